@@ -77,6 +77,19 @@ def test_records_are_stored_whatever_acks_they_ask_for(log: pylog.ConnectedLog, 
     assert got == [b"%d" % i for i in range(100)]
 
 
+def test_answers_of_many_mebibytes_are_received(log: pylog.ConnectedLog) -> None:
+    log.create_topic("t", 3, {"max.message.bytes": 16 << 20})
+    sent = [b"%d" % i * (4 << 20) for i in range(6)]
+    with log.producer(max_request_size=16 << 20, buffer_memory=64 << 20) as producer:
+        for i, value in enumerate(sent):
+            producer.send("t", value, partition=i % 3)
+    with log.consumer("t", auto_offset_reset="earliest", max_partition_fetch_bytes=16 << 20) as consumer:
+        got: list[bytes | None] = []
+        while len(got) < len(sent):
+            got += [record.value for record in consumer.poll(SECONDS * 1000)]
+    assert sorted(value or b"" for value in got) == sent
+
+
 def test_many_threads_share_one_producer(log: pylog.ConnectedLog) -> None:
     log.create_topic("t", 4)
     with log.producer(linger_ms=1) as producer:

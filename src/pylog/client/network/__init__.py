@@ -6,6 +6,7 @@
     dialogue     one connection without I/O: calls become bytes, bytes become answers
     lookup       FindCoordinator
     routes       which node a call goes to, and where that listens
+    coordinators  the calls that wait for theirs
     link         one connection: a socket with a dialogue on it
     network      all connections, and the one thread that waits for them
     transport    messages that take several requests

@@ -12,6 +12,7 @@ it (`protocol/wire/framing`), a response that is no response is a NetworkError, 
 
 import enum
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pylog.client.network.call import Call
@@ -23,6 +24,7 @@ from pylog.errors import (
     PylogError,
     RequestTimedOut,
     SaslAuthentication,
+    UnsupportedSaslMechanism,
     UnsupportedVersion,
 )
 from pylog.protocol.messages import Produce
@@ -70,19 +72,24 @@ class _OwnRequest(NamedTuple):
 
 
 class Dialogue:
-    """The state of one connection. `login` makes the exchange of SASL, with its mechanism's name; None: there is none.
+    """The state of one connection. `login` begins an exchange of SASL, by `mechanism`; None: there is none.
 
     `limit` is the size of the largest response that is taken.
     """
 
-    def __init__(self, client_id: str, limit: int, mechanism: str = "", login: SaslClient | None = None) -> None:
+    def __init__(
+        self, client_id: str, limit: int, mechanism: str = "", login: Callable[[], SaslClient] | None = None
+    ) -> None:  # fmt: skip
         self.state = DialogueState.VERSIONS
         self.versions: NodeVersions | None = None
         self._client_id = client_id.encode()
         self._framer = Framer(limit)
         self._mechanism = mechanism
         self._login = login
+        self._exchange: SaslClient | None = None
         self._login_steps = 0
+        self.session_ms = 0
+        """How long a login holds; 0: for as long as the connection. After that the node takes another login alone."""
         self._authenticate_version = 0
         self._next_id = 0
         self._awaited: deque[tuple[int, Call | _OwnRequest]] = deque()
@@ -209,13 +216,16 @@ class Dialogue:
         body = self._body(step.name, step.version, frame)
         if step.name == "SaslHandshake":
             error = of_code(body["errorCode"])
-            if error is not None:
+            if isinstance(error, UnsupportedSaslMechanism):
                 known = ", ".join(body["mechanisms"]) or "none"
-                raise type(error)(f"the node does not take the mechanism {self._mechanism}: it has {known}")
+                raise UnsupportedSaslMechanism(f"the node does not take {self._mechanism}: it has {known}")
+            if error is not None:
+                raise error
             return self._authenticate(b"")
         error = error_in(body)
         if error is not None:
             raise error
+        self.session_ms = body.get("sessionLifetimeMs", 0)
         return self._authenticate(bytes(body["authBytes"]))
 
     def _take_versions(self, step: _OwnRequest, frame: bytearray) -> Pieces:
@@ -232,20 +242,27 @@ class Dialogue:
         if self._login is None:
             self.state = DialogueState.READY
             return []
-        self.state = DialogueState.LOGIN
         self._authenticate_version = self.versions.common("SaslAuthenticate", 0, 2)
+        return self.log_in()
+
+    def log_in(self) -> Pieces:
+        """Log in, at first and again before a session ends (KIP-368). No call goes out until that is done."""
+        assert self._login is not None, "there is a login"
+        assert self.versions is not None, "they come first"
+        self.state = DialogueState.LOGIN
+        self._exchange, self._login_steps = self._login(), 0
         handshake = self.versions.common("SaslHandshake", 1, 1)
         return self._ask("SaslHandshake", handshake, {"mechanism": self._mechanism})
 
     def _authenticate(self, challenge: bytes) -> Pieces:
-        assert self._login is not None, "there is a login"
+        assert self._exchange is not None, "there is a login"
         self._login_steps += 1
         if self._login_steps > SASL_STEPS_MAX:
             raise SaslAuthentication(f"{self._mechanism}: the node does not come to an end")
-        token = self._login.step(challenge)
+        token = self._exchange.step(challenge)
         if token is None:
             self.state = DialogueState.READY
-            self._login = None
+            self._exchange = None
             return []
         return self._ask("SaslAuthenticate", self._authenticate_version, {"authBytes": token})
 

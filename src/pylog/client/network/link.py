@@ -26,6 +26,8 @@ __all__ = ["Link", "LinkState"]
 READS_MAX = 16
 """How often a link is read in its turn: then the others have theirs."""
 PIECES_MAX = 64
+SESSION_SHARE = 0.9
+"""How much of the time of a login is used."""
 UNDER_WAY = {0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN}
 AGAIN = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -53,6 +55,7 @@ class Link:
         """Calls that go out when it is ready."""
         self.used_ms = now_ms
         self.begun_ms = now_ms
+        self._session_ends_ms: float | None = None
         self.next_deadline_ms: int | None = None
         """When to look for calls whose time is up: no later than the first of these."""
         self._dialogue = dialogue
@@ -159,6 +162,12 @@ class Link:
         if not self.is_ready or not self.waiting:
             return answers
         self.used_ms = now_ms
+        if self._session_ends_ms is not None and now_ms >= self._session_ends_ms:
+            self._session_ends_ms = None
+            self.begun_ms = now_ms
+            self._put(self._dialogue.log_in())
+            self._flush()
+            return answers
         while self.waiting:
             call = self.waiting.popleft()
             try:
@@ -190,31 +199,36 @@ class Link:
             self._shake_hands()
             return []
         answers: list[Answered] = []
+        was_ready = self.is_ready
         if events & selectors.EVENT_WRITE:
             self._flush()
         if events & selectors.EVENT_READ:
             self._read(answers)
+        if self.is_ready and not was_ready and self._dialogue.session_ms > 0:
+            self._session_ends_ms = now_ms + self._dialogue.session_ms * SESSION_SHARE
         return answers
 
     def _read(self, answers: list[Answered]) -> None:
         assert self._socket is not None, "it is talking"
         for _ in range(READS_MAX):
-            target = self._dialogue.target()
-            place = self._buffer if target is None else target
-            try:
-                count = self._socket.recv_into(place)
-            except AGAIN:
-                break
-            if not count:
-                raise NetworkError("the node has closed the connection")
-            found, pieces = (
-                self._dialogue.feed(place[:count]) if target is None else self._dialogue.filled(count)
-            )  # fmt: skip
-            answers += found
-            self._put(pieces)
-            if count < len(place) and not isinstance(self._socket, ssl.SSLSocket):
+            if not self._receive(self._socket, answers):
                 break
         self._flush()
+
+    def _receive(self, source: socket.socket, answers: list[Answered]) -> bool:
+        """Receive once; gives whether there may be more. No view of the frame is left, which could not grow then."""
+        target = self._dialogue.target()
+        place = self._buffer if target is None else target
+        try:
+            count = source.recv_into(place)
+        except AGAIN:
+            return False
+        if not count:
+            raise NetworkError("the node has closed the connection")
+        found, pieces = self._dialogue.feed(place[:count]) if target is None else self._dialogue.filled(count)
+        answers += found
+        self._put(pieces)
+        return count == len(place) or isinstance(source, ssl.SSLSocket)
 
     @property
     def has_more(self) -> bool:

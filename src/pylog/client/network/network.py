@@ -13,6 +13,7 @@ RequestTimedOut, or with Closed.
 """
 
 import heapq
+import logging
 import selectors
 import socket
 import ssl
@@ -20,23 +21,21 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
-from typing import Any
 
 from pylog.client.network.address import Address
 from pylog.client.network.call import Call, NetworkFuture, lane_of
+from pylog.client.network.coordinators import ANY_NODE, Coordinators
 from pylog.client.network.dialogue import Answered, Dialogue
 from pylog.client.network.link import Link, LinkState
-from pylog.client.network.lookup import FIND_COORDINATOR, FindCoordinator, coordinator_error
-from pylog.client.network.routes import Place, Routes
+from pylog.client.network.lookup import FindCoordinator
+from pylog.client.network.routes import Routes
 from pylog.config import ConnectionConfig
 from pylog.errors import (
     Closed,
-    CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
     LeaderNotAvailable,
     NetworkError,
-    NotCoordinator,
     PylogError,
     RequestTimedOut,
     SaslAuthentication,
@@ -64,15 +63,14 @@ from pylog.runtime.worker import started
 
 __all__ = ["ANY_NODE", "Network"]
 
-ANY_NODE = -1
-"""Any node of the cluster, or the coordinator that a message is for. As a leader, it says that there is none."""
+logger = logging.getLogger("pylog")
+
 BUFFER_BYTES = 256 << 10
 LEADER_BOUND = (Produce, Fetch, ListOffsets, DeleteRecords, DescribeProducers, WriteTxnMarkers)
 HARMLESS_TWICE = (
     Metadata, FindCoordinator, ListGroups, ListTransactions, DescribeGroups, DescribeTransactions,
 )  # fmt: skip
 """What any node may be asked again when a connection was lost, as it changes nothing."""
-MOVED = (NotCoordinator, CoordinatorNotAvailable)
 IDENTITY_REFUSED = (SaslAuthentication, UnsupportedSaslMechanism)
 """Errors after which asking again is of no use: they are for the user."""
 CLOSE_MS = 1000
@@ -95,8 +93,9 @@ class Network:
         self._links: dict[LinkKey, Link] = {}
         self._sessions: dict[int, Session] = {}
         """The clients, by the identity of their sessions."""
-        self._lookups: dict[Place, list[Call]] = {}
-        """The calls that wait for a coordinator to be found."""
+        self._leaving: set[int] = set()
+        """Those of the clients that are closed: their connections end when all is answered."""
+        self._coordinators = Coordinators(self.routes, config, clock, self._route, self._at)
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._ticket = count()
         self._inbox: deque[Callable[[], None]] = deque()
@@ -132,7 +131,7 @@ class Network:
     def forget(self, session: Session) -> None:
         """The client of a session is closed: so are its connections, when what it has sent is answered."""
         if self._thread is not None:
-            self._submit(lambda: self._let_go(session))
+            self._submit(lambda: self._leaving.add(id(session)))
 
     def later(self, ms: int, work: Callable[[], None]) -> None:
         """Do something in the thread of the network after a while. After `close`, at once."""
@@ -153,7 +152,7 @@ class Network:
         # Taking is one step: each piece of work is done once, whichever threads are at it.
         with suppress(IndexError):
             while True:
-                self._inbox.popleft()()
+                self._do(self._inbox.popleft())
 
     def _ring(self) -> None:
         with suppress(OSError):
@@ -179,7 +178,7 @@ class Network:
         for link in self._links.values():
             link.abandon()
         self._links.clear()
-        self._lookups.clear()
+        self._coordinators.take_all()
         self._due.clear()
         self._inbox.clear()
         self._close_own()
@@ -195,7 +194,7 @@ class Network:
         self._drain()
         now = self._clock.tick_ms()
         while self._due and self._due[0][0] <= now:
-            heapq.heappop(self._due)[2]()
+            self._do(heapq.heappop(self._due)[2])
         self._look(now)
         self._sleeps = True
         # What came between the two is seen: its sender looks whether this thread sleeps after it has put it there.
@@ -207,6 +206,13 @@ class Network:
                     self._bell.recv(4096)
             else:
                 self._handle(key.data, mask)
+
+    @staticmethod
+    def _do(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:
+            logger.exception("a step of the network failed")
 
     def _sleep_seconds(self) -> float | None:
         times = [link.next_deadline_ms for link in self._links.values() if link.next_deadline_ms is not None]
@@ -240,7 +246,7 @@ class Network:
         elif call.place is not None:
             node = self.routes.coordinator(call.place)
             if node is None:
-                self._look_up(call.place, call)
+                self._coordinators.look_up(call.place, call)
             else:
                 self._give_node(call, node)
         elif call.node == ANY_NODE and not isinstance(call.message, LEADER_BOUND):
@@ -293,7 +299,7 @@ class Network:
         config = self._config
         login = None
         if config.uses_sasl:
-            login = sasl_client(config.sasl_mechanism, config.sasl_username or "", config.sasl_password or "")
+            login = partial(sasl_client, config.sasl_mechanism, config.sasl_username or "", config.sasl_password or "")
         return Dialogue(session.client_id, config.receive_message_max_bytes, config.sasl_mechanism, login)
 
     def _secure(self, plain: socket.socket, host: str) -> ssl.SSLSocket:
@@ -307,49 +313,6 @@ class Network:
             except OSError as error:
                 self._fail(link, error)
 
-    # --- coordinators ------------------------------------------------------------------------------------------------
-
-    def _look_up(self, place: Place, call: Call) -> None:
-        waiting = self._lookups.get(place)
-        if waiting is not None:
-            waiting.append(call)
-            return
-        self._lookups[place] = [call]
-        self._ask_coordinator(place, call)
-
-    def _ask_coordinator(self, place: Place, first: Call) -> None:
-        answer = self.future()
-        deadline = self._clock.tick_ms() + self._config.request_timeout_ms
-        answer.add_done_callback(lambda done: self._looked_up(place, done))
-        self._route(
-            Call(ANY_NODE, FindCoordinator(*place), FIND_COORDINATOR, first.session, answer, deadline)
-        )  # fmt: skip
-
-    def _looked_up(self, place: Place, answer: Any) -> None:
-        waiting = self._lookups.pop(place, [])
-        error = answer.exception()
-        if error is None:
-            body = answer.result()
-            self.routes.learn_one(body)
-            self.routes.coordinates(place, body["nodeId"])
-            for call in waiting:
-                self._route(call)
-            return
-        now = self._clock.tick_ms()
-        may_pass = isinstance(error, PylogError) and error.retriable
-        left = [call for call in waiting if may_pass and call.deadline_ms > now + self._config.reconnect_backoff_max_ms]
-        for call in waiting:
-            if call not in left:
-                call.fail(error)
-        if left:
-            self._lookups[place] = left
-            self._at(now + self._backoff_ms(left[0]), lambda: self._ask_coordinator(place, left[0]))
-
-    def _backoff_ms(self, call: Call) -> int:
-        call.attempts += 1
-        first, most = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
-        return min(first << min(call.attempts - 1, 30), max(first, most))
-
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def _tell(self, answers: Sequence[Answered]) -> None:
@@ -360,22 +323,8 @@ class Network:
                 continue
             if error is not None:
                 call.fail(error)
-            elif call.place is None or not self._has_moved(call, answer):
+            elif self._ends_by_ms is not None or not self._coordinators.has_moved(call, answer):
                 call.answer(answer)
-
-    def _has_moved(self, call: Call, answer: Any) -> bool:
-        """Whether a coordinator says that it is none, or not yet: then it is asked again after a while."""
-        error = coordinator_error(answer)
-        if not isinstance(error, (*MOVED, CoordinatorLoadInProgress)) or call.place is None:
-            return False
-        now = self._clock.tick_ms()
-        if isinstance(error, MOVED):
-            self.routes.forget_coordinator(call.place)
-        due = now + self._backoff_ms(call)
-        if due >= call.deadline_ms or self._ends_by_ms is not None:
-            return False
-        self._at(due, lambda: self._route(call))
-        return True
 
     def _handle(self, link: Link, events: int) -> None:
         now = self._clock.tick_ms()
@@ -387,6 +336,11 @@ class Network:
                 answers += link.send_waiting(now)
         except (OSError, PylogError) as error:
             self._fail(link, error)
+            return
+        except Exception as error:
+            # The other connections go on.
+            logger.exception("a connection to %s failed within", link.address)
+            self._fail(link, NetworkError(f"it failed within: {error!r}"))
             return
         self._tell(answers)
 
@@ -416,7 +370,7 @@ class Network:
             call.fail(error if isinstance(error, PylogError) else SslAuthentication(f"{address}: {error}"))
         elif call.place is not None and self._clock.tick_ms() < call.deadline_ms:
             # It was not sent. The node was forgotten as a coordinator; it may be the one again.
-            self._at(self._clock.tick_ms() + self._backoff_ms(call), lambda: self._route(call))
+            self._at(self._clock.tick_ms() + self._coordinators.backoff_ms(call), lambda: self._route(call))
         elif call.node == ANY_NODE and call.place is None and not isinstance(call.message, LEADER_BOUND):
             call.tried.add(address)
             self._give_any(call)
@@ -425,7 +379,7 @@ class Network:
 
     def _look(self, now_ms: int) -> None:
         """End what has taken too long, and close what is idle."""
-        setup_ms, idle_ms = self._config.socket_connection_setup_timeout_ms, self._config.connections_max_idle_ms
+        setup_ms = self._config.socket_connection_setup_timeout_ms
         for key, link in list(self._links.items()):
             if link.next_deadline_ms is not None and now_ms >= link.next_deadline_ms:
                 self._end_late(link, now_ms)
@@ -436,9 +390,28 @@ class Network:
             is_young = link.is_ready or link.state is LinkState.RESTING or now_ms < link.begun_ms + setup_ms
             if not is_young:
                 self._fail(link, NetworkError(f"no connection within {setup_ms} ms"))
-            elif link.is_idle and now_ms >= link.used_ms + idle_ms:
-                del self._links[key]
-                link.close()
+            elif link.is_idle and now_ms >= link.used_ms + self._config.connections_max_idle_ms:
+                self._let_go(link)
+        for session in list(self._leaving):
+            self._leave(session)
+
+    def _leave(self, session: int) -> None:
+        """Close the connections of a client that is closed, when what it has asked is answered, or of no use to it."""
+        left = [link for key, link in self._links.items() if key[1] == session]
+        for link in left.copy():
+            calls = [*link.in_flight, *link.waiting]
+            if link.is_idle or (calls and all(isinstance(call.message, Fetch) for call in calls)):
+                left.remove(link)
+                self._let_go(link)
+                for call in calls:
+                    call.fail(Closed("the consumer was closed"))
+        if not left:
+            self._leaving.discard(session)
+            self._sessions.pop(session, None)
+
+    def _let_go(self, link: Link) -> None:
+        del self._links[link.key]
+        link.close()
 
     def _end_late(self, link: Link, now_ms: int) -> None:
         unsent, late = link.late(now_ms)
@@ -450,22 +423,6 @@ class Network:
             self._fail(link, NetworkError("it has not answered in time"))
 
     # --- the end -----------------------------------------------------------------------------------------------------
-
-    def _let_go(self, session: Session) -> None:
-        left = []
-        for key, link in [(key, link) for key, link in self._links.items() if key[1] == id(session)]:
-            calls = [*link.in_flight, *link.waiting]
-            if link.is_idle or (calls and all(isinstance(call.message, Fetch) for call in calls)):
-                del self._links[key]
-                link.close()
-                for call in calls:
-                    call.fail(Closed("the consumer was closed"))
-            else:
-                left.append(link)
-        if left:
-            self._at(self._clock.tick_ms() + CLOSE_MS, lambda: self._let_go(session))
-        else:
-            self._sessions.pop(id(session), None)
 
     def _begin_to_end(self) -> None:
         self._ends_by_ms = self._clock.tick_ms() + CLOSE_MS
@@ -488,12 +445,11 @@ class Network:
         while self._due:
             # What was to be asked again is not: it hears that this is closed.
             heapq.heappop(self._due)[2]()
-        left = [call for calls in self._lookups.values() for call in calls]
+        left = self._coordinators.take_all()
         for link in self._links.values():
             left += [*link.in_flight, *link.waiting]
             link.close()
         self._links.clear()
-        self._lookups.clear()
         self._close_own()
         for call in left:
             call.fail(Closed("this log is closed: connect again"))

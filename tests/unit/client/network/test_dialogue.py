@@ -236,7 +236,7 @@ def test_record_bytes_are_sent_as_the_buffer_that_they_are() -> None:
 
 
 def logging_in(mechanism: str = "PLAIN") -> Dialogue:
-    dialogue = Dialogue("me", LIMIT, mechanism, sasl_client(mechanism, "alice", "secret"))
+    dialogue = Dialogue("me", LIMIT, mechanism, lambda: sasl_client(mechanism, "alice", "secret"))
     dialogue.begin()
     _, pieces = dialogue.feed(memoryview(response("ApiVersions", 4, served(ALL), 1)))
     assert asked(pieces)[:2] == (17, 1)
@@ -254,9 +254,26 @@ def test_a_login_by_plain_is_two_requests() -> None:
     assert dialogue.state is DialogueState.READY
 
 
+def test_a_session_that_ends_is_renewed_behind_the_calls_that_are_under_way() -> None:
+    dialogue = logging_in()
+    dialogue.feed(memoryview(response("SaslHandshake", 1, {"errorCode": 0, "mechanisms": ["PLAIN"]}, 2)))
+    held = {"errorCode": 0, "authBytes": b"", "sessionLifetimeMs": 5000}
+    dialogue.feed(memoryview(response("SaslAuthenticate", 2, held, 3)))
+    assert dialogue.session_ms == 5000
+    under_way = call(BEAT)
+    dialogue.request(under_way)
+    assert asked(dialogue.log_in())[:3] == (17, 1, 5)
+    assert dialogue.state is DialogueState.LOGIN
+    (found,), _ = dialogue.feed(memoryview(response("Heartbeat", 4, {"errorCode": 0}, 4)))
+    assert found.call is under_way
+    dialogue.feed(memoryview(response("SaslHandshake", 1, {"errorCode": 0, "mechanisms": ["PLAIN"]}, 5)))
+    dialogue.feed(memoryview(response("SaslAuthenticate", 2, held, 6)))
+    assert dialogue.state is DialogueState.READY
+
+
 def test_a_mechanism_that_the_node_lacks_is_an_error_that_says_which_it_has() -> None:
     refusal = {"errorCode": UnsupportedSaslMechanism.code, "mechanisms": ["SCRAM-SHA-256"]}
-    with pytest.raises(UnsupportedSaslMechanism, match="does not take the mechanism PLAIN: it has SCRAM-SHA-256"):
+    with pytest.raises(UnsupportedSaslMechanism, match="does not take PLAIN: it has SCRAM-SHA-256"):
         logging_in().feed(memoryview(response("SaslHandshake", 1, refusal, 2)))
 
 
