@@ -302,7 +302,8 @@ class Observer:
             return bool(now == value)
         if operation == DELETE:
             return bool(source != 1)
-        return (value in (now or "").split(",")) == (operation == APPEND)
+        values, has = set(value.split(",")), set((now or "").split(","))
+        return values <= has if operation == APPEND else not values & has
 
     def do_describe_configs(self, topic: str) -> Any:
         asked = {"resources": [{"resourceType": 2, "resourceName": topic, "configurationKeys": None}]}
