@@ -7,6 +7,7 @@ from support.wire_requests import T0, records
 
 NO_MEMBER, NO_GROUP = "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND"
 NO_MAPPING = "INVALID_PRODUCER_ID_MAPPING"
+NO_TOKENS = {"DELEGATION_TOKEN_REQUEST_NOT_ALLOWED", "DELEGATION_TOKEN_AUTH_DISABLED"}
 
 
 def requests_for(topic: str, topic_id: Any) -> dict[str, tuple[Body, set[str]]]:
@@ -78,6 +79,32 @@ def requests_for(topic: str, topic_id: Any) -> dict[str, tuple[Body, set[str]]]:
         "ConsumerGroupDescribe": ({"groupIds": ["absent"]}, {NO_GROUP}),
         "ListConfigResources": ({"resourceTypes": []}, set()),
         "DescribeTopicPartitions": ({"topics": [{"name": topic}], "responsePartitionLimit": 100}, set()),
+        **_of_administrators(topic),
+    }  # fmt: skip
+
+
+def _of_administrators(topic: str) -> dict[str, tuple[Body, set[str]]]:
+    """Requests for what neither server here has: an authorizer, tokens, users; and of one node."""
+    acl = {"resourceType": 2, "resourceName": topic, "resourcePatternType": 3, "principal": "User:a", "host": "*",
+        "operation": 3, "permissionType": 3}  # fmt: skip
+    searched = {"resourceTypeFilter": 1, "patternTypeFilter": 1, "operation": 1, "permissionType": 1}
+    marker = {"producerId": 10**9, "transactionResult": True, "topics": [{"name": topic, "partitionIndexes": [0]}]}
+    return {
+        "WriteTxnMarkers": ({"markers": [marker]}, set()),
+        "DescribeAcls": (searched, {"SECURITY_DISABLED"}),
+        "CreateAcls": ({"creations": [acl]}, {"SECURITY_DISABLED"}),
+        "DeleteAcls": ({"filters": [searched]}, {"SECURITY_DISABLED"}),
+        "SaslAuthenticate": ({"authBytes": b"a"}, {"ILLEGAL_SASL_STATE"}),
+        "CreateDelegationToken": ({"renewers": []}, NO_TOKENS),
+        "RenewDelegationToken": ({"hmac": b"a"}, NO_TOKENS),
+        "ExpireDelegationToken": ({"hmac": b"a"}, NO_TOKENS),
+        "DescribeDelegationToken": ({"owners": None}, NO_TOKENS),
+        "AlterPartitionReassignments": ({"topics": [{"name": topic, "partitions": [{"replicas": None}]}]},
+            {"NO_REASSIGNMENT_IN_PROGRESS"}),
+        "AlterClientQuotas": ({"entries": []}, set()),
+        "DescribeQuorum": ({"topics": [{"topicName": "__cluster_metadata", "partitions": [{"partitionIndex": 0}]}]},
+            set()),
+        "UpdateFeatures": ({"featureUpdates": []}, set()),
     }  # fmt: skip
 
 

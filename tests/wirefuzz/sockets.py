@@ -29,7 +29,7 @@ PATIENCE_SECONDS, SHORT_SECONDS = 10.0, 0.05
 BYSTANDER_EVERY = 200
 BYSTANDER_SECONDS = 5.0
 SENTINEL = struct.pack(">hhih", 18, 0, 0x5EEDF00D, 0)
-NAMES = {schema.message(f"{name}Request").api_key: name for name in MESSAGES}
+NAMES = {schema.message(name).api_key: name.removesuffix("Request") for name in schema.names("request")}
 
 
 class Frame(NamedTuple):
