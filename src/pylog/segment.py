@@ -1,10 +1,10 @@
 """One segment of a partition: a `.log` file and the indexes that lead into it.
 
-    00000000000000001042.log         batches, one after the other                                 (logfile.LogFile)
+    00000000000000001042.log         batches, one after the other                                 (storage.LogFile)
     00000000000000001042.index       last offset of a batch -> position of its first byte         (index.OffsetIndex)
     00000000000000001042.timeindex   largest timestamp so far -> offset of the batch that has it  (index.TimeIndex)
-    00000000000000001042.txnindex    aborted transactions: their markers are here             (index.TransactionIndex)
-    00000000000000001042.pylog-seal  what the others were when the segment was sealed                  (ours: seal.Seal)
+    00000000000000001042.txnindex    aborted transactions: their markers are here           (storage.TransactionIndex)
+    00000000000000001042.pylog-seal  what the others were when it was sealed         (ours: storage.segment_checksum)
 
 The number is the base offset: no batch in the file starts below it. An index entry is added before a batch when more
 than `index.interval.bytes` were written since the last entry, so the first batch never has one (Kafka's
@@ -191,6 +191,9 @@ class Segment:
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether an append of `size` bytes has to go into a new segment (LogSegment.shouldRoll): the size, time,
         index and offset limits.
+
+        Appends do not ask as long as `Tail.takes` says that there is room: a limit that can be reached without it
+        belongs into `measure_room`, too.
         """
         if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True

@@ -5,6 +5,9 @@ doubt then, so every later call raises PartitionFailed until the log is opened a
 anew, what is really there (a failed fsync is never tried again: `storage/pending_syncs`). A full disk does not latch an
 append: the file was put back to the last whole batch. It does so where what is in the log could not be published:
 DiskFull means that nothing was done.
+
+Where a sync happens, and for whom: `storage/pending_syncs` has the list. A group commit that owes no more than the
+batches of the active segment does not come by here: the compiled kernel syncs that file itself.
 """
 
 import logging

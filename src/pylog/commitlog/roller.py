@@ -1,4 +1,7 @@
-"""The step from one segment to the next, with the producers' snapshot that begins it."""
+"""The step from one segment to the next, with the producers' snapshot that begins it.
+
+`append` decides that it is due, by `Segment.should_roll`.
+"""
 
 from pylog.commitlog.durability import Durability
 from pylog.commitlog.local_log import LocalLog

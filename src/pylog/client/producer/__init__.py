@@ -10,6 +10,15 @@
     failures                the records that failed and were not looked at
     transactions            the calls that wait for a coordinator
 
+What a `send` may wait for, and where:
+
+    client      the topic's partitions, up to `max_block_ms`; room in the buffer (`buffer_memory`)
+    sender      the batches of its partition, where another thread ships them and `WAITING_MAX` are left behind; the
+                thread that fills a batch ships it, so an append or a sync of the node may be in the way (broker/produce
+                has what waits there)
+
+A future waits for `linger_ms` besides, and for a batch ahead of its own.
+
 A record is encoded as it is sent, into the open batch of its partition (`record_append`). (Kafka: KafkaProducer.)
 """
 
