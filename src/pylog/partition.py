@@ -99,6 +99,8 @@ class Partition:
         self._appender = appender = Appender(
             state, local, durability, watermarks, roller, retention, epochs, producers, name
         )  # fmt: skip
+        self.look_at = appender.look_at
+        """Prove the header of a client's batch: see `Appender.look_at`."""
         self.append_general = appender.append
         """Append one batch as `append` does, after the fast way was tried, or where it cannot be plain."""
         self._truncation = truncation = Truncation(state, key, local, durability, watermarks, epochs, producers)

@@ -1,7 +1,7 @@
 """The one door into a partition that this node leads, and the answers to Produce.
 
     append         the door: every batch of a producer, a caller, a coordinator or a marker comes in by it
-      fast         one step of the kernel, for a batch of this process that needs no decision
+      fast         one step of the kernel, for a batch of which the header is proven, that needs no decision
       general      `Partition.append_general`, for all others
     append_safely  a caller that waits: as safe as `flush` says, and visible
     produce        a Produce: the same, answered by a future
@@ -189,7 +189,10 @@ class ProduceHandler:
         try:
             if part.topic_id is not NO_ID:
                 self._topics.check_id(topic, part.topic_id)
-            appended = partition.state.fast_append(batch, leader.epoch, self._clock.wall_ms(), True)
+            now_ms = self._clock.wall_ms()
+            if not batch.trusted:
+                partition.look_at(batch, now_ms)
+            appended = partition.state.fast_append(batch, leader.epoch, now_ms, True)
         except PylogError as error:
             return Produced([ProducedPart(topic, number, error)])
         if appended is None:
@@ -290,17 +293,19 @@ class ProduceHandler:
         """Let a Produce of one part share a sync; None where it has to go by itself: with followers, which wait for
         the bytes, where it may have to wait until there is room, or where it is refused.
         """
-        part = message.parts[0]
+        part, now_ms = message.parts[0], self._clock.wall_ms()
         try:
             self._topics.check_id(part.topic, part.topic_id)
             leader = self._roles.writer(part.topic, part.partition)
+            if leader.quiet_config is not leader.partition.config and not self._note_quiet(leader):
+                return None
+            if not part.batch.trusted:
+                leader.partition.look_at(part.batch, now_ms)
         except PylogError:
-            return None
-        if leader.quiet_config is not leader.partition.config and not self._note_quiet(leader):
             return None
         group_commit = self._group_commit_of(leader.partition)
         pending = PendingAppend(group_commit, message, leader)
-        group_commit.join(pending, self._clock.wall_ms())
+        group_commit.join(pending, now_ms)
         return pending
 
     def _group_commit_of(self, partition: Partition) -> GroupCommit:

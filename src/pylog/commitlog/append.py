@@ -23,7 +23,7 @@ from pylog.protocol.batch import Batch, Buffer, Origin, marker_at
 from pylog.segment import Segment
 from pylog.storage.leader_epochs import LeaderEpochs
 from pylog.storage.producer_state import Plan, Producers, Verification
-from pylog.storage.validator import admission, follower_spans, gives_append_time, leader_batch
+from pylog.storage.validator import admission, follower_spans, gives_append_time, header_is_enough, leader_batch
 
 
 class Appender:
@@ -52,6 +52,16 @@ class Appender:
         """Go by `config` from now on."""
         self._state.admission = admission(config)
         self._state.is_bounded = config.is_bounded
+
+    def look_at(self, batch: Batch, now_ms: int) -> None:
+        """Prove the header of a client's batch, which may then be appended in one step, as one of this process. A topic
+        that asks for more than a header can prove leaves that to `append`.
+
+        Raises what `validator.leader_batch` raises.
+        """
+        config = self._local.config
+        if header_is_enough(config):
+            leader_batch(batch, config, now_ms)
 
     def append(
         self, batch: Batch, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT, transaction_version: int = -1,

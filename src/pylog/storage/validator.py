@@ -10,6 +10,7 @@
 process: its header tells the truth, so it is decoded only where the header does not know enough: the topic keeps
 another codec, is compacted (every record needs a key), or refuses old timestamps (the header has the largest only).
 Every other batch is bytes from elsewhere, and is decoded whole: a record that cannot be read must not get into a log.
+What comes out is trusted, unless the append has to give it its time.
 
 Invariants of what comes out for a client: the CRC is right; `count` records have offset deltas 0, 1, 2...; bit 3 is the
 topic's timestamp type and the max timestamp the largest of the records (-1 where all are from before 1970), or the
@@ -72,13 +73,18 @@ def admission(config: TopicConfig) -> Admission:
 
     Every other batch is for `leader_batch` to look at, or to change.
     """
-    header_is_enough = (
+    bytes_max = config.max_message_bytes if header_is_enough(config) else -1
+    return Admission(bytes_max, config.message_timestamp_after_max_ms)
+
+
+def header_is_enough(config: TopicConfig) -> bool:
+    """Whether a header that tells the truth proves all that a topic asks of a batch."""
+    return (
         config.compression_type == "producer"
         and config.message_timestamp_type == "CreateTime"
         and config.message_timestamp_before_max_ms == NO_LIMIT
         and "compact" not in config.cleanup_policy
     )
-    return Admission(config.max_message_bytes if header_is_enough else -1, config.message_timestamp_after_max_ms)
 
 
 def gives_append_time(config: TopicConfig, origin: Origin) -> bool:
@@ -109,8 +115,12 @@ def leader_batch(batch: Batch, config: TopicConfig, now_ms: int, *, origin: Orig
         newest = _checked(batch, config, now_ms, append_time, recoded)
         if recoded is not None:
             batch = recoded.batch()
-    if not append_time and (batch.attributes & TIMESTAMP_TYPE_BIT or batch.max_timestamp != newest):
+    if append_time:
+        return batch
+    if batch.attributes & TIMESTAMP_TYPE_BIT or batch.max_timestamp != newest:
         batch.stamp_create_time(newest)
+    # Also its max timestamp, which the topic's time would have replaced.
+    batch.trusted = True
     return batch
 
 

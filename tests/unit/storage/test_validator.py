@@ -86,7 +86,9 @@ def test_a_good_batch_goes_through_untouched(codec: Codec) -> None:
     before = bytes(given.data)
     assert leader_batch(given, config(), NOW) is given and bytes(given.data) == before
     (foreign,) = leader_batches(before, config(), NOW)
-    assert bytes(foreign.data) == before and not foreign.trusted
+    assert bytes(foreign.data) == before and foreign.trusted
+    (stamped_later,) = leader_batches(before, config(message_timestamp_type=APPEND_TIME), NOW)
+    assert not stamped_later.trusted
 
 
 @pytest.mark.parametrize("codec", Codec)

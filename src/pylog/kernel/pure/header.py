@@ -63,8 +63,8 @@ class BatchHeader:
     base_sequence: int
     count: int
     trusted: bool
-    """Whether `begun` made it here: then CRC, counts, offset deltas and max timestamp are right, and every record
-    parses. Bytes that came from elsewhere are never trusted.
+    """Whether CRC, counts, offset deltas and max timestamp are known to be right, and every record to parse: `begun`
+    made it here, or a leader has looked at it (`validator.leader_batch`).
     """
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
