@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 _MARKER_KEY = struct.Struct(">hh")  # version, type
 _MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
 _ABORT, _COMMIT = 0, 1
+_CODECS = tuple(Codec)
 
 Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
 Buffer = bytes | bytearray | memoryview
@@ -146,7 +147,7 @@ class Batch(BatchHeader):
         number = self.attributes & CODEC_MASK
         if number > Codec.ZSTD:
             raise CorruptBatch(f"compression codec {number} does not exist", offset=self.base_offset)
-        return Codec(number)
+        return _CODECS[number]
 
     @property
     def timestamp_type(self) -> int:

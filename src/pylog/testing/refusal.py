@@ -1,6 +1,5 @@
 """The answer to a request that is refused with an error of the test's choice, and does nothing."""
 
-from dataclasses import replace
 from typing import Any
 
 from pylog.errors import ProtocolError, PylogError
@@ -40,7 +39,7 @@ def _replaced(call: Call, node: ServedNode, error: type[ProtocolError]) -> Outco
     request = call.request
     assert request is not None, "it was read"
     body = {name: HARMLESS.get(name, value) for name, value in request.body.items()}
-    made = _made(call._replace(request=replace(request, body=body)).answer(node))
+    made = _made(call._replace(request=request._replace(body=body)).answer(node))
     assert isinstance(made, dict), "only a Produce wants no answer, and it refuses itself"
     schema = call.api.response
     # What a body leaves out has its default; behind the wire every field is there.

@@ -15,8 +15,7 @@ ANONYMOUS = "User:ANONYMOUS"
 """The principal of a client that has proved no name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A request that was decoded."""
 
     version: int
