@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pylog.client.network.call import Call
 from pylog.client.network.dialogue import Dialogue, DialogueState
 from pylog.errors import (
     NetworkError,
+    PylogError,
     RequestTimedOut,
     SaslAuthentication,
     UnknownServer,
@@ -288,3 +291,38 @@ def test_a_login_that_is_refused_says_what_the_node_says() -> None:
 def test_no_call_goes_out_before_the_login_has_ended() -> None:
     assert logging_in().state is not DialogueState.READY
     assert ListGroups in QUESTIONS
+
+
+# --- anything at all --------------------------------------------------------------------------------------------------
+
+
+@given(data=st.binary(max_size=200), cut=st.integers(1, 50), count=st.integers(0, 3))
+def test_any_bytes_of_a_node_are_answers_or_a_broken_connection(data: bytes, cut: int, count: int) -> None:
+    dialogue = ready()
+    calls = [call(FetchMessage([FetchPart("t", 0, 0)])) for _ in range(count)]
+    for one in calls:
+        dialogue.request(one)
+    try:
+        found = list(answers(dialogue, data, cut))
+    except PylogError as error:
+        assert isinstance(error, NetworkError)
+    else:
+        assert [one.call for one in found] == calls[: len(found)]
+
+
+@given(damage=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=4))
+def test_a_damaged_answer_is_an_answer_or_a_broken_connection(damage: list[tuple[int, int]]) -> None:
+    dialogue = ready()
+    dialogue.request(call(FetchMessage([FetchPart("t", 0, 0)])))
+    part = {
+        "partitionIndex": 0, "errorCode": 0, "highWatermark": 7, "abortedTransactions": [
+            {"producerId": 1, "firstOffset": 2}
+        ], "records": bytes(encode([Record(b"x" * 100)], now_ms=1).data),
+    }  # fmt: skip
+    frame = bytearray(response("Fetch", 12, {"responses": [{"topic": "t", "partitions": [part]}]}, 2))
+    for at, value in damage:
+        frame[at % len(frame)] = value
+    try:
+        list(answers(dialogue, bytes(frame), len(frame)))
+    except PylogError as error:
+        assert isinstance(error, NetworkError)
