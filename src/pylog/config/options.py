@@ -162,8 +162,14 @@ class SomeOf:
             raise ValueError(value)
         return frozenset(given)
 
-    def text(self, value: frozenset[str]) -> str:
+    def text(self, value: Iterable[str]) -> str:
         return ",".join(sorted(value))
+
+    def ordered(self, value: object) -> str:
+        """The text of a value that `parse` takes, its words in the order in which they were given."""
+        found = self.parse(value)
+        given = [word.strip() for word in value.split(",")] if isinstance(value, str) else sorted(found)
+        return ",".join(dict.fromkeys(word for word in given if word in found))
 
 
 class Names:

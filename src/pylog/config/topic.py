@@ -140,9 +140,17 @@ class TopicConfig(Config):
 
     @classmethod
     def canonical(cls, overrides: Mapping[str, Any]) -> dict[str, str]:
-        """`overrides` as they are stored: checked, by Kafka's names, in Kafka's texts. Raises InvalidConfig."""
-        texts = cls.from_kafka(overrides).to_kafka()
-        return {kafka_name(name): texts[kafka_name(name)] for name in overrides}
+        """`overrides` as they are stored: checked, by Kafka's names, in Kafka's texts. Raises InvalidConfig.
+
+        Words keep their order, which means nothing.
+        """
+        texts, kinds = cls.from_kafka(overrides).to_kafka(), cls.kinds()
+        found: dict[str, str] = {}
+        for given, value in overrides.items():
+            name = kafka_name(given)
+            kind = kinds[name]
+            found[name] = kind.ordered(value) if isinstance(kind, SomeOf) else texts[name]
+        return found
 
     @classmethod
     def check_list(cls, name: str) -> None:

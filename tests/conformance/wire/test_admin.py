@@ -125,7 +125,7 @@ def test_configs_are_set_deleted_appended_and_subtracted(java: Any, topics: Topi
 
     alter(java, topic, ("SET", "retention.ms", "1000"), ("APPEND", "cleanup.policy", "compact"))
     until(lambda: configs(java, topic)["retention.ms"][0] == "1000")
-    assert sorted(configs(java, topic)["cleanup.policy"][0].split(",")) == ["compact", "delete"]
+    assert configs(java, topic)["cleanup.policy"][0] == "delete,compact"
 
     alter(java, topic, ("DELETE", "retention.ms", None), ("SUBTRACT", "cleanup.policy", "delete"))
     until(lambda: configs(java, topic)["cleanup.policy"][0] == "compact")
@@ -151,6 +151,12 @@ def test_configs_of_an_unknown_topic_are_refused(java: Any, topics: Topics) -> N
     with pytest.raises(ClientError) as raised:
         alter(java, topic, ("SET", "retention.ms", "5"))
     assert raised.value.name == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+@pytest.mark.parametrize("values", ["delete,compact", "compact,delete", "compact"])
+def test_words_of_a_config_stand_in_the_order_in_which_they_were_given(java: Any, topics: Topics, values: str) -> None:
+    topic = topics.create(cleanup_policy=values)
+    assert configs(java, topic)["cleanup.policy"][0] == values
 
 
 def test_configs_of_the_broker_are_described(java: Any) -> None:

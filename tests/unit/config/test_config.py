@@ -127,7 +127,7 @@ def test_cleanup_policy_is_a_set(text: Any, policy: set[str]) -> None:
 def test_canonical_values_have_kafkas_forms() -> None:
     given = {"preallocate": True, "retention_ms": " +5 ", "cleanup.policy": "delete,compact", "segment.ms": 7}
     assert TopicConfig.canonical(given) == {
-        "preallocate": "true", "retention.ms": "5", "cleanup.policy": "compact,delete", "segment.ms": "7",
+        "preallocate": "true", "retention.ms": "5", "cleanup.policy": "delete,compact", "segment.ms": "7",
     }  # fmt: skip
     assert TopicConfig.canonical({}) == {}
     with pytest.raises(InvalidConfig):

@@ -278,7 +278,7 @@ def test_single_configs_are_set_appended_to_subtracted_from_and_deleted(node: Wi
     node.log.create_topic("t")
 
     assert alter(node, ("retention.ms", 0, "5"), ("cleanup.policy", 2, "compact")) == 0
-    assert overrides(node) == {"retention.ms": "5", "cleanup.policy": "compact,delete"}
+    assert overrides(node) == {"retention.ms": "5", "cleanup.policy": "delete,compact"}
     assert alter(node, ("retention.ms", 1, None), ("cleanup.policy", 3, "delete")) == 0
     assert overrides(node) == {"cleanup.policy": "compact"}
 

@@ -8,7 +8,7 @@ it is given when the log is opened. Other kinds of resources (loggers, client me
 
 from collections.abc import Mapping
 
-from pylog.config import NodeConfig, TopicConfig, config_type
+from pylog.config import ConfigType, NodeConfig, TopicConfig, config_type
 from pylog.errors import InvalidRequest, PylogError
 from pylog.protocol.messages import ClusterMetadata, Metadata
 from pylog.protocol.wire.mapping import Body, error_code
@@ -68,6 +68,10 @@ def topic_configs(overrides: Mapping[str, str], node: ServedNode, with_synonyms:
     kinds, defaults = TopicConfig.kinds(), TopicConfig().to_kafka()
     of_node = node.config.topic_defaults.to_kafka()
     effective = TopicConfig.loaded(overrides, defaults=node.config.topic_defaults).to_kafka()
+    # Words stand there in the order in which they were given.
+    effective |= {
+        name: text for name, text in overrides.items() if name in kinds and config_type(kinds[name]) is ConfigType.LIST
+    }
     configs = []
     for name, value in sorted(effective.items()):
         from_node = OF_NODE if of_node[name] != defaults[name] else DEFAULT
