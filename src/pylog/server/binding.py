@@ -96,11 +96,5 @@ def _listen(listening: socket.socket) -> None:
 def _is_answered(path: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         asking.setblocking(False)
-        try:
-            asking.connect(path)
-        except ConnectionRefusedError:
-            return False
-        except BlockingIOError:
-            # Its backlog is full.
-            return True
-        return True
+        # Where its backlog is full, it is one that lives: EAGAIN.
+        return asking.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)

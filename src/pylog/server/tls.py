@@ -121,15 +121,13 @@ class TlsSocket:
         view, filled = memoryview(target), 0
         try:
             while filled < len(view):
-                # With a buffer to fill it gives a number, whatever the stubs say.
+                # With a buffer to fill it gives a number, whatever the stubs say: 0 where the client has said the end.
                 count: Any = self._tls.read(len(view) - filled, view[filled:])
                 if count == 0:
                     break
                 filled += count
         except ssl.SSLWantReadError:
             return filled or None
-        except ssl.SSLZeroReturnError:
-            return filled
         finally:
             self._flush_quietly()
         return filled

@@ -2,6 +2,7 @@
 
 import json
 
+import pylog
 from support.command_line import Run, run
 
 __all__ = ["run"]
@@ -29,3 +30,12 @@ def test_what_is_no_user_or_password_is_refused(run: Run) -> None:
     assert "a password is not empty" in run("user", "set", "alice").err
     assert "Too few iterations" in run("user", "set", "alice", "--iterations", "1", stdin=b"x\n").err
     assert "there is no user 'bob'" in run("user", "delete", "bob").err
+
+
+def test_the_users_of_a_server_are_changed_while_it_runs(run: Run) -> None:
+    with pylog.serve(":memory:") as server:
+        where = ("--bootstrap", server.bootstrap_servers)
+        assert run("user", "set", "alice", *where, stdin=b"secret\n").code == 0
+        assert [line.split()[0] for line in run("user", "list", *where).lines[1:]] == ["alice"]
+        assert run("user", "delete", "alice", *where).code == 0
+        assert "pylog user set NAME" in run("user", "list", *where).err

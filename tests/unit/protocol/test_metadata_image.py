@@ -17,7 +17,9 @@ from pylog.protocol.metadata_changes import (
     create_topic,
     register_node,
     remove_topic,
+    remove_user,
     set_features,
+    set_user,
     take_leadership,
 )
 from pylog.protocol.metadata_image import (
@@ -29,6 +31,7 @@ from pylog.protocol.metadata_image import (
     encode_record,
     validate_topic_name,
 )
+from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 from pylog.protocol.schema import message, names
 
 TOPIC_ID = UUID(int=77)
@@ -337,6 +340,19 @@ def test_changing_a_topic_leaves_another_of_its_name(image: MetadataImage) -> No
     assert (after.topics["clicks"].id, sorted(after.topics["clicks"].partitions)) == (OTHER_ID, [0])
     older = after._by_id.get(TOPIC_ID)
     assert older is not None and sorted(older.partitions) == [0, 1, 2]
+
+
+def test_the_credential_of_a_user_is_replaced_and_removed() -> None:
+    image = MetadataImage()
+    for salt in (b"one", b"two"):
+        credential = ScramCredential(ScramMechanism.SHA_512, salt, b"stored", b"server", 4096)
+        for value in set_user("alice", credential):
+            image.apply(decode_record(value))
+        assert image.users == {("alice", ScramMechanism.SHA_512): credential}
+    later = image.successor()
+    for value in remove_user("alice", ScramMechanism.SHA_512):
+        later.apply(decode_record(value))
+    assert (len(image.users), later.users) == (1, {})
 
 
 def test_a_users_record_that_makes_no_sense_is_refused() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pylog.config import SecurityProtocol, protocols_of
+from pylog.config import NodeConfig, SecurityProtocol, protocols_of
+from pylog.errors import InvalidConfig
 from pylog.server.binding import bind, bind_listener
 from pylog.server.listeners import Address, Listener, UnixAddress, is_loopback, parse_address, parse_listeners
 
@@ -153,3 +154,23 @@ def test_a_path_that_is_too_long_or_nowhere_is_named(tmp_path: Path) -> None:
         bind(UnixAddress(f"/tmp/{'x' * 100}"))
     with pytest.raises(OSError, match=r"cannot listen on unix:.*No such file"):
         bind(UnixAddress(str(tmp_path / "absent" / "s")))
+
+
+# --- protocols --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", ["IN", "IN:TLS", "IN:SSL,IN:SSL", ":SSL", "A B:SSL", 1, "IN:SSL,,"])
+def test_a_map_of_protocols_that_is_wrong_is_refused(value: object) -> None:
+    with pytest.raises(InvalidConfig, match="NAME:PROTOCOL pairs"):
+        NodeConfig.from_kafka({"listener.security.protocol.map": value})
+
+
+def test_names_that_are_protocols_need_no_map() -> None:
+    for text in ("", " in:sasl_ssl , OUT : SSL"):
+        config = NodeConfig.from_kafka({"listener.security.protocol.map": text})
+        found = protocols_of(config.listener_security_protocol_map)
+        assert {name: found[name].value for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")} == {
+            name: name for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+        }
+    assert (found["in"].value, found["OUT"].value) == ("SASL_SSL", "SSL")
+    assert protocols_of("SSL:PLAINTEXT")["SSL"] is SecurityProtocol.PLAINTEXT

@@ -15,6 +15,7 @@ from pylog.runtime.clock import MovableClock
 from pylog.server.api.call import Fate
 from pylog.server.dispatch import Call
 from pylog.server.loop import HANDSHAKE_MS
+from pylog.server.security import Security
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
 from pylog.transport import MemoryTransport
@@ -331,6 +332,10 @@ def test_sessions_without_an_end_are_not_renewed(guarded: Guarded) -> None:
             BAD_STATE, "SaslAuthenticate request received after successful authentication",
         )  # fmt: skip
         assert client.ask("Metadata", 12, METADATA)["topics"] == []
+
+
+def test_security_does_not_show_its_passwords() -> None:
+    assert repr(Security.of({"users": USERS})) == "<Security of 2 users>"
 
 
 # --- what is between nodes --------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """A listener with TLS: handshakes, large answers, certificates of clients, and certificates that change."""
 
 import shutil
+import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +10,17 @@ from typing import Any
 import pytest
 
 import pylog
+from pylog.config import NodeConfig
 from pylog.protocol.batch import encode
 from pylog.runtime.clock import SystemClock
+from pylog.runtime.future import Future
+from pylog.server.connection import Connection
 from pylog.server.loop import HANDSHAKE_MS
 from pylog.server.principals import principal_of
+from pylog.server.security import Security
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
+from pylog.server.tls import Certificates
 from pylog.testing import StandIn
 from support.certificates import Authority, authority
 from support.sasl_client import authenticate
@@ -151,6 +157,23 @@ def test_a_handshake_that_takes_too_long_is_ended(authority: Authority) -> None:
             assert silent.is_closed()
             assert half.is_closed()
             assert good.ask("Metadata", 12, METADATA)["brokers"]
+
+
+def test_a_client_that_says_the_end_hears_it_from_the_server(server: Server, authority: Authority) -> None:
+    with WireClient(server.bootstrap_servers, tls=context(authority)) as client:
+        client.ask("Metadata", 12, METADATA)
+        assert isinstance(client.socket, ssl.SSLSocket)
+        with client.socket.unwrap() as plain:
+            assert plain.recv(1) == b""
+
+
+def test_a_forked_child_lets_go_of_a_connection_without_a_word(authority: Authority) -> None:
+    certificates = Certificates(Security.of(authority.server))  # type: ignore[arg-type]
+    node = ServedNode(lambda message, session: Future(), 1, "cluster", NodeConfig(), SystemClock())
+    ours, theirs = socket.socketpair()
+    with theirs:
+        Connection(ours, "h", node, 0, None, certificates.wrap(ours)).abandon()
+        assert theirs.recv(1) == b""
 
 
 def test_a_client_hears_that_the_server_has_ended(authority: Authority) -> None:

@@ -287,6 +287,19 @@ def test_a_file_that_another_process_has_cut_has_too_little(
     extent.close()
 
 
+def test_the_rest_is_taken_in_parts_for_a_sender_that_changes_it(files: Files) -> None:
+    file = files.open("f", create=True)
+    file.write(0, b"0123456789")
+    extent = FileExtent(file, 2, 7, cuts=lambda: 0, made_at=0)
+    assert [extent.take(3), extent.left, extent.take(3), extent.take(3), extent.left] == [b"234", 4, b"567", b"8", 0]
+    extent = FileExtent(file, 2, 7, cuts=lambda: 0, made_at=0)
+    assert extent.take(2) == b"23"
+    file.truncate(4)
+    with pytest.raises(Truncated, match="2 of them were sent"):
+        extent.take(2)
+    extent.close()
+
+
 def test_a_file_that_cannot_be_read_is_a_storage_error(sockets: tuple[socket.socket, socket.socket]) -> None:
     inner = MemoryFiles()
     log = big(inner)

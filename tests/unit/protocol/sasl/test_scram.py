@@ -136,6 +136,7 @@ def test_the_authorization_id_may_be_the_user() -> None:
         b"", CLIENT_FINAL[:-1], CLIENT_FINAL[:-48], CLIENT_FINAL.replace(b"biws", b"eSws"),
         CLIENT_FINAL.replace(b"NGfw", b"NGfx"), CLIENT_FINAL.replace(b"p=dHzb", b"p=dHzc"), CLIENT_FIRST,
         CLIENT_FINAL.replace(b",p=", b",x=y,p="), CLIENT_FINAL.replace(b"p=d", b"p=*"),
+        CLIENT_FINAL[: CLIENT_FINAL.index(b"p=")] + b"p=" + base64.b64encode(bytes(31)),
     ],
 )  # fmt: skip
 def test_a_final_message_that_was_changed_is_refused(message: bytes) -> None:

@@ -1,0 +1,116 @@
+"""Requests whose connection ends before their answer is there, and answers that come late. There is no loop."""
+
+import selectors
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pylog.config import NodeConfig
+from pylog.protocol.messages import EpochEnds
+from pylog.runtime.clock import MovableClock
+from pylog.runtime.future import Future
+from pylog.server.agenda import Agenda
+from pylog.server.api.call import Fate
+from pylog.server.calls import Calls, Counts
+from pylog.server.connection import Connection
+from pylog.server.served_node import ServedNode
+from support.wire_client import request_frame
+
+AT_ONCE = request_frame("OffsetForLeaderEpoch", 4, {"topics": []})[4:]
+BY_POOL = request_frame("ListGroups", 4, {})[4:]
+
+
+class Desk:
+    """Calls for one connection, and what became of it."""
+
+    def __init__(self, fate: Fate | None = None) -> None:
+        self.clock = MovableClock()
+        self.answers: list[Future[Any]] = []
+        self.bug: Exception | None = None
+        self.went_on = 0
+        self.selector = selectors.DefaultSelector()
+        self.agenda = Agenda(self.clock, self.selector)
+        node = ServedNode(lambda message, session: self._asked(), 1, "cluster", NodeConfig(), self.clock)
+        ours, self.theirs = socket.socketpair()
+        self.connection = Connection(ours, "h", node, 0)
+        self.calls = Calls(self, self.agenda, Counts(), lambda call: fate)
+
+    def _asked(self) -> Future[Any]:
+        if self.bug is not None:
+            raise self.bug
+        self.answers.append(Future())
+        return self.answers[-1]
+
+    def go_on(self, connection: Connection) -> None:
+        self.went_on += 1
+
+    def refuse(self, connection: Connection, error: BaseException) -> None:
+        raise AssertionError("nothing is wrong")
+
+    def close(self, connection: Connection) -> None:
+        connection.close()
+
+    def turn(self) -> None:
+        """Make the calls that are due, when there are some."""
+        for key, events in self.selector.select(5):
+            key.data(events)
+        self.agenda.call_due()
+
+    def end(self) -> None:
+        self.connection.close()
+        self.theirs.close()
+        self.calls.close()
+        self.agenda.close()
+        self.selector.close()
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    made = Desk()
+    yield made
+    made.end()
+
+
+def test_an_answer_that_comes_by_another_thread_goes_out(desk: Desk) -> None:
+    desk.calls.begin(desk.connection, bytearray(AT_ONCE))
+    assert not desk.connection.outgoing.size
+    desk.answers[0].set_result(EpochEnds([]))
+    desk.turn()
+
+    assert desk.connection.outgoing.size
+    assert desk.went_on == 1
+
+
+def test_an_answer_to_a_connection_that_has_ended_goes_nowhere(desk: Desk) -> None:
+    desk.calls.begin(desk.connection, bytearray(AT_ONCE))
+    desk.connection.close()
+    desk.answers[0].set_result(EpochEnds([]))
+    desk.turn()
+
+    assert (desk.connection.outgoing.size, desk.went_on) == (0, 0)
+
+
+@pytest.mark.parametrize("bug", [None, RuntimeError("a bug")])
+def test_a_call_of_the_pool_that_ends_too_late_goes_nowhere(desk: Desk, bug: Exception | None) -> None:
+    desk.bug = bug
+    desk.calls.begin(desk.connection, bytearray(BY_POOL))
+    desk.connection.close()
+    desk.turn()
+
+    assert (desk.connection.outgoing.size, desk.went_on) == (0, 0)
+
+
+def test_a_late_answer_to_a_connection_that_has_ended_goes_nowhere() -> None:
+    desk = Desk(Fate(delay_ms=1000))
+    desk.calls.begin(desk.connection, bytearray(AT_ONCE))
+    desk.answers[0].set_result(EpochEnds([]))
+    desk.turn()
+    assert not desk.connection.outgoing.size, "it comes a second later"
+    desk.connection.close()
+    desk.clock.advance(1000)
+    desk.agenda.call_due()
+
+    assert (desk.connection.outgoing.size, desk.went_on) == (0, 1)
+    desk.end()
