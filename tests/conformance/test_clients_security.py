@@ -33,7 +33,7 @@ CONFIG = {"connections.max.reauth.ms": 2000, "connection.failed.authentication.d
 def server(authority: Authority) -> Iterator[Server]:
     """A server with a listener of each protocol that keeps clients apart."""
     listen = [f"{protocol}://127.0.0.1:0" for protocol in ("SASL_SSL", "SSL", "SASL_PLAINTEXT")]
-    security: dict[str, Any] = {**authority.server, "ssl_cafile": authority.cafile, "ssl_client_auth": "requested"}
+    security: dict[str, Any] = {**authority.server, "ssl_ca_location": authority.cafile, "ssl_client_auth": "requested"}
     with pylog.serve(listen=listen, users={"alice": "secret"}, config=CONFIG, **security) as made:
         yield made
 

@@ -46,7 +46,7 @@ class Authority:
         certfile, keyfile = self.folder / "server.pem", self.folder / "server.key"
         if not certfile.exists():
             self.signed("server", "/O=Example/CN=localhost")
-        return {"ssl_certfile": str(certfile), "ssl_keyfile": str(keyfile)}
+        return {"ssl_certificate_location": str(certfile), "ssl_key_location": str(keyfile)}
 
     def _openssl(self, *words: str | Path) -> None:
         subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=60)

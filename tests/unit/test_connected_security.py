@@ -48,7 +48,7 @@ def test_records_go_and_come_by_tls(authority: Authority, size: int) -> None:
 
 def test_a_certificate_of_the_client_is_shown(authority: Authority) -> None:
     certificate, key = authority.signed("client", "/CN=client")
-    options: dict[str, Any] = {"ssl_cafile": authority.cafile, "ssl_client_auth": "required", **authority.server}
+    options: dict[str, Any] = {"ssl_ca_location": authority.cafile, "ssl_client_auth": "required", **authority.server}
     with pylog.serve(listen="SSL://127.0.0.1:0", **options) as server:
         trusting = {"security_protocol": "SSL", "ssl_ca_location": authority.cafile}
         shown = {"ssl_certificate_location": certificate, "ssl_key_location": key}
@@ -70,7 +70,7 @@ def test_an_authority_that_is_not_known_is_refused(authority: Authority) -> None
 def test_a_certificate_for_another_host_is_refused(authority: Authority) -> None:
     (authority.folder / "extensions").write_text("subjectAltName=DNS:elsewhere.example\n")
     certificate, key = authority.signed("elsewhere", "/CN=elsewhere.example")
-    with pylog.serve(listen="SSL://127.0.0.1:0", ssl_certfile=certificate, ssl_keyfile=key) as server:
+    with pylog.serve(listen="SSL://127.0.0.1:0", ssl_certificate_location=certificate, ssl_key_location=key) as server:
         trusting = {"security_protocol": "SSL", "ssl_ca_location": authority.cafile}
         with pytest.raises(SslAuthentication, match="127"):
             pylog.connect(server.bootstrap_servers, **trusting)

@@ -39,7 +39,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
         epilog=examples((
             "pylog serve --log data",
             "pylog serve --log :memory: --listen 127.0.0.1:0",
-            "pylog serve --log data --listen SASL_SSL://:9093 --ssl-certfile c.pem --ssl-keyfile k.pem --users users",
+            "pylog serve --log data --listen SASL_SSL://:9093 --ssl-certificate-location server.pem --users users.txt",
             "pylog serve --log data --listen 0.0.0.0:9092 --advertise kafka:9092 --allow-plaintext",
             "pylog serve --log data --listen 127.0.0.1:9092 --listen unix:/run/pylog.sock",
         )),
@@ -75,12 +75,14 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
         "are let in besides, by SCRAM",
     )  # fmt: skip
     group.add_argument(
-        "--ssl-certfile", metavar="FILE", help="the certificate of the TLS listeners, and those up to its root (PEM)"
+        "--ssl-certificate-location",
+        metavar="FILE",
+        help="the certificate of the TLS listeners, those up to its root (PEM)",
     )
-    group.add_argument("--ssl-keyfile", metavar="FILE", help="its key, if that is in a file of its own")
-    group.add_argument("--ssl-password-file", metavar="FILE", help="a file with the password of the key, if it has one")
+    group.add_argument("--ssl-key-location", metavar="FILE", help="its key, if that is in a file of its own")
+    group.add_argument("--ssl-key-password-file", metavar="FILE", help="a file with the password of the key, if any")
     group.add_argument(
-        "--ssl-cafile", metavar="FILE", help="the roots of clients' certificates, which are required then (PEM)"
+        "--ssl-ca-location", metavar="FILE", help="the roots of clients' certificates, which are required then (PEM)"
     )
     group.add_argument("--ssl-client-auth", choices=CLIENT_AUTH, help="whether clients need a certificate")
     group.add_argument(
@@ -93,14 +95,14 @@ def _security(args: argparse.Namespace) -> "SecurityOptions":
     options: SecurityOptions = {"allow_plaintext": args.allow_plaintext}
     if args.users is not None:
         options["users"] = read_users(args.users)
-    if args.ssl_certfile is not None:
-        options["ssl_certfile"] = args.ssl_certfile
-    if args.ssl_keyfile is not None:
-        options["ssl_keyfile"] = args.ssl_keyfile
-    if args.ssl_password_file is not None:
-        options["ssl_password"] = Path(args.ssl_password_file).read_text(encoding="utf-8").rstrip("\r\n")
-    if args.ssl_cafile is not None:
-        options["ssl_cafile"] = args.ssl_cafile
+    if args.ssl_certificate_location is not None:
+        options["ssl_certificate_location"] = args.ssl_certificate_location
+    if args.ssl_key_location is not None:
+        options["ssl_key_location"] = args.ssl_key_location
+    if args.ssl_key_password_file is not None:
+        options["ssl_key_password"] = Path(args.ssl_key_password_file).read_text(encoding="utf-8").rstrip("\r\n")
+    if args.ssl_ca_location is not None:
+        options["ssl_ca_location"] = args.ssl_ca_location
     if args.ssl_client_auth is not None:
         options["ssl_client_auth"] = args.ssl_client_auth
     return options

@@ -54,8 +54,8 @@ def _bind_tcp(listen: Address, *, is_private: bool) -> Bound:
     if is_private and not is_loopback(str(place[0])):
         raise ValueError(
             f"{listen} is reached by other hosts, and what they send there is not encrypted: give the listener TLS "
-            "(--listen SASL_SSL://..., --ssl-certfile), or allow it with allow_plaintext (--allow-plaintext), where "
-            "the network is your own, as that of a container"
+            "(--listen SASL_SSL://..., --ssl-certificate-location), or allow it with allow_plaintext "
+            "(--allow-plaintext), where the network is your own, as that of a container"
         )
     listening = socket.socket(family, kind, protocol)
     try:

@@ -1,7 +1,7 @@
 """How a server and its clients know each other: users, certificates, and what may do without them.
 
 log.serve("SASL_SSL://0.0.0.0:9093", advertise="SASL_SSL://kafka:9093",
-          ssl_certfile="cert.pem", ssl_keyfile="key.pem", users={"alice": "secret"})
+          ssl_certificate_location="cert.pem", ssl_key_location="key.pem", users={"alice": "secret"})
 """
 
 from collections.abc import Callable, Mapping
@@ -21,17 +21,18 @@ class SecurityOptions(TypedDict, total=False):
     """The options of a server that keep it safe.
 
     `users`: names and passwords, for PLAIN and for SCRAM. Users of the log (`Admin.set_password`) are let in besides,
-    by SCRAM. `ssl_certfile`, `ssl_keyfile`: PEM files with the certificate and those up to its root, and with its key,
-    if that is not in the same file; `ssl_password` decrypts it. They are read again when they change. `ssl_cafile`: PEM
-    file with the roots of clients' certificates; `ssl_client_auth`: "none", "requested" or "required" ("required" where
-    there is an `ssl_cafile`). `allow_plaintext`: a listener without TLS may be reached by other hosts.
+    by SCRAM. `ssl_certificate_location`, `ssl_key_location`: PEM files with the certificate and those up to its root,
+    and with its key, if that is not in the same file; `ssl_key_password` decrypts it. They are read again when they
+    change. `ssl_ca_location`: PEM file with the roots of clients' certificates; `ssl_client_auth`: "none", "requested"
+    or "required" ("required" where there is an `ssl_ca_location`). `allow_plaintext`: a listener without TLS may be
+    reached by other hosts. The names are those of `pylog.connect`.
     """
 
     users: Mapping[str, str]
-    ssl_certfile: str
-    ssl_keyfile: str
-    ssl_password: str
-    ssl_cafile: str
+    ssl_certificate_location: str
+    ssl_key_location: str
+    ssl_key_password: str
+    ssl_ca_location: str
     ssl_client_auth: str
     allow_plaintext: bool
 
@@ -40,10 +41,10 @@ class Security(NamedTuple):
     """The same, checked."""
 
     users: Mapping[str, str]
-    ssl_certfile: str | None
-    ssl_keyfile: str | None
-    ssl_password: str | None
-    ssl_cafile: str | None
+    ssl_certificate_location: str | None
+    ssl_key_location: str | None
+    ssl_key_password: str | None
+    ssl_ca_location: str | None
     ssl_client_auth: str
     allow_plaintext: bool
 
@@ -57,21 +58,26 @@ class Security(NamedTuple):
         if unknown:
             known = ", ".join(SecurityOptions.__annotations__)
             raise TypeError(f"{', '.join(unknown)}: a server has no such option; it has {known}")
-        cafile = options.get("ssl_cafile")
+        cafile = options.get("ssl_ca_location")
         client_auth = options.get("ssl_client_auth", "none" if cafile is None else "required")
         if client_auth not in CLIENT_AUTH:
             raise ValueError(f"ssl_client_auth is {client_auth!r}, not one of {', '.join(CLIENT_AUTH)}")
         if client_auth != "none" and cafile is None:
-            raise ValueError(f"ssl_client_auth={client_auth!r} needs ssl_cafile: the roots of clients' certificates")
+            raise ValueError(
+                f"ssl_client_auth={client_auth!r} needs ssl_ca_location: the roots of clients' certificates"
+            )
         for user, password in options.get("users", {}).items():
             if not user or not password or "\0" in user + password:
                 raise ValueError(f"user {user!r}: a name and a password are not empty, and have no NUL in them")
         return cls(
-            dict(options.get("users", {})), options.get("ssl_certfile"), options.get("ssl_keyfile"),
-            options.get("ssl_password"), cafile, client_auth, options.get("allow_plaintext", False),
+            dict(options.get("users", {})), options.get("ssl_certificate_location"), options.get("ssl_key_location"),
+            options.get("ssl_key_password"), cafile, client_auth, options.get("allow_plaintext", False),
         )  # fmt: skip
 
     def check_fits(self, protocol: SecurityProtocol) -> None:
         """Refuse a listener that lacks something. Raises ValueError."""
-        if protocol.has_tls and self.ssl_certfile is None:
-            raise ValueError(f"a listener of {protocol.value} needs a certificate: give ssl_certfile (--ssl-certfile)")
+        if protocol.has_tls and self.ssl_certificate_location is None:
+            raise ValueError(
+                f"a listener of {protocol.value} needs a certificate: give ssl_certificate_location "
+                "(--ssl-certificate-location)"
+            )

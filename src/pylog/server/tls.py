@@ -36,7 +36,7 @@ class Certificates:
 
     def __init__(self, security: Security) -> None:
         self._security = security
-        files = (security.ssl_certfile, security.ssl_keyfile, security.ssl_cafile)
+        files = (security.ssl_certificate_location, security.ssl_key_location, security.ssl_ca_location)
         self._paths = [path for path in files if path is not None]
         self._version = versions(self._paths)
         self._context = self._read()
@@ -51,22 +51,24 @@ class Certificates:
             self._version = version
             try:
                 self._context = self._read()
-                logger.info("the certificate was read again from %s", self._security.ssl_certfile)
+                logger.info("the certificate was read again from %s", self._security.ssl_certificate_location)
             except (OSError, ValueError) as error:
                 logger.warning("the new certificate cannot be used, the old one stays: %s", error)
         return self._context
 
     def _read(self) -> ssl.SSLContext:
         security = self._security
-        assert security.ssl_certfile is not None, "a listener with TLS has a certificate"
+        assert security.ssl_certificate_location is not None, "a listener with TLS has a certificate"
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION
         try:
             # Without a password OpenSSL would ask for one at the terminal.
-            context.load_cert_chain(security.ssl_certfile, security.ssl_keyfile, lambda: security.ssl_password or "")
-            if security.ssl_cafile is not None:
-                context.load_verify_locations(security.ssl_cafile)
+            context.load_cert_chain(
+                security.ssl_certificate_location, security.ssl_key_location, lambda: security.ssl_key_password or ""
+            )
+            if security.ssl_ca_location is not None:
+                context.load_verify_locations(security.ssl_ca_location)
         except ssl.SSLError as error:
             raise ValueError(f"{', '.join(self._paths)}: not a certificate with its key: {error}") from error
         except OSError as error:

@@ -78,8 +78,8 @@ def test_the_users_in_a_file_are_let_in_by_tls_and_sasl(tmp_path: Path, authorit
     users = tmp_path / "users"
     users.write_text("# mine\n\nalice:se:cret\n")
     certificate = authority.server
-    words = ("--users", str(users), "--ssl-certfile", certificate["ssl_certfile"])
-    listen = ("--listen", "SASL_SSL://127.0.0.1:0", "--ssl-keyfile", certificate["ssl_keyfile"])
+    words = ("--users", str(users), "--ssl-certificate-location", certificate["ssl_certificate_location"])
+    listen = ("--listen", "SASL_SSL://127.0.0.1:0", "--ssl-key-location", certificate["ssl_key_location"])
     with served("--log", ":memory:", *words, *listen) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
@@ -108,7 +108,7 @@ def test_a_file_of_users_that_is_wrong_says_where(tmp_path: Path, text: str, tol
     ("words", "told"),
     [
         (("--listen", "0.0.0.0:0", "--advertise", "kafka:1"), "--allow-plaintext"),
-        (("--listen", "SSL://127.0.0.1:0"), "--ssl-certfile"),
+        (("--listen", "SSL://127.0.0.1:0"), "--ssl-certificate-location"),
         (("--listen", "SASL://127.0.0.1:0"), "SASL has no security protocol"),
         (("--users", "/nowhere/users"), "/nowhere/users: No such file"),
     ],

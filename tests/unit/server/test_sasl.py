@@ -399,5 +399,5 @@ def test_users_that_cannot_be_are_refused(users: dict[str, str]) -> None:
 
 
 def test_an_option_that_is_not_known_is_named() -> None:
-    with pytest.raises(TypeError, match="user: a server has no such option; it has users, ssl_certfile"):
+    with pytest.raises(TypeError, match="user: a server has no such option; it has users, ssl_certificate_location"):
         pylog.serve(listen=LISTEN, user={"alice": "secret"})  # type: ignore[call-arg]

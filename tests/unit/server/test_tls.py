@@ -194,7 +194,7 @@ def principals(authority: Authority, client_auth: str, *certificate: str) -> lis
     with pylog.open(":memory:") as log:
         broker = log.broker
         node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, SystemClock())
-        security = {**authority.server, "ssl_cafile": authority.cafile, "ssl_client_auth": client_auth}
+        security = {**authority.server, "ssl_ca_location": authority.cafile, "ssl_client_auth": client_auth}
         served = Server(
             node, LISTEN, security=security,  # type: ignore[arg-type]
             intercept=lambda call: seen.append(call.request.session.principal),  # type: ignore[union-attr,func-returns-value]
@@ -264,7 +264,7 @@ def test_a_certificate_that_is_replaced_is_used_from_then_on(
     shutil.copy(old[0], certfile)
     shutil.copy(old[1], keyfile)
     with (
-        pylog.serve(listen=LISTEN, ssl_certfile=str(certfile), ssl_keyfile=str(keyfile)) as server,
+        pylog.serve(listen=LISTEN, ssl_certificate_location=str(certfile), ssl_key_location=str(keyfile)) as server,
         WireClient(server.bootstrap_servers, tls=context(authority)) as before,
     ):
         assert "old" in str(subject(server, authority))
@@ -281,7 +281,7 @@ def test_a_certificate_that_is_replaced_is_used_from_then_on(
 def test_certificate_and_key_may_be_in_one_file(authority: Authority, tmp_path: Path) -> None:
     both = tmp_path / "both.pem"
     both.write_text("".join(Path(path).read_text() for path in authority.signed("one", "/CN=one")))
-    with pylog.serve(listen=LISTEN, ssl_certfile=str(both)) as server:
+    with pylog.serve(listen=LISTEN, ssl_certificate_location=str(both)) as server:
         assert "one" in str(subject(server, authority))
 
 
@@ -289,10 +289,12 @@ def test_an_encrypted_key_needs_its_password(authority: Authority, tmp_path: Pat
     certfile, keyfile = authority.signed("locked", "/CN=locked")
     locked = str(tmp_path / "locked.key")
     authority._openssl("pkey", "-in", keyfile, "-aes256", "-passout", "pass:secret", "-out", locked)
-    with pylog.serve(listen=LISTEN, ssl_certfile=certfile, ssl_keyfile=locked, ssl_password="secret") as server:
+    with pylog.serve(
+        listen=LISTEN, ssl_certificate_location=certfile, ssl_key_location=locked, ssl_key_password="secret"
+    ) as server:
         assert "locked" in str(subject(server, authority))
     with pytest.raises(ValueError, match="not a certificate with its key"):
-        pylog.serve(listen=LISTEN, ssl_certfile=certfile, ssl_keyfile=locked)
+        pylog.serve(listen=LISTEN, ssl_certificate_location=certfile, ssl_key_location=locked)
 
 
 def test_options_that_do_not_fit_are_refused(authority: Authority, tmp_path: Path) -> None:
@@ -300,10 +302,10 @@ def test_options_that_do_not_fit_are_refused(authority: Authority, tmp_path: Pat
         with pytest.raises(ValueError, match="needs a certificate"):
             pylog.serve(listen=listen)
     with pytest.raises(OSError, match=r"absent\.pem"):
-        pylog.serve(listen=LISTEN, ssl_certfile=str(tmp_path / "absent.pem"))
+        pylog.serve(listen=LISTEN, ssl_certificate_location=str(tmp_path / "absent.pem"))
     with pytest.raises(ValueError, match="not a certificate with its key"):
-        pylog.serve(listen=LISTEN, ssl_certfile=authority.cafile)
-    with pytest.raises(ValueError, match="needs ssl_cafile"):
+        pylog.serve(listen=LISTEN, ssl_certificate_location=authority.cafile)
+    with pytest.raises(ValueError, match="needs ssl_ca_location"):
         pylog.serve(listen=LISTEN, **authority.server, ssl_client_auth="required")
     with pytest.raises(ValueError, match="'always', not one of none, requested, required"):
-        pylog.serve(listen=LISTEN, **authority.server, ssl_cafile=authority.cafile, ssl_client_auth="always")
+        pylog.serve(listen=LISTEN, **authority.server, ssl_ca_location=authority.cafile, ssl_client_auth="always")
