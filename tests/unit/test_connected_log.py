@@ -1,7 +1,10 @@
 """`pylog.connect` against `pylog.serve`: what a client does by sockets, and what becomes of it when they break."""
 
+import gc
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +25,7 @@ from pylog.errors import (
     TransactionAborted,
     UnknownTopicOrPartition,
 )
+from pylog.runtime.closing import settle
 from pylog.server.server import Server
 
 SECONDS = 20
@@ -372,6 +376,30 @@ def test_a_close_delivers_what_was_sent(server: Server) -> None:
         log.topics()
     with pylog.connect(server.bootstrap_servers) as log:
         assert len(values(log)) == 100
+
+
+def test_a_process_that_ends_without_a_close_delivers_what_was_sent(log: pylog.ConnectedLog, server: Server) -> None:
+    log.create_topic("t")
+    program = (
+        "import pylog, sys\n"
+        "log = pylog.connect(sys.argv[1])\n"
+        "producer = log.producer(linger_ms=60_000)\n"
+        "for i in range(100): producer.send('t', b'x')\n"
+    )
+    source = str(Path(pylog.__file__).parents[1])
+    words = [sys.executable, "-c", program, server.bootstrap_servers]
+    subprocess.run(words, check=True, timeout=SECONDS, env={"PYTHONPATH": source})
+    assert len(values(log)) == 100
+
+
+def test_a_log_that_is_dropped_is_closed_with_a_warning(server: Server) -> None:
+    log = pylog.connect(server.bootstrap_servers)
+    log.create_topic("t")
+    with pytest.warns(ResourceWarning, match="dropped without close"):
+        del log
+        gc.collect()
+    settle()
+    assert not [thread for thread in threading.enumerate() if thread.name == "pylog-network"]
 
 
 def test_a_poll_ends_when_its_log_is_closed(server: Server) -> None:
