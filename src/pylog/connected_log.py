@@ -16,7 +16,7 @@ from pylog.client.network.network import ANY_NODE, Network
 from pylog.client.network.tls import client_context
 from pylog.client.network.transport import NetworkTransport
 from pylog.client_half import ClientHalf
-from pylog.config import ConnectionConfig
+from pylog.config.connection import ConnectionConfig
 from pylog.errors import NotLocal
 from pylog.open_log import OpenLog
 from pylog.protocol.messages import TopicMetadata

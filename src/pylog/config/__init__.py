@@ -3,7 +3,7 @@
     TopicConfig       of a topic; defaults can come from the node
     NodeConfig        of a node: topic defaults by broker names (`log.segment.bytes`), and what a node has of its own
     ProducerConfig, ConsumerConfig
-    ConnectionConfig  of the connections to a cluster
+    connection.ConnectionConfig   of the connections to a cluster; loaded by those that connect
 
 An object checks its values when it is made, so every config object is valid. One exception: `TopicConfig.loaded` reads
 the stored configs of a topic and never fails, because a log has to open with the configs that any program stored.
@@ -15,7 +15,6 @@ request); a producer's `batch.size` is 262144 (in process there is no request to
 """
 
 from pylog.config.clients import RECORD_BYTES_MAX, ConsumerConfig, ProducerConfig
-from pylog.config.connection import ConnectionConfig
 from pylog.config.node import NodeConfig
 from pylog.config.options import ConfigType, config_type
 from pylog.config.protocol_map import SecurityProtocol, protocols_of
@@ -25,7 +24,6 @@ __all__ = [
     "RECORD_BYTES_MAX",
     "RECORD_RATIO",
     "ConfigType",
-    "ConnectionConfig",
     "ConsumerConfig",
     "NodeConfig",
     "ProducerConfig",

@@ -12,7 +12,7 @@ from typing import Any
 from pylog.client.network.call import Call
 from pylog.client.network.lookup import FIND_COORDINATOR, FindCoordinator, coordinator_error
 from pylog.client.network.routes import Place, Routes
-from pylog.config import ConnectionConfig
+from pylog.config.connection import ConnectionConfig
 from pylog.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator, PylogError
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future

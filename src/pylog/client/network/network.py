@@ -31,7 +31,7 @@ from pylog.client.network.dialogue import Answered, Dialogue
 from pylog.client.network.link import Link, LinkState
 from pylog.client.network.lookup import FindCoordinator
 from pylog.client.network.routes import Routes
-from pylog.config import ConnectionConfig
+from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
     Closed,
     LeaderNotAvailable,

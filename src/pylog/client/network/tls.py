@@ -2,7 +2,7 @@
 
 import ssl
 
-from pylog.config import ConnectionConfig
+from pylog.config.connection import ConnectionConfig
 from pylog.errors import InvalidConfig
 
 __all__ = ["client_context"]

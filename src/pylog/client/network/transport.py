@@ -19,7 +19,7 @@ from typing import Any
 
 from pylog.client.network.call import Call, patience_ms
 from pylog.client.network.network import ANY_NODE, Network
-from pylog.config import ConnectionConfig
+from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
     GroupIdNotFound,
     InvalidRequest,
