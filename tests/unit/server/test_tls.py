@@ -1,5 +1,7 @@
 """A listener with TLS: handshakes, large answers, certificates of clients, and certificates that change."""
 
+import contextlib
+import random
 import shutil
 import socket
 import ssl
@@ -130,6 +132,22 @@ def test_bytes_that_are_no_tls_end_their_connection_and_no_other(server: Server,
         with WireClient(server.bootstrap_servers) as gone:
             gone.socket.sendall(b"\x16\x03\x01")
 
+        assert good.ask("Metadata", 12, METADATA)["brokers"]
+
+
+def test_damaged_bytes_in_a_session_end_it_and_no_other(server: Server, authority: Authority) -> None:
+    chance = random.Random(7)
+    with WireClient(server.bootstrap_servers, tls=context(authority)) as good:
+        for _ in range(20):
+            with WireClient(server.bootstrap_servers, tls=context(authority)) as bad:
+                bad.ask("Metadata", 12, METADATA)
+                assert isinstance(bad.socket, ssl.SSLSocket)
+                with socket.socket(fileno=bad.socket.detach()) as raw:
+                    raw.settimeout(20)
+                    raw.sendall(b"\x17\x03\x03\x00\x40" + chance.randbytes(64))
+                    with contextlib.suppress(ConnectionError):
+                        while raw.recv(1000):
+                            pass
         assert good.ask("Metadata", 12, METADATA)["brokers"]
 
 

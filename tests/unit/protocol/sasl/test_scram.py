@@ -175,6 +175,7 @@ def test_a_client_refuses_a_first_answer_that_is_wrong(message: bytes, reason: s
     [
         (b"e=other-error", "'other-error'"),
         (b"v=" + base64.b64encode(bytes(32)), "does not know the password"),
+        (SERVER_FINAL.replace(b"G4=", b"G5="), "not base64"),
         (b"v=", "no SCRAM"),
         (b"", "no SCRAM"),
     ],
