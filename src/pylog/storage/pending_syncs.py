@@ -3,12 +3,13 @@
     Durability          `sync`, for all that promise: group commits, followers, the metadata log, background syncs;
                         `finish`: all that is left, before a segment is sealed and a directory called clean
     LocalLog            `roll` (what is sealed is durable before anything follows it), `truncate`, `restart`
-    kernel              `AppendState.is_synced`: a group commit that owes no more than the active segment's batches;
-                        what is refused it is told to `Durability`, which latches
+    kernel              `AppendState.is_synced` (kernel/compiled/fast_append): a group commit that owes no more than the
+                        active segment's batches; what is refused it is told to `Durability`, which latches
 
-Each of them comes to `PendingSyncs.sync`, but for the last one, its twin for one file. Nothing else calls `File.sync`
-for a part of a log. `sync_new` is for a segment that is no part of a log yet, and for the index of one that is being
-read anew: where that fails the file goes, or the log is not opened, and nothing was promised.
+Each of them comes to `PendingSyncs.sync`, but for the last one, its twin for one file. The call of the system is in
+`files/syncing`, the twin's in `kernel/compiled/open_file`. Nothing else calls `File.sync` for a part of a log.
+`sync_new` is for a segment that is no part of a log yet, and for the index of one that is being read anew: where that
+fails the file goes, or the log is not opened, and nothing was promised.
 
 Invariants:
 - a sync that was refused, or interrupted, is the last one: the system forgets what it has lost when it has said so once
