@@ -73,7 +73,7 @@ def add_log(parser: argparse.ArgumentParser) -> None:
     """Give `parser` the options that say where the log is. They have no defaults, so that they may be given to a
     command or in front of it.
     """
-    add_directory(parser)
+    _add_directory(parser)
     parser.add_argument(
         "--bootstrap", metavar="HOST:PORT", default=argparse.SUPPRESS,
         help="a server that runs, pylog's or Kafka's, in place of --log; several with commas",
@@ -85,7 +85,12 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` the option --log alone: the command needs the files."""
+    """Give `parser` the option --log alone: the command needs the files, and says so to --bootstrap."""
+    _add_directory(parser)
+    parser.add_argument("--bootstrap", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log", metavar="PATH", default=argparse.SUPPRESS,
         help=f"the log's directory; several, for what changes topics, with commas (default: ${ENVIRONMENT})",
