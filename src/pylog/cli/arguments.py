@@ -41,6 +41,7 @@ __all__ = [
     "partitions_of",
     "place",
     "properties",
+    "refuse_bootstrap",
     "separator",
     "topic_partition",
 ]
@@ -133,13 +134,19 @@ def properties(args: argparse.Namespace) -> dict[str, str]:
 
 def log_path(args: argparse.Namespace) -> str:
     """The directory that was named, by --log or by PYLOG_LOG. Ends the program with code 2 when none was."""
+    refuse_bootstrap(args)
     path: str = getattr(args, "log", None) or os.environ.get(ENVIRONMENT, "")
     parser: argparse.ArgumentParser = args.parser
-    if hasattr(args, "bootstrap"):
-        parser.error("this command needs the files of the log: give --log PATH, not --bootstrap")
     if not path:
         parser.error(f"no log was named: give --log PATH or set {ENVIRONMENT}, or --bootstrap HOST:PORT where it may")
     return path
+
+
+def refuse_bootstrap(args: argparse.Namespace) -> None:
+    """End the program with code 2 where --bootstrap was given: the command needs the files."""
+    parser: argparse.ArgumentParser = args.parser
+    if hasattr(args, "bootstrap"):
+        parser.error("this command needs the files of the log: give --log PATH, not --bootstrap")
 
 
 def log_paths(args: argparse.Namespace) -> list[str]:

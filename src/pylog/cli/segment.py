@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from itertools import chain
 
-from pylog.cli.arguments import Parser, add_directory, examples
+from pylog.cli.arguments import Parser, add_directory, examples, refuse_bootstrap
 from pylog.cli.output import json_line, plural, print_line, say, text_or_base64
 from pylog.files import DiskFiles
 from pylog.inspect import DumpLine, Problem, RecordEntry, dump_segment
@@ -46,6 +46,7 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run `segment dump`."""
+    refuse_bootstrap(args)
     files = DiskFiles(read_only=True)
     problems = 0
     for path in args.files:
