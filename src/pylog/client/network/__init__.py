@@ -7,6 +7,7 @@
     lookup       FindCoordinator
     routes       which node a call goes to, and where that listens
     coordinators  the calls that wait for theirs
+    merging      batches of several partitions in one request
     link         one connection: a socket with a dialogue on it
     network      all connections, and the one thread that waits for them
     transport    messages that take several requests

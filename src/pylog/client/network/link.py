@@ -19,13 +19,17 @@ from typing import Any
 from pylog.client.network.address import Address
 from pylog.client.network.call import Call
 from pylog.client.network.dialogue import Answered, Dialogue, DialogueState, Pieces, silent_answer
+from pylog.client.network.merging import are_worth_a_request, next_call
 from pylog.errors import NetworkError, PylogError
+from pylog.protocol.messages import Produce
 
 __all__ = ["Link", "LinkState"]
 
 READS_MAX = 16
 """How often a link is read in its turn: then the others have theirs."""
 PIECES_MAX = 64
+PRODUCES_MAX = 5
+"""How many Produces of a connection are under way at once (Kafka: max.in.flight.requests.per.connection)."""
 SESSION_SHARE = 0.9
 """How much of the time of a login is used."""
 UNDER_WAY = {0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN}
@@ -149,12 +153,11 @@ class Link:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def give(self, call: Call, now_ms: int) -> list[Answered]:
-        """Send a call, or let it wait; gives its answer where that is known at once. Raises OSError."""
+    def give(self, call: Call) -> None:
+        """Let a call wait for `send_waiting`."""
         if self.next_deadline_ms is None or call.deadline_ms < self.next_deadline_ms:
             self.next_deadline_ms = call.deadline_ms
         self.waiting.append(call)
-        return self.send_waiting(now_ms)
 
     def send_waiting(self, now_ms: int) -> list[Answered]:
         """Send what waits, if it is ready: the answers that are known at once. Raises OSError."""
@@ -168,8 +171,8 @@ class Link:
             self._put(self._dialogue.log_in())
             self._flush()
             return answers
-        while self.waiting:
-            call = self.waiting.popleft()
+        while self.waiting and not self._is_full():
+            call = next_call(self.waiting)
             try:
                 self._put(self._dialogue.request(call))
             except PylogError as error:
@@ -183,6 +186,17 @@ class Link:
                 answers.append(answer)
         self._flush()
         return answers
+
+    def _is_full(self) -> bool:
+        """Whether the next call is a Produce that has to wait, and others join it.
+
+        A node answers one Produce of a connection after the other. So little is won by a small one behind another, and
+        much by one that is larger by then (Nagle).
+        """
+        if not isinstance(self.waiting[0].message, Produce):
+            return False
+        under_way = sum(isinstance(call.message, Produce) for call in self._dialogue.awaited)
+        return under_way >= PRODUCES_MAX or (under_way > 0 and not are_worth_a_request(self.waiting))
 
     def _named(self, error: PylogError) -> PylogError:
         return type(error)(f"{self.address}: {error}")

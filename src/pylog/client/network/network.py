@@ -93,6 +93,8 @@ class Network:
         self._links: dict[LinkKey, Link] = {}
         self._sessions: dict[int, Session] = {}
         """The clients, by the identity of their sessions."""
+        self._given: dict[Link, None] = {}
+        """The links that have got calls in this turn."""
         self._leaving: set[int] = set()
         """Those of the clients that are closed: their connections end when all is answered."""
         self._coordinators = Coordinators(self.routes, config, clock, self._route, self._at)
@@ -146,6 +148,8 @@ class Network:
         if self._is_over:
             self._drain()
         elif self._sleeps:
+            # Once for all that comes until it is awake.
+            self._sleeps = False
             self._ring()
 
     def _drain(self) -> None:
@@ -195,6 +199,7 @@ class Network:
         now = self._clock.tick_ms()
         while self._due and self._due[0][0] <= now:
             self._do(heapq.heappop(self._due)[2])
+        self._send_given(now)
         self._look(now)
         self._sleeps = True
         # What came between the two is seen: its sender looks whether this thread sleeps after it has put it there.
@@ -206,6 +211,15 @@ class Network:
                     self._bell.recv(4096)
             else:
                 self._handle(key.data, mask)
+
+    def _send_given(self, now_ms: int) -> None:
+        """Send what was given to links in this turn: together, where there was much."""
+        while self._given:
+            link, _ = self._given.popitem()
+            try:
+                self._tell(link.send_waiting(now_ms))
+            except (OSError, PylogError) as error:
+                self._fail(link, error)
 
     @staticmethod
     def _do(work: Callable[[], None]) -> None:
@@ -275,12 +289,9 @@ class Network:
             call.fail(NetworkError(f"no node of the cluster can be reached: {self.routes.failures()}"))
 
     def _give(self, call: Call, address: Address) -> None:
-        now = self._clock.tick_ms()
         link = self._link(address, call)
-        try:
-            self._tell(link.give(call, now))
-        except (OSError, PylogError) as error:
-            self._fail(link, error)
+        link.give(call)
+        self._given[link] = None
 
     def _link(self, address: Address, call: Call) -> Link:
         key = address, id(call.session), lane_of(call.message)
@@ -333,7 +344,8 @@ class Network:
             answers = link.handle(events, now)
             if not was_ready and link.is_ready:
                 self.routes.reached(link.address)
-                answers += link.send_waiting(now)
+            if link.waiting:
+                self._given[link] = None
         except (OSError, PylogError) as error:
             self._fail(link, error)
             return
