@@ -160,7 +160,7 @@ build/spark-kafka/.stamp: tests/conformance/programs/pom.xml | .venv/dev.stamp
 
 .PHONY: programs
 programs: .venv/conformance.stamp build/java/.stamp build/spark-kafka/.stamp ## kcat, Connect, Kafka Streams and Spark against pylog's server and a real Kafka (SERVERS="pylog kafka"; kcat from Debian)
-	@PYLOG_SERVERS="$(SERVERS)" $(PYTEST) -q -rs tests/conformance/programs
+	@PYLOG_SERVERS="$(SERVERS)" $(PYTEST) -q -rs tests/conformance/programs tests/docs/test_testing.py
 
 # How many states `make crash` recovers.
 BUDGET ?= 100000
