@@ -294,7 +294,7 @@ def test_configs_are_described_and_changed(server: Server) -> None:
     client.incremental_alter_configs([changed])[changed].result(SECONDS)
     configs = client.describe_configs([resource])[resource].result(SECONDS)
 
-    assert (configs["retention.ms"].value, configs["cleanup.policy"].value) == ("1000", "compact,delete")
+    assert (configs["retention.ms"].value, configs["cleanup.policy"].value) == ("1000", "delete,compact")
     assert not configs["retention.ms"].is_default
     assert configs["segment.bytes"].is_default
 
