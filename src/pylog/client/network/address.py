@@ -32,7 +32,9 @@ class Address(NamedTuple):
 
 
 def parse(text: str) -> Address:
-    """The address that a text means. Raises ValueError."""
+    """The address that a text means. Raises ValueError, TypeError."""
+    if not isinstance(text, str):
+        raise TypeError(f"an address is a str like '127.0.0.1:9092', not {type(text).__name__}")
     wanted = text.strip()
     if wanted.startswith(UNIX):
         if wanted == UNIX:
@@ -47,9 +49,11 @@ def parse(text: str) -> Address:
 
 
 def parse_all(given: str | Sequence[str]) -> list[Address]:
-    """The addresses in a list, or in a text with commas between them; each once. Raises ValueError."""
-    texts = given.split(",") if isinstance(given, str) else list(given)
-    found = list(dict.fromkeys(parse(text) for text in texts if text.strip()))
+    """The addresses in a list, or in a text with commas between them; each once. Raises ValueError, TypeError."""
+    if not isinstance(given, Sequence):
+        raise TypeError(f"bootstrap_servers is a str or a list of them, not {type(given).__name__}")
+    texts = [text for text in given.split(",") if text.strip()] if isinstance(given, str) else given
+    found = list(dict.fromkeys(parse(text) for text in texts))
     if not found:
         raise ValueError("no address was given: give HOST:PORT of one or more nodes of the cluster")
     return found

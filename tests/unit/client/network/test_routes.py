@@ -33,6 +33,10 @@ def test_several_addresses_are_taken_once_each() -> None:
     assert parse_all(["a:1", "b:2"]) == [FIRST, SECOND]
     with pytest.raises(ValueError, match="no address was given"):
         parse_all(" , ")
+    with pytest.raises(TypeError, match="not NoneType"):
+        parse_all(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="not int"):
+        parse_all(["a:1", 9092])  # type: ignore[list-item]
 
 
 def test_nodes_are_those_of_the_last_metadata() -> None:
