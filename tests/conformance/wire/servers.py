@@ -57,14 +57,15 @@ class KafkaServer(Node):
 class PylogServer:
     name = "pylog"
 
-    def __init__(self, work: Path) -> None:
-        self.bootstrap_servers = f"127.0.0.1:{free_port()}"
+    def __init__(self, work: Path, settings: Mapping[str, str] = SETTINGS, address: str | None = None) -> None:
+        self.bootstrap_servers = address or f"127.0.0.1:{free_port()}"
+        self._settings = json.dumps(dict(settings))
         self._data, self._log = work / "data", work / "server.log"
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         script = Path(__file__).with_name("pylog_server.py")
-        command = [sys.executable, str(script), str(self._data), self.bootstrap_servers, json.dumps(SETTINGS)]
+        command = [sys.executable, str(script), str(self._data), self.bootstrap_servers, self._settings]
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
