@@ -368,11 +368,10 @@ class Partition:
         """Let the log start at `offset` (-1: at the high watermark); gives the new start, which is durable then.
 
         It may lie inside a batch. Whole segments below it go with the next `apply_retention`. (DeleteRecords)
-        Raises: PolicyViolation (the topic's policy does not include "delete"), OffsetOutOfRange (above the high
-        watermark).
+        Raises: PolicyViolation (the topic is only compacted), OffsetOutOfRange (above the high watermark).
         """
-        if "delete" not in self.config.cleanup_policy:
-            raise PolicyViolation(f"{self.topic} has cleanup.policy without delete: its records cannot be deleted")
+        if self.config.cleanup_policy == {"compact"}:
+            raise PolicyViolation(f"{self.topic} has cleanup.policy=compact: its records cannot be deleted")
         return self._watermarks.delete_records(offset)
 
     def advance_start(self, offset: int) -> bool:

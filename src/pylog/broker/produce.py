@@ -27,9 +27,12 @@ from pylog.broker.guarantees import Guarantees
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import (
+    BatchRefused,
     DurabilityUnknown,
+    InvalidProducerEpoch,
     InvalidTopic,
     NotLeaderOrFollower,
+    OutOfOrderSequence,
     PartitionFull,
     PylogError,
 )
@@ -43,6 +46,8 @@ from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WHOLE, WholeLock, wait_at
 from pylog.storage.producer_state import Verification
 
+WITH_START = (BatchRefused, InvalidProducerEpoch, OutOfOrderSequence)
+"""The errors that are told together with the start of the log."""
 TICK_MAX = OFFSET_MAX = 2**63 - 1
 ROOM_POLL_MS = 50
 """How often an append that waits for room looks for what retention may have dropped."""
@@ -194,7 +199,7 @@ class ProduceHandler:
                 partition.look_at(batch, now_ms)
             appended = partition.state.fast_append(batch, leader.epoch, now_ms, True)
         except PylogError as error:
-            return Produced([ProducedPart(topic, number, error)])
+            return Produced([self._failed(topic, number, error)])
         if appended is None:
             return None
         self._purgatory.release(partition, batch)
@@ -251,11 +256,17 @@ class ProduceHandler:
                 # It was moved to another directory just now.
                 return self._append_part(part, message, is_plain=False)
         except PylogError as error:
-            return None, ProducedPart(topic, number, error)
+            return None, self._failed(topic, number, error)
         return leader, ProducedPart(
             topic, number, None, appended.base_offset, appended.next_offset, appended.log_append_time,
             leader.partition.start_offset,
         )  # fmt: skip
+
+    def _failed(self, topic: str, number: int, error: PylogError) -> ProducedPart:
+        """The answer for a partition whose append failed; with the start of its log where Kafka tells it, too."""
+        role = self._roles.held(topic, number) if isinstance(error, WITH_START) else None
+        start = -1 if role is None else role.partition.start_offset
+        return ProducedPart(topic, number, error, log_start_offset=start)
 
     def _append_for(self, leader: Leader, part: ProducePart, message: Produce, *, is_plain: bool) -> Appended:
         batch, guard = part.batch, None

@@ -95,6 +95,14 @@ class ServedNode:
         for topic in unnamed:
             topic[field_name] = names.get(topic["topicId"], "")
 
+    def identify(self, topics: Iterable[Body], session: Session) -> None:
+        """Give topics that a body names by their names the field `topicId`, where there are such topics."""
+        named = [topic for topic in topics if topic["name"] and topic.get("topicId", NO_ID) == NO_ID]
+        found: ClusterMetadata = self.ask(Metadata([topic["name"] for topic in named]), session)
+        ids = {topic.name: topic.id for topic in found.topics if topic.error is None}
+        for topic in named:
+            topic["topicId"] = ids.get(topic["name"], NO_ID)
+
     def names(self, topic_ids: Iterable[uuid.UUID], session: Session) -> dict[uuid.UUID, str]:
         """The names of the topics with these ids. Unknown ids are left out."""
         asked = list(topic_ids)

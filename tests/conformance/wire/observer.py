@@ -5,6 +5,7 @@ itself (producer ids, topic ids, member ids); times and addresses are left out. 
 ended its work in the background.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ from support.clients.values import until
 from support.raw_client import Body, WireClient, error_name
 from support.wire_requests import T0, TIMEOUT_MS, Requests, error_of, records
 
+OF_CLUSTER, OF_NODE, DEFAULT = 3, 4, 5
+IN_OTHER_WAYS = {"min.insync.replicas": OF_CLUSTER, "retention.ms": OF_NODE}
 LONG_MS, DAY_MS = 600_000, 86_400_000
 SUBSCRIPTION = bytes(2) + bytes(4) + bytes(4)
 """What a member of the classic protocol says: version 0, no topics, no data of its own."""
@@ -25,6 +28,8 @@ OWN = {
     "clientHost", "sessionId", "nodeEndpoints", "documentation", "synonyms", "brokers", "recordErrors",
 }  # fmt: skip
 """Fields in which two servers may differ: times, addresses, words."""
+OF_ONE = re.compile(r"pylog\.|remote\.|local\.|(leader|follower)\.replication\.throttled")
+"""Configs of topics that one of the servers has not: of pylog's own, tiered storage, and quotas of replication."""
 RETRIED = {"NOT_LEADER_OR_FOLLOWER", "CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"}
 
 
@@ -98,7 +103,8 @@ class Observer:
         if answer["errorCode"] == 0:
             self._partitions[topic] = answer["numPartitions"]
             until(lambda: self._is_led(topic))
-        return {**answer, "configs": {each["name"]: each["value"] for each in answer["configs"] or ()}}
+        configs = {each["name"]: each["value"] for each in answer["configs"] or () if not OF_ONE.match(each["name"])}
+        return {**answer, "configs": configs}
 
     def _is_led(self, topic: str) -> bool:
         (found,) = self.requests.metadata(topic)["topics"]
@@ -226,7 +232,10 @@ class Observer:
         offset, version = self._position(topic, partition, at), self._sent_part(topic, version)
         more = {"isolation": isolation, "max_bytes": max_bytes, "version": version}
         part = self.requests.fetch(topic, offset, partition=partition, **more)
-        part["abortedTransactions"] = sorted(part["abortedTransactions"] or [], key=str)
+        # Kafka adds transactions behind these records, as far as an entry of the index reaches.
+        end = max((batch.last_offset for batch in whole_batches(part["records"])), default=-1)
+        aborted = [each for each in part["abortedTransactions"] or () if each["firstOffset"] <= end]
+        part["abortedTransactions"] = sorted(aborted, key=str)
         return part
 
     def do_list_offsets(self, topic: str, partition: int, timestamp: int, isolation: int, version: int) -> Any:
@@ -309,7 +318,12 @@ class Observer:
         asked = {"resources": [{"resourceType": 2, "resourceName": topic, "configurationKeys": None}]}
         (answer,) = self.wire.ask("DescribeConfigs", asked)["results"]
         fields = ("value", "configSource", "readOnly", "isSensitive", "configType")
-        return error_of(answer), {row["name"]: tuple(row[name] for name in fields) for row in answer["configs"]}
+        rows = [row for row in answer["configs"] if not OF_ONE.match(row["name"])]
+        for row in rows:
+            # Kafka sets the one for the cluster when it is formatted; of the other one pylog's default is -1.
+            if row["configSource"] == IN_OTHER_WAYS.get(row["name"]):
+                row["configSource"] = DEFAULT
+        return error_of(answer), {row["name"]: tuple(row[name] for name in fields) for row in rows}
 
     def do_metadata(self, topic: str) -> Any:
         return self.requests.metadata(topic)["topics"]

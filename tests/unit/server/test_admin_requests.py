@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -65,6 +66,17 @@ def test_each_topic_has_its_own_error(node: WireNode) -> None:
     assert node.log.topics() == ["good", "there"]
 
 
+def test_a_wrong_config_is_told_before_a_wrong_number_of_partitions(node: WireNode) -> None:
+    topic = {
+        "name": "t",
+        "numPartitions": 0,
+        "replicationFactor": 1,
+        "configs": [{"name": "retention.ms", "value": "x"}],
+    }
+    (answer,) = node.ask("CreateTopics", 7, {"topics": [topic], "timeoutMs": 1})["topics"]
+    assert answer["errorCode"] == 40
+
+
 def test_an_assignment_to_this_node_makes_its_partitions(node: WireNode) -> None:
     assignment = [{"partitionIndex": number, "brokerIds": [node.log.node_id]} for number in (1, 0)]
 
@@ -108,6 +120,14 @@ def test_topics_are_deleted_by_id(node: WireNode) -> None:
 
     assert [(one["name"], one["errorCode"]) for one in responses] == [("t", 0), ("none", 3)]
     assert (gone["name"], gone["errorCode"]) == (None, 100)
+
+
+def test_a_topic_that_is_deleted_by_its_name_is_told_with_its_id(node: WireNode) -> None:
+    node.log.create_topic("t")
+    topic_id = node.log.broker.image.topics["t"].id
+    asked = [{"name": "t"}, {"name": "none"}]
+    responses = node.ask("DeleteTopics", 6, {"topics": asked, "timeoutMs": 1})["responses"]
+    assert [one["topicId"] for one in responses] == [topic_id, UUID(int=0)]
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -293,6 +313,7 @@ def test_changes_that_make_no_sense_change_nothing(node: WireNode) -> None:
     assert alter(node, ("a", 0, "5"), resourceType=4, resourceName="") == 42
     assert alter(node, ("retention.ms", 0, "5"), resourceName="none") == 3
     assert alter(node, ("retention.ms", 0, "x"), resourceName="none") == 40
+    assert alter(node, ("retention.ms", 2, "5"), resourceName="none") == 40
     assert alter(node, ("retention.ms", 0, None)) == 40
     assert overrides(node) == {}
 

@@ -200,6 +200,14 @@ def test_the_first_append_to_a_partition_is_left_to_the_pool(node: WireNode) -> 
     assert [isinstance(outcome, Later) for outcome in outcomes] == [True, False, True, False]
 
 
+def test_records_that_are_refused_are_told_with_the_start_of_the_log(node: WireNode) -> None:
+    node.log.create_topic("t", config={"cleanup.policy": "compact"})
+    (part,) = produced_parts(node.ask("Produce", 9, produce("t", batch(b"no key"))))
+    assert (part["errorCode"], part["logStartOffset"]) == (87, 0)
+    (part,) = produced_parts(node.ask("Produce", 9, produce("none", batch(b"x"))))
+    assert (part["errorCode"], part["logStartOffset"]) == (3, -1)
+
+
 def test_acks_that_mean_nothing_are_refused(node: WireNode) -> None:
     node.log.create_topic("t")
 

@@ -200,3 +200,11 @@ def test_a_marker_ends_a_transaction_in_its_partition(node: WireNode, version: i
     assert codes == {"t": [0, 3], "none": [3]}
     assert written["producerId"] == producer["producerId"]
     assert fetched_part(node.ask("Fetch", 12, fetch("t", isolationLevel=1)))["lastStableOffset"] == 2
+
+
+@pytest.mark.parametrize(("version", "code"), [(3, 48), (4, 48), (5, 0)])
+def test_nothing_is_aborted_from_version_5_on_alone(node: WireNode, version: int, code: int) -> None:
+    owner = node.ask("InitProducerId", 5, {"transactionalId": "x", "transactionTimeoutMs": 60_000})
+    asked = {"transactionalId": "x", "committed": False, "producerId": owner["producerId"]}
+    ended = node.ask("EndTxn", version, {**asked, "producerEpoch": owner["producerEpoch"]})
+    assert ended["errorCode"] == code

@@ -43,18 +43,18 @@ class TopicChanges:
     def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> None:
         """Make a topic.
 
-        Raises InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidConfig; nothing is made then.
+        Raises InvalidTopic, TopicAlreadyExists, InvalidConfig, InvalidPartitions; nothing is made then.
         """
         with self._lock:
             validate_topic_name(new.name, self._topics.image.topics)
             if new.name in self._topics.image.topics:
                 raise TopicAlreadyExists(f"topic {new.name!r} exists already")
+            config = TopicConfig.canonical(new.config)
             count = self._config.num_partitions if new.partitions == NODE_DEFAULT else new.partitions
             if not 1 <= count <= MAX_PARTITIONS:
                 raise InvalidPartitions(
                     f"{count} partitions: a topic has 1 to {MAX_PARTITIONS}, or -1 for num.partitions of the node"
                 )
-            config = TopicConfig.canonical(new.config)
             if validate_only:
                 return
             topic_id = uuid.uuid4()

@@ -151,7 +151,8 @@ def end(
             if message.committed == (known.state is TransactionState.COMPLETE_COMMIT)
             else _ends_otherwise(message, known)
         )
-    if known.state is not TransactionState.ONGOING and message.committed:
+    if known.state is not TransactionState.ONGOING and (message.committed or not raised):
+        # A producer of version 2 may abort nothing, and gets another epoch.
         return _ends_otherwise(message, known)
     return _decide(known, message.committed, new_producer_id, wall_ms, message.transaction_version)
 

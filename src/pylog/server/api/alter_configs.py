@@ -35,7 +35,10 @@ def _all_of(resource: Body, request: Request, node: ServedNode) -> TopicChange:
 
 def _some_of(resource: Body, request: Request, node: ServedNode) -> TopicChange:
     changes = [config_change(config) for config in resource["configs"]]
-    # A value that no topic may have is told before a topic that is missing.
+    # What no topic may have is told before a topic that is missing.
+    for change in changes:
+        if change.operation in ("append", "subtract"):
+            TopicConfig.check_list(change.name)
     TopicConfig.from_kafka({
         change.name: change.value for change in changes if change.operation == "set" and change.value is not None
     })  # fmt: skip

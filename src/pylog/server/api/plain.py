@@ -53,6 +53,8 @@ def _answer(mapping: Mapping) -> Answer:
         if request.version >= BY_ID_FROM.get(mapping.name, 1 << 15):
             for topics in _topics(request.body):
                 node.name_topics(topics, request.session)
+        if mapping.name == "DeleteTopics" and request.version >= BY_ID_FROM[mapping.name]:
+            node.identify(request.body["topics"], request.session)
         return reply(mapping, request, node)
 
     return answer
