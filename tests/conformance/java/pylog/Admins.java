@@ -80,7 +80,7 @@ final class Admins {
             case "describeProducers": return describeProducers(Values.partition(words.get("partition")));
             case "abortTransaction": return abortTransaction(words);
             case "fenceProducers": admin.fenceProducers(strings(words.get("ids"))).all().get(); return null;
-            default: throw new IllegalArgumentException(name);
+            default: return new Settings(admin).call(name, words);
         }
     }
 
