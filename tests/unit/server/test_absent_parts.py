@@ -51,18 +51,20 @@ def test_no_quota_can_be_set_or_is_there(node: WireNode) -> None:
         entity = [] if kind is None else [{"entityType": kind, "entityName": "a"}]
         return {"entity": entity, "ops": [{"key": "producer_byte_rate", "value": 1.0, "remove": remove}]}
 
-    entries = [entry("user"), entry("user", remove=True), entry("what"), entry(None)]
+    nothing = {**entry("user"), "ops": []}
+    entries = [entry("user"), entry("user", remove=True), entry("what"), entry(None), nothing]
     answers = node.ask("AlterClientQuotas", 1, {"entries": entries, "validateOnly": False})["entries"]
     assert [(one["errorCode"], one["errorMessage"]) for one in answers] == [
         (42, "pylog has no quotas: nothing would hold to this one"),
         (0, None),
         (42, "Unhandled client quota entity type: what"),
         (42, "Invalid empty client quota entity"),
+        (0, None),
     ]
     assert answers[0]["entity"] == [{"entityType": "user", "entityName": "a"}]
 
-    component = {"entityType": "what", "matchType": 1, "match": None}
-    described = node.ask("DescribeClientQuotas", 1, {"components": [component], "strict": True})
+    components = [{"entityType": kind, "matchType": 1, "match": None} for kind in ("user", "what")]
+    described = node.ask("DescribeClientQuotas", 1, {"components": components, "strict": True})
     assert (described["errorCode"], described["errorMessage"], described["entries"]) == (
         35, "Unsupported entity type what", None,
     )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pylog.config import NodeConfig
+from pylog.errors import Closed
 from pylog.protocol.messages import EpochEnds
 from pylog.runtime.clock import MovableClock
 from pylog.runtime.future import Future
@@ -81,6 +82,15 @@ def test_an_answer_that_comes_by_another_thread_goes_out(desk: Desk) -> None:
 
     assert desk.connection.outgoing.size
     assert desk.went_on == 1
+
+
+def test_an_answer_that_cannot_be_written_ends_its_connection(desk: Desk) -> None:
+    desk.calls.begin(desk.connection, bytearray(AT_ONCE))
+    desk.answers[0].set_exception(Closed("the log is closed"))
+    desk.turn()
+
+    assert desk.connection.is_closed
+    assert desk.went_on == 0
 
 
 def test_an_answer_to_a_connection_that_has_ended_goes_nowhere(desk: Desk) -> None:

@@ -5,6 +5,7 @@ import random
 import shutil
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,38 @@ def test_a_forked_child_lets_go_of_a_connection_without_a_word(authority: Author
     with theirs:
         Connection(ours, "h", node, 0, None, certificates.wrap(ours)).abandon()
         assert theirs.recv(1) == b""
+
+
+def test_what_the_socket_did_not_take_is_sent_later(authority: Authority) -> None:
+    certificates = Certificates(Security.of(authority.server))  # type: ignore[arg-type]
+    node = ServedNode(lambda message, session: Future(), 1, "cluster", NodeConfig(), SystemClock())
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    made = Connection(ours, "h", node, 0, None, certificates.wrap(ours))
+    assert made.tls is not None
+    theirs.settimeout(20)
+    tls, received = context(authority), []
+
+    def read() -> None:
+        with tls.wrap_socket(theirs, server_hostname="localhost") as client:
+            while sum(received) < 50_000:
+                received.append(len(client.recv(50_000)))
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    while not made.tls.is_secure:
+        with contextlib.suppress(BlockingIOError):
+            made.tls.recv_into(bytearray(1))
+    made.outgoing.push([bytes(50_000)], 50_000)
+    made.send()
+    assert (made.outgoing.size, made.has_output, made.is_idle) == (0, True, False)
+    while made.has_output:
+        with contextlib.suppress(BlockingIOError):
+            made.send()
+    reading.join()
+    assert sum(received) == 50_000
+    made.close()
 
 
 def test_a_client_hears_that_the_server_has_ended(authority: Authority) -> None:
