@@ -9,7 +9,8 @@ An object checks its values when it is made, so every config object is valid. On
 the stored configs of a topic and never fails, because a log has to open with the configs that any program stored.
 
 Differences from Kafka 4.3.1, all deliberate: `retention.ms` is -1 (an embedded log deletes records only on
-request); a producer's `batch.size` is 262144 (in process there is no request to spread the cost over).
+request); a producer's `batch.size` is 262144 (in process there is no request to spread the cost over);
+`sasl.enabled.mechanisms` are PLAIN and SCRAM (there is no Kerberos).
 `flush.interval.ms` and `max.open.files` of a node and `consumer.timeout.ms` and
 `pylog.max.record.bytes` of a consumer are not Kafka's.
 """
