@@ -1,5 +1,6 @@
 """`pylog.connect` to a cluster of two nodes whose leaders and coordinators move, and of which one goes away."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -121,3 +122,24 @@ def test_groups_and_transactions_of_all_nodes_are_listed_together(cluster: TwoNo
     # Both nodes of this cluster have the same groups: each is listed by each.
     assert [group.group_id for group in log.admin.list_groups()] == ["g", "g"]
     assert len(log.admin.describe_log_dirs()) == 2
+
+
+def test_a_topic_is_made_when_its_partitions_have_leaders(cluster: TwoNodes, log: pylog.ConnectedLog) -> None:
+    later = pylog.TopicPartition("later", 0)
+    cluster.lead(-1, later)
+    timer = threading.Timer(0.1, cluster.lead, [2, later])
+    timer.start()
+    log.create_topic("later")
+    assert [part.leader for part in log.admin.topic("later").partitions] == [2]
+    timer.join()
+
+
+def test_a_partition_without_a_leader_is_asked_for_until_it_has_one(
+    cluster: TwoNodes, log: pylog.ConnectedLog
+) -> None:  # fmt: skip
+    cluster.lead(-1, T0)
+    timer = threading.Timer(0.1, cluster.lead, [2, T0])
+    timer.start()
+    with log.producer(linger_ms=0, retry_backoff_ms=5) as producer:
+        assert producer.send("t", b"x", partition=0).result(SECONDS).offset == 0
+    timer.join()

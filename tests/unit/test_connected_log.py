@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 
 import pylog
+from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
     Closed,
     GroupIdNotFound,
     InvalidConfig,
+    InvalidRequest,
+    InvalidTopic,
+    LogDirNotFound,
     NetworkError,
     NotLocal,
     ProducerFenced,
@@ -25,7 +29,9 @@ from pylog.errors import (
     TransactionAborted,
     UnknownTopicOrPartition,
 )
+from pylog.protocol.messages import DescribeQuorum, Session
 from pylog.runtime.closing import settle
+from pylog.runtime.future import completed
 from pylog.server.server import Server
 
 SECONDS = 20
@@ -284,6 +290,8 @@ def test_groups_and_transactions_and_directories_are_described(log: pylog.Connec
     assert [group.group_id for group in admin.list_groups()] == ["g"]
     assert admin.reset_offsets("g", "earliest", dry_run=True)[T0] == (3, 0)
     admin.delete_offsets("g", [T0])
+    admin.alter_offsets("h", {T0: 3})
+    admin.delete_groups(["h"])
     with pytest.raises(GroupIdNotFound):
         admin.describe_group("gone")
     with log.producer(transactional_id="tx") as producer:
@@ -517,3 +525,72 @@ def test_a_consumer_reads_on_when_its_server_comes_back(tmp_path: Path) -> None:
         consumer.commit()
     here.close()
     assert got == [b"1", b"2"]
+
+
+# --- words, and mistakes ----------------------------------------------------------------------------------------------
+
+
+def test_a_log_and_its_topics_say_what_they_are(log: pylog.ConnectedLog, server: Server) -> None:
+    topic = log.create_topic("t", 2)
+    assert repr(log) == f"<Log at {server.bootstrap_servers}>"
+    assert (repr(topic), repr(topic[1])) == ("<ConnectedTopic t with 2 partitions>", "<ConnectedPartition t-1>")
+    with pytest.raises(IndexError, match="no partition 2; it has 2"):
+        topic[2]
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        topic[0].nothing()
+    assert "secret" not in repr(ConnectionConfig(sasl_password="secret"))
+
+
+def test_mistakes_are_told_as_in_process(log: pylog.ConnectedLog) -> None:
+    log.create_topic("t")
+    with pytest.raises(TypeError, match="one by one"):
+        log.consumer(["t"])  # type: ignore[arg-type]
+    with pytest.raises(InvalidTopic):
+        log.consumer("not a name")
+    with pytest.raises(UnknownTopicOrPartition):
+        log.admin.describe_topic_config("gone")
+    with pytest.raises(LogDirNotFound):
+        log.move_partition("t", 0, "/nowhere")
+    with pytest.raises(InvalidConfig, match=r"ssl\.ca\.location"):
+        ConnectionConfig(ssl_ca_location="x")
+    with pytest.raises(InvalidConfig, match="together"):
+        ConnectionConfig(security_protocol="SSL", ssl_key_location="x")
+
+
+def test_the_records_of_a_partition_end_where_it_is_asked(log: pylog.ConnectedLog) -> None:
+    partition = log.create_topic("t")[0]
+    with log.producer() as producer:
+        producer.send_many("t", [b"%d" % i for i in range(10)])
+    assert [record.offset for record in partition.records(3, 6)] == [3, 4, 5]
+    assert list(partition.records(10)) == []
+
+
+def test_a_network_takes_no_nodes_and_no_messages_between_nodes(log: pylog.ConnectedLog) -> None:
+    transport = log._transport
+    with pytest.raises(ValueError, match="serve its log"):
+        transport.attach(1, lambda message, session: completed(None))
+    transport.detach(1)
+    error = transport.send(-1, DescribeQuorum(), Session()).exception(SECONDS)
+    assert isinstance(error, InvalidRequest)
+
+
+def test_a_question_to_all_nodes_fails_with_the_error_of_one() -> None:
+    with pylog.serve() as server, pylog.connect(server.bootstrap_servers, request_timeout_ms=300) as log:
+        server.close()
+        with pytest.raises((NetworkError, RequestTimedOut)):
+            log.admin.list_groups()
+        with pytest.raises((NetworkError, RequestTimedOut)):
+            log.admin.describe_group("g")
+
+
+def test_a_topic_that_a_server_does_not_make_by_itself_is_waited_for() -> None:
+    with (
+        pylog.open(":memory:", config={"auto.create.topics.enable": "false"}) as here,
+        pylog.connect(here.serve().bootstrap_servers, allow_auto_create_topics=True) as log,
+        log.producer() as producer,
+    ):
+        timer = threading.Timer(0.05, here.create_topic, ["t"])
+        timer.start()
+        assert producer.send("t", b"x").result(SECONDS).offset == 0
+        timer.join()
+        log.topics()

@@ -217,3 +217,14 @@ def test_arguments_of_another_type_are_refused(log: pylog.Log, call: Any) -> Non
 def test_one_partition_where_several_are_asked_for_is_refused_in_words(log: pylog.Log, call: Any) -> None:
     with log.consumer(group_id="g") as consumer, pytest.raises(TypeError, match=r"in a list|not list"):
         call(consumer)
+
+
+@pytest.mark.parametrize("mode", ["own", "read"])
+def test_the_configs_of_a_topic_say_which_are_its_own(tmp_path: Path, mode: Any) -> None:
+    with pylog.open(tmp_path / "log") as log:
+        log.create_topic("t", config={"retention.ms": 5000})
+    with pylog.open(tmp_path / "log", mode=mode) as log:
+        found = log.admin.describe_topic_config("t")
+        assert (found["retention.ms"], found["segment.bytes"]) == (("5000", True), ("1073741824", False))
+        with pytest.raises(errors.UnknownTopicOrPartition):
+            log.admin.describe_topic_config("gone")

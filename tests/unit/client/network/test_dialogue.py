@@ -1,6 +1,7 @@
 """One connection of a client, without sockets: bytes in, answers out."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import strategies as st
 from pylog.client.network.call import Call
 from pylog.client.network.dialogue import Dialogue, DialogueState
 from pylog.errors import (
+    ClusterAuthorization,
+    IllegalSaslState,
+    InvalidRequest,
     NetworkError,
     PylogError,
     RequestTimedOut,
@@ -19,8 +23,17 @@ from pylog.errors import (
     UnsupportedVersion,
 )
 from pylog.protocol.batch import encode
+from pylog.protocol.messages import (
+    DescribeLogDirs,
+    FetchPart,
+    Heartbeat,
+    ListGroups,
+    Metadata,
+    Produce,
+    ProducePart,
+    Session,
+)
 from pylog.protocol.messages import Fetch as FetchMessage
-from pylog.protocol.messages import FetchPart, Heartbeat, ListGroups, Metadata, Produce, ProducePart, Session
 from pylog.protocol.sasl.exchange import sasl_client
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.questions.table import QUESTIONS
@@ -182,7 +195,9 @@ def test_a_length_beyond_the_limit_is_refused_before_memory_is_made(size: int) -
     assert dialogue.target() is None
 
 
-@pytest.mark.parametrize("frame", [b"", b"\0\0\0", b"\0\0\0\2", b"\0\0\0\2\0", b"\0\0\0\2\0\0\0\0\0\0\0\7"])
+@pytest.mark.parametrize(
+    "frame", [b"", b"\0\0\0", b"\0\0\0\2", b"\0\0\0\2\0", b"\0\0\0\2\0\0\0\0\0\0\0\7", b"\0\0\0\2\0\0\0\0\0\0\0\0\7"]
+)
 def test_bytes_that_are_no_response_break_the_connection(frame: bytes) -> None:
     dialogue = ready()
     dialogue.request(call(BEAT))
@@ -291,6 +306,58 @@ def test_a_login_that_is_refused_says_what_the_node_says() -> None:
 def test_no_call_goes_out_before_the_login_has_ended() -> None:
     assert logging_in().state is not DialogueState.READY
     assert ListGroups in QUESTIONS
+
+
+def test_another_error_of_a_handshake_is_that_of_the_login() -> None:
+    with pytest.raises(IllegalSaslState):
+        logging_in().feed(memoryview(response("SaslHandshake", 1, {"errorCode": 34, "mechanisms": []}, 2)))
+
+
+def test_an_error_of_the_versions_is_that_of_the_connection() -> None:
+    dialogue = Dialogue("me", LIMIT)
+    dialogue.begin()
+    with pytest.raises(InvalidRequest):
+        dialogue.feed(memoryview(response("ApiVersions", 4, {"errorCode": 42, "apiKeys": []}, 1)))
+
+
+def test_a_login_that_does_not_come_to_an_end_is_given_up() -> None:
+    class Endless:
+        is_complete = False
+
+        def step(self, challenge: bytes = b"") -> bytes:
+            return b"more"
+
+    dialogue = Dialogue("me", LIMIT, "PLAIN", Endless)
+    dialogue.begin()
+    dialogue.feed(memoryview(response("ApiVersions", 4, served(ALL), 1)))
+    dialogue.feed(memoryview(response("SaslHandshake", 1, {"errorCode": 0, "mechanisms": []}, 2)))
+    with pytest.raises(SaslAuthentication, match="does not come to an end"):
+        for number in range(3, 20):
+            dialogue.feed(memoryview(response("SaslAuthenticate", 2, {"errorCode": 0, "authBytes": b""}, number)))
+
+
+def test_a_header_with_tagged_fields_and_a_null_where_none_may_be_break_the_connection() -> None:
+    dialogue = ready()
+    dialogue.request(call(BEAT))
+    frame = (2).to_bytes(4, "big") + b"\1\0\0" + schema("HeartbeatResponse").encode(4, {"errorCode": 0})
+    with pytest.raises(NetworkError, match="tagged fields"):
+        dialogue.feed(memoryview(len(frame).to_bytes(4, "big") + frame))
+    dialogue = ready()
+    dialogue.request(call(Metadata(["t"])))
+    topic = {"errorCode": 0, "name": "t", "partitions": [{"errorCode": 0, "partitionIndex": 0}]}
+    one = call(Metadata(["t"]))
+    one.question = replace(one.question, answer=lambda message, body, version: None + body)
+    dialogue = ready()
+    dialogue.request(one)
+    with pytest.raises(NetworkError, match="means nothing"):
+        dialogue.feed(memoryview(response("Metadata", 13, {"topics": [topic], "brokers": []}, 2)))
+
+
+def test_an_error_for_all_of_an_answer_is_that_of_the_call() -> None:
+    dialogue = ready({"DescribeLogDirs": (1, 5)})
+    dialogue.request(call(DescribeLogDirs()))
+    (found,), _ = dialogue.feed(memoryview(response("DescribeLogDirs", 5, {"errorCode": 31, "results": []}, 2)))
+    assert isinstance(found.error, ClusterAuthorization)
 
 
 # --- anything at all --------------------------------------------------------------------------------------------------

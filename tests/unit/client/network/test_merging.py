@@ -80,3 +80,25 @@ def test_a_request_ends_where_it_is_large() -> None:
 def test_little_is_not_worth_a_request_while_another_one_is_under_way() -> None:
     assert not are_worth_a_request([produce(0), produce(1), call(Metadata([]))])
     assert are_worth_a_request([produce(0), produce(1, size=WORTH_BYTES)])
+
+
+def test_a_call_that_was_answered_meanwhile_keeps_its_answer() -> None:
+    calls = [produce(0), produce(1)]
+    together = next_call(deque(calls))
+    calls[1].fail(NetworkError("its time was up"))
+    together.answer(Produced([ProducedPart("t", 0), ProducedPart("t", 1)]))
+    assert isinstance(calls[1].future.exception(0), NetworkError)
+
+
+def test_what_a_callback_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("in a callback")
+
+    good, bad = produce(0), produce(1)
+    for one in (good, bad):
+        one.future.add_done_callback(fail)
+    good.answer(Produced([ProducedPart("t", 0)]))
+    bad.fail(NetworkError("gone"))
+    bad.fail(NetworkError("a second time"))
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert "gone" in str(bad.future.exception(0))

@@ -97,3 +97,10 @@ def test_what_a_node_coordinates_is_forgotten_when_it_is_lost() -> None:
     assert routes.coordinator(("group", "h")) == 2
     routes.forget_coordinator(("group", "h"))
     assert routes.coordinator(("group", "h")) is None
+
+
+def test_a_coordinator_without_an_address_is_not_taken() -> None:
+    routes = Routes([FIRST], 50, 1000)
+    routes.learn_one({"nodeId": -1, "host": "", "port": -1})
+    routes.learn_one({"nodeId": 3, "host": "b", "port": 2})
+    assert routes.nodes == {3: SECOND}

@@ -286,3 +286,51 @@ def test_no_code_is_no_error_and_a_code_has_the_text_of_its_class_where_the_node
     assert of_code(0, "all is well") is None
     assert "NOT_LEADER_OR_FOLLOWER" in str(of_code(6))
     assert str(of_code(6, "moved")) == "moved"
+
+
+# --- what is missing in a response ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "body"),
+    [
+        (m.Produce([m.ProducePart("t", 0, ONE)]), {"responses": []}),
+        (m.ListOffsets([m.ListOffsetsPart("t", 0, -1)]), {"topics": []}),
+        (m.OffsetForLeaderEpoch([m.OffsetForLeaderEpochPart("t", 0, 3)]), {"topics": []}),
+        (m.DeleteRecords([m.DeleteRecordsPart("t", 0, 7)]), {"topics": []}),
+        (m.OffsetFetch("g", [T0]), {"groups": [{"groupId": "g", "topics": [], "errorCode": 0}]}),
+    ],
+)
+def test_a_part_that_is_missing_is_an_error_of_that_part(message: Any, body: dict[str, Any]) -> None:
+    (part,) = QUESTIONS[type(message)].answer(message, body, 9).parts
+    assert "without a word of t-0" in str(part.error)
+
+
+def test_an_error_for_a_request_as_a_whole_is_that_of_its_parts() -> None:
+    fetch = m.Fetch([m.FetchPart("t", 0, 0)])
+    (part,) = QUESTIONS[m.Fetch].answer(fetch, {"errorCode": 6, "responses": []}, 12).parts
+    assert isinstance(part.error, NotLeaderOrFollower)
+    answer = QUESTIONS[m.OffsetFetch].answer(m.OffsetFetch("g"), {"groups": []}, 9)
+    assert "without a word" in str(answer.error)
+    refused = QUESTIONS[m.OffsetDelete].answer(m.OffsetDelete("g", [T0]), {"errorCode": 69, "topics": []}, 0)
+    assert isinstance(refused.error, GroupIdNotFound)
+
+
+@pytest.mark.parametrize(
+    ("message", "body"),
+    [
+        (m.DescribeLogDirs(), {"errorCode": 6, "results": []}),
+        (m.DescribeNodeConfig(1), {"results": [{"errorCode": 6, "errorMessage": "no", "configs": []}]}),
+        (m.DescribeUserScramCredentials(), {"errorCode": 6, "errorMessage": "no", "results": []}),
+    ],
+)
+def test_an_error_that_no_part_could_bear_is_raised(message: Any, body: dict[str, Any]) -> None:
+    with pytest.raises(NotLeaderOrFollower):
+        QUESTIONS[type(message)].answer(message, body, 3)
+
+
+def test_a_topic_of_an_id_that_was_not_asked_for_is_left_out() -> None:
+    message = m.Fetch([m.FetchPart("t", 0, 0, topic_id=ID)])
+    strange = {"topicId": uuid.UUID(int=99), "partitions": []}
+    (part,) = QUESTIONS[m.Fetch].answer(message, {"errorCode": 0, "responses": [strange]}, 13).parts
+    assert "without a word" in str(part.error)
