@@ -236,6 +236,9 @@ class Observer:
         end = max((batch.last_offset for batch in whole_batches(part["records"])), default=-1)
         aborted = [each for each in part["abortedTransactions"] or () if each["firstOffset"] <= end]
         part["abortedTransactions"] = sorted(aborted, key=str)
+        # Kafka may name an offset below the start, where an open transaction began that was deleted.
+        if "lastStableOffset" in part:
+            part["lastStableOffset"] = max(part["lastStableOffset"], part.get("logStartOffset", -1))
         return part
 
     def do_list_offsets(self, topic: str, partition: int, timestamp: int, isolation: int, version: int) -> Any:
@@ -258,13 +261,17 @@ class Observer:
         return self.requests.fetch_offset(group, topic, partition=partition, version=9)
 
     def do_describe_group(self, group: str) -> Any:
-        return self.wire.ask("DescribeGroups", {"groups": [group]})["groups"]
+        return "hollow" if self._is_hollow(group) else self.wire.ask("DescribeGroups", {"groups": [group]})["groups"]
 
     def do_delete_group(self, group: str) -> Any:
-        return self.wire.ask("DeleteGroups", {"groupsNames": [group]})["results"]
+        is_hollow = self._is_hollow(group)
+        results = self.wire.ask("DeleteGroups", {"groupsNames": [group]})["results"]
+        return "hollow" if is_hollow else results
 
     def do_delete_offset(self, group: str, topic: str, partition: int) -> Any:
         parts = [{"partitionIndex": partition}]
+        if self._is_hollow(group):
+            return "hollow"
         return self.wire.ask("OffsetDelete", {"groupId": group, "topics": [{"name": topic, "partitions": parts}]})
 
     def do_join(self, group: str) -> Any:
@@ -344,7 +351,17 @@ class Observer:
         return sorted(mine, key=lambda each: str(each["transactionalId"])), described
 
     def do_groups(self, topic: str) -> Any:
-        return sorted(self.wire.ask("ListGroups", {})["groups"], key=str)
+        listed = self.wire.ask("ListGroups", {})["groups"]
+        return sorted((each for each in listed if not self._is_hollow(each["groupId"])), key=str)
+
+    def _is_hollow(self, group: str) -> bool:
+        """Whether a group has neither members nor offsets. Kafka makes one of a commit that it refuses, and keeps it
+        until it looks for such groups, or is started again; pylog has none.
+        """
+        (found,) = self.wire.ask("DescribeGroups", {"groups": [group]}, version=5)["groups"]
+        asked = {"groups": [{"groupId": group, "topics": None}]}
+        (stored,) = self.wire.ask("OffsetFetch", asked, version=9)["groups"]
+        return found["groupState"] in ("Dead", "Empty") and not found["protocolType"] and not stored["topics"]
 
     def do_epochs(self, topic: str) -> Any:
         parts = [{"partition": 0, "currentLeaderEpoch": -1, "leaderEpoch": epoch} for epoch in (0,)]

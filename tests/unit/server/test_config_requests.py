@@ -1,0 +1,124 @@
+"""Requests that describe and change configs, to a node in memory."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.wire_node import WireNode, wire_node
+
+
+@pytest.fixture
+def node() -> Iterator[WireNode]:
+    with wire_node() as made:
+        yield made
+
+
+def described(node: WireNode, version: int = 4, **resource: Any) -> dict[str, Any]:
+    asked = {"resourceType": 2, "resourceName": "t", "configurationKeys": None, **resource}
+    (result,) = node.ask("DescribeConfigs", version, {"resources": [asked], "includeSynonyms": True})["results"]
+    return dict(result)
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_a_config_of_a_topic_says_where_it_comes_from(version: int) -> None:
+    with wire_node(log_retention_ms=77) as node:
+        node.log.create_topic("t", config={"segment.bytes": 2_000_000})
+
+        configs = {one["name"]: one for one in described(node, version)["configs"]}
+
+        assert [configs[name]["configSource"] for name in ("segment.bytes", "retention.ms", "segment.ms")] == [1, 4, 5]
+        synonyms = configs["retention.ms"]["synonyms"]
+        assert [(one["name"], one["value"], one["source"]) for one in synonyms] == [
+            ("log.retention.ms", "77", 4), ("log.retention.ms", "-1", 5),
+        ]  # fmt: skip
+        if version >= 3:
+            types = [configs[name]["configType"] for name in ("segment.bytes", "retention.ms", "preallocate")]
+            assert types == [3, 5, 1]
+
+
+def test_the_configs_of_the_node_are_read_only(node: WireNode) -> None:
+    name = str(node.log.node_id)
+
+    configs = {one["name"]: one for one in described(node, resourceType=4, resourceName=name)["configs"]}
+
+    assert configs["offsets.topic.num.partitions"]["configSource"] == 4
+    assert configs["log.segment.bytes"]["configType"] == 3
+    assert all(one["readOnly"] for one in configs.values())
+
+
+def test_only_the_configs_that_are_asked_for_are_described(node: WireNode) -> None:
+    node.log.create_topic("t")
+
+    configs = described(node, configurationKeys=["retention.ms", "none"])["configs"]
+
+    assert [one["name"] for one in configs] == ["retention.ms"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "code"), [({"resourceName": "none"}, 3), ({"resourceType": 4}, 42), ({"resourceType": 8}, 42)]
+)
+def test_what_has_no_configs_is_an_error(node: WireNode, resource: dict[str, Any], code: int) -> None:
+    result = described(node, **resource)
+
+    assert (result["errorCode"], result["configs"]) == (code, [])
+
+
+def alter(node: WireNode, *changes: tuple[str, int, str | None], validate: bool = False, **more: Any) -> int:
+    configs = [{"name": name, "configOperation": operation, "value": value} for name, operation, value in changes]
+    resource = {"resourceType": 2, "resourceName": "t", "configs": configs, **more}
+    (result,) = node.ask(
+        "IncrementalAlterConfigs", 1, {"resources": [resource], "validateOnly": validate}
+    )["responses"]  # fmt: skip
+    return int(result["errorCode"])
+
+
+def overrides(node: WireNode) -> dict[str, str]:
+    return dict(node.log.broker.image.topics["t"].config)
+
+
+def test_single_configs_are_set_appended_to_subtracted_from_and_deleted(node: WireNode) -> None:
+    node.log.create_topic("t")
+
+    assert alter(node, ("retention.ms", 0, "5"), ("cleanup.policy", 2, "compact")) == 0
+    assert overrides(node) == {"retention.ms": "5", "cleanup.policy": "delete,compact"}
+    assert alter(node, ("retention.ms", 1, None), ("cleanup.policy", 3, "delete")) == 0
+    assert overrides(node) == {"cleanup.policy": "compact"}
+
+
+def test_changes_that_make_no_sense_change_nothing(node: WireNode) -> None:
+    node.log.create_topic("t")
+
+    assert alter(node, ("retention.ms", 9, "5")) == 42
+    assert alter(node, ("retention.ms", 0, "5"), ("retention.ms", 0, "6")) == 42
+    assert alter(node, ("retention.ms", 0, "x")) == 40
+    assert alter(node, ("retention.ms", 0, "5"), validate=True) == 0
+    assert alter(node, ("a", 0, "5"), resourceType=4, resourceName="") == 42
+    assert alter(node, ("retention.ms", 0, "5"), resourceName="none") == 3
+    assert alter(node, ("retention.ms", 0, "x"), resourceName="none") == 40
+    assert alter(node, ("retention.ms", 2, "5"), resourceName="none") == 40
+    assert alter(node, ("retention.ms", 0, None)) == 40
+    assert overrides(node) == {}
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_all_configs_are_replaced_at_once(node: WireNode, version: int) -> None:
+    node.log.create_topic("t", config={"retention.ms": 5, "segment.ms": 6})
+    configs = [{"name": "segment.ms", "value": "7"}, {"name": "preallocate", "value": "true"}]
+    resource = {"resourceType": 2, "resourceName": "t", "configs": configs}
+
+    (result,) = node.ask("AlterConfigs", version, {"resources": [resource], "validateOnly": False})["responses"]
+
+    assert result["errorCode"] == 0
+    assert overrides(node) == {"segment.ms": "7", "preallocate": "true"}
+
+
+def test_a_resource_that_is_named_twice_is_refused(node: WireNode) -> None:
+    node.log.create_topic("t")
+    resource = {"resourceType": 2, "resourceName": "t", "configs": [{"name": "retention.ms", "value": None}]}
+
+    once = node.ask("AlterConfigs", 2, {"resources": [resource], "validateOnly": False})["responses"]
+    twice = node.ask("AlterConfigs", 2, {"resources": [resource] * 2, "validateOnly": False})["responses"]
+
+    assert [one["errorCode"] for one in once] == [40]
+    assert [one["errorCode"] for one in twice] == [42, 42]
