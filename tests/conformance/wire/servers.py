@@ -50,8 +50,8 @@ class Server(Protocol):
 class KafkaServer(Node):
     name = "kafka"
 
-    def __init__(self, work: Path) -> None:
-        super().__init__(work / "data", work, SETTINGS)
+    def __init__(self, work: Path, settings: Mapping[str, str] = SETTINGS) -> None:
+        super().__init__(work / "data", work, settings)
 
 
 class PylogServer:
@@ -114,11 +114,12 @@ def missing(name: str) -> str | None:
 
 
 @contextlib.contextmanager
-def running(name: str, work: Path) -> Iterator[Server]:
-    """A started server, stopped at the end."""
+def running(name: str, work: Path, **settings: str) -> Iterator[Server]:
+    """A started server, stopped at the end, with these settings besides `SETTINGS`; underscores are dots."""
     kinds: Mapping[str, type[Server]] = {"pylog": PylogServer, "kafka": KafkaServer}
     (work / "data").mkdir()
-    server = kinds[name](work)  # type: ignore[call-arg]
+    more = {key.replace("_", "."): value for key, value in settings.items()}
+    server = kinds[name](work, {**SETTINGS, **more})  # type: ignore[call-arg]
     server.start()
     try:
         yield server

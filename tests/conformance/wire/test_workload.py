@@ -33,7 +33,9 @@ def observers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Observe
     with ExitStack() as closing:
         found = []
         for name in names:
-            server = closing.enter_context(servers.running(name, tmp_path_factory.mktemp(name)))
+            # Nothing is compacted meanwhile: each server would do that in its own time.
+            running = servers.running(name, tmp_path_factory.mktemp(name), log_cleaner_backoff_ms="100000000")
+            server = closing.enter_context(running)
             wait_for_coordinators(server)
             found.append(Observer(closing.enter_context(WireClient(server.bootstrap_servers))))
         yield found

@@ -97,6 +97,7 @@ def test_changes_that_make_no_sense_change_nothing(node: WireNode) -> None:
     assert alter(node, ("retention.ms", 0, "5"), resourceName="none") == 3
     assert alter(node, ("retention.ms", 0, "x"), resourceName="none") == 40
     assert alter(node, ("retention.ms", 2, "5"), resourceName="none") == 40
+    assert alter(node, ("cleanup.policy", 2, "keep"), resourceName="none") == 40
     assert alter(node, ("retention.ms", 0, None)) == 40
     assert overrides(node) == {}
 

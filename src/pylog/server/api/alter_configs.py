@@ -40,7 +40,8 @@ def _some_of(resource: Body, request: Request, node: ServedNode) -> TopicChange:
         if change.operation in ("append", "subtract"):
             TopicConfig.check_list(change.name)
     TopicConfig.from_kafka({
-        change.name: change.value for change in changes if change.operation == "set" and change.value is not None
+        change.name: change.value
+        for change in changes if change.operation in ("set", "append") and change.value is not None
     })  # fmt: skip
     return changed_topic(resource["resourceName"], changes)
 
