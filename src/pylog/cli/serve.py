@@ -34,8 +34,8 @@ def add(commands: "argparse._SubParsersAction[Parser]") -> None:
     parser = commands.add_parser(
         "serve", help="serve the log to Kafka clients",
         description="Serve the log to Kafka clients until Ctrl-C. The name of a listener is its security protocol: "
-        "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. A client without a name to prove, and each that has proved one, "
-        "may read and change everything.",
+        "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. There are no ACLs: each client that is let in may read and change "
+        "everything.",
         epilog=examples((
             "pylog serve --log data",
             "pylog serve --log :memory: --listen 127.0.0.1:0",
@@ -77,14 +77,18 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--ssl-certificate-location",
         metavar="FILE",
-        help="the certificate of the TLS listeners, those up to its root (PEM)",
+        help="the certificate of the TLS listeners, and those up to its root (PEM)",
     )
     group.add_argument("--ssl-key-location", metavar="FILE", help="its key, if that is in a file of its own")
     group.add_argument("--ssl-key-password-file", metavar="FILE", help="a file with the password of the key, if any")
     group.add_argument(
         "--ssl-ca-location", metavar="FILE", help="the roots of clients' certificates, which are required then (PEM)"
     )
-    group.add_argument("--ssl-client-auth", choices=CLIENT_AUTH, help="whether clients need a certificate")
+    group.add_argument(
+        "--ssl-client-auth",
+        choices=CLIENT_AUTH,
+        help="whether clients need a certificate (default: required with --ssl-ca-location)",
+    )
     group.add_argument(
         "--allow-plaintext", action="store_true", help="let other hosts reach a listener without TLS, too"
     )
