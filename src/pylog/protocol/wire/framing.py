@@ -13,6 +13,8 @@ from pylog.errors import InvalidRequest
 SIZE_BYTES = 4
 GROWTH_BYTES = 1 << 20
 """A frame that is announced gets memory in steps as it comes: an announcement alone costs no more than one step."""
+STEPS_MIN = 32
+"""A small limit is taken in this many steps at least: where it is small, the client is not known yet."""
 
 
 class Framer:
@@ -42,7 +44,8 @@ class Framer:
         if self._frame is None:
             return None
         if self._have == len(self._frame):
-            self._frame.extend(bytes(min(max(self._have, GROWTH_BYTES), self._size - self._have)))
+            step = max(self._have, min(GROWTH_BYTES, self.limit // STEPS_MIN), 1)
+            self._frame.extend(bytes(min(step, self._size - self._have)))
         return memoryview(self._frame)[self._have :]
 
     def filled(self, count: int) -> bytearray | None:

@@ -79,3 +79,18 @@ def test_feed_ends_a_frame_that_has_begun() -> None:
     assert framer.feed(memoryview(data[:7])) == []
     assert framer.feed(memoryview(data[7:8])) == []
     assert framer.feed(memoryview(data[8:])) == [b"abcdef", b"gh"]
+
+
+def test_a_small_limit_is_taken_in_small_steps() -> None:
+    framer = Framer(512 << 10)
+    framer.feed(memoryview((512 << 10).to_bytes(4, "big") + b"x"))
+    steps = []
+    while (target := framer.target()) is not None:
+        steps.append(len(target))
+        count = len(target)
+        target.release()
+        framer.filled(count)
+
+    assert steps[0] == 16 << 10
+    assert sum(steps) == (512 << 10) - 1
+    assert all(later <= sum(steps[:index]) + 1 for index, later in enumerate(steps[1:], 1))
