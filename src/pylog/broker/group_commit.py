@@ -3,6 +3,7 @@
     append    a thread that waits for its append: it leads, or sleeps until another thread has
     join      an append that is answered later, by a `PendingAppend`:
                   lead    a thread that waits for the answer, and says so, leads or sleeps like those that append
+                  hurry   no thread is going to: the commit thread leads, at once
                   call    else the commit thread leads, soon
 
 A caller that has sent something often waits for it next, and then leads faster than any other thread could be woken.
@@ -67,6 +68,11 @@ class PendingAppend(Future[Produced]):
                 # It may be a long wait, which a signal may end.
                 pass
 
+    def hurry(self) -> None:
+        """See `Future.hurry`: wake the commit thread, which leads every group that no thread leads."""
+        if not self._done:
+            self.group_commit.hurry()
+
 
 class GroupCommit:
     """The group commit of one partition. Thread-safe. `thread` leads where no other thread does.
@@ -112,6 +118,11 @@ class GroupCommit:
     def lead(self) -> None:
         """Append, sync and answer everything that has joined, unless another thread is at it."""
         self.engine.lead()
+
+    def hurry(self) -> None:
+        """Have everything that has joined led at once, unless another thread is at it."""
+        if self.engine.is_unattended and self._thread is not None:
+            self._thread.look_now(self)
 
     def _care_for_others(self) -> None:
         """A group was answered, and that may have let more appends join: no other thread may wait for these."""

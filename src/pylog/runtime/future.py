@@ -66,6 +66,9 @@ class Future(Generic[T], metaclass=ABCMeta):
         be missing afterwards: wait for it with `result`.
         """
 
+    def hurry(self) -> None:
+        """No thread is going to `lead`: let the work of the answer begin at once in the thread that is there for it."""
+
     def stop_leading(self) -> None:
         """End the `lead` of now. From any thread, and from handlers of signals."""
 
@@ -176,12 +179,25 @@ def completed(value: T) -> Future[T]:
     return future
 
 
+class _Gathered(Future[T]):
+    __slots__ = ("_waited",)
+
+    def __init__(self, waited: list[Future[Any]]) -> None:
+        super().__init__()
+        self._waited = waited
+
+    def hurry(self) -> None:
+        for future in self._waited:
+            if not future.done():
+                future.hurry()
+
+
 def gathered(futures: Iterable[Future[Any]], combine: Callable[[list[Any]], T]) -> Future[T]:
     """The result of `combine` for all answers, when the last one is there; or the first error among them."""
     waited = list(futures)
     if not waited:
         return completed(combine([]))
-    whole: Future[T] = Future()
+    whole: Future[T] = _Gathered(waited)
     # The callback that finds nothing left to take is the last one: taking is one step.
     left = deque(waited[1:])
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from pylog.errors import Closed, PylogError
+from pylog.runtime.future import Future
 from pylog.server.agenda import Agenda
 from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
@@ -58,6 +59,8 @@ class Calls:
         self._agenda = agenda
         self._counts = counts
         self._intercept = intercept
+        self._unhurried: Future[Any] | None = None
+        """The last answer of this turn that waits for a sync, or for followers."""
         self._calls, self._appends = Pool("calls", CALLS_MAX), Pool("appends", APPENDS_MAX)
 
     def begin(self, connection: Connection, frame: bytearray) -> None:
@@ -83,6 +86,13 @@ class Calls:
             pool.submit(partial(self._call_later, connection, pending, outcome))
         else:
             self._take(connection, pending, outcome)
+
+    def hurry(self) -> None:
+        """All sockets that were ready had their turn: let what was appended by them be synced, together."""
+        answer, self._unhurried = self._unhurried, None
+        if answer is not None and not answer.done():
+            # The thread that is woken for one group looks at the others, too.
+            answer.hurry()
 
     def close(self) -> None:
         """Let the threads end when all submitted calls are done."""
@@ -117,6 +127,8 @@ class Calls:
             outcome.answer.add_done_callback(
                 lambda _: self._agenda.post(partial(self._answered, connection, pending, outcome))
             )
+            if pending.call.api.is_pipelined:
+                self._unhurried = outcome.answer
 
     def _answered(self, connection: Connection, pending: Pending, reply: Reply) -> None:
         if connection.is_closed:

@@ -120,6 +120,7 @@ class Loop:
             unread, self._unread = self._unread, set()
             for connection in unread:
                 self._ready(connection, READ if connection.is_reading else 0)
+        self._calls.hurry()
         if self._starved:
             starved, self._starved = self._starved, set()
             for connection in starved - {one for one in starved if one.is_closed}:

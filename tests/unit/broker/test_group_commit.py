@@ -14,7 +14,7 @@ from pylog.broker.group_commit import LOOK_SECONDS, CommitThread
 from pylog.errors import DurabilityUnknown
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import Produce, ProducePart, Session
-from pylog.runtime.future import Future
+from pylog.runtime.future import Future, gathered
 
 SECONDS = 20
 
@@ -270,3 +270,28 @@ def test_an_append_to_a_moved_partition_goes_to_its_new_place(tmp_path: Path) ->
         partition.append_general = moved
         assert view.append([Record(b"1")]).base_offset == 1
         assert [record.value for record in view.records()] == [b"0", b"1"]
+
+
+def test_an_append_that_is_hurried_is_led_by_the_thread(log: pylog.Log) -> None:
+    offset(sent(log))
+    unled(log)
+    first, second = sent(log), sent(log)
+    assert not first.done()
+    first.hurry()
+    assert [offset(first), offset(second)] == [2, 3]
+    # It is answered, so nothing is to be done.
+    first.hurry()
+
+
+def test_a_gathered_answer_hurries_each_of_its_parts() -> None:
+    hurried: list[int] = []
+
+    class Part(Future[int]):
+        def hurry(self) -> None:
+            hurried.append(id(self))
+
+    parts = [Part(), Part(), Part()]
+    whole = gathered(parts, sum)
+    parts[1].set_result(1)
+    whole.hurry()
+    assert hurried == [id(parts[0]), id(parts[2])]
