@@ -437,17 +437,21 @@ def test_no_thread_and_no_descriptor_is_left_by_a_closed_log(server: Server) -> 
     def opened() -> int:
         return len(os.listdir("/proc/self/fd"))
 
+    def left() -> list[str]:
+        """The threads of clients that were not there before."""
+        kinds = ("pylog-network", "pylog-producer", "pylog-heartbeat")
+        return [one.name for one in set(threading.enumerate()) - others if one.name.startswith(kinds)]
+
     with pylog.connect(server.bootstrap_servers) as log:
         log.create_topic("t")
-    before = opened()
+    before, others = opened(), set(threading.enumerate())
     for _ in range(3):
         with pylog.connect(server.bootstrap_servers) as log:
             with log.producer() as producer:
                 producer.send("t", b"x").result(SECONDS)
             with log.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
                 consumer.poll(10)
-    names = [thread.name for thread in threading.enumerate()]
-    assert not [name for name in names if name.startswith(("pylog-network", "pylog-producer", "pylog-heartbeat"))]
+    assert left() == []
     # The server closes its ends a moment later.
     until(lambda: opened() <= before, patience=SECONDS)
 
