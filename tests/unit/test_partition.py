@@ -79,6 +79,14 @@ def test_offsets_follow_each_other_and_epochs_are_remembered(disk: Disk) -> None
     assert disk.partition.epochs.entries == [(0, 0), (3, 3)]
 
 
+def test_a_clients_batch_is_looked_at_where_its_header_can_prove_enough(disk: Disk) -> None:
+    for policy, is_proven in (("delete", True), ("compact", False)):
+        disk.partition.reconfigure(TopicConfig.loaded({"cleanup.policy": policy}))
+        batch = Batch.parse(bytearray(encode([Record(b"x", b"k", NOW)], now_ms=NOW).data))
+        disk.partition.look_at(batch, NOW)
+        assert batch.trusted is is_proven
+
+
 def test_a_read_stops_at_its_bound_and_refuses_offsets_outside(disk: Disk) -> None:
     disk.append("a", "b")
     disk.append("c")
