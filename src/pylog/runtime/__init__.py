@@ -4,5 +4,6 @@ clock      two ints: wall and tick
 future     an answer that will come
 signals    blocks that a signal does not strike in the middle
 worker     a thread for work that is due at a time
+agenda     the calls that other threads post to a loop of sockets, and those of a time
 closing    what was dropped open, closed by a thread
 """

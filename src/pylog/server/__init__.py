@@ -8,7 +8,6 @@
     tls, principals, authentication, users
                    TLS, the name in a certificate, SASL, and the users that are let in
     loop           one thread that waits for all sockets, and for the answers that other threads bring
-    agenda         the calls that other threads post to the loop, and those of a time
     acceptor, admission
                    a listening socket, and how many connections are taken
     connection     one client: its frames in, its answers out, in order

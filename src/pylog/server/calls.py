@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from pylog.errors import Closed, PylogError
+from pylog.runtime.agenda import Agenda
 from pylog.runtime.future import Future
-from pylog.server.agenda import Agenda
 from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
 from pylog.server.dispatch import Call, response

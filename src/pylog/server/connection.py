@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pylog.protocol.wire.framing import Framer
-from pylog.server.agenda import Appointment
+from pylog.runtime.agenda import Appointment
 from pylog.server.api.call import ANONYMOUS, Fate, Later
 from pylog.server.dispatch import Call, may_overlap, read_request
 from pylog.server.outgoing import Outgoing

@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from pylog.errors import PylogError, SaslAuthentication
+from pylog.runtime.agenda import Agenda
 from pylog.runtime.worker import started
 from pylog.server.acceptor import Acceptor
 from pylog.server.admission import Admission
-from pylog.server.agenda import Agenda
 from pylog.server.calls import POLLS, Calls, Counts, Intercept
 from pylog.server.connection import Connection
 from pylog.server.door import Door
@@ -92,7 +92,7 @@ class Loop:
             connection.abandon()
         for acceptor in self._acceptors:
             acceptor.abandon()
-        self._agenda.close()
+        self._agenda.abandon()
         self._selector.close()
 
     # --- the thread --------------------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ import pytest
 from pylog.config import NodeConfig
 from pylog.errors import Closed
 from pylog.protocol.messages import EpochEnds
+from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import MovableClock
 from pylog.runtime.future import Future
-from pylog.server.agenda import Agenda
 from pylog.server.api.call import Fate
 from pylog.server.calls import Calls, Counts
 from pylog.server.connection import Connection

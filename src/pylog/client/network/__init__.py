@@ -6,10 +6,11 @@
     dialogue     one connection without I/O: calls become bytes, bytes become answers
     lookup       FindCoordinator
     routes       which node a call goes to, and where that listens
-    coordinators  the calls that wait for theirs
+    coordinators the calls that wait for theirs
     merging      batches of several partitions in one request
     link         one connection: a socket with a dialogue on it
-    network      all connections, and the one thread that waits for them
+    links        all connections, by node, client and lane
+    network      where calls and answers go, in the one thread that waits for all of them
     transport    messages that take several requests
     tls          the context of TLS, from the configs
 

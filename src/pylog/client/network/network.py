@@ -1,34 +1,30 @@
 """The connections of one client to a cluster, and the one thread that waits for them.
 
-    send      any thread: the call goes into an inbox, and the thread is woken if it sleeps
-    turn      the thread: what came in, what is due, what sockets are ready for; futures are completed without a lock
+    send      any thread: the call goes to the agenda, which wakes the thread if it sleeps
+    turn      the thread: what was posted, what is due, what sockets are ready for; futures are completed without a lock
 
-What is known of the cluster is in `routes`, what is known of a connection in `link` and `dialogue`. All of it belongs
-to the thread alone. A call ends in one of four ways: with the answer of a node, with the error of its connection, with
-RequestTimedOut, or with Closed.
+What is known of the cluster is in `routes`, the connections are in `links`. All of it belongs to the thread alone. A
+call ends in one of four ways: with the answer of a node, with the error of its connection, with RequestTimedOut, or
+with Closed.
 
     a call for a node          fails with its connection: the client asks again, when it has looked for the leader
     one for a coordinator      is asked again where that has moved, until its time is up
     one for any node           goes to the next one, where it was not sent, or where asking twice does no harm
 """
 
-import heapq
 import logging
 import selectors
-import socket
 import ssl
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
-from itertools import count
 
 from pylog.client.network.address import Address
-from pylog.client.network.call import Call, NetworkFuture, lane_of
+from pylog.client.network.call import Call, NetworkFuture
 from pylog.client.network.coordinators import ANY_NODE, Coordinators
-from pylog.client.network.dialogue import Answered, Dialogue
+from pylog.client.network.dialogue import Answered
 from pylog.client.network.link import Link, LinkState
+from pylog.client.network.links import Links
 from pylog.client.network.lookup import FindCoordinator
 from pylog.client.network.routes import Routes
 from pylog.config.connection import ConnectionConfig
@@ -56,7 +52,7 @@ from pylog.protocol.messages import (
     Session,
     WriteTxnMarkers,
 )
-from pylog.protocol.sasl.exchange import sasl_client
+from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
 from pylog.runtime.worker import started
@@ -87,25 +83,12 @@ class Network:
         self.routes = Routes(bootstrap, config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
         self._config = config
         self._clock = clock
-        self._context = context
         self._selector: selectors.BaseSelector = selectors.DefaultSelector()
-        self._buffer = bytearray(BUFFER_BYTES)
-        self._links: dict[LinkKey, Link] = {}
-        self._sessions: dict[int, Session] = {}
-        """The clients, by the identity of their sessions."""
+        self._agenda = Agenda(clock, self._selector)
+        self._links = Links(config, self._selector, context)
         self._given: dict[Link, None] = {}
         """The links that have got calls in this turn."""
-        self._leaving: set[int] = set()
-        """Those of the clients that are closed: their connections end when all is answered."""
         self._coordinators = Coordinators(self.routes, config, clock, self._route, self._at)
-        self._due: list[tuple[int, int, Callable[[], None]]] = []
-        self._ticket = count()
-        self._inbox: deque[Callable[[], None]] = deque()
-        self._bell, self._ringer = socket.socketpair()
-        self._bell.setblocking(False)
-        self._ringer.setblocking(False)
-        self._selector.register(self._bell, selectors.EVENT_READ, None)
-        self._sleeps = False
         self._is_closed = False
         self._is_over = False
         self._ends_by_ms: int | None = None
@@ -133,34 +116,21 @@ class Network:
     def forget(self, session: Session) -> None:
         """The client of a session is closed: so are its connections, when what it has sent is answered."""
         if self._thread is not None:
-            self._submit(lambda: self._leaving.add(id(session)))
+            self._submit(lambda: self._links.leave(session))
 
     def later(self, ms: int, work: Callable[[], None]) -> None:
         """Do something in the thread of the network after a while. After `close`, at once."""
         self._submit(lambda: self._at(self._clock.tick_ms() + ms, work))
 
     def _submit(self, work: Callable[[], None]) -> None:
-        self._inbox.append(work)
+        self._agenda.post(partial(_do, work))
         if self._thread is None and not self._is_closed:
             with self._starting:
                 if self._thread is None:
                     self._thread = started(self._run, "pylog-network")
         if self._is_over:
-            self._drain()
-        elif self._sleeps:
-            # Once for all that comes until it is awake.
-            self._sleeps = False
-            self._ring()
-
-    def _drain(self) -> None:
-        # Taking is one step: each piece of work is done once, whichever threads are at it.
-        with suppress(IndexError):
-            while True:
-                self._do(self._inbox.popleft())
-
-    def _ring(self) -> None:
-        with suppress(OSError):
-            self._ringer.send(b"\0")
+            # No thread is left that would do it.
+            self._agenda.call_posted()
 
     def close(self) -> None:
         """Wait a second at most for what was sent, answer the rest with Closed, and end. Again: nothing."""
@@ -170,7 +140,6 @@ class Network:
             self._end()
             return
         self._submit(self._begin_to_end)
-        self._ring()
         if thread is not threading.current_thread():
             thread.join()
 
@@ -179,38 +148,29 @@ class Network:
         self._starting = WholeLock()
         self._is_closed = self._is_over = True
         self._thread = None
-        for link in self._links.values():
-            link.abandon()
-        self._links.clear()
+        self._links.abandon()
         self._coordinators.take_all()
-        self._due.clear()
-        self._inbox.clear()
-        self._close_own()
+        self._agenda.abandon()
+        self._selector.close()
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        self._agenda.belongs_here()
         while self._ends_by_ms is None or not self._may_end():
             self._turn()
         self._end()
 
     def _turn(self) -> None:
-        self._drain()
+        self._agenda.call_due()
         now = self._clock.tick_ms()
-        while self._due and self._due[0][0] <= now:
-            self._do(heapq.heappop(self._due)[2])
         self._send_given(now)
         self._look(now)
-        self._sleeps = True
-        # What came between the two is seen: its sender looks whether this thread sleeps after it has put it there.
-        events = self._selector.select(0 if self._inbox else self._sleep_seconds())
-        self._sleeps = False
-        for key, mask in events:
-            if key.data is None:
-                with suppress(OSError):
-                    self._bell.recv(4096)
-            else:
+        for key, mask in self._selector.select(self._sleep_seconds()):
+            if isinstance(key.data, Link):
                 self._handle(key.data, mask)
+            else:
+                key.data(mask)
 
     def _send_given(self, now_ms: int) -> None:
         """Send what was given to links in this turn: together, where there was much."""
@@ -221,34 +181,20 @@ class Network:
             except (OSError, PylogError) as error:
                 self._fail(link, error)
 
-    @staticmethod
-    def _do(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception:
-            logger.exception("a step of the network failed")
-
     def _sleep_seconds(self) -> float | None:
-        times = [link.next_deadline_ms for link in self._links.values() if link.next_deadline_ms is not None]
-        if self._due:
-            times.append(self._due[0][0])
-        times += [link.used_ms + self._config.connections_max_idle_ms for link in self._links.values() if link.is_idle]
-        times += [
-            link.begun_ms + self._config.socket_connection_setup_timeout_ms
-            for link in self._links.values()
-            if not link.is_ready and link.state is not LinkState.RESTING
-        ]
-        if self._ends_by_ms is not None:
-            times.append(self._ends_by_ms)
-        if any(link.has_more for link in self._links.values()) or (self._ends_by_ms is not None and self._may_end()):
+        if any(link.has_more for link in self._links) or (self._ends_by_ms is not None and self._may_end()):
             return 0
-        return max(0, min(times) - self._clock.tick_ms()) / 1000 if times else None
+        times = [time for time in (self._links.next_ms(), self._ends_by_ms) if time is not None]
+        seconds = [max(0, time - self._clock.tick_ms()) / 1000 for time in times]
+        if self._agenda.timeout is not None:
+            seconds.append(self._agenda.timeout)
+        return min(seconds, default=None)
 
     def _at(self, due_ms: int, work: Callable[[], None]) -> None:
         if self._is_over:
             work()
         else:
-            heapq.heappush(self._due, (due_ms, next(self._ticket), work))
+            self._agenda.at(due_ms, partial(_do, work))
 
     # --- where a call goes -------------------------------------------------------------------------------------------
 
@@ -289,36 +235,16 @@ class Network:
             call.fail(NetworkError(f"no node of the cluster can be reached: {self.routes.failures()}"))
 
     def _give(self, call: Call, address: Address) -> None:
-        link = self._link(address, call)
+        link = self._links.find(address, call)
+        if link is None:
+            now = self._clock.tick_ms()
+            link = self._links.make(address, call, now)
+            self._at(max(now, self.routes.rests_until_ms(address)), partial(self._open, link))
         link.give(call)
         self._given[link] = None
 
-    def _link(self, address: Address, call: Call) -> Link:
-        key = address, id(call.session), lane_of(call.message)
-        link = self._links.get(key)
-        if link is None:
-            self._sessions[id(call.session)] = call.session
-            now = self._clock.tick_ms()
-            link = self._links[key] = Link(
-                key, address, self._dialogue(call.session), self._selector, self._buffer,
-                None if self._context is None else self._secure, now,
-            )  # fmt: skip
-            self._at(max(now, self.routes.rests_until_ms(address)), lambda: self._open(link))
-        return link
-
-    def _dialogue(self, session: Session) -> Dialogue:
-        config = self._config
-        login = None
-        if config.uses_sasl:
-            login = partial(sasl_client, config.sasl_mechanism, config.sasl_username or "", config.sasl_password or "")
-        return Dialogue(session.client_id, config.receive_message_max_bytes, config.sasl_mechanism, login)
-
-    def _secure(self, plain: socket.socket, host: str) -> ssl.SSLSocket:
-        assert self._context is not None, "there is TLS"
-        return self._context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
-
     def _open(self, link: Link) -> None:
-        if link.state is LinkState.RESTING and self._links.get(link.key) is link:
+        if link.state is LinkState.RESTING and link in self._links:
             try:
                 link.open(self._clock.tick_ms())
             except OSError as error:
@@ -360,10 +286,9 @@ class Network:
 
     def _fail(self, link: Link, error: Exception) -> None:
         """A connection is broken, or was never made."""
-        if self._links.get(link.key) is not link:
+        if link not in self._links:
             return
-        del self._links[link.key]
-        link.close()
+        self._links.let_go(link)
         self.routes.failed(link.address, error, self._clock.tick_ms())
         is_final = isinstance(error, (*IDENTITY_REFUSED, ssl.SSLCertVerificationError))
         for call in link.in_flight:
@@ -391,39 +316,32 @@ class Network:
 
     def _look(self, now_ms: int) -> None:
         """End what has taken too long, and close what is idle."""
-        setup_ms = self._config.socket_connection_setup_timeout_ms
-        for key, link in list(self._links.items()):
+        for link in self._links:
             if link.next_deadline_ms is not None and now_ms >= link.next_deadline_ms:
                 self._end_late(link, now_ms)
-            if key not in self._links:
+            if link not in self._links:
                 continue
             if link.has_more:
                 self._handle(link, selectors.EVENT_READ)
-            is_young = link.is_ready or link.state is LinkState.RESTING or now_ms < link.begun_ms + setup_ms
-            if not is_young:
+            if self._links.is_late(link, now_ms):
+                setup_ms = self._config.socket_connection_setup_timeout_ms
                 self._fail(link, NetworkError(f"no connection within {setup_ms} ms"))
-            elif link.is_idle and now_ms >= link.used_ms + self._config.connections_max_idle_ms:
-                self._let_go(link)
-        for session in list(self._leaving):
-            self._leave(session)
+            elif link in self._links and self._links.is_silent(link, now_ms):
+                self._links.let_go(link)
+        for session, left in self._links.leaving().items():
+            self._leave(session, left)
 
-    def _leave(self, session: int) -> None:
+    def _leave(self, session: int, left: list[Link]) -> None:
         """Close the connections of a client that is closed, when what it has asked is answered, or of no use to it."""
-        left = [link for key, link in self._links.items() if key[1] == session]
         for link in left.copy():
             calls = [*link.in_flight, *link.waiting]
             if link.is_idle or (calls and all(isinstance(call.message, Fetch) for call in calls)):
                 left.remove(link)
-                self._let_go(link)
+                self._links.let_go(link)
                 for call in calls:
                     call.fail(Closed("the consumer was closed"))
         if not left:
-            self._leaving.discard(session)
-            self._sessions.pop(session, None)
-
-    def _let_go(self, link: Link) -> None:
-        del self._links[link.key]
-        link.close()
+            self._links.has_left(session)
 
     def _end_late(self, link: Link, now_ms: int) -> None:
         unsent, late = link.late(now_ms)
@@ -440,33 +358,29 @@ class Network:
         self._ends_by_ms = self._clock.tick_ms() + CLOSE_MS
 
     def _may_end(self) -> bool:
-        if self._inbox:
+        if self._agenda.timeout == 0:
             return False
         assert self._ends_by_ms is not None, "it has begun to end"
-        lasting = (Fetch,)
         waits = any(
-            not isinstance(call.message, lasting)
-            for link in self._links.values()
+            not isinstance(call.message, Fetch)
+            for link in self._links
             for call in (*link.in_flight, *(link.waiting if link.is_ready else ()))
         )
         return not waits or self._clock.tick_ms() >= self._ends_by_ms
 
     def _end(self) -> None:
         self._is_over = True
-        self._drain()
-        while self._due:
-            # What was to be asked again is not: it hears that this is closed.
-            heapq.heappop(self._due)[2]()
-        left = self._coordinators.take_all()
-        for link in self._links.values():
-            left += [*link.in_flight, *link.waiting]
-            link.close()
-        self._links.clear()
-        self._close_own()
+        # What was to be asked again is not: it hears that this is closed.
+        self._agenda.call_all()
+        left = [*self._coordinators.take_all(), *self._links.close()]
+        self._selector.close()
+        self._agenda.close()
         for call in left:
             call.fail(Closed("this log is closed: connect again"))
 
-    def _close_own(self) -> None:
-        self._selector.close()
-        self._bell.close()
-        self._ringer.close()
+
+def _do(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:
+        logger.exception("a step of the network failed")

@@ -93,15 +93,40 @@ class Agenda:
 
     def call_due(self) -> None:
         """Make the calls that were posted before this one, and those whose time has come."""
+        self.call_posted()
+        now = self._clock.tick_ms()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            self._call_first()
+
+    def call_posted(self) -> None:
+        """Make the calls that were posted before this one. For any thread, once the loop has ended."""
         for _ in range(len(self._posts)):
-            self._posts.popleft()()
-        while self._deadlines and self._deadlines[0][0] <= self._clock.tick_ms():
-            appointment = heapq.heappop(self._deadlines)[2]
-            call, appointment.call = appointment.call, None
-            if call is None:
-                self._cancelled -= 1
-            else:
-                call()
+            try:
+                call = self._posts.popleft()
+            except IndexError:
+                # Another thread makes them, too: each is made once.
+                return
+            call()
+
+    def call_all(self) -> None:
+        """Make every call that is left, whatever its time: the loop ends."""
+        self.call_posted()
+        while self._deadlines:
+            self._call_first()
+
+    def _call_first(self) -> None:
+        appointment = heapq.heappop(self._deadlines)[2]
+        call, appointment.call = appointment.call, None
+        if call is None:
+            self._cancelled -= 1
+        else:
+            call()
+
+    def abandon(self) -> None:
+        """Close the socket pair in a forked child, and forget the calls: they are its parent's."""
+        self._posts.clear()
+        self._deadlines.clear()
+        self.close()
 
     def close(self) -> None:
         """Close the socket pair."""

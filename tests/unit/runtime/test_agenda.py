@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pylog.server.agenda import CANCELLED_MAX, Agenda
+from pylog.runtime.agenda import CANCELLED_MAX, Agenda
 from pylog.testing.clock import SimClock
 
 
@@ -76,3 +76,50 @@ def test_an_appointment_that_was_kept_is_not_cancelled(agenda: Agenda, clock: Si
     agenda.cancel(appointment)
 
     assert made == [1] and agenda.timeout is None
+
+
+def test_a_loop_that_ends_makes_every_call_that_is_left(agenda: Agenda, clock: SimClock) -> None:
+    made: list[str] = []
+    agenda.cancel(agenda.at(clock.tick_ms() + 1, lambda: made.append("cancelled")))
+    agenda.at(clock.tick_ms() + 600_000, lambda: made.append("late"))
+    agenda.post(lambda: made.append("posted"))
+
+    agenda.call_all()
+
+    assert made == ["posted", "late"] and agenda.timeout is None
+
+
+def test_each_post_is_made_once_by_whichever_thread_is_at_it(agenda: Agenda) -> None:
+    made: list[str] = []
+
+    def first() -> None:
+        made.append("first")
+        agenda.call_posted()
+
+    agenda.post(first)
+    agenda.post(lambda: made.append("second"))
+    agenda.call_posted()
+
+    assert made == ["first", "second"]
+
+
+def test_a_call_that_is_due_at_once_waits_for_the_next_turn(agenda: Agenda, clock: SimClock) -> None:
+    made: list[int] = []
+
+    def again() -> None:
+        made.append(len(made))
+        clock.advance(1)
+        agenda.at(clock.tick_ms(), again)
+
+    agenda.at(clock.tick_ms(), again)
+    agenda.call_due()
+    assert made == [0]
+
+
+def test_a_forked_child_forgets_the_calls_of_its_parent(clock: SimClock) -> None:
+    with selectors.DefaultSelector() as selector:
+        made = Agenda(clock, selector)
+        made.post(lambda: None)
+        made.at(clock.tick_ms(), lambda: None)
+        made.abandon()
+        assert made.timeout is None
