@@ -11,6 +11,7 @@ Later versions name topics by their ids. Before `message` sees such a body, each
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 from pylog.errors import (
@@ -96,14 +97,16 @@ def named_code(topic: str, error: PylogError | None) -> int:
 
 
 def by_topic(
-    parts: Iterable[P], one: Callable[[P], Body], *, topics: str = "name", partitions: str = "partitions"
-) -> list[Body]:
-    """Parts as a body has them: `one` makes the entry of a partition."""
-    found: dict[str, Body] = {}
+    parts: Iterable[P], one: Callable[[P], object], *, topics: str = "name", partitions: str = "partitions",
+    key: Callable[[P], Any] = attrgetter("topic"),
+) -> list[Body]:  # fmt: skip
+    """Parts as a body has them: `one` makes the entry of a partition, `key` gives the name or the id of its topic."""
+    found: dict[Any, Body] = {}
     for part in parts:
-        body = found.get(part.topic)
+        topic = key(part)
+        body = found.get(topic)
         if body is None:
-            body = found[part.topic] = {topics: part.topic, partitions: []}
+            body = found[topic] = {topics: topic, partitions: []}
         body[partitions].append(one(part))
     return list(found.values())
 

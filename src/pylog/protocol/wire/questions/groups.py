@@ -7,6 +7,8 @@
 A network keeps no heartbeat back: `max_wait_ms` is not said.
 """
 
+from operator import attrgetter
+
 from pylog.errors import PylogError
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeat,
@@ -28,21 +30,19 @@ from pylog.protocol.messages import (
     SyncedGroup,
     SyncGroup,
 )
-from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.mapping import Body, by_topic
 from pylog.protocol.wire.questions.question import (
+    ANY_VERSION,
     Question,
     entries,
     error_in,
-    grouped,
     of_code,
-    partitions_by_topic,
     untold,
 )
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS", "commit_topics", "offsets_committed"]
 
-ANY_VERSION = 1 << 15
 NAMED_UP_TO = 9
 MANY_FROM = 8
 
@@ -187,7 +187,7 @@ def commit_topics(parts: list[OffsetCommitPart], *, epochs: bool) -> list[Body]:
         }  # fmt: skip
         return {**entry, "committedLeaderEpoch": part.leader_epoch} if epochs else entry
 
-    return grouped(parts, one)
+    return by_topic(parts, one)
 
 
 def offsets_committed(parts: list[OffsetCommitPart], body: Body) -> OffsetsCommitted:
@@ -225,7 +225,7 @@ def _fetch_versions(message: OffsetFetch) -> tuple[int, int]:
 
 def _fetch(message: OffsetFetch, version: int) -> Body:
     keys = message.partitions
-    topics = None if keys is None else partitions_by_topic(keys, partitions="partitionIndexes")
+    topics = None if keys is None else by_topic(keys, attrgetter("partition"), partitions="partitionIndexes")
     if version < MANY_FROM:
         body: Body = {"groupId": message.group_id, "topics": topics}
         return {**body, "requireStable": message.require_stable} if version >= 7 else body

@@ -8,19 +8,20 @@ by an id that is not known.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from pylog.errors import PylogError, UnknownServer, for_code
-from pylog.protocol.wire.mapping import Body, OfPartition
+from pylog.protocol.wire.mapping import Body
 from pylog.record import TopicPartition
 
-__all__ = ["Question", "error_in", "grouped", "of_code", "partitions_by_topic"]
+__all__ = ["ANY_VERSION", "Question", "entries", "error_in", "of_code", "untold"]
 
-P = TypeVar("P", bound=OfPartition)
+ANY_VERSION = 1 << 15
+"""Above every version."""
 
 
 def _any_version(message: Any) -> tuple[int, int]:
-    return 0, 1 << 15
+    return 0, ANY_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,31 +51,6 @@ def of_code(code: int, text: str | None = None) -> PylogError | None:
 def error_in(body: Body, key: str = "errorCode", text: str = "errorMessage") -> PylogError | None:
     """The error in a struct of a response."""
     return of_code(body.get(key, 0), body.get(text))
-
-
-def grouped(
-    parts: Iterable[P], one: Callable[[P], Body], *, topics: str = "name", partitions: str = "partitions",
-    ids: bool = False,
-) -> list[Body]:  # fmt: skip
-    """Parts as a request has them, by topic. With `ids` a topic is named by the `topic_id` of its parts."""
-    found: dict[Any, Body] = {}
-    for part in parts:
-        key = part.topic_id if ids else part.topic  # type: ignore[attr-defined]
-        body = found.get(key)
-        if body is None:
-            body = found[key] = {"topicId" if ids else topics: key, partitions: []}
-        body[partitions].append(one(part))
-    return list(found.values())
-
-
-def partitions_by_topic(
-    keys: Iterable[TopicPartition], *, topics: str = "name", partitions: str = "partitions"
-) -> list[Body]:
-    """Partitions as lists of numbers by topic."""
-    found: dict[str, list[int]] = {}
-    for key in keys:
-        found.setdefault(key.topic, []).append(key.partition)
-    return [{topics: topic, partitions: numbers} for topic, numbers in found.items()]
 
 
 def entries(

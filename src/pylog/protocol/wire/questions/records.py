@@ -7,6 +7,7 @@
 The records of a Produce are the bytes of its batches, and those of a Fetched are views into the response.
 """
 
+from operator import attrgetter
 from typing import Any
 
 from pylog.errors import BatchRefused, PylogError, RecordError
@@ -35,15 +36,14 @@ from pylog.protocol.messages import (
     ProducePart,
     RecordsDeleted,
 )
-from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.questions.question import Question, entries, error_in, grouped, of_code, untold
+from pylog.protocol.wire.mapping import Body, by_topic
+from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in, of_code, untold
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS"]
 
 BY_ID_FROM, JOINS_FROM, MAX_TIMESTAMP_FROM, SESSIONS_FROM = 13, 12, 7, 7
 EPOCHS_FROM, LEADER_EPOCHS_FROM, STATE_FROM = 12, 9, 15
-ANY_VERSION = 1 << 15
 TIMEOUT_MS = 30_000
 NO_RECORDS = memoryview(b"")
 
@@ -58,6 +58,11 @@ def _id_versions(parts: list[Any], low: int) -> tuple[int, int]:
 
 def _names(message: Any, version: int) -> dict[Any, str] | None:
     return {part.topic_id: part.topic for part in message.parts} if version >= BY_ID_FROM else None
+
+
+def _naming(name: str, version: int) -> dict[str, Any]:
+    """How a request names its topics, for `by_topic`."""
+    return {"topics": "topicId", "key": attrgetter("topic_id")} if version >= BY_ID_FROM else {"topics": name}
 
 
 # --- produce ----------------------------------------------------------------------------------------------------------
@@ -75,7 +80,7 @@ def _produce(message: Produce, version: int) -> Body:
         "transactionalId": message.transactional_id,
         "acks": message.acks,
         "timeoutMs": message.timeout_ms,
-        "topicData": grouped(message.parts, one, partitions="partitionData", ids=version >= BY_ID_FROM),
+        "topicData": by_topic(message.parts, one, partitions="partitionData", **_naming("name", version)),
     }
 
 
@@ -138,7 +143,7 @@ def _fetch(message: Fetch, version: int) -> Body:
         "minBytes": message.min_bytes,
         "maxBytes": message.max_bytes,
         "isolationLevel": int(message.isolation is Isolation.READ_COMMITTED),
-        "topics": grouped(message.parts, one, topics="topic", ids=version >= BY_ID_FROM),
+        "topics": by_topic(message.parts, one, **_naming("topic", version)),
     }
     if version < STATE_FROM:
         body["replicaId"] = message.replica_id
@@ -187,7 +192,7 @@ def _list_offsets(message: ListOffsets, version: int) -> Body:
     body: Body = {
         "replicaId": -1,
         "isolationLevel": int(message.isolation is Isolation.READ_COMMITTED),
-        "topics": grouped(message.parts, one),
+        "topics": by_topic(message.parts, one),
     }
     return {**body, "timeoutMs": TIMEOUT_MS} if version >= 10 else body
 
@@ -212,7 +217,7 @@ def _epochs(message: OffsetForLeaderEpoch, version: int) -> Body:
             "currentLeaderEpoch": part.current_leader_epoch,
         }  # fmt: skip
 
-    body: Body = {"topics": grouped(message.parts, one, topics="topic")}
+    body: Body = {"topics": by_topic(message.parts, one, topics="topic")}
     return {**body, "replicaId": -1} if version >= 3 else body
 
 
@@ -237,7 +242,7 @@ def _delete_records(message: DeleteRecords, version: int) -> Body:
     def one(part: DeleteRecordsPart) -> Body:
         return {"partitionIndex": part.partition, "offset": part.offset}
 
-    return {"topics": grouped(message.parts, one), "timeoutMs": TIMEOUT_MS}
+    return {"topics": by_topic(message.parts, one), "timeoutMs": TIMEOUT_MS}
 
 
 def _records_deleted(message: DeleteRecords, body: Body, version: int) -> RecordsDeleted:

@@ -7,6 +7,7 @@ DescribeConfigs           the configs of topics, and of the node that is asked
 """
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from pylog.errors import PylogError, UnknownServer
 from pylog.protocol.messages import (
@@ -29,8 +30,8 @@ from pylog.protocol.messages import (
     TopicMetadata,
     TopicsChanged,
 )
-from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.questions.question import Question, entries, error_in, of_code, partitions_by_topic
+from pylog.protocol.wire.mapping import Body, by_topic
+from pylog.protocol.wire.questions.question import Question, entries, error_in, of_code
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS"]
@@ -223,7 +224,7 @@ def _move(message: AlterReplicaLogDirs, version: int) -> Body:
     paths: dict[str, list[TopicPartition]] = {}
     for part in message.parts:
         paths.setdefault(part.path, []).append(TopicPartition(part.topic, part.partition))
-    return {"dirs": [{"path": path, "topics": partitions_by_topic(keys)} for path, keys in paths.items()]}
+    return {"dirs": [{"path": path, "topics": by_topic(keys, attrgetter("partition"))} for path, keys in paths.items()]}
 
 
 def _moved(message: AlterReplicaLogDirs, body: Body, version: int) -> TopicsChanged:

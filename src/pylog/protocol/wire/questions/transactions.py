@@ -6,6 +6,8 @@
 A producer's transactions are of version 2: a node that has only older versions of these is too old for them.
 """
 
+from operator import attrgetter
+
 from pylog.errors import PylogError, UnknownServer
 from pylog.protocol.messages import (
     ActiveProducer,
@@ -27,14 +29,13 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
-from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.mapping import Body, by_topic
 from pylog.protocol.wire.questions.groups import commit_topics, offsets_committed
-from pylog.protocol.wire.questions.question import Question, entries, error_in, of_code, partitions_by_topic, untold
+from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in, of_code, untold
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS"]
 
-ANY_VERSION = 1 << 15
 VERSION_2_FROM = 5
 
 
@@ -55,10 +56,6 @@ def _given(message: InitProducerId, body: Body, version: int) -> ProducerIdGiven
     return ProducerIdGiven(of_code(body["errorCode"]), body["producerId"], body["producerEpoch"])
 
 
-def _commit_versions(message: TxnOffsetCommit) -> tuple[int, int]:
-    return VERSION_2_FROM, ANY_VERSION
-
-
 def _commit(message: TxnOffsetCommit, version: int) -> Body:
     return {
         "transactionalId": message.transactional_id,
@@ -76,7 +73,7 @@ def _committed(message: TxnOffsetCommit, body: Body, version: int) -> OffsetsCom
     return offsets_committed(message.parts, body)
 
 
-def _end_versions(message: EndTxn) -> tuple[int, int]:
+def _of_version_2(message: TxnOffsetCommit | EndTxn) -> tuple[int, int]:
     return VERSION_2_FROM, ANY_VERSION
 
 
@@ -99,7 +96,7 @@ def _markers(message: WriteTxnMarkers, version: int) -> Body:
             "producerId": marker.producer_id,
             "producerEpoch": marker.producer_epoch,
             "transactionResult": marker.committed,
-            "topics": partitions_by_topic(marker.partitions, partitions="partitionIndexes"),
+            "topics": by_topic(marker.partitions, attrgetter("partition"), partitions="partitionIndexes"),
             "coordinatorEpoch": marker.coordinator_epoch,
         }
         return {**entry, "transactionVersion": max(marker.transaction_version, 0)} if version >= 2 else entry
@@ -167,7 +164,7 @@ def _transaction(body: Body) -> DescribedTransaction:
 
 
 def _producers(message: DescribeProducers, version: int) -> Body:
-    return {"topics": partitions_by_topic(message.partitions, partitions="partitionIndexes")}
+    return {"topics": by_topic(message.partitions, attrgetter("partition"), partitions="partitionIndexes")}
 
 
 def _described_producers(message: DescribeProducers, body: Body, version: int) -> DescribedProducers:
@@ -188,8 +185,8 @@ def _described_producers(message: DescribeProducers, body: Body, version: int) -
 
 QUESTIONS: dict[type, Question] = {
     InitProducerId: Question(name="InitProducerId", body=_init, answer=_given, versions=_init_versions),
-    TxnOffsetCommit: Question(name="TxnOffsetCommit", body=_commit, answer=_committed, versions=_commit_versions),
-    EndTxn: Question(name="EndTxn", body=_end, answer=_ended, versions=_end_versions),
+    TxnOffsetCommit: Question(name="TxnOffsetCommit", body=_commit, answer=_committed, versions=_of_version_2),
+    EndTxn: Question(name="EndTxn", body=_end, answer=_ended, versions=_of_version_2),
     WriteTxnMarkers: Question(name="WriteTxnMarkers", body=_markers, answer=_markers_written),
     ListTransactions: Question(name="ListTransactions", body=_list, answer=_listed, versions=_list_versions),
     DescribeTransactions: Question(name="DescribeTransactions", body=_describe, answer=_described),
