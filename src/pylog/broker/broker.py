@@ -129,7 +129,7 @@ class Broker:
         self._worker.wake()
 
     def _routes_of(self, describe_directories: Callable[[], Any]) -> dict[type, Callable[[Any], Future[Any]]]:
-        """What answers each message, but those for a coordinator."""
+        """The function that answers each class of message. Coordinators answer all others."""
         node, change = self.node, self._change
         changes = node.changes
         return {

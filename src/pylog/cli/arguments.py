@@ -110,7 +110,7 @@ def bootstrap(args: argparse.Namespace) -> str | None:
 
 
 def place(args: argparse.Namespace) -> str:
-    """Where the log is, for a message."""
+    """The place of the log, as text for a message."""
     return bootstrap(args) or log_path(args)
 
 

@@ -1,4 +1,4 @@
-"""What `pylog topic describe` shows of a topic, from the files of a log or by asking a server.
+"""The facts that `pylog topic describe` shows of a topic, from the files of a log or by asking a server.
 
 A server tells less: neither how far records are durable, nor segments, nor how cleaning goes.
 """
@@ -39,7 +39,7 @@ class TopicFacts:
 
 
 def facts_of(log: ClientHalf[Any], name: str) -> TopicFacts:
-    """What there is to say of a topic. Raises UnknownTopicOrPartition."""
+    """The facts of a topic. Raises UnknownTopicOrPartition."""
     topic = log.topic(name)
     return _here(topic) if isinstance(topic, TopicView) else _there(log, name)
 

@@ -21,7 +21,7 @@ MECHANISMS = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}
 
 
 class UserAdmin:
-    """What is asked of users."""
+    """The questions about users, and their changes."""
 
     _cluster: Cluster
 

@@ -1,4 +1,4 @@
-"""Where a node listens: `host:port`, `[::1]:9092`, or `unix:/path` for a socket in a directory."""
+"""The address of a node: `host:port`, `[::1]:9092`, or `unix:/path` for a socket in a directory."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class Address(NamedTuple):
 
     @property
     def is_unix(self) -> bool:
-        """Whether it is a path."""
+        """True for the path of a Unix socket."""
         return self.host.startswith(UNIX)
 
     @property

@@ -86,7 +86,7 @@ class Call:
 
 
 def coordinator_of(message: Message) -> tuple[str, str] | None:
-    """What coordinates the subject of a message: ("group", id), ("transaction", id), or None."""
+    """The group or transaction that a message is about, as ("group", id) or ("transaction", id); None: it has none."""
     if isinstance(message, OfGroup):
         return "group", message.group_id
     if isinstance(message, InitProducerId | EndTxn) and message.transactional_id is not None:

@@ -74,7 +74,7 @@ class Coordinators:
                 call.fail(error)
 
     def has_moved(self, call: Call, answer: Any) -> bool:
-        """Whether an answer says that the coordinator is elsewhere: then the call is sent again, and not answered."""
+        """Send a call again if its answer says that the coordinator has moved; gives whether it was sent."""
         error = coordinator_error(answer)
         if not isinstance(error, (*MOVED, CoordinatorLoadInProgress)) or call.place is None:
             return False

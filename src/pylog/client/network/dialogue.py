@@ -116,7 +116,7 @@ class Dialogue:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no answer is awaited."""
+        """True while every request has its answer."""
         return not self._awaited
 
     def _encode(self, name: str, version: int, body: Body) -> Pieces:

@@ -336,7 +336,7 @@ def test_a_login_that_does_not_come_to_an_end_is_given_up() -> None:
             dialogue.feed(memoryview(response("SaslAuthenticate", 2, {"errorCode": 0, "authBytes": b""}, number)))
 
 
-def test_a_header_with_tagged_fields_and_a_null_where_none_may_be_break_the_connection() -> None:
+def test_a_damaged_header_breaks_the_connection() -> None:
     dialogue = ready()
     dialogue.request(call(BEAT))
     frame = (2).to_bytes(4, "big") + b"\1\0\0" + schema("HeartbeatResponse").encode(4, {"errorCode": 0})

@@ -74,7 +74,7 @@ def test_any_node_is_one_that_does_not_rest_and_the_given_addresses_are_last() -
     assert "b:2: refused" in routes.failures()
 
 
-def test_an_address_rests_longer_after_each_failure_and_not_at_all_when_it_was_reached() -> None:
+def test_an_address_rests_longer_after_each_failure_until_it_is_reached() -> None:
     routes = Routes([FIRST], 50, 1000)
     rests = []
     for _ in range(8):

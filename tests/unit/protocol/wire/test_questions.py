@@ -282,7 +282,7 @@ def test_groups_of_both_protocols_are_heard_as_they_were_described() -> None:
         assert plain(CONSUMER_GROUPS.answer(message, told, version)) == plain(consumer)
 
 
-def test_no_code_is_no_error_and_a_code_has_the_text_of_its_class_where_the_node_says_none() -> None:
+def test_a_code_without_a_text_has_the_text_of_its_error() -> None:
     assert of_code(0, "all is well") is None
     assert "NOT_LEADER_OR_FOLLOWER" in str(of_code(6))
     assert str(of_code(6, "moved")) == "moved"
