@@ -21,12 +21,11 @@ from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.kernel import CREATE_TIME, HEADER_BYTES, SLOT_BYTES, BatchScope, pure
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.compression import Codec
+from pylog.testing.kernel_input import END, Row, damaged, rows_of
 
-Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
 Outcome = Any
 
 _SCOPE = BatchScope("topic", 3, 7, 0)
-_END = 2**63 - 1
 _COLUMNS = frozenset({"offset", "timestamp", "timestamp_type", "key", "value", "headers"})
 
 
@@ -38,19 +37,19 @@ def check_kernel(kernel: ModuleType, batches: Iterable[bytes] = (), *, rounds: i
     chance = random.Random(seed)
     for data in batches:
         reads_the_same(kernel, data)
-        reads_the_same(kernel, _damaged(chance, data))
+        reads_the_same(kernel, damaged(chance, data))
     for _ in range(rounds):
-        rows = _rows(chance)
+        rows = rows_of(chance)
         makes_the_same_records(kernel, rows)
         encodes_the_same(kernel, rows, now_ms=chance.randrange(1 << 42), limit=chance.randrange(4000))
-        publishes_the_same(kernel, [chance.choice((0, 7, -1, 1 << 32, _END, 1 << 64)) for _ in range(11)])
+        publishes_the_same(kernel, [chance.choice((0, 7, -1, 1 << 32, END, 1 << 64)) for _ in range(11)])
         hashes_the_same(kernel, [key or b"" for _, key, _, _ in rows])
         if rows:
             data = bytes(encode(rows, now_ms=1, codec=chance.choice(list(Codec))).data)
             reads_the_same(kernel, data * 2)
             appends_the_same(kernel, [data, data[:HEADER_BYTES], data], room=chance.randrange(3 * len(data)))
-            reads_the_same(kernel, _damaged(chance, data))
-            decodes_the_same(kernel, _damaged(chance, data[HEADER_BYTES:]), len(rows), last_offset=len(rows) - 1)
+            reads_the_same(kernel, damaged(chance, data))
+            decodes_the_same(kernel, damaged(chance, data[HEADER_BYTES:]), len(rows), last_offset=len(rows) - 1)
         decodes_the_same(kernel, chance.randbytes(chance.randrange(60)), chance.randrange(-1, 4))
 
 
@@ -171,7 +170,7 @@ def _appended(twin: Any, batches: Sequence[bytes], room: int) -> Outcome:
     said: list[Outcome] = []
     numbers = dict.fromkeys(("base_offset", "next_offset", "max_timestamp_offset", "unindexed_bytes"), 0)
     numbers |= {"max_timestamp": -1, "first_max_timestamp": -2, "index_interval_bytes": 80, "room": room}
-    numbers["newest_in_room"] = _END // 2
+    numbers["newest_in_room"] = END // 2
 
     tail = twin.Tail(0, 80)
     tail.offset_index, tail.time_index = _Index(entries, 3), _Index(entries, 9)
@@ -180,7 +179,7 @@ def _appended(twin: Any, batches: Sequence[bytes], room: int) -> Outcome:
     for data in [*batches, *batches]:
         batch = twin.BatchHeader(bytearray(data))
         for batch.trusted in (False, True):
-            said.append([twin.Admission(size, 10).admits(batch, now) for size in (-1, room) for now in (-1, 0, _END)])
+            said.append([twin.Admission(size, 10).admits(batch, now) for size in (-1, room) for now in (-1, 0, END)])
         said.append(_outcome(batch.stamp, tail.next_offset, 3))
         said.append((tail.takes_batch(batch), tail.takes(batch.size, batch.last_offset, batch.max_timestamp)))
         said.append(_outcome(tail.put, file, batch))
@@ -263,10 +262,10 @@ def _headed(kernel: ModuleType, data: bytes) -> Outcome:
     said.append(_fields(batch))
     batch.write()
     said.append(_fields(batch))
-    batch.attributes, batch.max_timestamp, batch.producer_id, batch.crc = 0x18, _END, 1 << 40, 0
+    batch.attributes, batch.max_timestamp, batch.producer_id, batch.crc = 0x18, END, 1 << 40, 0
     batch.write()
-    said.append(_outcome(batch.stamp, _END - 1, -1))
-    numbers = (7, -1, _END, 0x13, 1 << 40, 3, _END >> 32, 1 << 50, 4)
+    said.append(_outcome(batch.stamp, END - 1, -1))
+    numbers = (7, -1, END, 0x13, 1 << 40, 3, END >> 32, 1 << 50, 4)
     begun = kernel.BatchHeader.begun(bytearray(data), *numbers)
     plain = kernel.BatchHeader.begun(bytearray(data), 1, 5, 6, 0)
     return said, _fields(batch), _fields(begun), _fields(plain), data
@@ -285,7 +284,7 @@ def _asked(spans: Any) -> Outcome:
         [spans.epochs(above) for above in (-1, 3)],
         spans.of_producers(),
         [spans.marks(first, 10, interval, passed, newest, 7) for interval in (0, 200) for passed in (0, 300)
-         for newest in (-1, _END)],
+         for newest in (-1, END)],
     )  # fmt: skip
 
 
@@ -295,12 +294,12 @@ def decodes_the_same(
     count: int,
     *,
     base_offset: int = 0,
-    last_offset: int = _END,
+    last_offset: int = END,
     base_timestamp: int = 0,
     append_timestamp: int | None = None,
 ) -> None:
     """Any bytes as a record stream: the same records, columns and spans, or the same error."""
-    for first in (0, min(base_offset + count // 2, _END)):
+    for first in (0, min(base_offset + count // 2, END)):
         stream = (payload, count, base_offset, base_timestamp, append_timestamp, _SCOPE, first, last_offset)
         _same("decode_records", *(_outcome(_decoded, twin, *stream) for twin in (pure, kernel)))
         source = (payload, count, base_offset, last_offset, base_timestamp, append_timestamp)
@@ -310,7 +309,7 @@ def decodes_the_same(
 
 def checks_the_same(kernel: ModuleType, pieces: Sequence[bytes], count: int, base: int, record_max: int) -> None:
     """A stream that comes in pieces: the same records, and the same refusals, in the same words."""
-    for limits in ((True, 0, 2000), (False, -_END - 1, _END)):
+    for limits in ((True, 0, 2000), (False, -END - 1, END)):
         given = (pieces, count, base, record_max, *limits)
         _same("StreamCheck", *(_outcome(_checked, twin, *given) for twin in (pure, kernel)))
 
@@ -333,7 +332,7 @@ def _columns(kernel: ModuleType, source: tuple[Any, ...], first: int) -> Outcome
 
 
 def _lists(decode_columns: Callable[..., Any], source: tuple[Any, ...], first: int) -> Outcome:
-    columns = decode_columns([source, source], first, _END, _COLUMNS)
+    columns = decode_columns([source, source], first, END, _COLUMNS)
     for array in columns.values():
         array.validate(full=True)
     return {name: (str(array.type), array.to_pylist()) for name, array in sorted(columns.items())}
@@ -353,10 +352,10 @@ def filters_the_same(kernel: ModuleType, payload: bytes, count: int, *batch: int
         some = spans.select(mask)
         sides.append(
             (
-                [table.put(some, min(spans[0][0] + 1, _END) if count else 0), table.put(spans), len(table)],
+                [table.put(some, min(spans[0][0] + 1, END) if count else 0), table.put(spans), len(table)],
                 table.judge(spans, spans[-1][0] - 1 if count else 0),
                 [list(some), len(some), spans.lacks_values, spans.max_timestamp if count else 0],
-                [bytes(twin.keep_records(some, base)) for base in (0, -1, _END, some[0][3] if some else 5)],
+                [bytes(twin.keep_records(some, base)) for base in (0, -1, END, some[0][3] if some else 5)],
                 _outcome(spans.select, b"") if count else None,
             )
         )
@@ -385,27 +384,3 @@ def _outcome(call: Callable[..., Any], *arguments: Any) -> Outcome:
 def _same(what: str, wanted: Outcome, found: Outcome) -> None:
     if wanted != found:
         raise AssertionError(f"{what}: {found!r} instead of {wanted!r}")
-
-
-def _rows(chance: random.Random) -> list[Row]:
-    def content(most: int) -> bytes | None:
-        return (
-            None if chance.random() < 0.2 else chance.randbytes(chance.choice((0, 1, 63, 64, chance.randrange(most))))
-        )
-
-    def headers() -> list[tuple[str, bytes | None]]:
-        names = ("", "name", "é" * 40, "n" * 70)
-        return [(chance.choice(names), content(100)) for _ in range(chance.choice((0, 0, 1, 3, 20)))]
-
-    starts = (0, -1, 1 << 40, _END)
-    stamps = [None, *starts, *(abs(start - chance.randrange(1 << 20)) for start in starts)]
-    return [(content(300), content(30), chance.choice(stamps), headers()) for _ in range(chance.choice((0, 1, 2, 70)))]
-
-
-def _damaged(chance: random.Random, data: bytes) -> bytes:
-    """Some bits flipped, or some bytes less."""
-    changed = bytearray(data)
-    for _ in range(chance.randrange(1, 4)):
-        if changed:
-            changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
-    return bytes(changed if chance.random() < 0.8 else changed[: chance.randrange(len(changed) + 1)])
