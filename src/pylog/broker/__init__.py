@@ -2,6 +2,7 @@
 
 broker                  the entry: `Broker.handle(message, session)`
 produce                 an append on its way through the node; group_commit has many of them share one sync
+reads                   what consumers and followers are answered
 guarantees              how an append becomes durable and visible, at once or later (lazy_syncs)
 purgatory               answers that wait, as delayed_operations; fetch reads a Fetch part by part
 replica_manager/        the partitions of the node, and the role it has for each

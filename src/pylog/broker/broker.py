@@ -23,22 +23,22 @@ from typing import Any, ClassVar
 
 from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.describe import describe_log_dirs, describe_quorum, describe_topic_configs
-from pylog.broker.fetch import is_enough, read_parts
+from pylog.broker.fetch import is_enough
 from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
 from pylog.broker.follower_fetcher import FollowerFetcher
 from pylog.broker.guarantees import Guarantees
 from pylog.broker.housekeeping import Housekeeping, is_compacted
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.purgatory import Purgatory
+from pylog.broker.reads import Reads
 from pylog.broker.replica_manager import Follow, Lead, ReplicaManager
 from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.config import NodeConfig, TopicConfig
-from pylog.errors import Closed, OffsetOutOfRange, PylogError
+from pylog.errors import Closed, PylogError
 from pylog.files import Files
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
-    CONSUMER,
     AlterConfigs,
     AlterReplicaLogDirs,
     AlterUserScramCredentials,
@@ -53,14 +53,8 @@ from pylog.protocol.messages import (
     DescribeQuorum,
     DescribeTopicConfigs,
     DescribeUserScramCredentials,
-    EpochEndPart,
-    EpochEnds,
     Fetch,
     Fetched,
-    FetchedPart,
-    FetchPart,
-    ListedOffsets,
-    ListedPart,
     ListOffsets,
     Message,
     Metadata,
@@ -73,7 +67,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.record import TopicPartition
-from pylog.replica import Follower, bounds_part
+from pylog.replica import Follower
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WHOLE, whole
@@ -108,7 +102,9 @@ class Broker:
         self.node = ReplicaManager(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
         self.housekeeping = Housekeeping(self.node, config, clock)
         self._flush_scheduler = FlushScheduler(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
-        self._purgatory = Purgatory(self.node, clock, self._read, self._worker.wake)
+        # The two need each other: a follower that has read on lets appends go that wait for it.
+        self._reads = Reads(self.node, lambda partition: self._purgatory.release(partition))  # noqa: PLW0108 (as below)
+        self._purgatory: Purgatory = Purgatory(self.node, clock, self._reads.fetch, self._worker.wake)
         self._guarantees = Guarantees(
             self.node, self._purgatory, clock, self._note_append, self._worker.wake_by, syncs=flush == "sync"
         )
@@ -135,8 +131,8 @@ class Broker:
         return {
             Produce: self._produce.produce,
             Fetch: self._fetch,
-            ListOffsets: self._list_offsets,
-            OffsetForLeaderEpoch: self._epoch_ends,
+            ListOffsets: self._reads.list_offsets,
+            OffsetForLeaderEpoch: self._reads.epoch_ends,
             Metadata: lambda message: completed(node.roles.describe(message)),
             CreateTopics: lambda message: change(
                 partial(changes.create_topic, validate_only=message.validate_only), message.topics
@@ -251,50 +247,12 @@ class Broker:
     # --- fetch -----------------------------------------------------------------------------------------------------
 
     def _fetch(self, message: Fetch) -> Future[Fetched]:
-        fetched = self._read(message)
+        fetched = self._reads.fetch(message)
         if message.max_wait_ms <= 0 or is_enough(message, fetched):
             return completed(fetched)
         return self._purgatory.fetch(message, fetched, self._clock.tick_ms() + message.max_wait_ms)
 
-    def _read(self, message: Fetch) -> Fetched:
-        return read_parts(message, partial(self._read_part, message))
-
-    def _read_part(self, message: Fetch, asked: FetchPart, max_bytes: int) -> FetchedPart:
-        self.node.topics.check_id(asked.topic, asked.topic_id)
-        leader = self.node.roles.leader(asked.topic, asked.partition)
-        try:
-            part = leader.fetch(
-                asked, replica_id=message.replica_id, max_bytes=max_bytes, isolation=message.isolation,
-                as_extent=message.as_extents,
-            )  # fmt: skip
-            if message.replica_id != CONSUMER:
-                self._purgatory.release(leader.partition)
-        except OffsetOutOfRange as error:
-            # With the start of the log: a follower that is behind it begins anew there.
-            part = bounds_part(leader.partition, asked)
-            part.error = error
-        return part
-
-    # --- offsets and topics ----------------------------------------------------------------------------------------
-
-    def _list_offsets(self, message: ListOffsets) -> Future[ListedOffsets]:
-        parts = []
-        for part in message.parts:
-            try:
-                leader = self.node.roles.leader(part.topic, part.partition)
-                parts.append(leader.list_offset(part, message.isolation))
-            except PylogError as error:
-                parts.append(ListedPart(part.topic, part.partition, error))
-        return completed(ListedOffsets(parts))
-
-    def _epoch_ends(self, message: OffsetForLeaderEpoch) -> Future[EpochEnds]:
-        parts = []
-        for part in message.parts:
-            try:
-                parts.append(self.node.roles.leader(part.topic, part.partition).epoch_end(part))
-            except PylogError as error:
-                parts.append(EpochEndPart(part.topic, part.partition, error))
-        return completed(EpochEnds(parts))
+    # --- topics ----------------------------------------------------------------------------------------
 
     def _change(self, change: Callable[[Any], None], wanted: list[Any]) -> Future[TopicsChanged]:
         answer = completed(TopicsChanged([_attempt(change, one) for one in wanted]))

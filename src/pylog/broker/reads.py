@@ -1,0 +1,76 @@
+"""What a node answers to those that read the partitions it leads: consumers and followers.
+
+An error of a partition is in its part of the answer. (Kafka: ReplicaManager.)
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from pylog.broker.fetch import read_parts
+from pylog.broker.replica_manager import ReplicaManager
+from pylog.errors import OffsetOutOfRange, PylogError
+from pylog.partition import Partition
+from pylog.protocol.messages import (
+    CONSUMER,
+    EpochEndPart,
+    EpochEnds,
+    Fetch,
+    Fetched,
+    FetchedPart,
+    FetchPart,
+    ListedOffsets,
+    ListedPart,
+    ListOffsets,
+    OffsetForLeaderEpoch,
+)
+from pylog.replica import bounds_part
+from pylog.runtime.future import Future, completed
+
+
+class Reads:
+    """The reads of one node. `release` hears of a partition whose follower has come further."""
+
+    def __init__(self, node: ReplicaManager, release: Callable[[Partition], object]) -> None:
+        self._node = node
+        self._release = release
+
+    def fetch(self, message: Fetch) -> Fetched:
+        """Read what there is now. A fetch of a follower tells how far it has come."""
+        return read_parts(message, partial(self._read_part, message))
+
+    def _read_part(self, message: Fetch, asked: FetchPart, max_bytes: int) -> FetchedPart:
+        self._node.topics.check_id(asked.topic, asked.topic_id)
+        leader = self._node.roles.leader(asked.topic, asked.partition)
+        try:
+            part = leader.fetch(
+                asked, replica_id=message.replica_id, max_bytes=max_bytes, isolation=message.isolation,
+                as_extent=message.as_extents,
+            )  # fmt: skip
+            if message.replica_id != CONSUMER:
+                self._release(leader.partition)
+        except OffsetOutOfRange as error:
+            # With the start of the log: a follower that is behind it begins anew there.
+            part = bounds_part(leader.partition, asked)
+            part.error = error
+        return part
+
+    def list_offsets(self, message: ListOffsets) -> Future[ListedOffsets]:
+        """Answer a ListOffsets."""
+        parts = []
+        for part in message.parts:
+            try:
+                leader = self._node.roles.leader(part.topic, part.partition)
+                parts.append(leader.list_offset(part, message.isolation))
+            except PylogError as error:
+                parts.append(ListedPart(part.topic, part.partition, error))
+        return completed(ListedOffsets(parts))
+
+    def epoch_ends(self, message: OffsetForLeaderEpoch) -> Future[EpochEnds]:
+        """Answer an OffsetForLeaderEpoch."""
+        parts = []
+        for part in message.parts:
+            try:
+                parts.append(self._node.roles.leader(part.topic, part.partition).epoch_end(part))
+            except PylogError as error:
+                parts.append(EpochEndPart(part.topic, part.partition, error))
+        return completed(EpochEnds(parts))
