@@ -14,7 +14,8 @@ import pytest
 
 from pylog.kernel import walk
 from pylog.protocol.batch import Batch
-from pylog.protocol.metadata_image import METADATA_TOPIC, MetadataImage, decode_record, encode_record
+from pylog.protocol.metadata_image import MetadataImage, decode_record, encode_record
+from pylog.protocol.topic_names import METADATA_TOPIC
 
 pytestmark = pytest.mark.oracle
 

@@ -18,7 +18,8 @@ from pylog.protocol.messages import (
     PartitionMetadata,
     TopicMetadata,
 )
-from pylog.protocol.metadata_image import METADATA_TOPIC, MetadataImage, PartitionImage, TopicImage, validate_topic_name
+from pylog.protocol.metadata_image import MetadataImage, PartitionImage, TopicImage
+from pylog.protocol.topic_names import METADATA_TOPIC, validate_topic_name
 from pylog.record import TopicPartition
 from pylog.storage.partition_dirs import folder_name, partition_folders
 

@@ -16,7 +16,8 @@ from pylog.logdirs.log_directory import LOCK, PUBLISHED, closed_by_kafka
 from pylog.logdirs.metadata_log import replay, topics_in_folders
 from pylog.logdirs.metadata_snapshots import read_image
 from pylog.protocol.messages import NO_ID
-from pylog.protocol.metadata_image import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataImage, PartitionImage, TopicImage
+from pylog.protocol.metadata_image import METADATA_TOPIC_ID, MetadataImage, PartitionImage, TopicImage
+from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.runtime.signals import WholeLock
 from pylog.storage.partition_dirs import folder_name

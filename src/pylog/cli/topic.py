@@ -24,7 +24,7 @@ from pylog.cli.output import (
 )
 from pylog.cli.topic_facts import PartitionFacts, TopicFacts, facts_of
 from pylog.config import TopicConfig
-from pylog.protocol.metadata_image import validate_topic_name
+from pylog.protocol.topic_names import validate_topic_name
 
 __all__ = ["add"]
 

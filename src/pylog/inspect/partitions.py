@@ -16,7 +16,7 @@ from pylog.inspect.texts import problem_of, text_problems
 from pylog.inspect.values import Checked, Problem
 from pylog.logdirs.log_directory import PUBLISHED, closed_by_kafka
 from pylog.logdirs.metadata_snapshots import read_snapshot, snapshot_ids
-from pylog.protocol.metadata_image import METADATA_TOPIC
+from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import DAMAGES, read_epochs, read_topic_id
 from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS

@@ -8,7 +8,7 @@ from pylog.commitlog.segments import base_offsets
 from pylog.errors import LogNotFound, ReadOnly, StorageError
 from pylog.files import Files, join
 from pylog.logdirs.log_directory import LOCK, META_PROPERTIES
-from pylog.protocol.metadata_image import METADATA_TOPIC
+from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import PARTITION_METADATA
 from pylog.storage.partition_dirs import folder_name, partition_folders

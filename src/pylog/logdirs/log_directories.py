@@ -31,7 +31,7 @@ from pylog.errors import (
 )
 from pylog.files import Files, join
 from pylog.logdirs.log_directory import FIRST_DIRECTORY_ID, META_PROPERTIES, LogDirectory, kafka_uuid, read_identity
-from pylog.protocol.metadata_image import METADATA_TOPIC
+from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import read_topic_id
 from pylog.storage.partition_dirs import folder_name, is_set_aside, partition_folders, set_aside

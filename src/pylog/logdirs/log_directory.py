@@ -21,7 +21,7 @@ from pylog.commitlog.recovery import Checkpoint
 from pylog.errors import StorageError, UnsupportedFormat
 from pylog.files import Files, join, replaced
 from pylog.partition import Partition
-from pylog.protocol.metadata_image import METADATA_TOPIC
+from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import FEW_BYTES_MAX, read_properties, write_properties
 from pylog.storage.checkpoints import (

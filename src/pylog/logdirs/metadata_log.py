@@ -34,8 +34,9 @@ from pylog.logdirs.metadata_snapshots import SnapshotId, read_image, remove_unfi
 from pylog.partition import Partition
 from pylog.protocol import metadata_changes, metadata_image
 from pylog.protocol.batch import Batch, Origin, encode
-from pylog.protocol.metadata_image import METADATA_TOPIC, METADATA_TOPIC_ID, MetadataImage
+from pylog.protocol.metadata_image import METADATA_TOPIC_ID, MetadataImage
 from pylog.protocol.schema import message
+from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import read_topic_id
 from pylog.storage.partition_dirs import folder_name, partition_folders

@@ -24,8 +24,9 @@ from pylog.errors import CorruptBatch, LogNotFound
 from pylog.files import File, Files, join
 from pylog.kernel import Record, walk
 from pylog.protocol.batch import Batch, encode
-from pylog.protocol.metadata_image import METADATA_TOPIC, MetadataImage, decode_record
+from pylog.protocol.metadata_image import MetadataImage, decode_record
 from pylog.protocol.schema import message
+from pylog.protocol.topic_names import METADATA_TOPIC
 
 logger = logging.getLogger("pylog")
 

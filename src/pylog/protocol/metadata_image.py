@@ -14,23 +14,21 @@ Invariants: no I/O here; the image is a function of the records applied, in thei
 changes, it is replaced.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from pylog.errors import CorruptBatch, InvalidTopic, UnsupportedFormat
+from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 from pylog.protocol.schema import message, names, read_uvarint, uvarint
+from pylog.protocol.topic_names import is_topic_name
 
-METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)
 UNASSIGNED_DIRECTORY = UUID(int=0)
 """The directory of a replica that has none yet (Kafka: DirectoryId.UNASSIGNED)."""
 
-MAX_TOPIC_NAME = 249
 FRAME_VERSION = 1
 TOPIC_RESOURCE = 2
 NO_LEADER_CHANGE = -2
@@ -44,47 +42,6 @@ FEATURES = {
     "transaction.version": 2,
 }
 """The features that a new cluster of Kafka 4.3 has, and their levels; metadata.version 30 is 4.3-IV0."""
-
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
-
-
-def validate_topic_name(name: str, others: Iterable[str] = ()) -> None:
-    """Raise InvalidTopic with the reason, unless a topic may be called `name` (Kafka: Topic.validate).
-
-    The name of the metadata log is refused, too: its folder is there already. So is a name that differs from another
-    topic's in dots and underscores alone, which are one in the names of metrics (Topic.hasCollision).
-    """
-    reason = None
-    if not name:
-        reason = "it is empty"
-    elif name in (".", ".."):
-        reason = "'.' and '..' are folders"
-    elif len(name) > MAX_TOPIC_NAME:
-        reason = f"it has {len(name)} characters, {MAX_TOPIC_NAME} are the most"
-    elif not _TOPIC_NAME.fullmatch(name):
-        reason = "only ASCII letters, digits, '.', '_' and '-' may be in it"
-    elif name == METADATA_TOPIC:
-        reason = "the metadata log has that name"
-    elif (other := next((one for one in others if one != name and _flat(one) == _flat(name)), None)) is not None:
-        reason = f"'.' and '_' are one in the names of metrics, and there is {other!r} already"
-    if reason is not None:
-        raise InvalidTopic(f"{name!r} cannot be the name of a topic: {reason}")
-
-
-def _flat(name: str) -> str:
-    return name.replace(".", "_")
-
-
-def is_topic_name(name: str) -> bool:
-    """Whether a topic may be called so."""
-    try:
-        validate_topic_name(name)
-    except InvalidTopic:
-        return False
-    return True
-
-
-# --- the image --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

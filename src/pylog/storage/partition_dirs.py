@@ -10,7 +10,7 @@ import re
 import uuid
 
 from pylog.files import Files, join
-from pylog.protocol.metadata_image import is_topic_name
+from pylog.protocol.topic_names import is_topic_name
 from pylog.record import TopicPartition
 
 NO_UUID = uuid.UUID(int=0)

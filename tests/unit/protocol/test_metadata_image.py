@@ -23,16 +23,15 @@ from pylog.protocol.metadata_changes import (
     take_leadership,
 )
 from pylog.protocol.metadata_image import (
-    METADATA_TOPIC,
     MetadataImage,
     MetadataRecord,
     PartitionImage,
     decode_record,
     encode_record,
-    validate_topic_name,
 )
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 from pylog.protocol.schema import message, names
+from pylog.protocol.topic_names import METADATA_TOPIC, validate_topic_name
 
 TOPIC_ID = UUID(int=77)
 OTHER_ID = UUID(int=78)

@@ -28,10 +28,8 @@ from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
 from pylog.protocol.messages import NO_EPOCH, ClusterMetadata, Metadata
 from pylog.protocol.metadata_changes import take_leadership
-from pylog.protocol.metadata_image import (
-    PartitionImage,
-    validate_topic_name,
-)
+from pylog.protocol.metadata_image import PartitionImage
+from pylog.protocol.topic_names import validate_topic_name
 from pylog.record import TopicPartition
 from pylog.replica import Follower, Leader
 from pylog.runtime.clock import Clock

@@ -19,7 +19,7 @@ from pylog.protocol.metadata_changes import (
     move_replica,
     remove_topic,
 )
-from pylog.protocol.metadata_image import validate_topic_name
+from pylog.protocol.topic_names import validate_topic_name
 from pylog.record import TopicPartition
 from pylog.runtime.signals import WholeLock
 from pylog.storage.partition_dirs import folder_name, set_aside

@@ -8,7 +8,7 @@ Another topic than the metadata log, or another partition, is UnknownTopicOrPart
 
 from pylog.errors import UnknownTopicOrPartition
 from pylog.protocol.messages import DescribedQuorum, DescribeQuorum
-from pylog.protocol.metadata_image import METADATA_TOPIC
+from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode

@@ -1,0 +1,51 @@
+"""The names that a topic may have. (Kafka: Topic)"""
+
+import re
+from collections.abc import Iterable
+
+from pylog.errors import InvalidTopic
+
+__all__ = ["METADATA_TOPIC", "is_topic_name", "validate_topic_name"]
+
+METADATA_TOPIC = "__cluster_metadata"
+MAX_TOPIC_NAME = 249
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def validate_topic_name(name: str, others: Iterable[str] = ()) -> None:
+    """Raise InvalidTopic with the reason, unless a topic may be called `name` (Kafka: Topic.validate).
+
+    The name of the metadata log is refused, too: its folder is there already. So is a name that differs from another
+    topic's in dots and underscores alone, which are one in the names of metrics (Topic.hasCollision).
+    """
+    reason = None
+    if not name:
+        reason = "it is empty"
+    elif name in (".", ".."):
+        reason = "'.' and '..' are folders"
+    elif len(name) > MAX_TOPIC_NAME:
+        reason = f"it has {len(name)} characters, {MAX_TOPIC_NAME} are the most"
+    elif not _TOPIC_NAME.fullmatch(name):
+        reason = "only ASCII letters, digits, '.', '_' and '-' may be in it"
+    elif name == METADATA_TOPIC:
+        reason = "the metadata log has that name"
+    elif (other := next((one for one in others if one != name and _flat(one) == _flat(name)), None)) is not None:
+        reason = f"'.' and '_' are one in the names of metrics, and there is {other!r} already"
+    if reason is not None:
+        raise InvalidTopic(f"{name!r} cannot be the name of a topic: {reason}")
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a topic may be called so."""
+    try:
+        validate_topic_name(name)
+    except InvalidTopic:
+        return False
+    return True
+
+
+# --- the image --------------------------------------------------------------------------------------------------------
