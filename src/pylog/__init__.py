@@ -24,6 +24,7 @@ from pylog.record import (
     TopicPartition,
 )
 from pylog.transport import MemoryTransport, Transport
+from pylog.version import VERSION
 from pylog.views import PartitionView, TopicView
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pylog.client.consumer.consumer import Consumer
     from pylog.connected_log import ConnectedLog, ConnectedPartition, ConnectedTopic, connect
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Admin",

@@ -35,10 +35,11 @@ from pylog.protocol.wire.headers import API_VERSIONS
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import error_in, of_code
 from pylog.protocol.wire.questions.records import unanswered
+from pylog.version import VERSION
 
 __all__ = ["Answered", "Dialogue", "DialogueState", "Pieces"]
 
-SOFTWARE_NAME, SOFTWARE_VERSION = "pylog", "0.1.0"
+SOFTWARE_NAME = "pylog"
 VERSIONS_NEWEST = 4
 SASL_STEPS_MAX = 8
 CORRELATION_MASK = (1 << 31) - 1
@@ -136,7 +137,7 @@ class Dialogue:
         return pieces
 
     def _versions_request(self, version: int) -> Pieces:
-        said = {"clientSoftwareName": SOFTWARE_NAME, "clientSoftwareVersion": SOFTWARE_VERSION}
+        said = {"clientSoftwareName": SOFTWARE_NAME, "clientSoftwareVersion": VERSION}
         return self._ask("ApiVersions", version, said if version >= 3 else {})
 
     # --- what comes in -----------------------------------------------------------------------------------------------
