@@ -204,10 +204,11 @@ def test_what_the_socket_did_not_take_is_sent_later(authority: Authority) -> Non
     made = Connection(ours, "h", node, 0, None, certificates.wrap(ours))
     assert made.tls is not None
     theirs.settimeout(20)
-    tls, received = context(authority), []
+    tls, received, may_read = context(authority), [], threading.Event()
 
     def read() -> None:
         with tls.wrap_socket(theirs, server_hostname="localhost") as client:
+            may_read.wait(20)
             while sum(received) < 50_000:
                 received.append(len(client.recv(50_000)))
 
@@ -219,6 +220,7 @@ def test_what_the_socket_did_not_take_is_sent_later(authority: Authority) -> Non
     made.outgoing.push([bytes(50_000)], 50_000)
     made.send()
     assert (made.outgoing.size, made.has_output, made.is_idle) == (0, True, False)
+    may_read.set()
     while made.has_output:
         with contextlib.suppress(BlockingIOError):
             made.send()
