@@ -11,11 +11,25 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from pylog.protocol.messages import Extent
+
+class Region(Protocol):
+    """A region of a file (`messages.Extent`)."""
+
+    left: int
+    """How many bytes of it are to be sent."""
+
+    def send(self, fd: int) -> int:
+        """Send bytes from the file into a socket; gives how many. Raises BlockingIOError, OSError, PylogError."""
+
+    def take(self, size: int) -> bytes:
+        """Read the next bytes, `size` at most."""
+
+    def close(self) -> None:
+        """Release the file."""
 
 
 class Target(Protocol):
-    """A socket, or what has its methods (`TlsSocket`)."""
+    """A socket, or what has its methods, as one with TLS."""
 
     def fileno(self) -> int:
         """Its descriptor."""
@@ -34,7 +48,7 @@ _MORE = getattr(socket, "MSG_MORE", 0)
 
 
 class Outgoing:
-    """The queue of one connection. `size` is how many bytes wait; `has_tls`: it goes into a `TlsSocket`."""
+    """The queue of one connection. `size` is how many bytes wait; `has_tls`: what it is sent to encrypts."""
 
     __slots__ = ("_has_tls", "_pieces", "size")
 
@@ -65,7 +79,7 @@ class Outgoing:
             return
 
     def _send_region(self, target: Target) -> int:
-        region: Extent = self._pieces[0]
+        region: Region = self._pieces[0]
         sent = region.send(target.fileno())
         if region.left == 0:
             self._pieces.popleft()
@@ -73,7 +87,7 @@ class Outgoing:
 
     def _read_region(self) -> None:
         """Put the next bytes of the first region in front of it."""
-        region: Extent = self._pieces[0]
+        region: Region = self._pieces[0]
         data = region.take(REGION_BYTES)
         if region.left == 0:
             self._pieces.popleft()

@@ -12,7 +12,6 @@
                    a listening socket, and how many connections are taken
     connection     one client: its frames in, its answers out, in order
     calls          requests, from a frame to the answer in the outgoing queue
-    outgoing       the queue of a socket: buffers and regions of files
     dispatch       from a frame to a call of an API key, and from its answer to bytes
     pool           a few threads for calls that may wait
     served_node    the node behind the server

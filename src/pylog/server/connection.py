@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from pylog.protocol.wire.framing import Framer
 from pylog.runtime.agenda import Appointment
+from pylog.runtime.outgoing import Outgoing
 from pylog.server.api.call import ANONYMOUS, Fate, Later
 from pylog.server.dispatch import Call, may_overlap, read_request
-from pylog.server.outgoing import Outgoing
 from pylog.server.served_node import ServedNode
 
 if TYPE_CHECKING:

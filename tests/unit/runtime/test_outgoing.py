@@ -4,7 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from pylog.errors import Truncated
-from pylog.server.outgoing import BUFFERS_MAX, TURN_BYTES, Outgoing
+from pylog.runtime.outgoing import BUFFERS_MAX, TURN_BYTES, Outgoing
 
 
 class Region:
@@ -79,7 +79,7 @@ def test_a_socket_that_is_full_keeps_the_rest_waiting(pair: tuple[socket.socket,
 
 
 def test_a_turn_has_a_share(pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pylog.server.outgoing.TURN_BYTES", 10)
+    monkeypatch.setattr("pylog.runtime.outgoing.TURN_BYTES", 10)
     outgoing = Outgoing()
     outgoing.push([b"a" * 10, Region(b"b" * 10)], 20)
 

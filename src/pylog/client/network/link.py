@@ -12,7 +12,7 @@ import selectors
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -22,12 +22,14 @@ from pylog.client.network.dialogue import Answered, Dialogue, DialogueState, Pie
 from pylog.client.network.merging import are_worth_a_request, next_call
 from pylog.errors import NetworkError, PylogError
 from pylog.protocol.messages import Produce
+from pylog.runtime.outgoing import Outgoing
 
 __all__ = ["Link", "LinkState"]
 
 READS_MAX = 16
 """How often a link is read in its turn: then the others have theirs."""
-PIECES_MAX = 64
+PLAIN_BYTES = 64 << 10
+"""How much is joined to be encrypted at once."""
 PRODUCES_MAX = 5
 """How many Produces of a connection are under way at once (Kafka: max.in.flight.requests.per.connection)."""
 SESSION_SHARE = 0.9
@@ -68,7 +70,7 @@ class Link:
         self._secure = secure
         self._socket: socket.socket | None = None
         self._events = 0
-        self._out: deque[Any] = deque()
+        self._out = Outgoing(has_tls=secure is not None)
         self._places: deque[Any] = deque()
 
     # --- its state ---------------------------------------------------------------------------------------------------
@@ -81,7 +83,7 @@ class Link:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits, and nothing is awaited."""
-        return not self.waiting and self._dialogue.is_quiet and not self._out
+        return not self.waiting and self._dialogue.is_quiet and not self._out.size
 
     @property
     def in_flight(self) -> list[Call]:
@@ -250,33 +252,13 @@ class Link:
         return isinstance(self._socket, ssl.SSLSocket) and bool(self._socket.pending())
 
     def _put(self, pieces: Pieces) -> None:
-        self._out.extend(piece for piece in pieces if len(piece))
+        self._out.push(pieces, sum(map(len, pieces)))
 
     def _flush(self) -> None:
         assert self._socket is not None, "it is talking"
-        out = self._out
-        while out:
-            try:
-                sent = self._send()
-            except AGAIN:
-                break
-            while sent:
-                size = len(out[0])
-                if sent < size:
-                    out[0] = memoryview(out[0])[sent:]
-                    break
-                out.popleft()
-                sent -= size
-        self._watch(selectors.EVENT_READ | (selectors.EVENT_WRITE if out else 0))
-
-    def _send(self) -> int:
-        out, target = self._out, self._socket
-        assert target is not None, "it is talking"
-        if isinstance(target, ssl.SSLSocket):
-            pieces: Pieces = [out.popleft() for _ in range(min(len(out), PIECES_MAX))]
-            out.appendleft(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-            return target.send(out[0])
-        return target.sendmsg([out[i] for i in range(min(len(out), PIECES_MAX))])
+        target = self._socket
+        self._out.send(_Encrypting(target) if isinstance(target, ssl.SSLSocket) else target)
+        self._watch(selectors.EVENT_READ | (selectors.EVENT_WRITE if self._out.size else 0))
 
     def _watch(self, events: int) -> None:
         if events == self._events:
@@ -305,7 +287,7 @@ class Link:
     def close(self) -> None:
         """Close the socket."""
         self._drop_socket()
-        self._out.clear()
+        self._out.close()
 
     def abandon(self) -> None:
         """Close the descriptor in a forked child, which shares the selector with its parent: nothing else."""
@@ -319,3 +301,26 @@ class Link:
                 self._events = 0
             self._socket.close()
             self._socket = None
+
+
+class _Encrypting:
+    """A socket with TLS, as `Outgoing` needs it."""
+
+    def __init__(self, target: ssl.SSLSocket) -> None:
+        self._target = target
+
+    def fileno(self) -> int:
+        return self._target.fileno()
+
+    def sendmsg(self, buffers: Sequence[Any], ancillary: Any = (), flags: int = 0, /) -> int:
+        """Send what the first buffers have, about `PLAIN_BYTES`. What is sent again begins with the same bytes."""
+        taken, size = [], 0
+        for buffer in buffers:
+            taken.append(buffer)
+            size += len(buffer)
+            if size >= PLAIN_BYTES:
+                break
+        try:
+            return self._target.send(taken[0] if len(taken) == 1 else b"".join(taken))
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
