@@ -18,19 +18,12 @@ class Admission:
 
     def __init__(self, config: NodeConfig) -> None:
         self._config = config
+        self.count = 0
+        """The connections that are open."""
         self._by_host: Counter[str] = Counter()
         self._began_ms = -SECOND_MS
         self._since = 0
         """The second that is counted, and the connections in it."""
-
-    @property
-    def count(self) -> int:
-        """The connections that are open."""
-        return self._by_host.total() if self._limits_hosts else self._by_host[""]
-
-    @property
-    def _limits_hosts(self) -> bool:
-        return self._config.max_connections_per_ip < INT_MAX
 
     def wait_ms(self, now_ms: int) -> int:
         """How long no further connection is to be accepted."""
@@ -48,15 +41,15 @@ class Admission:
         """Take a connection; gives the config that refuses it, if one does."""
         if self.count >= self._config.max_connections:
             return "max.connections"
-        key = host if self._limits_hosts else ""
-        if key and self._by_host[key] >= self._config.max_connections_per_ip:
+        if host and self._by_host[host] >= self._config.max_connections_per_ip:
             return "max.connections.per.ip"
-        self._by_host[key] += 1
+        self.count += 1
+        self._by_host[host] += 1
         return None
 
     def leave(self, host: str) -> None:
         """A connection has ended."""
-        key = host if self._limits_hosts else ""
-        self._by_host[key] -= 1
-        if self._by_host[key] <= 0:
-            del self._by_host[key]
+        self.count -= 1
+        self._by_host[host] -= 1
+        if not self._by_host[host]:
+            del self._by_host[host]
