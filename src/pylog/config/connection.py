@@ -8,9 +8,9 @@ names of librdkafka: Kafka's own for these are about Java (`ssl.truststore.locat
 from dataclasses import dataclass
 
 from pylog.config.options import Config, Switch, Words, integer, long, option
+from pylog.config.protocol_map import SecurityProtocol
 from pylog.errors import InvalidConfig
 
-PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -46,7 +46,7 @@ class ConnectionConfig(Config):
     """The password of the user. From librdkafka; Kafka has it in `sasl.jaas.config`."""
     sasl_username: str | None = option(None, Words(optional=True))
     """The name of the user."""
-    security_protocol: str = option("PLAINTEXT", Words(*PROTOCOLS))
+    security_protocol: str = option("PLAINTEXT", Words(*(one.value for one in SecurityProtocol)))
     """Whether there is TLS ("SSL"), a login ("SASL_..."), or both."""
     socket_connection_setup_timeout_ms: int = option(10_000, long(1))
     """How long it may take to connect, with TLS and the login."""
@@ -67,12 +67,12 @@ class ConnectionConfig(Config):
     @property
     def uses_tls(self) -> bool:
         """Whether there is TLS."""
-        return self.security_protocol.endswith("SSL")
+        return SecurityProtocol(self.security_protocol).has_tls
 
     @property
     def uses_sasl(self) -> bool:
         """Whether there is a login."""
-        return self.security_protocol.startswith("SASL")
+        return SecurityProtocol(self.security_protocol).has_sasl
 
     def _check_together(self) -> None:
         if self.uses_sasl and not (self.sasl_mechanism and self.sasl_username and self.sasl_password):
