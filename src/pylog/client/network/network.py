@@ -88,7 +88,7 @@ class Network:
         self._links = Links(config, self._selector, context)
         self._given: dict[Link, None] = {}
         """The links that have got calls in this turn."""
-        self._coordinators = Coordinators(self.routes, config, clock, self._route, self._at)
+        self._coordinators = Coordinators(self.routes, config, clock, self._begin, self._at)
         self._is_closed = False
         self._is_over = False
         self._ends_by_ms: int | None = None
@@ -111,7 +111,7 @@ class Network:
 
     def send(self, call: Call) -> None:
         """Send a call: its future is completed in any case. After `close`, with Closed."""
-        self._submit(lambda: self._route(call))
+        self._submit(partial(self._begin, call))
 
     def forget(self, session: Session) -> None:
         """The client of a session is closed: so are its connections, when what it has sent is answered."""
@@ -198,6 +198,13 @@ class Network:
 
     # --- where a call goes -------------------------------------------------------------------------------------------
 
+    def _begin(self, call: Call) -> None:
+        try:
+            self._route(call)
+        except Exception as error:
+            logger.exception("a call failed within")
+            call.fail(NetworkError(f"it failed within: {error!r}"))
+
     def _route(self, call: Call) -> None:
         if call.future.done():
             return
@@ -230,7 +237,7 @@ class Network:
         elif self.routes.was_reached and now < call.deadline_ms:
             # The cluster was there, and is away: it may come back.
             call.tried.clear()
-            self._at(now + self._config.reconnect_backoff_max_ms, lambda: self._route(call))
+            self._at(now + self._config.reconnect_backoff_max_ms, partial(self._begin, call))
         else:
             call.fail(NetworkError(f"no node of the cluster can be reached: {self.routes.failures()}"))
 
@@ -307,7 +314,7 @@ class Network:
             call.fail(error if isinstance(error, PylogError) else SslAuthentication(f"{address}: {error}"))
         elif call.place is not None and self._clock.tick_ms() < call.deadline_ms:
             # It was not sent. The node was forgotten as a coordinator; it may be the one again.
-            self._at(self._clock.tick_ms() + self._coordinators.backoff_ms(call), lambda: self._route(call))
+            self._at(self._clock.tick_ms() + self._coordinators.backoff_ms(call), partial(self._begin, call))
         elif call.node == ANY_NODE and call.place is None and not isinstance(call.message, LEADER_BOUND):
             call.tried.add(address)
             self._give_any(call)
