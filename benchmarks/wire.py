@@ -294,7 +294,7 @@ def main() -> None:
     with scratch() as folder:
         with both(folder, "none", reasons) as nodes:
             figures += throughput(nodes, reasons) + small_requests(nodes, reasons) + idle(nodes, reasons)
-        with both(folder, "sync", reasons[1:]) as nodes:
+        with both(folder, "sync", []) as nodes:
             figures += synced(nodes, reasons)
     report(
         "wire",
