@@ -46,6 +46,7 @@ LAZILY = {
     "pylog.broker.coordinators": {"pylog.coordinator"},
     "pylog.broker.hanging_transactions": {"pylog.coordinator"},
     "pylog.broker.replica_manager.users": {"pylog.protocol.sasl.hashing"},
+    "pylog.cli.follow": {"rich"},
     "pylog.cli.output": {"rich"},
     "pylog.client.admin.users": {"pylog.protocol.sasl.hashing"},
     "pylog.config.options": {"difflib"},

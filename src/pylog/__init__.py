@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pylog.client.consumer import RebalanceListener
     from pylog.client.consumer.consumer import Consumer
     from pylog.connected_log import ConnectedLog, ConnectedPartition, ConnectedTopic, connect
+    from pylog.following import Following, ReplicaLag
 
 __version__ = VERSION
 
@@ -46,6 +47,7 @@ __all__ = [
     "ConsumerRecord",
     "DeserializedRecord",
     "Follow",
+    "Following",
     "Header",
     "Lead",
     "Log",
@@ -59,6 +61,7 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "Recovered",
+    "ReplicaLag",
     "TopicPartition",
     "TopicView",
     "Transport",
@@ -74,7 +77,9 @@ ON_FIRST_USE = {
     "ConnectedPartition": "pylog.connected_log",
     "ConnectedTopic": "pylog.connected_log",
     "Consumer": "pylog.client.consumer.consumer",
+    "Following": "pylog.following",
     "RebalanceListener": "pylog.client.consumer",
+    "ReplicaLag": "pylog.following",
     "connect": "pylog.connected_log",
 }
 

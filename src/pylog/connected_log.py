@@ -11,12 +11,9 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from pylog.client.admin.topics import TopicAdmin, TopicConfigValue
-from pylog.client.network.address import parse_all
-from pylog.client.network.network import ANY_NODE, Network
-from pylog.client.network.tls import client_context
-from pylog.client.network.transport import NetworkTransport
+from pylog.client.network.network import ANY_NODE
+from pylog.client.network.transport import reached
 from pylog.client_half import ClientHalf
-from pylog.config.connection import ConnectionConfig
 from pylog.errors import NotLocal
 from pylog.open_log import OpenLog
 from pylog.protocol.messages import TopicMetadata
@@ -47,12 +44,8 @@ def connect(
     Raises: NetworkError (no node can be reached), SaslAuthentication, SslAuthentication, UnsupportedVersion (a node is
     too old), InvalidConfig, ValueError (no address).
     """
-    addresses = parse_all(bootstrap_servers)
-    settings = ConnectionConfig.from_kafka({**(config or {}), **configs})
     clock = SystemClock()
-    network = Network(addresses, settings, clock, client_context(settings))
-    transport = NetworkTransport(network, settings, clock)
-    where = ",".join(map(str, addresses))
+    where, network, transport = reached(bootstrap_servers, {**(config or {}), **configs}, clock)
     log = ConnectedLog(OpenLog(where, network, transport), transport, ANY_NODE, clock)
     try:
         log.check_connection()

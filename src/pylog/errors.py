@@ -136,6 +136,13 @@ class DirectoryLocked(StorageError):
         return str(self.args[0])
 
 
+class LogDiverged(StorageError):
+    """Two logs of one partition have other records in the same leader epoch, so none of them can be said to be right.
+
+    Nothing was cut. Keep one of them: delete the topic in the other one, and follow anew.
+    """
+
+
 class DirectoryReplaced(StorageError):
     """The log directory was removed, or replaced by another one, while this log was open: open it again."""
 

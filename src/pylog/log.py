@@ -12,7 +12,8 @@ Producers and consumers are clients of the node over a transport that calls it i
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -35,6 +36,7 @@ from pylog.views import TopicView
 
 if TYPE_CHECKING:
     from pylog.broker.read_only_broker import ReadOnlyBroker
+    from pylog.following import Following
     from pylog.server.security import SecurityOptions
     from pylog.server.server import Server
 
@@ -141,6 +143,7 @@ class Log(ClientHalf[TopicView]):
         super().__init__(OpenLog(path, node, transport, node.node_id), transport, node.node_id, clock)
         self.path = path
         self._node = node
+        self._followings: weakref.WeakSet[Following] = weakref.WeakSet()
 
     @property
     def mode(self) -> Literal["own", "read"]:
@@ -266,6 +269,60 @@ class Log(ClientHalf[TopicView]):
         )  # fmt: skip
         self._opened.add_server(server)
         return server
+
+    # --- replication -----------------------------------------------------------------------------------------------
+
+    def follow(
+        self, bootstrap_servers: str | Sequence[str], topics: Sequence[str] | None = None, *,
+        config: Mapping[str, Any] | None = None, **configs: Any,
+    ) -> "Following":  # fmt: skip
+        """Copy topics of a leader, a pylog server's or a Kafka cluster's, into this log, until the result is closed.
+
+        `topics`: which; None: all, those of coordinators and those to come, too. Addresses and configs (TLS, SASL...)
+        are those of `connect`. This log takes over the cluster's id, the topics' ids and configs, and the batches as
+        they are, under their offsets and leader epochs. As long as neither side has cleaned, the files are a pylog
+        leader's, byte for byte. It counts for acks=all where the leader was told so (`Log.lead`). What is here is read
+        by `topic`, and with mode="read", up to the leader's high watermark; producers and consumers of this log are
+        refused, until `lead` makes this node the leader.
+
+        Raises: NetworkError, SaslAuthentication, SslAuthentication, InvalidConfig, UnknownTopicOrPartition,
+        DuplicateBrokerRegistration (both have one node id), InconsistentClusterId, InconsistentTopicId (what is here is
+        something else), FencedLeaderEpoch (this node has records of a later leader), LogDiverged (two nodes have led in
+        one epoch), ReadOnly, ValueError (a topic is followed already). Later ones are in `Following.lag`.
+        """
+        from pylog.following import Following
+
+        self._check_open()
+        if isinstance(topics, str):
+            raise TypeError(f"topics is a list of names, [{topics!r}], not one name")
+        known = [
+            name for following in self._followings for name in following.topics if topics is None or name in topics
+        ]
+        if known:
+            raise ValueError(f"topic {known[0]!r} is followed already: close that first")
+        following = Following(self.broker, bootstrap_servers, topics, {**(config or {}), **configs}, self._clock)
+        self._opened.add_server(following)
+        self._followings.add(following)
+        return following
+
+    def lead(self, topic: str, *, followers: Iterable[int] = ()) -> dict[int, int]:
+        """Lead every partition of a topic from now on; gives the leader epoch of each, which was never used.
+
+        `followers`: the ids of the nodes that count for acks=all. An append with acks="all" is answered, and visible,
+        when all of them have it; other followers are not waited for. Nothing is elected: before another node leads,
+        see to it that the old leader does not, and promote a follower that counted, or what it has not is lost.
+
+        Raises: UnknownTopicOrPartition, FencedLeaderEpoch (there is no epoch left), ReadOnly, ValueError.
+        """
+        self._check_open()
+        broker, counted = self.broker, frozenset(followers)
+        wrong = [node for node in counted if type(node) is not int or not 0 <= node < 1 << 31 or node == self.node_id]
+        if wrong:
+            raise ValueError(f"followers has {wrong[0]!r}: give the ids of other nodes, as in followers={{2}}")
+        broker.node.topics.image_of(topic)
+        for following in self._followings:
+            following.release(topic)
+        return broker.lead(topic, counted)
 
     # --- the end ---------------------------------------------------------------------------------------------------
 

@@ -15,10 +15,18 @@ Neither knows threads, sockets, clocks or files: a simulation drives these very 
 """
 
 from collections.abc import Callable
+from uuid import UUID
 
 from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
-from pylog.errors import FencedLeaderEpoch, OffsetOutOfRange, PylogError, UnknownLeaderEpoch
+from pylog.errors import (
+    CorruptBatch,
+    FencedLeaderEpoch,
+    LogDiverged,
+    OffsetOutOfRange,
+    PylogError,
+    UnknownLeaderEpoch,
+)
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, Origin, split
 from pylog.protocol.isolation import Isolation
@@ -28,6 +36,7 @@ from pylog.protocol.messages import (
     LATEST,
     MAX_TIMESTAMP,
     NO_EPOCH,
+    NO_ID,
     EpochEndPart,
     FetchedPart,
     FetchPart,
@@ -234,54 +243,117 @@ def list_offset(
 
 
 class Follower:
-    """A follower of a partition for one leader epoch."""
+    """A follower of a partition for one leader epoch.
 
-    def __init__(self, partition: Partition, *, leader: int, epoch: int) -> None:
+    The first Fetch begins with the last batch that is here: where the leader has another one in the same epoch, two
+    nodes have led in it, and nothing tells where the logs part. A compacted log is not compared, as cleaning rewrites
+    batches on each node by itself.
+    """
+
+    def __init__(self, partition: Partition, *, leader: int, epoch: int, topic_id: UUID = NO_ID) -> None:
         self.partition = partition
         self.leader = leader
         self.epoch = epoch
+        self.error: PylogError | None = None
+        """The reason why it does not come on, as far as is known."""
+        self.leader_high_watermark = -1
+        """The high watermark in the leader's last answer; -1: there was none."""
+        self._topic_id = topic_id
+        self._compares = "compact" not in partition.config.cleanup_policy
+        self._last: Batch | None = None
+        """The last batch here, with which the Fetch in flight begins."""
 
     def next_fetch(self, max_bytes: int) -> FetchPart:
         """What to ask the leader for. Asking acknowledges everything below the offset."""
         partition = self.partition
+        self._last = self._last_batch() if self._compares else None
         return FetchPart(
             partition.topic,
             partition.number,
-            partition.next_offset,
+            partition.next_offset if self._last is None else self._last.base_offset,
             max_bytes,
             current_leader_epoch=self.epoch,
             last_fetched_epoch=partition.epochs.latest,
             high_watermark=partition.high_watermark,
+            topic_id=self._topic_id,
         )
 
     def apply(self, fetched: FetchedPart, now_ms: int) -> bool:
         """Take the leader's answer: append its bytes unchanged or truncate where it says. Gives whether the log
-        changed.
+        changed, or was compared with the leader's.
 
-        Raises: the answer's error, except OffsetOutOfRange below the leader's start, which restarts the log there.
+        Raises: the answer's error, except OffsetOutOfRange below the leader's start, which restarts the log there;
+        LogDiverged (the same epoch has other records there); UnknownLeaderEpoch (all that came is of a later leader).
         """
-        partition = self.partition
-        if isinstance(fetched.error, OffsetOutOfRange) and fetched.log_start_offset > partition.next_offset:
-            # The leader has deleted what comes next: there is nothing between the two logs that could be kept.
-            partition.truncate_fully(fetched.log_start_offset, now_ms)
-            return True
+        partition, compared = self.partition, self._last
+        self._last = None
+        if isinstance(fetched.error, OffsetOutOfRange):
+            if fetched.log_start_offset > partition.next_offset:
+                # The leader has deleted what comes next: there is nothing between the two logs that could be kept.
+                partition.truncate_fully(fetched.log_start_offset, now_ms)
+                return True
+            if compared is not None and fetched.log_start_offset > compared.base_offset:
+                # The leader has deleted what was to be compared.
+                self._compares = False
+                return True
         if fetched.error is not None:
             raise fetched.error
         if fetched.diverging is not None:
             partition.truncate(self._common_end(*fetched.diverging), now_ms)
             partition.drop_empty_tail()
             return True
-        changed = len(fetched.data) > 0
-        if changed:
-            if partition.next_offset == partition.start_offset:
-                first = next(split(fetched.data), None)
-                if first is not None and first.base_offset < partition.next_offset <= first.last_offset:
-                    # The leader's log starts inside of this batch, and here is nothing yet (KAFKA-6975).
-                    partition.truncate_fully(first.base_offset, now_ms)
-            partition.append_follower(fetched.data, epoch=self.epoch, now_ms=now_ms, as_one=False)
+        data = fetched.data if compared is None else self._behind(compared, fetched.data)
+        self._compares = False
+        changed = len(data) > 0 and self._append(data, now_ms)
+        self.leader_high_watermark = fetched.high_watermark
         partition.advance_high_watermark(fetched.high_watermark)
         partition.advance_start(min(max(fetched.log_start_offset, 0), partition.high_watermark))
-        return changed
+        return changed or compared is not None
+
+    def _append(self, data: memoryview, now_ms: int) -> bool:
+        partition = self.partition
+        if partition.next_offset == partition.start_offset:
+            first = next(split(data), None)
+            if first is not None and first.base_offset < partition.next_offset <= first.last_offset:
+                # The leader's log starts inside of this batch, and here is nothing yet (KAFKA-6975).
+                partition.truncate_fully(first.base_offset, now_ms)
+        appended = partition.append_follower(data, epoch=self.epoch, now_ms=now_ms, as_one=False)
+        if appended.next_offset == appended.base_offset and next(split(data), None) is not None:
+            raise UnknownLeaderEpoch(
+                f"{partition.topic}-{partition.number}: what node {self.leader} sends is of a later leader epoch than "
+                f"{self.epoch}, in which it is followed"
+            )
+        return True
+
+    # --- whether the logs are one -----------------------------------------------------------------------------------
+
+    def _last_batch(self) -> Batch | None:
+        partition = self.partition
+        if partition.next_offset == partition.start_offset:
+            return None
+        try:
+            found = partition.read(partition.next_offset - 1, 1, upto=partition.next_offset)
+        except CorruptBatch:
+            # What is damaged here says nothing of the leader.
+            return None
+        last = None if found is None else next(split(found.data), None)
+        return last if last is not None and last.base_offset >= partition.start_offset else None
+
+    def _behind(self, own: Batch, data: memoryview) -> memoryview:
+        """What the leader has sent behind our last batch. Raises LogDiverged where that is another one there, of the
+        same epoch. Where it is of another epoch the next Fetch finds where the logs part.
+        """
+        if data[: own.size] == own.data:
+            return data[own.size :]
+        first = next(split(data), None)
+        if first is None or first.leader_epoch != own.leader_epoch or first.base_offset > own.last_offset:
+            return data[:0]
+        partition = self.partition
+        raise LogDiverged(
+            f"{partition.topic}-{partition.number}: node {self.leader} has other records than this node at offset "
+            f"{own.base_offset} in leader epoch {own.leader_epoch}: two nodes have led in it. Keep one of the two "
+            "logs: delete the topic in the other one, and let it follow anew"
+        )
 
     def _common_end(self, epoch: int, end: int) -> int:
         """Up to where both logs are the same, as far as one answer can tell (KIP-279)."""

@@ -15,7 +15,7 @@ Answers that wait are in `purgatory`: the thread that makes an offset move relea
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -25,7 +25,8 @@ from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.describe import describe_log_dirs, describe_quorum, describe_topic_configs
 from pylog.broker.fetch import is_enough
 from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
-from pylog.broker.follower_fetcher import FollowerFetcher
+from pylog.broker.follower_fetcher import LeaderEndPoint
+from pylog.broker.followers import Followers
 from pylog.broker.guarantees import Guarantees
 from pylog.broker.housekeeping import Housekeeping, is_compacted
 from pylog.broker.produce import ProduceHandler
@@ -97,9 +98,9 @@ class Broker:
         self._clock = clock
         self._made_in = Broker.process
         self._closed = False
-        self._fetchers: dict[int, FollowerFetcher] = {}
         self._worker = Worker("pylog-broker", clock, self._due, self.work)
         self.node = ReplicaManager(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
+        self._followers = Followers(self.node.id, clock, config, self._followed)
         self.housekeeping = Housekeeping(self.node, config, clock)
         self._flush_scheduler = FlushScheduler(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
         # The two need each other: a follower that has read on lets appends go that wait for it.
@@ -215,26 +216,47 @@ class Broker:
         if self._made_in is not Broker.process:
             raise Closed("this log was opened before the process forked: open it again in the child")
 
-    def apply(self, effect: Lead | Follow) -> None:
-        """Give this node a role for a partition; it replaces the one it had."""
+    def apply(self, effect: Lead | Follow, leader: LeaderEndPoint | None = None) -> None:
+        """Give this node a role for a partition; it replaces the one it had.
+
+        `leader`: how to reach the one to follow; None: by the transport of this node.
+        Raises what `Roles.lead` and `Roles.follow` raise.
+        """
         self._check_usable()
         key = TopicPartition(effect.topic, effect.partition)
-        for other in self._fetchers.values():
-            other.unfollow(key)
+        self._followers.unfollow(key)
         if isinstance(effect, Lead):
             self.node.roles.lead(effect)
         else:
             follower = self.node.roles.follow(effect)
-            fetcher = self._fetchers.get(effect.leader)
-            if fetcher is None:
-                fetcher = FollowerFetcher(
-                    effect.leader, self.node.id, self._transport, self._clock, self.config, self._followed
-                )
-                self._fetchers[effect.leader] = fetcher
-            fetcher.follow(key, follower)
+            near = LeaderEndPoint(effect.leader, self._transport)
+            self._followers.follow(key, follower, leader or near)
         # An answer that waits for the role that is over has to hear of it.
         self._coordinating.forget(key)
         self._purgatory.release_all(key)
+
+    def lead(self, topic: str, followers: Iterable[int]) -> dict[int, int]:
+        """Lead each partition of a topic in an epoch that was never used; gives the epochs by partition.
+
+        Raises UnknownTopicOrPartition, and what `Roles.lead` raises.
+        """
+        self._check_usable()
+        epochs = {}
+        replicas = (self.node.id, *sorted(followers))
+        for number in sorted(self.node.topics.image_of(topic).partitions):
+            epoch = self.node.roles.unused_epoch(TopicPartition(topic, number))
+            self.apply(Lead(topic=topic, partition=number, leader_epoch=epoch, replicas=replicas))
+            epochs[number] = epoch
+        return epochs
+
+    def join_cluster(self, cluster_id: str) -> None:
+        """Be of this cluster from now on. Raises InconsistentClusterId where there are topics of another one."""
+        self._check_usable()
+        self.node.join_cluster(cluster_id)
+
+    def leave(self, leader: LeaderEndPoint) -> None:
+        """Fetch nothing from a leader any more; the roles stay, and what is here."""
+        self._followers.leave(leader)
 
     def _followed(self, follower: Follower) -> None:
         """A follower's log changed; the next fetch will claim to have the records, so they must be as safe as
@@ -269,9 +291,8 @@ class Broker:
     def _delete_topic(self, name: str) -> None:
         image = self.image.topics.get(name)
         keys = [] if image is None else [TopicPartition(name, number) for number in image.partitions]
-        for fetcher in self._fetchers.values():
-            for key in keys:
-                fetcher.unfollow(key)
+        for key in keys:
+            self._followers.unfollow(key)
         self.node.changes.delete_topic(name)
         self.housekeeping.forget(keys)
         if image is not None:
@@ -352,8 +373,8 @@ class Broker:
             closing.callback(self._coordinating.close, Closed("this log is closed"))
             closing.callback(self._worker.close)
             closing.callback(self._produce.close)
-            for fetcher in self._fetchers.values():
-                closing.callback(fetcher.close)
+            for close in self._followers.closers():
+                closing.callback(close)
 
 
 def _forked() -> None:

@@ -2,17 +2,38 @@
 
     send      one Fetch names all of them; the leader answers it at once, or when there is more
     apply     the answer, part by part; the next Fetch is the acknowledgement
+    ask       where the leader's log starts, if that lies behind what was asked for, and a network does not say so
 
-Both happen in a worker's thread, which the completed answer wakes. A partition whose answer is an error rests for a
-while and does not hold up the others.
+All happen in a worker's thread, which the completed answer wakes. A partition whose answer is an error rests for a
+while and does not hold up the others. One whose log has parted from the leader's for good is followed no longer.
 """
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from pylog.config import NodeConfig
-from pylog.errors import PylogError, RequestTimedOut
-from pylog.protocol.messages import Fetch, Fetched, FetchedPart, Session
+from pylog.errors import (
+    FencedLeaderEpoch,
+    LogDiverged,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    PylogError,
+    RequestTimedOut,
+    UnknownLeaderEpoch,
+)
+from pylog.protocol.messages import (
+    CONSUMER,
+    EARLIEST,
+    Fetch,
+    Fetched,
+    FetchedPart,
+    ListedOffsets,
+    ListOffsets,
+    ListOffsetsPart,
+    Session,
+)
 from pylog.record import TopicPartition
 from pylog.replica import Follower
 from pylog.runtime.clock import Clock
@@ -25,6 +46,22 @@ logger = logging.getLogger("pylog")
 
 ANSWER_MS_SPARE = 30_000
 """How much longer than it was asked to a leader may take."""
+LEADER_MOVED = (FencedLeaderEpoch, NotLeaderOrFollower, UnknownLeaderEpoch)
+"""The errors that end with the role of the moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderEndPoint:
+    """A leader as its followers reach it. `refused` hears of each error. (Kafka: LeaderEndPoint)
+
+    `is_replica`: the leader knows this node as a replica, so it shows it the log to its end, and asking acknowledges.
+    Otherwise this node asks as a consumer does, and gets what all replicas of the leader have.
+    """
+
+    node: int
+    transport: Transport
+    refused: Callable[[PylogError], None] = lambda _: None
+    is_replica: bool = True
 
 
 class FollowerFetcher:
@@ -33,31 +70,35 @@ class FollowerFetcher:
     """
 
     def __init__(
-        self, leader: int, node_id: int, transport: Transport, clock: Clock, config: NodeConfig,
+        self, leader: LeaderEndPoint, node_id: int, clock: Clock, config: NodeConfig,
         changed: Callable[[Follower], None],
     ) -> None:  # fmt: skip
-        self.leader = leader
+        self._leader = leader
         self._node_id = node_id
-        self._transport = transport
         self._clock = clock
         self._config = config
         self._changed = changed
+        self._session = Session(client_id=f"replica-{node_id}")
         self._followers: dict[TopicPartition, Follower] = {}
         self._resting: dict[TopicPartition, int] = {}
+        self._lost: set[TopicPartition] = set()
+        """Those that do not know where the leader's log starts, and have to."""
+        self._said = ""
         self._lock = WholeLock()
         self._closed = False
         self._asked: dict[TopicPartition, Follower] = {}
-        """The followers that the Fetch in flight names."""
-        self._in_flight: Future[Fetched] | None = None
+        """The followers that the request in flight names."""
+        self._in_flight: Future[Any] | None = None
         self._due_ms = 0
         """When the next Fetch goes out; while one is in flight, when it is given up."""
-        self._worker = Worker(f"pylog-fetcher-{node_id}-{leader}", clock, self._due, self._work)
+        self._worker = Worker(f"pylog-fetcher-{node_id}-{leader.node}", clock, self._due, self._work)
 
     def follow(self, key: TopicPartition, follower: Follower) -> None:
         """Fetch this partition from now on."""
         with self._lock:
             self._followers[key] = follower
             self._resting.pop(key, None)
+            self._lost.discard(key)
         self._worker.wake()
 
     def unfollow(self, key: TopicPartition) -> None:
@@ -69,6 +110,7 @@ class FollowerFetcher:
         """Stop, and wait until the answer in hand has been applied; one that comes later is not."""
         self._closed = True
         self._worker.close()
+        self._leader.transport.forget(self._session)
 
     # --- in the worker's thread --------------------------------------------------------------------------------------
 
@@ -90,40 +132,51 @@ class FollowerFetcher:
     def _send(self) -> None:
         now = self._clock.tick_ms()
         with self._lock:
-            asked = self._asked = {
+            asked = {
                 key: follower
                 for key, follower in self._followers.items()
                 # What a failed partition holds is in doubt, and a fetch would claim that it is safe.
                 if self._resting.get(key, now) <= now and not follower.partition.failed
             }
+            lost = {key: follower for key, follower in asked.items() if key in self._lost}
+            self._asked = lost or asked
         if not asked:
             self._due_ms = now + self._config.replica_fetch_backoff_ms
             return
-        wait_ms = self._config.replica_fetch_wait_max_ms
-        parts = [follower.next_fetch(self._config.replica_fetch_max_bytes) for follower in asked.values()]
-        fetch = Fetch(parts, replica_id=self._node_id, max_wait_ms=wait_ms)
-        self._due_ms = now + wait_ms + ANSWER_MS_SPARE
+        message = _list_starts(lost) if lost else self._fetch(list(asked.values()))
+        self._due_ms = now + self._config.replica_fetch_wait_max_ms + ANSWER_MS_SPARE
         try:
-            future = self._transport.send(self.leader, fetch, Session(client_id=f"replica-{self._node_id}"))
+            future = self._leader.transport.send(self._leader.node, message, self._session)
         except PylogError as error:
             future = failed(error)
         self._in_flight = future
         if not future.done():
             future.add_done_callback(self._answered)
 
-    def _answered(self, future: Future[Fetched]) -> None:
+    def _fetch(self, followers: list[Follower]) -> Fetch:
+        config = self._config
+        return Fetch(
+            [follower.next_fetch(config.replica_fetch_max_bytes) for follower in followers],
+            replica_id=self._node_id if self._leader.is_replica else CONSUMER,
+            max_wait_ms=config.replica_fetch_wait_max_ms, max_bytes=config.replica_fetch_response_max_bytes,
+        )  # fmt: skip
+
+    def _answered(self, future: Future[Any]) -> None:
         # In the thread that brings the answer.
         if future is self._in_flight:
             self._worker.wake_by(0)
 
-    def _applied(self, answer: Future[Fetched]) -> bool:
+    def _applied(self, answer: Future[Any]) -> bool:
         """Apply an answer; False where there is none."""
         late = RequestTimedOut("it has not answered in time")
         error = answer.exception() if answer.done() else late
         if isinstance(error, PylogError):
-            logger.warning("node %d cannot fetch from node %d: %s", self._node_id, self.leader, error)
+            self._note_failure(error)
             return False
-        for part in answer.result().parts:
+        self._note_answer()
+        result: Fetched | ListedOffsets = answer.result()
+        parts = result.parts if isinstance(result, Fetched) else map(_beginning, result.parts)
+        for part in parts:
             if self._closed:
                 break
             self._apply(TopicPartition(part.topic, part.partition), part)
@@ -135,6 +188,10 @@ class FollowerFetcher:
             if follower is None or follower is not self._asked.get(key):
                 # The role has changed since the Fetch: its answer may not touch the log any more.
                 return
+            if isinstance(part.error, OffsetOutOfRange) and part.log_start_offset < 0 and key not in self._lost:
+                self._lost.add(key)
+                return
+            self._lost.discard(key)
             before = follower.partition.next_offset
             try:
                 try:
@@ -144,5 +201,47 @@ class FollowerFetcher:
                     if follower.partition.next_offset != before:
                         self._changed(follower)
             except PylogError as error:
-                logger.warning("%s-%d cannot follow node %d: %s", *key, self.leader, error)
-                self._resting[key] = self._clock.tick_ms() + self._config.replica_fetch_backoff_ms
+                self._refused(key, follower, error)
+            else:
+                follower.error = None
+
+    # --- errors ------------------------------------------------------------------------------------------------------
+
+    def _refused(self, key: TopicPartition, follower: Follower, error: PylogError) -> None:
+        if str(follower.error) != str(error):
+            level = logging.INFO if isinstance(error, LEADER_MOVED) else logging.WARNING
+            logger.log(level, "%s-%d cannot follow node %d: %s", *key, self._leader.node, error)
+        follower.error = error
+        self._resting[key] = self._clock.tick_ms() + self._config.replica_fetch_backoff_ms
+        if isinstance(error, LogDiverged):
+            self._followers.pop(key, None)
+        self._leader.refused(error)
+
+    def _note_failure(self, error: PylogError) -> None:
+        """The leader has not answered."""
+        if self._said != str(error):
+            logger.warning("node %d cannot fetch from node %d: %s", self._node_id, self._leader.node, error)
+            self._said = str(error)
+        for follower in self._asked.values():
+            follower.error = error
+        self._leader.refused(error)
+
+    def _note_answer(self) -> None:
+        if self._said:
+            logger.info("node %d fetches from node %d again", self._node_id, self._leader.node)
+            self._said = ""
+
+
+def _list_starts(followers: dict[TopicPartition, Follower]) -> ListOffsets:
+    return ListOffsets([
+        ListOffsetsPart(*key, EARLIEST, current_leader_epoch=follower.epoch) for key, follower in followers.items()
+    ])  # fmt: skip
+
+
+def _beginning(part: Any) -> FetchedPart:
+    """What a Fetch outside of the leader's log is answered with, now that it is known where that starts."""
+    out = OffsetOutOfRange(
+        f"{part.topic}-{part.partition}: the leader's log, which starts at offset {part.offset}, ends before the one "
+        "here, and does not know the leader epoch of what is here"
+    )
+    return FetchedPart(part.topic, part.partition, part.error or out, log_start_offset=part.offset)

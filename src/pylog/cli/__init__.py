@@ -5,7 +5,8 @@
     pylog consume TOPIC...                      pylog repair [TOPIC[:PARTITION]]
     pylog group list|describe|seek|delete       pylog txn list|describe|producers|hanging|abort
     pylog user list|set|delete                  pylog serve
-    pylog config describe                       pylog version
+    pylog config describe                       pylog follow --from HOST:PORT [TOPIC...]
+    pylog version
 
 One file per group of commands; each adds its parsers (`add`) and names the function that runs it. What leaves the
 program:
@@ -17,7 +18,7 @@ program:
 
 Commands that only look (`list`, `describe`, `consume`, `verify`, `segment dump`) lock nothing and work while another
 process owns the log. With `--bootstrap` all but those that need files (`verify`, `repair`, `segment`, `serve`,
-`topic clean`) work against a server that runs.
+`follow`, `topic clean`) work against a server that runs.
 """
 
 import argparse
@@ -36,7 +37,8 @@ __all__ = ["main"]
 
 INTERRUPTED = 130
 COMMANDS = (
-    "topic", "produce", "consume", "group", "txn", "user", "config", "serve", "segment", "verify", "repair", "version",
+    "topic", "produce", "consume", "group", "txn", "user", "config", "serve", "follow", "segment", "verify", "repair",
+    "version",
 )  # fmt: skip
 
 

@@ -116,6 +116,8 @@ class NodeConfig(Config):
     """How long a follower waits when there is nothing to fetch, and after an error."""
     replica_fetch_max_bytes: int = option(1 << 20, integer(0))
     """How many bytes of a partition a follower asks for at once."""
+    replica_fetch_response_max_bytes: int = option(10 << 20, integer(0))
+    """How many bytes a follower asks for at once in all."""
     replica_fetch_wait_max_ms: int = option(500, integer())
     """How long a leader may wait for records before it answers a follower."""
     sasl_enabled_mechanisms: tuple[str, ...] = option(MECHANISMS, Names(*MECHANISMS, others={}))

@@ -142,6 +142,12 @@ class LogDirectory:
         directory_id = self._parsed(path, "directory.id", text, parse_uuid)
         return stored_id, directory_id, stored.get("cluster.id", self._new_cluster_id)
 
+    def join_cluster(self, cluster_id: str) -> None:
+        """Let the directory be of another cluster from now on. It must have no topics of the cluster that it was of."""
+        path = join(self.path, META_PROPERTIES)
+        write_properties(self.files, path, {**read_identity(self.files, path), "cluster.id": cluster_id})
+        self.cluster_id = cluster_id
+
     def check_in_place(self) -> None:
         """Raise DirectoryReplaced where another directory is in the place of the opened one, perhaps with another
         owner.

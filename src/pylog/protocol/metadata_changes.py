@@ -4,9 +4,16 @@ Pure: nothing is appended here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
-from pylog.protocol.metadata_image import TOPIC_RESOURCE, MetadataImage, PartitionImage, encode_record
+from pylog.protocol.metadata_image import (
+    TOPIC_RESOURCE,
+    UNASSIGNED_DIRECTORY,
+    MetadataImage,
+    PartitionImage,
+    encode_record,
+)
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 
 NO_NODE = -1
@@ -62,6 +69,23 @@ def take_leadership(topic_id: UUID, partition: int, leader: int) -> list[bytes]:
     """The leadership of `leader` from now on, in a new leader epoch: replay raises it by one."""
     value = {"partitionId": partition, "topicId": topic_id, "leader": leader}
     return [encode_record("PartitionChangeRecord", value)]
+
+
+def assign_leader(
+    topic_id: UUID, partition: int, state: PartitionImage, *, leader: int, epoch: int, replicas: Sequence[int]
+) -> list[bytes]:
+    """The leadership of `leader` in a given epoch, with these replicas, all of them in sync.
+
+    A PartitionRecord in place of the one before: a PartitionChangeRecord cannot name the epoch. Replicas keep the
+    directories that they have. (Kafka: ReplicationControlManager.replay)
+    """
+    known = dict(zip(state.replicas, state.directories, strict=False))
+    directories = [known.get(node, UNASSIGNED_DIRECTORY) for node in replicas]
+    changed = replace(
+        state, leader=leader, leader_epoch=epoch, partition_epoch=state.partition_epoch + 1, replicas=list(replicas),
+        isr=list(replicas), directories=directories,
+    )  # fmt: skip
+    return [_partition_record(topic_id, partition, changed)]
 
 
 def allocate_producer_ids(node_id: int, epoch: int, next_producer_id: int) -> list[bytes]:

@@ -249,6 +249,7 @@ def test_a_log_that_comes_from_elsewhere_goes_on_in_a_later_epoch(tmp_path: Path
         log.create_topic("t")[0].append([Record(b"0")])
         log.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=41, replicas=(log.node_id,)))
         log.topic("t")[0].append([Record(b"1")])
+    shutil.rmtree(tmp_path / "__cluster_metadata-0")
     for _ in range(2):
         with pylog.open(tmp_path) as log:
             log.topic("t")[0].append([Record(b"x")])

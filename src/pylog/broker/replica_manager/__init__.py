@@ -18,7 +18,14 @@ from pylog.broker.replica_manager.topic_changes import TopicChanges
 from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.broker.replica_manager.users import Users
 from pylog.config import NodeConfig
-from pylog.errors import DirectoryReplaced, DiskFull, DurabilityUnknown, PylogError, StorageError
+from pylog.errors import (
+    DirectoryReplaced,
+    DiskFull,
+    DurabilityUnknown,
+    InconsistentClusterId,
+    PylogError,
+    StorageError,
+)
 from pylog.files import Files
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
@@ -70,6 +77,20 @@ class ReplicaManager:
     def was_closed(self) -> bool:
         """Whether the last owner has closed every directory."""
         return all(directory.clean for directory in self.directories)
+
+    def join_cluster(self, cluster_id: str) -> None:
+        """See `Broker.join_cluster`."""
+        with self._lock:
+            own = self.directories.first.cluster_id
+            if cluster_id == own:
+                return
+            if self.image.topics:
+                raise InconsistentClusterId(
+                    f"{self.directories.first.path} has topics of cluster {own}, and the leader is of cluster "
+                    f"{cluster_id}: follow it with an empty directory"
+                )
+            for directory in self.directories:
+                directory.join_cluster(cluster_id)
 
     def checkpoint(self) -> None:
         """Persist the durable offset of each open partition, so that recovery after a crash reads less.

@@ -11,6 +11,7 @@ stop is clean for all of them.
 
 import logging
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pylog.broker.describe import describe_topics, unknown_partition
@@ -20,6 +21,7 @@ from pylog.errors import (
     DiskFull,
     FencedLeaderEpoch,
     InconsistentTopicId,
+    LogDiverged,
     NotLeaderOrFollower,
     PylogError,
     StorageError,
@@ -27,7 +29,7 @@ from pylog.errors import (
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
 from pylog.protocol.messages import NO_EPOCH, ClusterMetadata, Metadata
-from pylog.protocol.metadata_changes import take_leadership
+from pylog.protocol.metadata_changes import add_partitions, assign_leader, take_leadership
 from pylog.protocol.metadata_image import PartitionImage
 from pylog.protocol.topic_names import validate_topic_name
 from pylog.record import TopicPartition
@@ -37,7 +39,9 @@ from pylog.runtime.signals import WholeLock, opened
 
 logger = logging.getLogger("pylog")
 
-EPOCH_STEPS_MAX = 100_000
+EPOCH_MAX = (1 << 31) - 1
+ROUND = 1_000_000
+SLOT = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,16 +218,30 @@ class Roles:
         if is_last and not self._is_spent((topic, partition), log):
             return latest
         known = max(latest, epoch - 1)
-        steps = known + 1 - state.leader_epoch
-        if image.id not in self._topics.made or steps > 0:
-            # There are more than one where the log came from elsewhere and has seen more leaders than this metadata
-            # log.
-            if steps > EPOCH_STEPS_MAX:
-                raise FencedLeaderEpoch(
-                    f"{topic}-{partition}: its log is in epoch {known}, far beyond the metadata log's"
-                )
-            self._topics.metadata_log.commit(take_leadership(image.id, partition, self._topics.node_id) * max(steps, 1))
+        if known > state.leader_epoch:
+            # The log came from elsewhere, and has seen more leaders than this metadata log.
+            self._record(TopicPartition(topic, partition), self._topics.node_id, known + 1, state.replicas)
+        elif image.id not in self._topics.made or known == state.leader_epoch:
+            self._topics.metadata_log.commit(take_leadership(image.id, partition, self._topics.node_id))
         return self._topics.image.topics[topic].partitions[partition].leader_epoch
+
+    def _record(self, key: TopicPartition, leader: int, epoch: int, replicas: Sequence[int]) -> None:
+        """Write down who leads a partition in which epoch, where the metadata log does not say so already.
+
+        Raises LogDiverged: another node has led in that epoch. FencedLeaderEpoch: there are no more epochs.
+        """
+        image = self._topics.image.topics[key.topic]
+        state = image.partitions[key.partition]
+        if epoch == state.leader_epoch and leader != state.leader and state.leader >= 0:
+            raise LogDiverged(
+                f"{key.topic}-{key.partition}: node {leader} leads in epoch {epoch}, in which node {state.leader} has "
+                "led, too. Keep one of the two logs: delete the topic in the other one, and let it follow anew"
+            )
+        if epoch > EPOCH_MAX:
+            raise FencedLeaderEpoch(f"{key.topic}-{key.partition}: there is no leader epoch after {EPOCH_MAX}")
+        if (leader, epoch, list(replicas)) != (state.leader, state.leader_epoch, list(state.replicas)):
+            change = assign_leader(image.id, key.partition, state, leader=leader, epoch=epoch, replicas=replicas)
+            self._topics.metadata_log.commit(change)
 
     def _is_spent(self, key: tuple[str, int], log: Partition) -> bool:
         """Whether the last epoch of a partition must not go on: records written in it may be missing."""
@@ -254,23 +272,49 @@ class Roles:
             return False
         return True
 
-    def lead(self, effect: Lead) -> None:
-        """Become the leader of a partition in a given epoch.
+    def unused_epoch(self, key: TopicPartition) -> int:
+        """A leader epoch for this node that no other node takes by itself.
 
-        Raises FencedLeaderEpoch when the log knows a newer one.
+            round 1,000,000     a new one where another node has led: by hand, `Log.lead`
+            slot      1,000     of the node, by its id
+            step          1     a new one where this node has led before: each open that was not clean
+
+        So a leader that is replaced by hand, comes back and takes one epoch after the other does not meet the ones of
+        its successor, nor do two nodes that take over from one. Raises FencedLeaderEpoch: there is none left.
+        """
+        with self._lock:
+            state = self._topics.image_of(key.topic).partitions[key.partition]
+            latest = max(state.leader_epoch, self.partition(*key).epochs.latest)
+            node = self._topics.node_id
+            if state.leader == node:
+                return latest + 1
+            return (latest // ROUND + 1) * ROUND + node % (ROUND // SLOT) * SLOT
+
+    def lead(self, effect: Lead) -> None:
+        """Become the leader of a partition in a given epoch, which is written down.
+
+        Raises FencedLeaderEpoch when the log knows a newer one, LogDiverged when another node has led in it.
         """
         with self._lock:
             partition = self.partition(effect.topic, effect.partition)
+            key = TopicPartition(effect.topic, effect.partition)
+            if effect.leader_epoch < partition.epochs.latest:
+                raise FencedLeaderEpoch(
+                    f"{key.topic}-{key.partition}: epoch {effect.leader_epoch} is over, the log is in epoch "
+                    f"{partition.epochs.latest}"
+                )
+            self._record(key, self._topics.node_id, effect.leader_epoch, effect.replicas)
             partition.begin_epoch(effect.leader_epoch)
             leader = self._make_leader(partition, effect.leader_epoch, frozenset(effect.replicas))
             leader.advance()
-            self._roles[TopicPartition(effect.topic, effect.partition)] = leader
+            self._roles[key] = leader
 
     def follow(self, effect: Follow) -> Follower:
         """Become a follower.
 
         A topic that this node does not know is written into its metadata log first, so that this node does not lead it
-        after the next open. Raises InvalidTopic, InconsistentTopicId (the name is another topic's).
+        after the next open; so is the leader. Raises InvalidTopic, InconsistentTopicId (the name is another topic's),
+        FencedLeaderEpoch (this node has records of a later leader), LogDiverged (another node has led in that epoch).
         """
         with self._lock:
             validate_topic_name(effect.topic)
@@ -284,7 +328,21 @@ class Roles:
                 raise InconsistentTopicId(
                     f"topic {effect.topic!r} has id {image.id} here and {effect.topic_id} there: delete one of them"
                 )
-            partition = self.partition(effect.topic, effect.partition)
-            follower = Follower(partition, leader=effect.leader, epoch=effect.leader_epoch)
-            self._roles[TopicPartition(effect.topic, effect.partition)] = follower
+            elif effect.partitions > len(image.partitions):
+                missing = [number for number in range(effect.partitions) if number not in image.partitions]
+                places = self._topics.new_places(missing)
+                replicas = self._topics.metadata_log.replicas(places, effect.leader)
+                self._topics.metadata_log.commit(add_partitions(image.id, replicas, leader=effect.leader))
+                self._topics.topic(effect.topic).places.update(places)
+            key, epoch = TopicPartition(effect.topic, effect.partition), effect.leader_epoch
+            partition = self.partition(*key)
+            if epoch < partition.epochs.latest:
+                raise FencedLeaderEpoch(
+                    f"{key.topic}-{key.partition}: node {effect.leader} leads in epoch {epoch}, and this node has "
+                    f"records of epoch {partition.epochs.latest}: the leader is an older one. Let it follow this node"
+                )
+            self._record(key, effect.leader, epoch, (effect.leader, self._topics.node_id))
+            self._roles[key] = follower = Follower(
+                partition, leader=effect.leader, epoch=epoch, topic_id=effect.topic_id
+            )
             return follower

@@ -97,6 +97,19 @@ class TopicChanges:
                 self._topics.metadata_log.commit(change_config(change.topic, changes))
                 self._topics.topic(change.topic).reconfigure(self._topics.config_of(wanted))
 
+    def take_config(self, name: str, config: Mapping[str, str]) -> None:
+        """Give a topic that is followed the overrides that its leader has, whatever they are.
+
+        Raises UnknownTopicOrPartition.
+        """
+        with self._lock:
+            image = self._topics.image_of(name)
+            changes: dict[str, str | None] = {name: None for name in image.config if name not in config}
+            changes |= {name: text for name, text in config.items() if image.config.get(name) != text}
+            if changes:
+                self._topics.metadata_log.commit(change_config(name, changes))
+                self._topics.topic(name).reconfigure(self._topics.config_of(config))
+
     def allocate_producer_ids(self) -> range:
         """Producer ids that were never given before: they are written down before they are used.
 

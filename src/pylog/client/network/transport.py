@@ -12,13 +12,15 @@
 A client keeps what it knows: the transport has no state but its network.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from pylog.client.network.address import parse_all
 from pylog.client.network.call import Call, patience_ms
 from pylog.client.network.network import ANY_NODE, Network
+from pylog.client.network.tls import client_context
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
     GroupIdNotFound,
@@ -57,12 +59,24 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, gathered
 from pylog.transport import Handle
 
-__all__ = ["NetworkTransport"]
+__all__ = ["NetworkTransport", "reached"]
 
 CREATION_MS = 5000
 """How long to wait for a topic that a server makes by itself, or does not."""
 LOOK_MS = 20
 """How soon to look again for leaders of what was made."""
+
+
+def reached(
+    bootstrap_servers: str | Sequence[str], configs: Mapping[str, Any], clock: Clock
+) -> tuple[str, Network, "NetworkTransport"]:
+    """A cluster by its addresses: their text, the network, and the transport over it. Nothing is connected yet.
+
+    Raises InvalidConfig, ValueError (no address).
+    """
+    addresses, settings = parse_all(bootstrap_servers), ConnectionConfig.from_kafka(configs)
+    network = Network(addresses, settings, clock, client_context(settings))
+    return ",".join(map(str, addresses)), network, NetworkTransport(network, settings, clock)
 
 
 class NetworkTransport:

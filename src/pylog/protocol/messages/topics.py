@@ -46,6 +46,10 @@ class TopicMetadata:
 @message
 class ClusterMetadata:
     topics: list[TopicMetadata]
+    cluster_id: str = ""
+    """The id of the cluster; empty in an answer within a process."""
+    nodes: list[int] = field(default_factory=list)
+    """The ids of the nodes that answer for the cluster, as far as they were told."""
 
 
 @message

@@ -1,7 +1,8 @@
 """Produce, Fetch, ListOffsets, DeleteRecords, as a client asks them.
 
     Produce      from 12 on partitions join a transaction by being written to (KIP-890); by id from 13 on
-    Fetch        without a session; by id from 13 on
+    Fetch        without a session; by id from 13 on; of a replica from 15 on with its state, from 18 on with the high
+                 watermark that it knows (KIP-903, KIP-1166)
     ListOffsets  MAX_TIMESTAMP from 7 on
 
 The records of a Produce are the bytes of its batches, and those of a Fetched are views into the response.
@@ -13,7 +14,9 @@ from typing import Any
 from pylog.errors import BatchRefused, PylogError, RecordError
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
+    CONSUMER,
     MAX_TIMESTAMP,
+    NO_EPOCH,
     NO_ID,
     DeletedPart,
     DeleteRecords,
@@ -43,7 +46,7 @@ from pylog.record import TopicPartition
 __all__ = ["QUESTIONS"]
 
 BY_ID_FROM, JOINS_FROM, MAX_TIMESTAMP_FROM, SESSIONS_FROM = 13, 12, 7, 7
-EPOCHS_FROM, LEADER_EPOCHS_FROM, STATE_FROM = 12, 9, 15
+EPOCHS_FROM, LEADER_EPOCHS_FROM, STATE_FROM, HIGH_WATERMARKS_FROM = 12, 9, 15, 18
 TIMEOUT_MS = 30_000
 NO_RECORDS = memoryview(b"")
 
@@ -136,6 +139,8 @@ def _fetch(message: Fetch, version: int) -> Body:
             entry["currentLeaderEpoch"] = part.current_leader_epoch
         if version >= EPOCHS_FROM:
             entry["lastFetchedEpoch"] = part.last_fetched_epoch
+        if version >= HIGH_WATERMARKS_FROM and message.replica_id != CONSUMER:
+            entry["highWatermark"] = part.high_watermark
         return entry
 
     body: Body = {
@@ -147,6 +152,8 @@ def _fetch(message: Fetch, version: int) -> Body:
     }
     if version < STATE_FROM:
         body["replicaId"] = message.replica_id
+    elif message.replica_id != CONSUMER:
+        body["replicaState"] = {"replicaId": message.replica_id, "replicaEpoch": NO_EPOCH}
     return body
 
 

@@ -61,11 +61,14 @@ def _metadata(message: Metadata, version: int) -> Body:
 
 def _described(message: Metadata, body: Body, version: int) -> ClusterMetadata:
     found = [_topic(topic) for topic in body["topics"]]
+    nodes = [one["nodeId"] for one in body["brokers"]]
+    cluster_id = body["clusterId"] or ""
     if message.topics is None or message.topic_ids:
-        return ClusterMetadata(found)
+        return ClusterMetadata(found, cluster_id, nodes)
     by_name = {topic.name: topic for topic in found}
     silent = UnknownServer("the node has answered without a word of it")
-    return ClusterMetadata([by_name.get(name) or TopicMetadata(name, silent) for name in message.topics])
+    topics = [by_name.get(name) or TopicMetadata(name, silent) for name in message.topics]
+    return ClusterMetadata(topics, cluster_id, nodes)
 
 
 def _topic(body: Body) -> TopicMetadata:

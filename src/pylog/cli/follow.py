@@ -1,0 +1,125 @@
+"""`pylog follow`: a copy of a leader's topics, kept up to date until Ctrl-C.
+
+    pylog: following 127.0.0.1:9092 into copy, topics flights, shop; Ctrl-C ends it          on stderr
+    flights-0      offset 1,204,113   leader 1,204,200   87 behind   12,034 records/s         on a terminal, live
+    pylog: stopped: 3 partitions, 0 records behind
+
+Where stderr is no terminal, a line says so when the copy has caught up, and what goes wrong is said as it happens.
+"""
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pylog.cli.arguments import Parser, add_directory, examples, log_paths, natural, properties
+from pylog.cli.opening import owned
+from pylog.cli.output import count_text, is_terminal, plural, rate_text, say
+from pylog.record import TopicPartition
+
+if TYPE_CHECKING:
+    from pylog.following import Following, ReplicaLag
+
+__all__ = ["add"]
+
+LOOK_SECONDS = 0.5
+NODE_ID = 2
+META_PROPERTIES = "meta.properties"
+ROWS_MAX = 30
+
+Lags = Mapping[TopicPartition, "ReplicaLag"]
+
+
+def add(commands: "argparse._SubParsersAction[Parser]") -> None:
+    """Add `follow`."""
+    parser = commands.add_parser(
+        "follow", help="copy a leader's topics, and keep up with it",
+        description="Copy topics of a pylog server, or of a Kafka cluster, into a log, and keep up until Ctrl-C: the\n"
+        "same offsets, ids and configs; the same files, byte for byte, where the leader is a pylog and nothing was\n"
+        "cleaned. Started again it goes on. To let the copy take over, stop this and call Log.lead.",
+        epilog=examples((
+            "pylog follow --log copy --from 127.0.0.1:9092",
+            "pylog follow --log copy --from 127.0.0.1:9092 flights shop",
+            "pylog follow --log copy --from kafka:9093 --command-config client.properties flights",
+        )),
+    )  # fmt: skip
+    parser.add_argument("topics", nargs="*", metavar="TOPIC", help="the topics (default: all, and those to come)")
+    parser.add_argument(
+        "--from", dest="leader", metavar="HOST:PORT", required=True, help="the leader; several nodes with commas"
+    )
+    parser.add_argument(
+        "--command-config", metavar="FILE", default=argparse.SUPPRESS,
+        help="lines of configs for the connection: security.protocol=SASL_SSL, sasl.mechanism=..., sasl.username=...",
+    )  # fmt: skip
+    parser.add_argument(
+        "--node-id", type=natural, metavar="N",
+        help=f"the id of this node, which no node there has (default: the directory's; for a new one {NODE_ID})",
+    )  # fmt: skip
+    add_directory(parser)
+    parser.set_defaults(run=follow, parser=parser)
+
+
+def follow(args: argparse.Namespace) -> int:
+    """Run `follow`."""
+    paths = log_paths(args)
+    is_new = not (Path(paths[0]) / META_PROPERTIES).exists()
+    node_id = NODE_ID if args.node_id is None and is_new else args.node_id
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with owned(paths, node_id=node_id) as log:
+        following = log.follow(args.leader, args.topics or None, config=properties(args))
+        with suppress(KeyboardInterrupt):
+            # From this line on, a signal is how it ends.
+            topics = f", topics {', '.join(args.topics)}" if args.topics else ""
+            say(f"following {args.leader} into {', '.join(paths)}{topics}; Ctrl-C ends it")
+            (_show if is_terminal(sys.stderr) else _wait)(following)
+        lags = following.lag()
+    behind = sum(max(0, one.lag) for one in lags.values())
+    say(f"stopped: {plural(len(lags), 'partition')}, {plural(behind, 'record')} behind")
+    return 0
+
+
+def _wait(following: "Following") -> None:
+    """Say when the copy has caught up for the first time."""
+    was_said = False
+    while True:
+        lags = following.lag()
+        if not was_said and lags and all(one.lag == 0 and one.error is None for one in lags.values()):
+            was_said = True
+            say(f"caught up: {plural(len(lags), 'partition')}")
+        time.sleep(LOOK_SECONDS)
+
+
+def _show(following: "Following") -> None:
+    """Show how far each partition is, live."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    before, since = following.lag(), time.monotonic()
+    with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
+        while True:
+            time.sleep(LOOK_SECONDS)
+            lags, now = following.lag(), time.monotonic()
+            live.update(Text("\n".join(lines(lags, before, round((now - since) * 1000)))), refresh=True)
+            before, since = lags, now
+
+
+def lines(lags: Lags, before: Lags, elapsed_ms: int) -> list[str]:
+    """A line for each partition; those that are behind come first, where there are many."""
+    ordered = sorted(lags, key=lambda key: (lags[key].error is None, -lags[key].lag, key))[:ROWS_MAX]
+    width = max((len(f"{key.topic}-{key.partition}") for key in ordered), default=0)
+    found = [_line(f"{key.topic}-{key.partition}".ljust(width), lags[key], before.get(key), elapsed_ms)
+             for key in ordered]  # fmt: skip
+    return [*found, f"and {len(lags) - len(ordered)} more"] if len(lags) > len(ordered) else found
+
+
+def _line(name: str, lag: "ReplicaLag", before: "ReplicaLag | None", elapsed_ms: int) -> str:
+    if lag.error is not None:
+        return f"{name}  offset {count_text(lag.next_offset)}  {lag.error}"
+    come = max(0, lag.next_offset - before.next_offset) if before is not None else 0
+    leader = f"leader {count_text(lag.high_watermark)}  {count_text(lag.lag)} behind" if lag.lag >= 0 else "waiting"
+    return f"{name}  offset {count_text(lag.next_offset)}  {leader}  {rate_text(come, elapsed_ms)}"

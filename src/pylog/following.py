@@ -1,0 +1,300 @@
+"""`Following`: a log that copies topics of another one over a network, a pylog leader's or those of a Kafka cluster.
+
+    refresh    Metadata and the topics' configs; then each partition follows its leader, in its epoch
+    fetch      the node's fetchers do, by the transport of this network (`broker/follower_fetcher`)
+    refused    a fetcher has met an error: leaders may have changed, so refresh
+
+    what the leader's Metadata says of a partition      how it is fetched
+    this node is one of its replicas                    as a replica: to the end of the log, and asking acknowledges
+    it is not                                           as a consumer: what all replicas have, and nobody waits for it
+
+So a Kafka cluster, which knows nothing of this node, needs no word of its own. Batches are stored as they come, with
+their offsets and leader epochs. Cluster id, topic ids and configs are the leader's.
+
+Invariant: a role is given with the lock held, and only while the topic is followed. So nothing takes back what
+`Log.lead` has decided.
+"""
+
+import logging
+import os
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+from uuid import UUID
+
+from pylog.broker.broker import Broker
+from pylog.broker.follower_fetcher import LeaderEndPoint
+from pylog.broker.replica_manager import Follow
+from pylog.client.network.network import ANY_NODE
+from pylog.client.network.transport import reached
+from pylog.errors import (
+    Closed,
+    DuplicateBrokerRegistration,
+    InconsistentTopicId,
+    InvalidTopic,
+    LeaderNotAvailable,
+    LogDiverged,
+    PylogError,
+    UnsupportedVersion,
+)
+from pylog.protocol.messages import (
+    NO_ID,
+    ClusterMetadata,
+    DescribedTopicConfigs,
+    DescribeTopicConfigs,
+    Metadata,
+    PartitionMetadata,
+    Session,
+    TopicMetadata,
+)
+from pylog.record import TopicPartition
+from pylog.replica import Follower
+from pylog.runtime.clock import Clock
+from pylog.runtime.signals import WholeLock
+from pylog.runtime.worker import Worker
+
+__all__ = ["Following", "ReplicaLag"]
+
+logger = logging.getLogger("pylog")
+
+REFRESH_MS = 10_000
+"""How often it is looked for new topics, partitions and configs while nothing is wrong."""
+SHAPING = ("segment.bytes", "segment.ms", "segment.jitter.ms", "segment.index.bytes", "index.interval.bytes")
+"""The configs that decide where segments and index entries begin: with the leader's, the files come out the same."""
+FINAL = (LogDiverged, InconsistentTopicId, InvalidTopic)
+"""The errors of a partition that asking again does not mend."""
+
+_open: "weakref.WeakSet[Following]" = weakref.WeakSet()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLag:
+    """How far the copy of a partition has come."""
+
+    next_offset: int
+    """The end of the copy."""
+    high_watermark: int
+    """The high watermark of the leader, as of its last answer; -1: there was none."""
+    leader: int
+    leader_epoch: int
+    is_replica: bool
+    """Whether the leader counts this copy for acks=all."""
+    error: PylogError | None
+    """The reason why it does not come on, if it does not."""
+
+    @property
+    def lag(self) -> int:
+        """How many offsets that consumers of the leader see are not here yet; -1: that is not known."""
+        return -1 if self.high_watermark < 0 else max(0, self.high_watermark - self.next_offset)
+
+
+class Following:
+    """Topics of this log that copy those of a leader elsewhere. Thread-safe. Made by `Log.follow`, which see.
+
+    Closing it stops the copying; what is here stays.
+    """
+
+    def __init__(
+        self, broker: Broker, bootstrap_servers: str | Sequence[str], topics: Iterable[str] | None,
+        configs: Mapping[str, Any], clock: Clock,
+    ) -> None:  # fmt: skip
+        self._broker = broker
+        self._clock = clock
+        self._topics = None if topics is None else list(dict.fromkeys(topics))
+        self.leader, self._network, self._transport = reached(bootstrap_servers, configs, clock)
+        self._session = Session(client_id=f"replica-{broker.node_id}")
+        self._lock = WholeLock()
+        self._closed = False
+        self._released: set[str] = set()
+        """The topics that this node leads now."""
+        self._stopped: dict[TopicPartition, PylogError] = {}
+        self._roles: dict[TopicPartition, tuple[LeaderEndPoint, int, UUID]] = {}
+        """The leader of each partition, its epoch, and the id of the topic."""
+        self._leaders: set[LeaderEndPoint] = set()
+        self._said = ""
+        self._due_ms = clock.tick_ms() + REFRESH_MS
+        self._worker = Worker(f"pylog-following-{broker.node_id}", clock, lambda: self._due_ms, self._work)
+        _open.add(self)
+        try:
+            self._refresh(is_first=True)
+        except BaseException:
+            self.close()
+            raise
+        self._worker.wake()
+
+    def __repr__(self) -> str:
+        return f"<Following {self.leader} with {len(self._roles)} partitions>"
+
+    # --- what it tells -----------------------------------------------------------------------------------------------
+
+    @property
+    def topics(self) -> list[str]:
+        """The names of the topics that are followed, sorted."""
+        return sorted({key.topic for key in list(self._roles)})
+
+    def lag(self) -> dict[TopicPartition, ReplicaLag]:
+        """How far each partition has come, and what is wrong with it, if anything."""
+        return {key: self._lag(key, *role) for key, role in sorted(dict(self._roles).items())}
+
+    def _lag(self, key: TopicPartition, leader: LeaderEndPoint, epoch: int, _: UUID) -> ReplicaLag:
+        role = self._broker.node.roles.held(*key)
+        follower = role if isinstance(role, Follower) else None
+        return ReplicaLag(
+            next_offset=role.partition.next_offset if role is not None else 0,
+            high_watermark=follower.leader_high_watermark if follower is not None else -1,
+            leader=leader.node, leader_epoch=epoch, is_replica=leader.is_replica,
+            error=self._stopped.get(key) or (follower.error if follower is not None else None),
+        )  # fmt: skip
+
+    # --- refreshing --------------------------------------------------------------------------------------------------
+
+    def _refused(self, error: PylogError) -> None:
+        # In the thread of a fetcher.
+        if not self._closed:
+            self._due_ms = min(self._due_ms, self._clock.tick_ms())
+            self._worker.wake()
+
+    def _work(self) -> None:
+        self._due_ms = self._clock.tick_ms() + REFRESH_MS
+        try:
+            self._refresh()
+            self._said = ""
+        except Closed:
+            pass
+        except PylogError as error:
+            if self._said != str(error):
+                logger.warning("the leader at %s does not say what it leads: %s", self.leader, error)
+                self._said = str(error)
+        # Whatever is refused meanwhile waits for this long: it is asked again no more often.
+        self._rest()
+
+    def _rest(self) -> None:
+        rest_ms = self._broker.config.replica_fetch_backoff_ms
+        troubled = self._said or any(lag.error is not None for lag in self.lag().values())
+        self._due_ms = self._clock.tick_ms() + (rest_ms if troubled else REFRESH_MS)
+
+    def _refresh(self, *, is_first: bool = False) -> None:
+        """Ask what is led where, and go by it. Raises what is wrong with the leader; with `is_first` also what is
+        wrong with a topic or a partition of it.
+        """
+        found: ClusterMetadata = self._ask(Metadata(self._topics))
+        self._check_nodes(found)
+        self._broker.join_cluster(found.cluster_id)
+        topics = [topic for topic in found.topics if topic.error is None and topic.name not in self._released]
+        missing = next((topic.error for topic in found.topics if topic.error is not None), None)
+        if is_first and missing is not None:
+            raise missing
+        configs = self._configs([topic.name for topic in topics])
+        for topic in topics:
+            for part in topic.partitions:
+                try:
+                    self._follow(topic, part, configs.get(topic.name, {}))
+                except PylogError as error:
+                    if is_first and not isinstance(error, LeaderNotAvailable):
+                        raise
+                    self._note(TopicPartition(topic.name, part.partition), error)
+            self._take_config(topic.name, configs)
+
+    def _ask(self, message: Any) -> Any:
+        return self._transport.send(ANY_NODE, message, self._session).result()
+
+    def _check_nodes(self, found: ClusterMetadata) -> None:
+        if self._broker.node_id in found.nodes:
+            raise DuplicateBrokerRegistration(
+                f"the leader at {self.leader} has a node {self._broker.node_id}, and so is this one: open this log "
+                "with another node_id (a directory keeps the one that it was made with)"
+            )
+
+    def _configs(self, names: list[str]) -> dict[str, dict[str, str]]:
+        """The overrides that the topics get here: those that they have, and what shapes their files."""
+        try:
+            found: DescribedTopicConfigs = (
+                self._ask(DescribeTopicConfigs(names)) if names else DescribedTopicConfigs({})
+            )
+        except UnsupportedVersion:
+            return {}
+        own = self._broker.topic_config({}).to_kafka()
+        return {
+            name: {
+                key: value
+                for key, (value, is_set) in config.items()
+                if is_set or (key in SHAPING and value != own[key])
+            }
+            for name, config in found.configs.items()
+            if not isinstance(config, PylogError)
+        }
+
+    def _take_config(self, topic: str, configs: Mapping[str, dict[str, str]]) -> None:
+        with self._lock:
+            if not self._closed and topic in configs and topic not in self._released and self._has(topic):
+                self._broker.node.changes.take_config(topic, configs[topic])
+
+    def _has(self, topic: str) -> bool:
+        return any(key.topic == topic for key in self._roles)
+
+    def _follow(self, topic: TopicMetadata, part: PartitionMetadata, config: dict[str, str]) -> None:
+        key = TopicPartition(topic.name, part.partition)
+        if part.leader < 0:
+            raise LeaderNotAvailable(f"{key.topic}-{key.partition} has no leader for the moment")
+        if topic.id == NO_ID:
+            raise UnsupportedVersion(f"the leader at {self.leader} is too old: it does not tell the ids of topics")
+        is_replica = self._broker.node_id in part.replicas
+        leader = LeaderEndPoint(part.leader, self._transport, self._refused, is_replica)
+        with self._lock:
+            role = leader, part.leader_epoch, topic.id
+            if self._closed or key in self._stopped or key.topic in self._released or self._roles.get(key) == role:
+                return
+            effect = Follow(
+                topic=topic.name, topic_id=topic.id, partition=key.partition, partitions=len(topic.partitions),
+                leader=part.leader, leader_epoch=part.leader_epoch, config=config,
+            )  # fmt: skip
+            self._broker.apply(effect, leader)
+            self._roles[key] = role
+            self._leaders.add(leader)
+
+    def _note(self, key: TopicPartition, error: PylogError) -> None:
+        """Note what is wrong with a partition, which stays as it is."""
+        role = self._broker.node.roles.held(*key)
+        if isinstance(error, FINAL):
+            self._stopped[key] = error
+        if not isinstance(role, Follower) or str(role.error) != str(error):
+            logger.warning("%s-%d cannot be followed: %s", *key, error)
+        if isinstance(role, Follower):
+            role.error = error
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    def release(self, topic: str) -> None:
+        """Follow a topic no more: this node is about to lead it."""
+        with self._lock:
+            self._released.add(topic)
+            self._roles = {key: role for key, role in self._roles.items() if key.topic != topic}
+
+    def close(self) -> None:
+        """Stop copying. What is here stays, and can be followed on. Again: nothing."""
+        with self._lock:
+            self._closed = True
+            leaders, self._leaders, self._roles = self._leaders, set(), {}
+        for leader in leaders:
+            self._broker.leave(leader)
+        self._network.close()
+        self._worker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def abandon(self) -> None:
+        """Let go of the sockets in a forked child: the copying is its parent's."""
+        self._network.abandon()
+
+
+def _forked() -> None:
+    for following in list(_open):
+        following.abandon()
+
+
+os.register_at_fork(after_in_child=_forked)
