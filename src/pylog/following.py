@@ -24,7 +24,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from pylog.broker.broker import Broker
-from pylog.broker.follower_fetcher import LeaderEndPoint
+from pylog.broker.follower_fetcher import LEADER_MOVED, LeaderEndPoint
 from pylog.broker.replica_manager import Follow
 from pylog.client.network.network import ANY_NODE
 from pylog.client.network.transport import reached
@@ -259,7 +259,8 @@ class Following:
         if isinstance(error, FINAL):
             self._stopped[key] = error
         if not isinstance(role, Follower) or str(role.error) != str(error):
-            logger.warning("%s-%d cannot be followed: %s", *key, error)
+            level = logging.INFO if isinstance(error, LEADER_MOVED) else logging.WARNING
+            logger.log(level, "%s-%d cannot be followed: %s", *key, error)
         if isinstance(role, Follower):
             role.error = error
 

@@ -16,6 +16,7 @@ from typing import Any
 from pylog.config import NodeConfig
 from pylog.errors import (
     FencedLeaderEpoch,
+    LeaderNotAvailable,
     LogDiverged,
     NotLeaderOrFollower,
     OffsetOutOfRange,
@@ -46,7 +47,7 @@ logger = logging.getLogger("pylog")
 
 ANSWER_MS_SPARE = 30_000
 """How much longer than it was asked to a leader may take."""
-LEADER_MOVED = (FencedLeaderEpoch, NotLeaderOrFollower, UnknownLeaderEpoch)
+LEADER_MOVED = (FencedLeaderEpoch, LeaderNotAvailable, NotLeaderOrFollower, UnknownLeaderEpoch)
 """The errors that end with the role of the moment."""
 
 
