@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("layering")  # the source is parsed once
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
@@ -28,6 +30,8 @@ WAITS = set(
     threading time
 """.split()
 )
+
+CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("date", "today")}
 
 # The command is the face to the user: it reads files itself.
 FACE = {"cli"}
@@ -112,7 +116,7 @@ class Module:
                 assert node.level == 0, f"{self.path}:{node.lineno}: a relative import"
                 for alias in node.names:
                     whole = f"{node.module}.{alias.name}"
-                    found.append(Import(whole if whole in NAMES else node.module or "", node.lineno, where))
+                    found.append(Import(whole if whole in PATHS else node.module or "", node.lineno, where))
         return found
 
 
@@ -128,11 +132,9 @@ def nodes(tree: ast.AST, where: str = "") -> Iterator[tuple[ast.AST, str]]:
         yield from nodes(child, inside)
 
 
-def module_of(path: Path) -> Module:
+def name_of(path: Path) -> str:
     parts = path.relative_to(SOURCE).with_suffix("").parts
-    parts = parts[:-1] if parts[-1] == "__init__" else parts
-    name = ".".join(parts)
-    return Module(name, room_of(name), path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def room_of(name: str) -> str:
@@ -141,39 +143,55 @@ def room_of(name: str) -> str:
     return (rest.partition(".")[0] or package) if package == "pylog" else ""
 
 
-NAMES: set[str] = set()
-MODULES = [module_of(path) for path in sorted(SOURCE.rglob("*.py"))]
-NAMES |= {module.name for module in MODULES}
-INNER = [module for module in MODULES if module.room]
+PATHS = {name_of(path): path for path in sorted(SOURCE.rglob("*.py"))}
 
-each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
-each_inner = pytest.mark.parametrize("module", INNER, ids=lambda module: module.name)
+Modules = dict[str, Module]
 
 
-@each_module
-def test_a_module_opens_with_words_and_stays_short(module: Module) -> None:
-    if module.name != "pyspark_pylog" and module.tree.body:
-        assert ast.get_docstring(module.tree), f"{module.path} has no docstring that says what it is for"
-    lines = module.path.read_text(encoding="utf-8").count("\n")
-    assert lines <= 600, f"{module.path} has {lines} lines: split it where the data path bends"
+@pytest.fixture(scope="module")
+def modules() -> Modules:
+    """Each module of the source, by its name."""
+    return {
+        name: Module(name, room_of(name), path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
+        for name, path in PATHS.items()
+    }
 
 
-def test_the_design_page_has_a_line_for_each_room_and_no_other() -> None:
-    assert set(MAY_IMPORT) == {module.room for module in INNER}
+@pytest.fixture(scope="module")
+def inner(modules: Modules) -> list[Module]:
+    """The modules that lie in a room."""
+    return [module for module in modules.values() if module.room]
 
 
-@each_inner
-def test_a_module_imports_only_what_its_room_may(module: Module) -> None:
-    for found in module.imports:
+@pytest.fixture(scope="module")
+def imports(inner: list[Module]) -> list[tuple[Module, Import]]:
+    """What each of them imports."""
+    return [(module, found) for module in inner for found in module.imports]
+
+
+def test_each_module_opens_with_words_and_stays_short(modules: Modules) -> None:
+    for module in modules.values():
+        if module.name != "pyspark_pylog" and module.tree.body:
+            assert ast.get_docstring(module.tree), f"{module.path} has no docstring that says what it is for"
+        lines = module.path.read_text(encoding="utf-8").count("\n")
+        assert lines <= 600, f"{module.path} has {lines} lines: split it where the data path bends"
+
+
+def test_the_design_page_has_a_line_for_each_room_and_no_other(inner: list[Module]) -> None:
+    assert set(MAY_IMPORT) == {module.room for module in inner}
+
+
+def test_a_module_imports_only_what_its_room_may(imports: list[tuple[Module, Import]]) -> None:
+    for module, found in imports:
         room = room_of(found.name)
         assert not room or room == module.room or room in MAY_IMPORT[module.room], (
             f"{module.path}:{found.line}: {module.room} must not import {room}; docs/design.md says what it may"
         )
 
 
-def test_modules_do_not_import_in_circles() -> None:
+def test_modules_do_not_import_in_circles(inner: list[Module]) -> None:
     graph = {
-        module.name: {found.name for found in module.imports if found.name in NAMES} - {module.name} for module in INNER
+        module.name: {found.name for found in module.imports if found.name in PATHS} - {module.name} for module in inner
     }
     try:
         TopologicalSorter(graph).prepare()
@@ -181,10 +199,12 @@ def test_modules_do_not_import_in_circles() -> None:
         pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
 
 
-@each_inner
-def test_an_import_inside_a_function_is_of_an_extra_or_a_listed_part(module: Module) -> None:
-    listed = LAZILY.get(module.name, set()) | on_first_use()
-    for found in module.imports:
+def test_an_import_inside_a_function_is_of_an_extra_or_a_listed_part(
+    modules: Modules, imports: list[tuple[Module, Import]]
+) -> None:
+    made_on_first_use = on_first_use(modules)
+    for module, found in imports:
+        listed = LAZILY.get(module.name, set()) | made_on_first_use
         top = found.name.split(".")[0]
         on_extra = top in EXTRAS or stands_on_extra(found.name)
         where = f"{module.path}:{found.line}: {found.name}"
@@ -198,27 +218,25 @@ def test_an_import_inside_a_function_is_of_an_extra_or_a_listed_part(module: Mod
             assert top in sys.stdlib_module_names | CORE | {"pylog"}, f"{where} is not among the core's dependencies"
 
 
-def test_a_part_that_is_listed_as_made_on_first_use_is_imported_nowhere_at_once() -> None:
+def test_a_part_that_is_listed_as_made_on_first_use_is_imported_nowhere_at_once(modules: Modules) -> None:
     room_of_public_face = {"pylog", "log", "open_log", "views", "broker"}
-    for module in MODULES:
+    made_on_first_use = on_first_use(modules)
+    for module in modules.values():
         for found in module.imports:
             if module.room in room_of_public_face and not found.where:
-                assert found.name not in on_first_use(), f"{module.path}:{found.line}: {found.name} is imported at once"
+                where = f"{module.path}:{found.line}"
+                assert found.name not in made_on_first_use, f"{where}: {found.name} is imported at once"
     for module_name, parts in LAZILY.items():
-        lazy = {found.name for found in by_name(module_name).imports if found.where == "lazy"}
+        lazy = {found.name for found in modules[module_name].imports if found.where == "lazy"}
         for part in parts:
             assert any(lies_in(name, part) for name in lazy), f"{module_name} does not import {part} in a function"
 
 
-def on_first_use() -> set[str]:
+def on_first_use(modules: Modules) -> set[str]:
     """The modules in `ON_FIRST_USE` of the public face."""
-    assigned = [node for node in by_name("pylog").tree.body if isinstance(node, ast.Assign)]
+    assigned = [node for node in modules["pylog"].tree.body if isinstance(node, ast.Assign)]
     table = next(node.value for node in assigned if ast.unparse(node.targets[0]) == "ON_FIRST_USE")
     return set(ast.literal_eval(table).values())
-
-
-def by_name(name: str) -> Module:
-    return next(module for module in MODULES if module.name == name)
 
 
 def lies_in(name: str, whole: str) -> bool:
@@ -229,42 +247,40 @@ def stands_on_extra(name: str) -> bool:
     return any(lies_in(name, whole) for whole in ON_EXTRAS)
 
 
-@each_inner
-def test_only_files_calls_the_disk(module: Module) -> None:
-    if module.room in {"files", *FACE}:
-        return
-    for found in module.imports:
-        assert found.name not in DISK, f"{module.path}:{found.line}: {found.name} belongs to files"
-    for node, _ in module.nodes:
-        where = f"{module.path}:{getattr(node, 'lineno', 0)}"
-        if isinstance(node, ast.ImportFrom) and node.module == "os":
-            names = {alias.name for alias in node.names}
-            assert names <= PURE_OS, f"{where}: {sorted(names - PURE_OS)} of os belong to files"
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
-            assert node.attr in PURE_OS, f"{where}: os.{node.attr} belongs to files"
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id != "open" or defines(module, "open"), f"{where}: open() belongs to files"
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            assert node.func.attr not in FILE_METHODS, f"{where}: {node.func.attr}() belongs to files"
+def test_only_files_calls_the_disk(inner: list[Module]) -> None:
+    for module in inner:
+        if module.room in {"files", *FACE}:
+            continue
+        for found in module.imports:
+            assert found.name not in DISK, f"{module.path}:{found.line}: {found.name} belongs to files"
+        for node, _ in module.nodes:
+            where = f"{module.path}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.ImportFrom) and node.module == "os":
+                names = {alias.name for alias in node.names}
+                assert names <= PURE_OS, f"{where}: {sorted(names - PURE_OS)} of os belong to files"
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+                assert node.attr in PURE_OS, f"{where}: os.{node.attr} belongs to files"
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id != "open" or defines(module, "open"), f"{where}: open() belongs to files"
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                assert node.func.attr not in FILE_METHODS, f"{where}: {node.func.attr}() belongs to files"
 
 
 def defines(module: Module, name: str) -> bool:
     return any(isinstance(node, ast.FunctionDef) and node.name == name for node in module.tree.body)
 
 
-@each_inner
-def test_only_a_few_rooms_wait_and_read_the_clock(module: Module) -> None:
-    if module.room in WAITING or module.name in WAITING_TWINS:
-        return
-    for found in module.imports:
-        top = found.name.split(".")[0]
-        if module.room in PLAIN_LOCK and found.name == "threading":
+def test_only_a_few_rooms_wait_and_read_the_clock(inner: list[Module]) -> None:
+    for module in inner:
+        if module.room in WAITING or module.name in WAITING_TWINS:
             continue
-        assert top not in WAITS, f"{module.path}:{found.line}: {module.room} must not import {top}"
-    for node, _ in module.nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            where = f"{module.path}:{node.lineno}: {node.value.id}.{node.attr}"
-            assert node.value.id != "threading" or node.attr == "Lock", f"{where}: a plain Lock only"
-            assert (node.value.id, node.attr) not in {("datetime", "now"), ("datetime", "utcnow"), ("date", "today")}, (
-                where
-            )
+        for found in module.imports:
+            if module.room in PLAIN_LOCK and found.name == "threading":
+                continue
+            top = found.name.split(".")[0]
+            assert top not in WAITS, f"{module.path}:{found.line}: {module.room} must not import {top}"
+        for node, _ in module.nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                where = f"{module.path}:{node.lineno}: {node.value.id}.{node.attr}"
+                assert node.value.id != "threading" or node.attr == "Lock", f"{where}: a plain Lock only"
+                assert (node.value.id, node.attr) not in CLOCKS, where
