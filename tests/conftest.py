@@ -5,6 +5,7 @@ contents from its files; where it is absent they skip and say so, and run on the
 `HYPOTHESIS_PROFILE=deep` looks ten times longer.
 """
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -32,6 +33,12 @@ def fixtures(request: pytest.FixtureRequest) -> Path:
     if not (folder / "manifest.json").is_file():
         pytest.skip(f"no fixtures: {folder}/manifest.json is absent; set PYLOG_FIXTURES to a folder of Kafka's files")
     return folder
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of the garbage collector: it stays until the end, and takes half a second a look."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> list[str]:
