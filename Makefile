@@ -127,7 +127,7 @@ $(KAFKA_JARS)/.stamp: tests/conformance/pom.xml
 
 .PHONY: kafka
 kafka: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## fetch Kafka 4.3.1 and let its own tools read what pylog wrote
-	@PYLOG_DEMO_LOG=$(abspath demo-data/log) $(PYTEST) -q -m kafka tests/conformance
+	@PYLOG_KAFKA=every PYLOG_DEMO_LOG=$(abspath demo-data/log) $(PYTEST) -q -m kafka tests/conformance
 
 build/java/.stamp: $(wildcard tests/conformance/java/pylog/*.java) $(KAFKA_JARS)/.stamp
 	@echo "compiling the program that drives Kafka's Java clients"
