@@ -230,7 +230,7 @@ full-disk: .venv/dev.stamp ## fill a small ext4 to its last byte under a log (ro
 .PHONY: faults
 faults: .venv/dev.stamp ## make every call that storage makes to its files fail, in every way
 	@PYLOG_FAULTS=every $(PYTEST) -q -n $(JOBS) tests/crash/test_faults.py tests/crash/test_transaction_faults.py \
-		tests/crash/test_closing.py
+		tests/crash/test_closing.py tests/unit/logdirs/test_repair.py
 
 .PHONY: kinds
 kinds: .venv/dev.stamp ## put every kind of thing in the place of every file of a log, and open it

@@ -14,13 +14,14 @@ from .workloads import WORKLOADS
 
 STRIDE = 8
 STRIDES = {
-    "compaction": 48, "compaction_in_groups": 60, "compaction_twice": 240, "delete_records_and_segments": 12,
-    "leader_change": 28, "metadata_snapshots": 60, "producer_snapshots": 12, "recovery": 2, "retention_by_size": 16,
-    "roll_by_size": 12, "scrub": 12, "topic_create": 20, "topic_delete": 24, "topic_move": 56,
-    "topic_move_after_a_deletion": 56, "topic_recreate": 12, "transactions_abort": 12, "truncate_segments": 12,
+    "compaction": 96, "compaction_in_groups": 120, "compaction_twice": 480, "delete_records_and_segments": 24,
+    "leader_change": 56, "metadata_snapshots": 120, "preallocate": 24, "producer_snapshots": 24, "recovery": 2,
+    "retention_by_size": 32, "retention_of_everything": 24, "roll_by_size": 24, "roll_without_sync": 24, "scrub": 24,
+    "topic_create": 40, "topic_delete": 48, "topic_move": 112, "topic_move_after_a_deletion": 112,
+    "topic_recreate": 24, "transactions_abort": 24, "truncate_segments": 24,
 }  # fmt: skip
 SECOND_STRIDE = 24
-"""Of how many states one is recovered: some 6,000 are left, the second crashes counted."""
+"""Of how many states one is recovered: some 4,000 are left, the second crashes counted."""
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ def run(seed: int, world: type[World] = World, events: int = EVENTS) -> None:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_a_coordinator_under_faults_holds_its_invariants_and_heals(chunk: int) -> None:
-    for seed in seeds(500)[chunk::CHUNKS]:
+    for seed in seeds(250)[chunk::CHUNKS]:
         run(seed)
 
 
