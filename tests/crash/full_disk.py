@@ -172,7 +172,7 @@ class Round:
     def transact(self) -> None:
         """A transaction of one record and an offset, which a full disk may leave undecided: then it is found out."""
         value = self.value()
-        with suppress(PylogError), self.log.producer(transactional_id="tx", **SOON) as producer:
+        with suppress(PylogError, TimeoutError), self.log.producer(transactional_id="tx", **SOON) as producer:
             self.maybe.add(value)
             with producer.transaction():
                 producer.send(OUT, value)
