@@ -74,6 +74,11 @@ def make_log(path: str) -> None:
         for number in range(4):
             producer.send("c", b"kept", b"k", partition=0, timestamp_ms=now_ms + number * 100_000).result()
     log.clean()
+    # A marker is durable a second later. An owner that misses one writes it again at its offset, and the original of
+    # its file would not fit any more.
+    partition = log.broker.partition("t", 0)
+    partition.sync()
+    partition.publish()
     shutil.copytree(path, f"{path}-killed")
     log.close()
 
