@@ -32,9 +32,13 @@ SECONDS = 30
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
+# Members hear of each other at their next heartbeat.
+HEARTBEATS = {"group.consumer.heartbeat.interval.ms": 100}
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with pylog.serve() as made:
+    with pylog.serve(config=HEARTBEATS) as made:
         yield made
 
 
@@ -151,13 +155,14 @@ def test_offsets_are_found_by_time(server: Server) -> None:
 def test_two_members_share_partitions_and_commit(server: Server, protocol: str) -> None:
     create_topic(server, 4)
     values = [b"%d" % number for number in range(200)]
-    members = [consumer(server, **{"group.protocol": protocol}) for _ in range(2)]
+    config = {"group.protocol": protocol, **({"heartbeat.interval.ms": 100} if protocol == "classic" else {})}
+    members = [consumer(server, **config) for _ in range(2)]
     for member in members:
         member.subscribe(["t"])
     deadline = time.monotonic() + SECONDS
     while any(len(member.assignment()) != 2 for member in members) and time.monotonic() < deadline:
         for member in members:
-            member.poll(0.1)
+            member.poll(0.02)
     send(server, "t", values)
 
     found: list[bytes] = []

@@ -87,7 +87,7 @@ def test_librdkafka_renews_its_session(server: Server) -> None:
     producer.produce("t", b"first")
     assert producer.flush(SECONDS) == 0
     before = server.counts.connections
-    for _ in range(10):
+    for _ in range(6):
         producer.poll(0.5)
         producer.produce("t", b"next")
         assert producer.flush(SECONDS) == 0

@@ -39,9 +39,13 @@ SECONDS = 20
 T0 = pylog.TopicPartition("t", 0)
 
 
+# Members hear of each other at their next heartbeat.
+HEARTBEATS = {"group.consumer.heartbeat.interval.ms": 20}
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with pylog.serve(":memory:") as served:
+    with pylog.serve(":memory:", config=HEARTBEATS) as served:
         yield served
 
 
@@ -192,6 +196,7 @@ def test_a_group_shares_a_topic_and_goes_on_where_it_was(log: pylog.ConnectedLog
         for i in range(40):
             producer.send("t", b"%d" % i, partition=i % 4)
     config: dict[str, Any] = {"group_id": "g", "group_protocol": protocol, "auto_offset_reset": "earliest"}
+    config |= {"heartbeat_interval_ms": 20} if protocol == "classic" else {}
     got: list[bytes | None] = []
     with log.consumer("t", **config) as one, log.consumer("t", **config) as other:
         while len(got) < 40 or len(one.assignment()) != 2 or len(other.assignment()) != 2:
@@ -580,7 +585,7 @@ def test_a_network_takes_no_nodes_and_no_messages_between_nodes(log: pylog.Conne
 
 
 def test_a_question_to_all_nodes_fails_with_the_error_of_one() -> None:
-    with pylog.serve() as server, pylog.connect(server.bootstrap_servers, request_timeout_ms=300) as log:
+    with pylog.serve() as server, pylog.connect(server.bootstrap_servers, request_timeout_ms=100) as log:
         server.close()
         with pytest.raises((NetworkError, RequestTimedOut)):
             log.admin.list_groups()
