@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
 # Rooms that wait and have threads; a plain lock is allowed in some more.
-WAITING = {"runtime", "broker", "client", "server", "open_log", "log", "cli", "testing"}
+WAITING = {"runtime", "broker", "client", "server", "open_log", "attach", "log", "cli", "testing"}
 WAITING_TWINS = {"pylog.kernel.pure.group_append"}
 """What the compiled kernel does in C: its group commit sleeps at a futex, and reads a clock."""
 PLAIN_LOCK = {"files", "commitlog", "partition"}
@@ -52,11 +52,12 @@ LAZILY = {
     "pylog.broker.replica_manager.users": {"pylog.protocol.sasl.hashing"},
     "pylog.cli.follow": {"rich"},
     "pylog.cli.output": {"rich"},
+    "pylog.attach.doorway": {"pylog.server"},
     "pylog.client.admin.users": {"pylog.protocol.sasl.hashing"},
     "pylog.config.options": {"difflib"},
     "pylog.files.watch": {"ctypes"},
     "pylog.kernel.pure.crc": {"crc32c"},
-    "pylog.log": {"pylog.server"},
+    "pylog.log": {"pylog.attach", "pylog.server"},
     "pylog.open_log": {"pylog.broker.read_only_broker"},
     "pylog.protocol.codecs": {"cramjam", "lz4", "zstandard"},
     "pylog.protocol.compression": {"pylog.kernel.pure.varint"},

@@ -35,12 +35,12 @@ View = TypeVar("View")
 class ClientHalf(ABC, Generic[View]):
     """Topics, producers, consumers. `View` is what it gives for a topic. Thread-safe."""
 
-    def __init__(self, opened: OpenLog, transport: Transport, node_id: int, clock: Clock) -> None:
+    def __init__(self, opened: OpenLog, node_id: int, clock: Clock) -> None:
         self._opened = opened
-        self._transport = transport
+        self._transport: Transport = opened.transport
         self._node_id = node_id
         self._clock = clock
-        self._cluster = Cluster(transport, node_id, "admin")
+        self._cluster = Cluster(self._transport, node_id, "admin")
         self._topics = TopicAdmin(self._cluster)
         self._lease = Lease(opened)
 

@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from pylog.client.admin.topics import TopicAdmin, TopicConfigValue
-from pylog.client.network.network import ANY_NODE
 from pylog.client.network.transport import reached
 from pylog.client_half import ClientHalf
 from pylog.errors import NotLocal
@@ -19,6 +18,7 @@ from pylog.open_log import OpenLog
 from pylog.protocol.messages import TopicMetadata
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.clock import SystemClock
+from pylog.transport import ANY_NODE
 
 __all__ = ["ConnectedLog", "ConnectedPartition", "ConnectedTopic", "connect"]
 
@@ -46,7 +46,7 @@ def connect(
     """
     clock = SystemClock()
     where, network, transport = reached(bootstrap_servers, {**(config or {}), **configs}, clock)
-    log = ConnectedLog(OpenLog(where, network, transport), transport, ANY_NODE, clock)
+    log = ConnectedLog(OpenLog(where, lambda: f"at {where}", network, transport, "connect to"), ANY_NODE, clock)
     try:
         log.check_connection()
     except BaseException:

@@ -143,6 +143,18 @@ class LogDiverged(StorageError):
     """
 
 
+class NotOwner(StorageError):
+    """The call needs the process that owns the log directory, and this one is attached to it."""
+
+
+class NoOwner(StorageError):
+    """No process owns the log directory, or its owner lets no other process in."""
+
+
+class SettingsDiffer(StorageError):
+    """A process asks for settings that the owner of the log directory does not go by."""
+
+
 class DirectoryReplaced(StorageError):
     """The log directory was removed, or replaced by another one, while this log was open: open it again."""
 

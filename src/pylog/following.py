@@ -26,7 +26,6 @@ from uuid import UUID
 from pylog.broker.broker import Broker
 from pylog.broker.follower_fetcher import LEADER_MOVED, LeaderEndPoint
 from pylog.broker.replica_manager import Follow
-from pylog.client.network.network import ANY_NODE
 from pylog.client.network.transport import reached
 from pylog.errors import (
     Closed,
@@ -53,6 +52,7 @@ from pylog.replica import Follower
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
 from pylog.runtime.worker import Worker
+from pylog.transport import ANY_NODE
 
 __all__ = ["Following", "ReplicaLag"]
 

@@ -1,14 +1,16 @@
 """`open` and `Log`: what a user holds.
 
-    mode="own"    this process owns the directory: it writes, and everything works
-    mode="read"   no lock, nothing is written: reads what the owner, wherever it is, has published
-    mode="auto"   own
+    mode="own"      this process owns the directory: it writes, and everything works; others may attach to it
+    mode="attach"   another process owns it: what changes something goes to that, the files are read here
+    mode="auto"     own, or attach where another process owns it, and take over when that ends
+    mode="read"     no lock, nothing is written: reads what the owner, wherever it is, has published
 
-    pylog.open(path)        -> Broker over DiskFiles          (mode own)
-                            -> ReadOnlyBroker over DiskFiles  (mode read)
+    pylog.open(path)        -> Broker over DiskFiles, with a door  (mode own)
+                            -> Attachment                          (mode attach)
+                            -> ReadOnlyBroker over DiskFiles       (mode read)
     pylog.open(":memory:")  -> Broker over MemoryFiles
 
-Producers and consumers are clients of the node over a transport that calls it in their thread.
+Producers and consumers are clients of the node over a transport: one that calls it in their thread, or the attachment.
 """
 
 import os
@@ -25,22 +27,25 @@ from pylog.client.producer import Producer
 from pylog.client_half import ClientHalf
 from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.config import NodeConfig
-from pylog.errors import ReadOnly, UnknownTopicOrPartition
+from pylog.errors import NotOwner, ReadOnly, UnknownTopicOrPartition
 from pylog.logdirs.damage import Findings
-from pylog.open_log import MEMORY, OpenLog, checked_paths, once_free, owner, reader
+from pylog.open_log import MEMORY, Node, OpenLog, checked_paths, in_memory, reader
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock, SystemClock
 from pylog.runtime.signals import WholeLock
-from pylog.transport import MemoryTransport, Transport
+from pylog.transport import ANY_NODE, MemoryTransport, Transport
 from pylog.views import TopicView
 
 if TYPE_CHECKING:
+    from pylog.attach.attachment import Attachment
+    from pylog.attach.settings import Settings
     from pylog.broker.read_only_broker import ReadOnlyBroker
     from pylog.following import Following
     from pylog.server.security import SecurityOptions
     from pylog.server.server import Server
 
-Mode = Literal["auto", "own", "read"]
+Mode = Literal["auto", "own", "attach", "read"]
+MODES = "auto", "own", "attach", "read"
 Flush = Literal["sync", "interval", "none"]
 PARTS_OF_WORK = """
     pylog.client.admin.admin pylog.client.consumer.consumer pylog.coordinator.group pylog.coordinator.transaction
@@ -60,38 +65,50 @@ def open(  # noqa: A001
     node_id: int | None = None,
     transport: Transport | None = None,
     clock: Clock | None = None,
+    wait: float | None = None,
 ) -> "Log":
     """Open a log directory, or `":memory:"`, and give a `Log`; use it as a context manager.
 
     Several directories are given as a list: partitions are spread over them, and one that fails takes only its own
     offline; the first one holds the list of topics.
 
-    `mode`: "own" (and "auto") makes a missing directory and locks it; "read" needs no lock and works while another
-    process writes. `flush`: when an append is durable: "sync" before it is acknowledged (the default on disk),
-    "interval" within a second, "none" when the system pleases (the default in memory). `config`: Kafka's broker
-    configs, among them defaults for topics (`log.segment.bytes`...). `node_id` and `transport`: for instances that
-    replicate to each other.
+    `mode`: "own" makes a missing directory and locks it. "auto" does so, too, unless another process owns it: then this
+    one is attached to that, with the same API, and takes over when it ends. "attach" only attaches. "read" needs no
+    owner, and writes nothing. `wait`: how many seconds to wait for what is in the way: another owner, or one that is
+    not there yet; None: 30 for "auto" where an owner is about to open or to end, and 0 else.
 
-    Raises: DirectoryLocked (names the owner's pid), LogNotFound (reader, nothing there; or the directory named first is
-    not the one with the list of topics: it is not mounted, say), UnsupportedFormat, ReadOnly, StorageError (a file
-    where the directory should be...), InvalidConfig.
+    `flush`: when an append is durable: "sync" before it is acknowledged (the default on disk), "interval" within a
+    second, "none" when the system pleases (the default in memory). `config`: Kafka's broker configs, among them
+    defaults for topics (`log.segment.bytes`...). What is given here has to be what the owner goes by. `node_id` and
+    `transport`: for instances that replicate to each other; a log with a transport of its own is owned.
+
+    Raises: DirectoryLocked (names the owner's pid), NoOwner (nobody to attach to), SettingsDiffer, LogNotFound (reader,
+    nothing there; or the directory named first is not the one with the list of topics: it is not mounted, say),
+    UnsupportedFormat, ReadOnly, StorageError (a file where the directory should be...), InvalidConfig.
     """
-    if mode not in ("auto", "own", "read"):
-        raise ValueError(f'mode is {mode!r}, not "auto", "own" or "read"')
+    if mode not in MODES:
+        raise ValueError(f"mode is {mode!r}, not one of {', '.join(MODES)}")
     if flush not in (None, "sync", "interval", "none"):
         raise ValueError(f'flush is {flush!r}, not "sync", "interval" or "none"')
     for part in PARTS_OF_WORK:
         import_module(part)
-    where, *_ = paths = checked_paths(path)
+    paths = checked_paths(path)
     if node_id is not None and (type(node_id) is not int or not 0 <= node_id < 1 << 31):
         raise ValueError(f"node_id is {node_id!r}, not a whole number from 0 to {(1 << 31) - 1}")
-    node_config = NodeConfig.from_kafka(config or {})
-    ticking = clock or SystemClock()
-    way = transport or MemoryTransport()
+    node_config, ticking = NodeConfig.from_kafka(config or {}), clock or SystemClock()
     if mode == "read":
-        return Log(where, reader(paths, node_config, way, ticking, node_id), way, ticking)
-    make = partial(owner, paths, node_config, way, ticking, node_id, flush)
-    return once_free(partial(_owned, where, make, way, ticking))
+        return _reader(paths, node_config, transport or MemoryTransport(), ticking, node_id)
+    if paths == [MEMORY]:
+        way = transport or MemoryTransport()
+        make = partial(in_memory, node_config, way, ticking, node_id, flush)
+        return _whole(partial(_in_memory, make, way, ticking))
+    from pylog.attach.settings import Settings
+
+    settings = Settings(
+        paths=tuple(map(os.path.abspath, paths)), clock=ticking, flush=flush, config=node_config, given=config or {},
+        node_id=node_id,
+    )  # fmt: skip
+    return _shared(settings, mode if transport is None else "own", transport or MemoryTransport(), wait)
 
 
 def serve(
@@ -117,18 +134,68 @@ def serve(
     return server
 
 
-def _owned(path: str, make: Callable[[], Broker], transport: Transport, clock: Clock) -> "Log":
+def _reader(paths: list[str], config: NodeConfig, transport: Transport, clock: Clock, node_id: int | None) -> "Log":
+    node = reader(paths, config, transport, clock, node_id)
+    again = partial(_reader, paths, config, MemoryTransport(), clock, node_id)
+    return Log(paths[0], node, node, transport, clock, again=again)
+
+
+def _in_memory(make: Callable[[], Broker], transport: Transport, clock: Clock) -> "Log":
+    node = make()
+    return Log(MEMORY, node, node, transport, clock)
+
+
+def _shared(
+    settings: "Settings", mode: Literal["auto", "own", "attach"], transport: Transport, wait: float | None
+) -> "Log":
+    """A log directory that other processes may use, too."""
+    from pylog.attach.opening import owned_or_attached, when_free
+    from pylog.attach.owned import Owned
+
+    path, clock = settings.paths[0], settings.clock
+    # A child that was forked is attached to its parent. It takes over as this process would.
+    again = partial(_shared, settings, "auto" if mode == "auto" else "attach", MemoryTransport(), wait)
+
+    def own() -> Log:
+        held = Owned(settings, transport)
+        return Log(path, held.broker, held, transport, clock, again=again)
+
+    if mode == "own":
+        return when_free(partial(_whole, own), wait)
+    found = owned_or_attached(settings, mode, wait, partial(_whole, own))
+    if found is None:
+        return _reader(list(settings.paths), settings.config, MemoryTransport(), clock, settings.node_id)
+    return found if isinstance(found, Log) else Log(path, found, found, found, clock, attachment=found, again=again)
+
+
+def _whole(make: "Callable[[], Log]") -> "Log":
     log = None
     try:
         # Under a lock not even a second signal strikes: half of a node could not be closed.
         with WholeLock():
-            log = Log(path, make(), transport, clock)
+            log = make()
     except BaseException:
         if log is not None:
             # A signal waited until here. The caller gets no log, so close it, or the directory stays locked.
             log.close()
         raise
     return log
+
+
+def _own(node: object, attachment: "Attachment | None") -> Broker | None:
+    if attachment is not None:
+        return attachment.broker
+    return node if isinstance(node, Broker) else None
+
+
+def _mode(node: object, attachment: "Attachment | None") -> Literal["own", "attach", "read"]:
+    if _own(node, attachment) is not None:
+        return "own"
+    return "read" if attachment is None else "attach"
+
+
+def _words(path: str, node: "Broker | ReadOnlyBroker | Attachment", attachment: "Attachment | None") -> str:
+    return f"{path} node {node.node_id}, {_mode(node, attachment)}"
 
 
 class Log(ClientHalf[TopicView]):
@@ -139,16 +206,37 @@ class Log(ClientHalf[TopicView]):
     was made with it, is closed in the background, with a ResourceWarning.
     """
 
-    def __init__(self, path: str, node: "Broker | ReadOnlyBroker", transport: Transport, clock: Clock) -> None:
-        super().__init__(OpenLog(path, node, transport, node.node_id), transport, node.node_id, clock)
+    def __init__(
+        self, path: str, node: "Broker | ReadOnlyBroker | Attachment", held: Node, transport: Transport, clock: Clock,
+        *, attachment: "Attachment | None" = None, again: "Callable[[], Log] | None" = None,
+    ) -> None:  # fmt: skip
         self.path = path
         self._node = node
+        self._attachment = attachment
+        self._again = again
+        asked = node.node_id if attachment is None else ANY_NODE
+        # It has to live longer than this handle.
+        words = partial(_words, path, node, attachment)
+        super().__init__(OpenLog(path, words, held, transport), asked, clock)
         self._followings: weakref.WeakSet[Following] = weakref.WeakSet()
 
+    def _check_open(self) -> None:
+        if self._opened.is_inherited and self._again is not None:
+            self._begin_anew(self._again)
+        super()._check_open()
+
+    def _begin_anew(self, again: "Callable[[], Log]") -> None:
+        """Be a log of this process, which was forked: what is open is its parent's."""
+        with self._opened.anew:
+            if self._opened.is_inherited:
+                self.__dict__.update(again().__dict__)
+
     @property
-    def mode(self) -> Literal["own", "read"]:
-        """How the directory was opened."""
-        return "own" if isinstance(self._node, Broker) else "read"
+    def mode(self) -> Literal["own", "attach", "read"]:
+        """How this process has the directory now: "attach" becomes "own" when it takes over."""
+        if self._opened.is_inherited and self._again is not None:
+            self._begin_anew(self._again)
+        return _mode(self._node, self._attachment)
 
     @property
     def node_id(self) -> int:
@@ -156,26 +244,37 @@ class Log(ClientHalf[TopicView]):
         return self._node.node_id
 
     @property
+    def _own(self) -> Broker | None:
+        """The node, if it is in this process."""
+        return _own(self._node, self._attachment)
+
+    @property
     def broker(self) -> Broker:
-        """The node itself, for giving roles (`apply`). Holding it keeps no log open. Raises ReadOnly in mode "read"."""
-        if not isinstance(self._node, Broker):
+        """The node itself, for giving roles (`apply`). Holding it keeps no log open. Raises ReadOnly in mode "read",
+        NotOwner in a process that is attached to the owner.
+        """
+        self._check_open()
+        own = self._own
+        if own is not None:
+            return own
+        if self._attachment is None:
             raise ReadOnly(f'{self.path} was opened with mode="read": there is no node of its own here')
-        return self._node
+        raise NotOwner(f"this takes the owner of the log: {self._attachment.who} has the node")
 
     @property
     def recovered(self) -> tuple[Recovered, ...]:
         """The torn tails that the open cut off after an unclean stop, at most one for each partition."""
-        return self._node.recovered if isinstance(self._node, Broker) else ()
+        return () if self._own is None else self._own.recovered
 
     @property
     def quarantined(self) -> tuple[Quarantined, ...]:
         """The damage below the durable offset that the open found after an unclean stop. Reading steps over it."""
-        return self._node.quarantined if isinstance(self._node, Broker) else ()
+        return () if self._own is None else self._own.quarantined
 
     @property
     def found_damage(self) -> Findings:
         """The damage in sealed segments that the background scrubber (`scrub.interval.ms`) found since the open."""
-        return self._node.housekeeping.scrubber.findings if isinstance(self._node, Broker) else Findings()
+        return Findings() if self._own is None else self._own.housekeeping.scrubber.findings
 
     # --- files ---------------------------------------------------------------------------------------------------
 
@@ -327,7 +426,9 @@ class Log(ClientHalf[TopicView]):
     # --- the end ---------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, Closed."""
+        """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, Closed, NotOwner.
+        In a process that only reads there is nothing to do.
+        """
         self._check_open()
-        if isinstance(self._node, Broker):
-            self._node.sync()
+        if self.mode != "read":
+            self.broker.sync()

@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pylog.broker.broker import Broker
 from pylog.client.producer.client import ProducerClient
@@ -27,7 +27,6 @@ from pylog.transport import Transport
 if TYPE_CHECKING:
     from pylog.broker.read_only_broker import ReadOnlyBroker
     from pylog.client.consumer.consumer import Consumer
-    from pylog.client.network.network import Network
 
 _open: set["OpenLog"] = set()
 
@@ -61,22 +60,27 @@ def reader(
     files = DiskFiles(config.max_open_files, read_only=True)
     where = [os.path.abspath(one) for one in paths]
     node = ReadOnlyBroker(files, where, config=config, clock=clock, node_id=node_id or 1)
+    # A reader is one node alone: its transport goes with it.
     transport.attach(node.node_id, node.handle)
     return node
 
 
 def owner(
-    paths: list[str], config: NodeConfig, transport: Transport, clock: Clock, node_id: int | None, flush: str | None
+    paths: Sequence[str], config: NodeConfig, transport: Transport, clock: Clock, node_id: int | None, flush: str
 ) -> Broker:
-    """A node that owns these directories. Raises what `pylog.open` raises."""
-    more: dict[str, Any] = {"config": config, "clock": clock, "transport": transport, "node_id": node_id}
-    if paths == [MEMORY]:
-        return Broker(MemoryFiles(), ["log"], flush=flush or "none", **more)
-    where = [os.path.abspath(one) for one in paths]
+    """A node that owns these directories, absolute paths. Raises what `pylog.open` raises."""
     if not config.allow_network_file_systems:
-        for one in where:
+        for one in paths:
             refuse_network(one)
-    return Broker(DiskFiles(config.max_open_files), where, flush=flush or "sync", **more)
+    files = DiskFiles(config.max_open_files)
+    return Broker(files, paths, config=config, clock=clock, transport=transport, node_id=node_id, flush=flush)
+
+
+def in_memory(config: NodeConfig, transport: Transport, clock: Clock, node_id: int | None, flush: str | None) -> Broker:
+    """A node in memory."""
+    return Broker(
+        MemoryFiles(), ["log"], config=config, clock=clock, transport=transport, node_id=node_id, flush=flush or "none"
+    )
 
 
 def once_free(make: Callable[[], T]) -> T:
@@ -101,21 +105,39 @@ class Served(Protocol):
         """Answer what was received, and serve no more."""
 
 
+class Node(Protocol):
+    """What a log stands on: a node, or the way to one."""
+
+    def hurry(self) -> bool:
+        """Let no answer wait for others longer than need be, as the log is about to close. Gives whether the node ends
+        with the log: nothing is to be sent again then.
+        """
+
+    def close(self) -> None:
+        """Close it. Again: raise what the first close has raised."""
+
+
 class OpenLog:
-    """A node, or a network that leads to nodes, how to reach it, and its clients in this process."""
+    """A node, or the way to one, how to reach it, and its clients in this process. `words` name it, as in a message,
+    and `opens` is the verb for what leads to it.
+    """
 
     def __init__(
-        self, path: str, node: "Broker | ReadOnlyBroker | Network", transport: Transport, node_id: int | None = None
+        self, path: str, words: Callable[[], str], node: Node, transport: Transport, opens: str = "open"
     ) -> None:
         self.path = path
         self.node = node
-        self.node_id = node_id
-        """The node in this process; None: it is elsewhere."""
         self.transport = transport
+        self._words = words
+        self._opens = opens
         self.clients: weakref.WeakSet[ProducerClient | Consumer] = weakref.WeakSet()
         """Those that were dropped open are in `closing`."""
         self.servers: list[Served] = []
         self.closed = False
+        self.is_inherited = False
+        """Whether this process was forked from the one that opened it."""
+        self.anew = WholeLock()
+        """Held by the thread that opens the log anew in a forked child."""
         self._claim = WholeLock()
         self._closer: int | None = None
         """The thread that closes it."""
@@ -124,10 +146,7 @@ class OpenLog:
         _open.add(self)
 
     def __repr__(self) -> str:
-        if self.node_id is None:
-            return f"<Log at {self.path}>"
-        mode = "own" if isinstance(self.node, Broker) else "read"
-        return f"<Log {self.path} node {self.node_id}, {mode}>"
+        return f"<Log {self._words()}>"
 
     @whole
     def close(self) -> Undelivered | None:
@@ -141,9 +160,7 @@ class OpenLog:
             # The handler of a signal has interrupted a close: the thread that closes dropped logs waits for it.
             drop(self, self)
             return None
-        if isinstance(self.node, Broker):
-            self.node.hurry()
-        if self.node_id is not None:
+        if self.node.hurry():
             for producer in self._producers():
                 producer.hurry()
         if has_dropped(self):
@@ -174,7 +191,7 @@ class OpenLog:
             return
         while self._closer is not None and not pause(self._over, PAUSE_SECONDS):
             pass
-        if isinstance(self.node, Broker):
+        if not self.is_inherited:
             self.node.close()
 
     def _close_all(self, clients: "list[ProducerClient | Consumer]", failures: list[Undelivered | None]) -> None:
@@ -182,8 +199,6 @@ class OpenLog:
             # Last in, first out: each is closed, whatever another one raises. Servers first: they answer what they have
             # received.
             closing.callback(self.node.close)
-            if self.node_id is not None and not isinstance(self.node, Broker):
-                closing.callback(self.transport.detach, self.node_id)
             for client in clients:
                 if isinstance(client, ProducerClient):
                     closing.callback(_close_producer, client, failures)
@@ -207,9 +222,10 @@ class OpenLog:
             raise
 
     def check_open(self) -> None:
+        if self.is_inherited:
+            raise Closed(f"this log was opened before the process forked: {self._opens} {self.path} again in the child")
         if self.closed:
-            again = "connect to" if self.node_id is None else "open"
-            raise Closed(f"this log is closed; {again} {self.path} again")
+            raise Closed(f"this log is closed; {self._opens} {self.path} again")
 
     def close_dropped(self) -> None:
         """Close it: there is no handle any more."""
@@ -217,7 +233,8 @@ class OpenLog:
 
     def abandon(self) -> None:
         """Let go of it as a process that is killed does."""
-        self.closed = True
+        self.closed = self.is_inherited = True
+        self.anew = WholeLock()
         _open.discard(self)
         for producer in self._producers():
             producer.abandon()

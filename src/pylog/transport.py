@@ -14,6 +14,8 @@ from pylog.protocol.messages import Message, Session
 from pylog.runtime.future import Future, failed
 
 Handle = Callable[[Message, Session], Future[Any]]
+ANY_NODE = -1
+"""Any node of the cluster, or the coordinator that a message is for. As a leader, it says that there is none."""
 
 
 class Transport(Protocol):
@@ -27,6 +29,9 @@ class Transport(Protocol):
 
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
         """Deliver `message`; the future is the node's answer, a value of the matching class in `message`."""
+
+    def name(self, node: int) -> str:
+        """A node as a message calls it: "node 1", or a process that has it."""
 
     def forget(self, session: Session) -> None:
         """A client is closed: it sends nothing more under this session."""
@@ -55,6 +60,9 @@ class MemoryTransport:
         if handle is None:
             return failed(NetworkError(f"node {node} is not attached to this transport: its log is closed"))
         return handle(message, session)
+
+    def name(self, node: int) -> str:
+        return f"node {node}"
 
     def forget(self, session: Session) -> None:
         pass

@@ -6,17 +6,17 @@ node, up to the high watermark. Appending goes by the node's one door, `ProduceH
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from pylog.broker.broker import Broker
 from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
-from pylog.errors import CorruptBatch, ReadOnly
+from pylog.errors import CorruptBatch
 from pylog.kernel import ConsumerRecord, Record
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, columns, split
 from pylog.protocol.isolation import Isolation, VisibleBatches
+from pylog.protocol.metadata_image import MetadataImage
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
 from pylog.storage.file_ranges import Slice
@@ -24,11 +24,29 @@ from pylog.storage.file_ranges import Slice
 if TYPE_CHECKING:
     import pyarrow
 
-    from pylog.broker.read_only_broker import ReadOnlyBroker
-
 READ_BYTES = 1 << 20
 """As Kafka's max.partition.fetch.bytes: beside so much, the fixed cost of a read or of an Arrow batch hardly shows."""
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
+
+
+class Node(Protocol):
+    """What has the files: the node that owns them, one that reads them, or what is attached to an owner."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The topics of now."""
+
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
+        """The effective config of a topic with these overrides."""
+
+    def partition(self, topic: str, number: int) -> ReadablePartition:
+        """The partition, as it is stored."""
+
+    def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
+        """The state of its compaction."""
+
+    def append(self, topic: str, partition: int, batch: Batch, now_ms: int) -> Appended:
+        """Append a batch, as safely as the log promises."""
 
 
 class SegmentInfo(NamedTuple):
@@ -43,9 +61,7 @@ class SegmentInfo(NamedTuple):
 class PartitionView:
     """One partition as it lies on this node."""
 
-    def __init__(
-        self, node: "Broker | ReadOnlyBroker", topic: str, partition: int, clock: Clock, lease: Lease | None = None
-    ) -> None:
+    def __init__(self, node: Node, topic: str, partition: int, clock: Clock, lease: Lease | None = None) -> None:
         self.topic = topic
         self.partition = partition
         self._node = node
@@ -116,14 +132,11 @@ class PartitionView:
     def append(self, records: Sequence[Record | ConsumerRecord]) -> Appended:
         """Append records, new or read ones, as one batch. All replicas have them then, as durable as `flush` says.
 
-        Raises: what refuses the batch (RecordTooLarge, InvalidTimestamp...), DiskFull, DurabilityUnknown, ReadOnly,
-        TypeError.
+        Raises: what refuses the batch (RecordTooLarge, InvalidTimestamp...), DiskFull, DurabilityUnknown (the disk
+        failed, or the process that owns the log ended meanwhile), ReadOnly, TypeError.
         """
         now_ms = self._clock.wall_ms()
-        batch = Batch.of(records, now_ms, True)
-        if not isinstance(self._node, Broker):
-            raise ReadOnly(f'{self.path} was opened with mode="read": open it with mode="own" to append')
-        return self._node.append(self.topic, self.partition, batch, now_ms)
+        return self._node.append(self.topic, self.partition, Batch.of(records, now_ms, True), now_ms)
 
     def read(self, offset: int, max_bytes: int = READ_BYTES) -> bytes:
         """Whole batches from the one that holds `offset` on, at least one if there is one; empty at the high watermark.
@@ -262,7 +275,7 @@ def _groups(batches: Iterable[Batch], max_rows: int) -> Iterator[list[Batch]]:
 class TopicView:
     """A topic: its name, its id, its config, and its partitions by number, as they were when the view was made."""
 
-    def __init__(self, node: "Broker | ReadOnlyBroker", name: str, clock: Clock, lease: Lease | None = None) -> None:
+    def __init__(self, node: Node, name: str, clock: Clock, lease: Lease | None = None) -> None:
         image = node.image.topics[name]
         self.name = name
         self.id: uuid.UUID = image.id

@@ -13,6 +13,7 @@ from pylog import TopicPartition
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import DirectoryReplaced, PartitionFailed, StorageError
 from pylog.files import DiskFiles
+from support.log_copies import copy_log
 
 T0 = TopicPartition("t", 0)
 
@@ -147,7 +148,7 @@ def test_a_reader_of_a_replaced_directory_is_told_when_it_waits(tmp_path: Path, 
     path = tmp_path / "log"
     with opened(path) as log:
         append(log, 0)
-    shutil.copytree(path, tmp_path / "backup")
+    copy_log(path, tmp_path / "backup")
     with pylog.open(str(path), mode="read") as reader, reader.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([T0])
         assert [record.value for record in consumer.poll(timeout_ms=1000)] == [b"0"]
@@ -241,7 +242,7 @@ def test_a_topic_made_while_its_predecessor_is_trimmed_keeps_its_records(tmp_pat
     partition = log.broker.node.roles.partition("t", 0)
     partition._durability.lock = YieldingLock(replace)  # type: ignore[assignment]
     log.delete_records({T0: 4})
-    copy = shutil.copytree(tmp_path / "log", tmp_path / "killed")
+    copy = copy_log(tmp_path / "log", tmp_path / "killed")
     log.close()
     with pylog.open(str(copy)) as again:
         assert values(again) == [b"7"]

@@ -155,7 +155,10 @@ def test_lmdb_closing_another_handle_does_not_release_the_lock(tmp_path: Path) -
                 pylog.open(tmp_path, mode="own")
             with pylog.open(tmp_path, mode="read") as reader:
                 assert reader.topics() == ["t"]
-        probe = "import sys, pylog\ntry: pylog.open(sys.argv[1])\nexcept pylog.errors.DirectoryLocked: print('locked')"
+        probe = (
+            "import sys, pylog\n"
+            "try: pylog.open(sys.argv[1], mode='own')\nexcept pylog.errors.DirectoryLocked: print('locked')"
+        )
         source = os.pathsep.join(entry for entry in sys.path if entry)
         done = subprocess.run(
             [sys.executable, "-c", probe, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True,

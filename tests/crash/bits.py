@@ -314,7 +314,7 @@ class Subject:
 def open_in_memory(files: MemoryFiles, clock: SimClock) -> pylog.Log:
     way = MemoryTransport()
     broker = Broker(files, ["log"], config=NodeConfig(), clock=clock, transport=way, node_id=None, flush="sync")
-    return pylog.Log("log", broker, way, clock)
+    return pylog.Log("log", broker, broker, way, clock)
 
 
 def kind_of(name: str) -> str:

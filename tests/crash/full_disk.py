@@ -33,6 +33,7 @@ from pathlib import Path
 import pylog
 from pylog import Record, TopicPartition
 from pylog.errors import DiskFull, PylogError
+from tests.support.log_copies import copy_log
 
 IMAGE_BYTES = 24 << 20
 STEPS = 120
@@ -256,7 +257,7 @@ class Round:
     def copy(self) -> None:
         """What a kill would leave."""
         shutil.rmtree(self.copies, ignore_errors=True)
-        shutil.copytree(self.disk / "log", self.copies)
+        copy_log(self.disk / "log", self.copies)
         with pylog.open(self.copies, flush=self.flush) as log:
             self.check(log)
 

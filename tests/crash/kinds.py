@@ -35,6 +35,7 @@ import pylog
 from pylog import TopicPartition
 from pylog.cli import main as command
 from pylog.errors import PylogError
+from tests.support.log_copies import copy_log
 
 GIANT = 6 << 30
 SECONDS_MAX = 1.0
@@ -79,7 +80,7 @@ def make_log(path: str) -> None:
     partition = log.broker.partition("t", 0)
     partition.sync()
     partition.publish()
-    shutil.copytree(path, f"{path}-killed")
+    copy_log(path, f"{path}-killed")
     log.close()
 
 

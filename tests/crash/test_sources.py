@@ -14,6 +14,7 @@ import pylog
 from pylog import Record, TopicPartition
 from pylog.errors import CorruptBatch, StorageError
 from pylog.storage.published import ENTRY_BYTES
+from support.log_copies import copy_log
 
 START, END, SEGMENT = 3, 30, 10
 KEY = TopicPartition("t", 0)
@@ -51,18 +52,18 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
         fill(log, 25)
         log.delete_records({KEY: 1})
         log.broker.node.directories.first.write_cleaner_offset(KEY, 5)
-    shutil.copytree(now, before)
+    copy_log(now, before)
     with pylog.open(now) as log:
         fill(log, END)
         log.delete_records({KEY: START})
         log.broker.node.directories.first.write_cleaner_offset(KEY, 20)
-        shutil.copytree(now, killed)
+        copy_log(now, killed)
     return now, before, killed
 
 
 def copied(log: Path, target: Path) -> Path:
     """A copy with the times that the files and folders have."""
-    shutil.copytree(log, target)
+    copy_log(log, target)
     for path in (log / "t-0", log):
         os.utime(target / path.relative_to(log), ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
     return target

@@ -46,7 +46,7 @@ def quiet() -> Iterator[None]:
 def opened(files: Files, flush: str) -> Log:
     transport, clock = pylog.MemoryTransport(), SystemClock()
     broker = Broker(files, ["log"], config=CONFIG, clock=clock, transport=transport, node_id=None, flush=flush)
-    return Log("log", broker, transport, clock)
+    return Log("log", broker, broker, transport, clock)
 
 
 def tried(call: Callable[[], T]) -> T | None:

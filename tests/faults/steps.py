@@ -24,6 +24,7 @@ from pylog.files import DiskFiles
 from pylog.runtime.signals import WHOLE
 from tests.powercut.judge import judged_files, promises
 from tests.powercut.writer import BURST, SPOILED, Writer
+from tests.support.log_copies import copy_log
 
 STEPS = (
     "send", "burst", "pairs", "transaction", "delete_records", "clean", "roll", "move", "commit", "flush", "reopen",
@@ -111,7 +112,7 @@ def _copy(root: Path, copy: Path) -> None:
     """What a kill would leave. Files that housekeeping removes meanwhile make it begin again."""
     while True:
         try:
-            shutil.copytree(root, copy)
+            copy_log(root, copy)
             return
         except shutil.Error:
             shutil.rmtree(copy)

@@ -146,7 +146,7 @@ class World:
             at = self.events[0][0] if self.events else None
             if due is not None and (at is None or due <= at):
                 self.now = max(self.now, due)
-                self.in_flight.expire(self.now)
+                self.in_flight.expire(self.now, "node 1")
                 self.take_failed()
             elif self.events:
                 self.now, _, what = heapq.heappop(self.events)

@@ -272,6 +272,9 @@ class Wire:
     def detach(self, node: int) -> None:
         self._network.handle = None
 
+    def name(self, node: int) -> str:
+        return f"node {node}"
+
     def forget(self, session: Session) -> None:
         pass
 

@@ -21,6 +21,7 @@ import pylog
 from pylog import Record, TopicPartition, errors
 from pylog.protocol.batch import encode
 from pylog.runtime.signals import WHOLE
+from support.log_copies import copy_log
 
 ROOT = os.geteuid() == 0
 
@@ -69,7 +70,9 @@ def test_a_read_only_directory_can_be_read_and_not_owned(tmp_path: Path) -> None
     before = tree(tmp_path)
     with read_only(tmp_path):
         with pytest.raises(errors.ReadOnly, match="mounted read-only"):
-            pylog.open(tmp_path)
+            pylog.open(tmp_path, mode="own")
+        with pylog.open(tmp_path) as log:
+            assert log.mode == "read" and values(log) == wanted
         with pytest.raises(errors.ReadOnly, match="new"):
             pylog.open(tmp_path / "new")
         with pylog.open(tmp_path, mode="read") as log:
@@ -233,7 +236,7 @@ def test_records_are_deleted_with_no_byte_free(tmp_path: Path) -> None:
             with pytest.raises(errors.DiskFull):
                 partition.append([Record(bytes(500_000))])
             assert log.delete_records({key: 150}) == {key: 150}
-            shutil.copytree(disk / "log", tmp_path / "crashed")
+            copy_log(disk / "log", tmp_path / "crashed")
             assert log.apply_retention() == {key: 1}
             log.broker.node.topics.purge(2**62)
             assert partition.start_offset == 150
@@ -250,7 +253,7 @@ def test_a_partition_not_recovered_for_want_of_room_is_recovered_later(tmp_path:
         partition = origin.create_topic("u", config={"segment.bytes": 1 << 20, "preallocate": True})[0]
         assert partition.next_offset == 0
         with small_file_system(disk, "3m"):
-            shutil.copytree(before, disk / "log")
+            copy_log(before, disk / "log")
             # Where a crash came between the folder and its first segment.
             (disk / "log" / "u-0" / "00000000000000000000.log").unlink()
             fill(disk / "ballast")

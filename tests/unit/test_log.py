@@ -363,7 +363,7 @@ def test_columns_without_pyarrow_say_what_to_install(filled: pylog.Log, monkeypa
 
 def test_a_second_owner_is_refused_with_the_owners_pid(tmp_path: Path) -> None:
     with pylog.open(tmp_path), pytest.raises(errors.DirectoryLocked, match=str(os.getpid())) as caught:
-        pylog.open(tmp_path)
+        pylog.open(tmp_path, mode="own")
     assert caught.value.pid == os.getpid()
     pylog.open(tmp_path).close()
 

@@ -166,6 +166,10 @@ class Broker:
         """The id of the cluster, as in the directory's `meta.properties`."""
         return self.node.directories.first.cluster_id
 
+    def announce(self, text: str) -> None:
+        """Let other processes read a text, in the lock file of the first directory. Raises StorageError."""
+        self.node.directories.first.announce(text)
+
     @property
     def image(self) -> MetadataImage:
         """The topics of this node's catalogue."""
@@ -344,13 +348,14 @@ class Broker:
         """
         self._flush_scheduler.sync()
 
-    def hurry(self) -> None:
+    def hurry(self) -> bool:
         """Let no answer wait for followers, or for room, longer than a follower that lives takes to come by: this node
-        is about to close.
+        is about to close, which is what True says.
         """
         deadline = self._clock.tick_ms() + self.config.replica_fetch_backoff_ms
         self._produce.hurry(deadline)
         self._purgatory.hurry(deadline)
+        return True
 
     @whole
     def close(self) -> None:

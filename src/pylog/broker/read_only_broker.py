@@ -26,6 +26,8 @@ from pylog.errors import Closed, PylogError, ReadOnly
 from pylog.files import Files, Watch, join
 from pylog.logdirs.foreign import require_log
 from pylog.logdirs.log_directory import META_PROPERTIES, read_identity
+from pylog.partition import Appended
+from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
     ClusterMetadata,
     DescribedTopicConfigs,
@@ -187,6 +189,14 @@ class ReadOnlyBroker:
     def _topic_configs(self, message: DescribeTopicConfigs) -> DescribedTopicConfigs:
         self._topics.refresh()
         return describe_topic_configs(self.image, message, self.topic_config)
+
+    def append(self, topic: str, partition: int, batch: Batch, now_ms: int) -> Appended:
+        """Raises ReadOnly."""
+        raise ReadOnly(f'{self._paths[0]} was opened with mode="read": open it with mode="own" to append')
+
+    def hurry(self) -> bool:
+        """Nothing: nobody has to be waited for."""
+        return False
 
     def close(self) -> None:
         """Answer the fetches that wait with Closed, and give the descriptors back."""

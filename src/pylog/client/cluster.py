@@ -83,6 +83,11 @@ class Cluster:
         """Send to a node; the future is its answer."""
         return self._transport.send(node, message, self._session)
 
+    @property
+    def who(self) -> str:
+        """The node that this client is attached to, for a message."""
+        return self._transport.name(self._node)
+
     def release(self) -> None:
         """Send nothing more: the client is closed."""
         self._transport.forget(self._session)
@@ -100,7 +105,8 @@ class Cluster:
         try:
             return self._wait(future, seconds)
         except TimeoutError:
-            raise RequestTimedOut(f"a node has not answered a {type(message).__name__} in {seconds:g} s") from None
+            who = self._transport.name(self._node if node is None else node)
+            raise RequestTimedOut(f"{who} has not answered a {type(message).__name__} in {seconds:g} s") from None
 
     def refresh(self, names: list[str] | None = None, *, seconds: float = ANSWER_SECONDS_MAX) -> None:
         """Ask about these topics, or all; those that are gone are forgotten. Raises as `ask` does."""

@@ -335,13 +335,13 @@ class InFlight:
         """Where something is to be sent again now."""
         return [key for key in self.busy if self.next_again(key, tick_ms, peek=True) is not None]
 
-    def expire(self, tick_ms: int) -> None:
-        """Let fail what has waited too long, also what is in flight."""
+    def expire(self, tick_ms: int, who: str) -> None:
+        """Let fail what has waited too long, also what is in flight. `who` has not answered."""
         if self._expiry_ms is None or tick_ms < self._expiry_ms:
             return
         for lane in self.busy.values():
             for batch in [batch for batch in lane.unanswered if batch.deadline_ms <= tick_ms]:
-                self._drop(lane, batch, overdue(batch.key, in_flight=batch.in_flight))
+                self._drop(lane, batch, overdue(batch.key, who, in_flight=batch.in_flight))
             self._resolve(lane)
         self._expiry_ms = min(
             (batch.deadline_ms for lane in self.busy.values() for batch in lane.unanswered), default=None
@@ -364,12 +364,12 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, ProtocolError) and error.retriable and not isinstance(error, PartitionFull)
 
 
-def overdue(key: TopicPartition, *, in_flight: bool) -> RequestTimedOut:
-    """The error of what was not delivered within `delivery_timeout_ms`."""
-    known = "whether the node has it is not known" if in_flight else "it waited to be sent"
+def overdue(key: TopicPartition, who: str, *, in_flight: bool) -> RequestTimedOut:
+    """The error of what was not delivered to a node within `delivery_timeout_ms`."""
+    known = f"whether {who} has it is not known" if in_flight else f"it waited to be sent to {who}"
     return RequestTimedOut(
-        f"{key.topic}-{key.partition}: not delivered within delivery_timeout_ms; {known}. Raise that, or see why the "
-        "node does not answer"
+        f"{key.topic}-{key.partition}: not delivered within delivery_timeout_ms; {known}. Raise that, or see why there "
+        "is no answer"
     )
 
 

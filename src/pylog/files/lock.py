@@ -1,6 +1,7 @@
 """The lock that makes one process the owner of a log directory.
 
-A `flock` on a file that holds the owner's pid on its first line and a text on the second. Invariants:
+A `flock` on a file that holds the owner's pid on its first line and a text on the second. The owner may write another
+text. Invariants:
 
 - the kernel frees the lock when the process ends, however it ends; no time-out ever steals it from a slow owner;
 - the file is never unlinked: a lock on a file that another process has just unlinked would protect nothing;
@@ -26,7 +27,7 @@ class FileLock:
 
     def __init__(self, path: str, text: str) -> None:
         self._path = path
-        self._descriptor, self._identity = _take(path, f"{os.getpid()}\n{text}\n".encode())
+        self._descriptor, self._identity = _take(path, _content(text))
         _held.add(self)
 
     def is_in_place(self) -> bool:
@@ -35,6 +36,15 @@ class FileLock:
             return is_at(self._path, self._identity)
         except OSError as error:
             raise typed_error(error, "stat the lock", self._path) from error
+
+    def write(self, text: str) -> None:
+        """Put another text in the place of the second line. Raises StorageError."""
+        content = _content(text)
+        try:
+            os.pwrite(self._descriptor, content, 0)
+            os.ftruncate(self._descriptor, len(content))
+        except OSError as error:
+            raise typed_error(error, "write into the lock", self._path) from error
 
     def close(self) -> None:
         """Release the lock; the text in the file stays."""
@@ -54,6 +64,10 @@ def close_inherited() -> None:
 
 
 os.register_at_fork(after_in_child=close_inherited)
+
+
+def _content(text: str) -> bytes:
+    return f"{os.getpid()}\n{text}\n".encode()
 
 
 def _take(path: str, content: bytes) -> tuple[int, Identity]:

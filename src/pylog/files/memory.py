@@ -133,6 +133,10 @@ class MemoryFile:
             )
 
 
+def _lock_content(text: str) -> bytes:
+    return f"{os.getpid()}\n{text}\n".encode()
+
+
 class _MemoryLock:
     __slots__ = ("_files", "_node", "_path")
 
@@ -143,6 +147,9 @@ class _MemoryLock:
 
     def is_in_place(self) -> bool:
         return self._files.is_at(self._node.path, self._node)
+
+    def write(self, text: str) -> None:
+        self._node.data[:] = _lock_content(text)
 
     def close(self) -> None:
         path, self._path = self._path, None
@@ -307,7 +314,7 @@ class MemoryFiles:
             raise locked_error(path, os.getpid())
         file = self.open(path, create=True)
         file.truncate(0)
-        file.write(0, f"{os.getpid()}\n{text}\n".encode())
+        file.write(0, _lock_content(text))
         self.locked.add(path)
         return _MemoryLock(self, path, self._nodes[path])
 

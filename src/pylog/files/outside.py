@@ -1,10 +1,14 @@
-"""Files of the system beside a log: certificates, and the files of Unix sockets."""
+"""Files of the system beside a log: certificates, the files of Unix sockets, and a directory for these."""
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterable
 
-__all__ = ["FileId", "file_id", "is_socket", "make_private", "remove_socket", "versions"]
+__all__ = [
+    "FileId", "file_id", "is_read_only", "is_socket", "make_private", "place_of", "remove_socket", "runtime_dir",
+    "versions",
+]  # fmt: skip
 
 FileId = tuple[int, int, int]
 """The device, the number and the last change of a file: another one of its name may get its number."""
@@ -45,6 +49,15 @@ def file_id(path: str) -> FileId:
     return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
+def place_of(path: str) -> tuple[int, int]:
+    """The device and the number of a directory, whatever its path; (0, 0) where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return 0, 0
+    return status.st_dev, status.st_ino
+
+
 def remove_socket(path: str, known: FileId | None = None) -> None:
     """Remove a socket, if it is there, and is the `known` one."""
     try:
@@ -52,3 +65,28 @@ def remove_socket(path: str, known: FileId | None = None) -> None:
             os.unlink(path)
     except FileNotFoundError:
         return
+
+
+def runtime_dir() -> str:
+    """A directory of this user alone, for sockets: in XDG_RUNTIME_DIR, or else where temporary files lie.
+
+    Raises OSError: it belongs to another user, or others can write into it.
+    """
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    path = os.path.join(given, "pylog") if given else os.path.join(tempfile.gettempdir(), f"pylog-{os.getuid()}")
+    try:
+        os.mkdir(path, stat.S_IRWXU)
+    except FileExistsError:
+        status = os.lstat(path)
+        is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+        if not is_own or status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise PermissionError(1, "it is not a directory of this user alone", path) from None
+    return path
+
+
+def is_read_only(path: str) -> bool:
+    """Whether the file system that `path` lies on is mounted read-only; False where there is nothing."""
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False

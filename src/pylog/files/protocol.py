@@ -47,6 +47,9 @@ class Lock(Protocol):
     def is_in_place(self) -> bool:
         """Whether the path still leads to the locked file: otherwise another process may own what is there now."""
 
+    def write(self, text: str) -> None:
+        """Put another text in the place of the one that the lock was taken with. Raises StorageError."""
+
     def close(self) -> None:
         """Release the lock; closing twice is fine."""
 
@@ -244,6 +247,6 @@ def locked_error(path: str, pid: int | None) -> DirectoryLocked:
     owner = "another process" if pid is None else f"process {pid}"
     return DirectoryLocked(
         f"cannot lock {path}: {owner} owns this log directory. Close the log there, "
-        "or open it with mode='read' to read beside it",
+        "or open it with mode='auto' to share it, or with mode='read' to read beside it",
         pid,
     )

@@ -7,13 +7,13 @@ other programs call their folders `gtk-2`, too.
 from pylog.commitlog.segments import base_offsets
 from pylog.errors import LogNotFound, ReadOnly, StorageError
 from pylog.files import Files, join
-from pylog.logdirs.log_directory import LOCK, META_PROPERTIES
+from pylog.logdirs.log_directory import LOCK, META_PROPERTIES, SOCKET
 from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import PARTITION_METADATA
 from pylog.storage.partition_dirs import folder_name, partition_folders
 
-_IN_A_NEW_ONE = frozenset({LOCK, f"{META_PROPERTIES}.tmp", "lost+found"})
+_IN_A_NEW_ONE = frozenset({LOCK, SOCKET, f"{META_PROPERTIES}.tmp", "lost+found"})
 
 
 def require_directory(files: Files, path: str) -> None:

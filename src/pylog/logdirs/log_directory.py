@@ -37,6 +37,8 @@ from pylog.storage.published import Published, PublishedEntry
 from pylog.storage.segment_checksum import forget_seals
 
 LOCK = ".lock"
+SOCKET = ".socket"
+"""The socket of the owner: the one thing in a log directory that is neither a file nor a directory."""
 CLEANINGS = ".pylog-cleanings"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PUBLISHED = ".pylog-published"
@@ -154,6 +156,10 @@ class LogDirectory:
         """
         if not self._lock.is_in_place():
             raise replaced(join(self.path, LOCK))
+
+    def announce(self, text: str) -> None:
+        """Let other processes read a text of the owner, in the lock file. Raises StorageError."""
+        self._lock.write(text)
 
     def entry(self, topic_id: uuid.UUID, partition: int) -> PublishedEntry:
         """The slot in which a partition's offsets are published. Raises DirectoryReplaced."""

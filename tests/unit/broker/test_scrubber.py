@@ -21,6 +21,7 @@ from pylog.storage.checkpoint import write_topic_id
 from pylog.storage.segment_checksum import CHANGED, NOBODY, NOT_YET, SEAL, mark_of_log, read_seal
 from pylog.testing import SimClock
 from support.killed import kill
+from support.log_copies import copy_log
 
 NOW = 1_700_000_000_000
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
@@ -550,7 +551,7 @@ def test_a_segment_that_kafka_cleaned_is_not_compared_with_its_seal(log: pylog.L
 
 def test_a_reader_misses_the_first_and_the_last_segment(log: pylog.Log) -> None:
     log.close()
-    shutil.copytree(log.path, f"{log.path}-whole")
+    copy_log(log.path, f"{log.path}-whole")
     lose(log, 0)
     with pylog.open(log.path, mode="read") as reader:
         with pytest.raises(errors.CorruptBatch, match="the segments from here up to offset 4 are missing"):

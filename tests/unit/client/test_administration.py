@@ -14,6 +14,7 @@ from pylog.protocol.messages import AlterConfigs, ConfigChange, Fetch, FetchPart
 from pylog.protocol.partitioner import partition_for_key
 from pylog.testing import SimClock
 from support.killed import kill
+from support.log_copies import copy_log
 
 DAY_MS = 24 * 60 * 60 * 1000
 SMALL = {"log.segment.bytes": 1 << 20}
@@ -480,7 +481,7 @@ def test_partitions_are_spread_and_found_again(tmp_path: Path) -> None:
 
 def test_a_second_owner_of_any_of_them_is_refused(tmp_path: Path) -> None:
     with pylog.open([tmp_path / "a", tmp_path / "b"]):
-        shutil.copytree(tmp_path / "a", tmp_path / "c")
+        copy_log(tmp_path / "a", tmp_path / "c")
         with pytest.raises(errors.DirectoryLocked):
             pylog.open([tmp_path / "c", tmp_path / "b"])
         pylog.open(tmp_path / "c").close()

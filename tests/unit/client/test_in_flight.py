@@ -251,7 +251,7 @@ def test_two_lanes_with_gaps_raise_the_epoch_once_each_and_no_further() -> None:
 def test_a_gap_is_none_if_a_batch_behind_it_was_taken() -> None:
     in_flight = made()
     first, second = begun(in_flight, 2, 3)
-    in_flight.expire(DEADLINE)
+    in_flight.expire(DEADLINE, "node 1")
     assert failed(in_flight) == [(first, errors.RequestTimedOut), (second, errors.RequestTimedOut)]
     assert in_flight.answered(second, None, DEADLINE) is BatchOutcome.LATE
     assert in_flight.answered(first, MOVED, DEADLINE) is BatchOutcome.LATE
@@ -345,7 +345,7 @@ def test_what_has_failed_meanwhile_is_not_split() -> None:
     in_flight = made(idempotent=False)
     (large,) = sent(in_flight, 5)
     assert in_flight.answered(large, LARGE, 0) is BatchOutcome.SPLIT
-    in_flight.expire(DEADLINE)
+    in_flight.expire(DEADLINE, "node 1")
     in_flight.split(large, 2, ("front", "back"))
     assert failed(in_flight) == [(large, errors.RequestTimedOut)] and in_flight.may_take(A)
 
@@ -367,12 +367,12 @@ def test_what_has_waited_too_long_fails_also_in_flight() -> None:
     in_flight = made()
     first, second = begun(in_flight, 1, 1)
     assert in_flight.due_ms == DEADLINE
-    in_flight.expire(DEADLINE - 1)
+    in_flight.expire(DEADLINE - 1, "node 1")
     assert in_flight.failed() == []
     in_flight.answered(first, NONE_YET, 0)
-    in_flight.expire(DEADLINE)
+    in_flight.expire(DEADLINE, "node 1")
     assert [str(one.error).split("; ")[1].split(".")[0] for one in in_flight.failed()] == [
-        "it waited to be sent", "whether the node has it is not known"
+        "it waited to be sent to node 1", "whether node 1 has it is not known"
     ]  # fmt: skip
     assert in_flight.due_ms is None and not in_flight.may_take(A)
     in_flight.answered(second, GAP, DEADLINE)
@@ -384,7 +384,7 @@ def test_the_earliest_deadline_is_waited_for() -> None:
     for deadline, key in ((500, A), (300, B), (400, TopicPartition("t", 2))):
         in_flight.take(InFlightBatch(key, None, 1, deadline))
     assert in_flight.due_ms == 300
-    in_flight.expire(300)
+    in_flight.expire(300, "node 1")
     assert [one.key for one in in_flight.failed()] == [B] and in_flight.due_ms == 400
 
 

@@ -191,8 +191,8 @@ def test_records_not_delivered_in_time_are_an_error(node: Node) -> None:
     assert not under_way.done()
     clock.advance(1)
     sending._client.sender.do_due()
-    assert "whether the node has it is not known" in str(under_way.exception(0))
-    assert {str(future.exception(0)).split("; ")[1][:22] for future in behind} == {"it waited to be sent. "}
+    assert "whether node 1 has it is not known" in str(under_way.exception(0))
+    assert {str(future.exception(0)).split("; ")[1][:32] for future in behind} == {"it waited to be sent to node 1. "}
     node.answer()
     later = sending.send("t", b"2", partition=0)
     node.answer()

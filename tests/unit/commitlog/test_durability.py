@@ -4,7 +4,6 @@ import errno
 import logging
 import os
 import resource
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -30,6 +29,7 @@ from pylog.protocol.messages import Produce, ProducePart, Session
 from pylog.protocol.metadata_image import METADATA_TOPIC_ID
 from pylog.storage.published import Published
 from pylog.testing import FaultFiles
+from support.log_copies import copy_log
 from support.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
 
 
@@ -391,7 +391,7 @@ def test_an_append_that_is_there_and_cannot_be_shown_is_in_doubt_and_latches(
         log.topic("t")[0].append([pylog.Record(b"c")])
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     killed = tmp_path / "killed"
-    shutil.copytree(tmp_path / "log", killed)
+    copy_log(tmp_path / "log", killed)
     with pylog.open(killed) as again:
         assert [record.value for record in again.topic("t")[0].records()] == [b"a", b"b"]
         again.topic("t")[0].append([pylog.Record(b"c")])

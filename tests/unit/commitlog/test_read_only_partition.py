@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import shutil
 import sys
 import tempfile
 import threading
@@ -27,6 +26,7 @@ from pylog.protocol.batch import Batch, Origin, encode, split
 from pylog.protocol.isolation import VisibleBatches
 from pylog.runtime.signals import WHOLE
 from pylog.storage.published import Published
+from support.log_copies import copy_log
 from support.producer_log import marker
 
 NOW = 1_700_000_000_000
@@ -451,7 +451,7 @@ def test_a_new_owner_shows_no_less_than_the_last_one(place: Path) -> None:
         log.create_topic("t")
         for number in range(20):
             log.topic("t")[0].append([Record(b"%d" % number)])
-        shutil.copytree(place / "log", place / "killed")
+        copy_log(place / "log", place / "killed")
     with pylog.open(place / "killed", mode="read") as reader:
         view = reader.topic("t")[0]
         assert view.high_watermark == 20

@@ -134,9 +134,9 @@ def test_a_directory_that_another_one_holds_stays_locked(tmp_path: Path) -> None
     with pytest.warns(ResourceWarning):
         pylog.open(tmp_path / "dropped")
     with pylog.open(tmp_path / "held"), pytest.raises(errors.DirectoryLocked, match=str(os.getpid())):
-        pylog.open(tmp_path / "held")
+        pylog.open(tmp_path / "held", mode="own")
     with pytest.raises(errors.DirectoryLocked), pylog.open(tmp_path / "held"):
-        pylog.open(tmp_path / "held")
+        pylog.open(tmp_path / "held", mode="own")
 
 
 def test_objects_made_by_a_log_keep_it_open() -> None:

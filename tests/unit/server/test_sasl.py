@@ -40,7 +40,7 @@ class Guarded:
             MemoryFiles(self.clock), ["log"], config=NodeConfig.from_kafka(config), clock=self.clock,
             transport=transport, node_id=None, flush="none",
         )  # fmt: skip
-        self.log = Log(":memory:", broker, transport, self.clock)
+        self.log = Log(":memory:", broker, broker, transport, self.clock)
         node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, self.clock)
         self.server = Server(
             node, LISTEN, security={"users": USERS}, intercept=self._see,

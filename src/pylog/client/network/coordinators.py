@@ -16,11 +16,10 @@ from pylog.config.connection import ConnectionConfig
 from pylog.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator, PylogError
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
+from pylog.transport import ANY_NODE
 
-__all__ = ["ANY_NODE", "Coordinators"]
+__all__ = ["Coordinators"]
 
-ANY_NODE = -1
-"""Any node of the cluster, or the coordinator that a message is for. As a leader, it says that there is none."""
 MOVED = (NotCoordinator, CoordinatorNotAvailable)
 
 

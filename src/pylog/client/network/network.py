@@ -18,10 +18,11 @@ import ssl
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from pylog.client.network.address import Address
 from pylog.client.network.call import Call, NetworkFuture
-from pylog.client.network.coordinators import ANY_NODE, Coordinators
+from pylog.client.network.coordinators import Coordinators
 from pylog.client.network.dialogue import Answered
 from pylog.client.network.link import Link, LinkState
 from pylog.client.network.links import Links
@@ -54,10 +55,12 @@ from pylog.protocol.messages import (
 )
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import Clock
+from pylog.runtime.future import Future
 from pylog.runtime.signals import WholeLock
 from pylog.runtime.worker import started
+from pylog.transport import ANY_NODE, Handle
 
-__all__ = ["ANY_NODE", "Network"]
+__all__ = ["Network"]
 
 logger = logging.getLogger("pylog")
 
@@ -90,6 +93,8 @@ class Network:
         """The links that have got calls in this turn."""
         self._coordinators = Coordinators(self.routes, config, clock, self._begin, self._at)
         self._is_closed = False
+        self._successor: Handle | None = None
+        """Where all calls go instead: the node has come into this process."""
         self._is_over = False
         self._ends_by_ms: int | None = None
         self._starting = WholeLock()
@@ -122,6 +127,20 @@ class Network:
         """Do something in the thread of the network after a while. After `close`, at once."""
         self._submit(lambda: self._at(self._clock.tick_ms() + ms, work))
 
+    def move(self, address: Address) -> None:
+        """The one node behind a Unix socket listens elsewhere, or again."""
+        self._submit(lambda: self.routes.move(address))
+
+    def retire(self, successor: Handle) -> None:
+        """Send nothing any more: what was not sent, and all that comes, goes to the successor, in this order. What was
+        sent and not answered fails with NetworkError. It comes back when that is so. Not for the thread of the network.
+        """
+        self._successor = successor
+        if self._thread is not None:
+            done = threading.Event()
+            self._submit(lambda: self._pass_all(done))
+            done.wait()
+
     def _submit(self, work: Callable[[], None]) -> None:
         self._agenda.post(partial(_do, work))
         if self._thread is None and not self._is_closed:
@@ -131,6 +150,10 @@ class Network:
         if self._is_over:
             # No thread is left that would do it.
             self._agenda.call_posted()
+
+    def hurry(self) -> bool:
+        """Nothing: the nodes go on without this client."""
+        return False
 
     def close(self) -> None:
         """Wait a second at most for what was sent, answer the rest with Closed, and end. Again: nothing."""
@@ -210,6 +233,8 @@ class Network:
             return
         if self._is_over:
             call.fail(Closed("this log is closed: connect again"))
+        elif self._successor is not None:
+            self._pass(call, self._successor)
         elif call.place is not None:
             node = self.routes.coordinator(call.place)
             if node is None:
@@ -242,6 +267,9 @@ class Network:
             call.fail(NetworkError(f"no node of the cluster can be reached: {self.routes.failures()}"))
 
     def _give(self, call: Call, address: Address) -> None:
+        if self._successor is not None:
+            self._pass(call, self._successor)
+            return
         link = self._links.find(address, call)
         if link is None:
             now = self._clock.tick_ms()
@@ -288,6 +316,36 @@ class Network:
             self._fail(link, NetworkError(f"it failed within: {error!r}"))
             return
         self._tell(answers)
+
+    # --- the node comes into this process ----------------------------------------------------------------------------
+
+    def _pass_all(self, done: threading.Event) -> None:
+        try:
+            for call in self._coordinators.take_all():
+                self._begin(call)
+            for link in self._links:
+                self._fail(link, NetworkError("the node is in this process now"))
+        finally:
+            done.set()
+
+    @staticmethod
+    def _pass(call: Call, successor: Handle) -> None:
+        if isinstance(call.message, FindCoordinator):
+            # The calls that waited for it were passed on before it.
+            call.fail(NetworkError("the node is in this process now"))
+            return
+
+        def finish(answer: Future[Any]) -> None:
+            error = answer.exception()
+            if error is None:
+                call.answer(answer.result())
+            else:
+                call.fail(error)
+
+        try:
+            successor(call.message, call.session).add_done_callback(finish)
+        except PylogError as error:
+            call.fail(error)
 
     # --- failures and time -------------------------------------------------------------------------------------------
 

@@ -54,6 +54,12 @@ class Routes:
         if nodes:
             self.nodes = nodes
 
+    def move(self, address: Address) -> None:
+        """The one node behind a Unix socket listens at another address, or again: it is tried at once."""
+        self._bootstrap = [address]
+        self.nodes = dict.fromkeys(self.nodes, address)
+        self._failures.clear()
+
     def learn_one(self, body: Body) -> None:
         """Take over the node in a response to FindCoordinator."""
         address = self._address(body)

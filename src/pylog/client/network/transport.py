@@ -19,7 +19,7 @@ from typing import Any
 
 from pylog.client.network.address import parse_all
 from pylog.client.network.call import Call, patience_ms
-from pylog.client.network.network import ANY_NODE, Network
+from pylog.client.network.network import Network
 from pylog.client.network.tls import client_context
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
@@ -57,7 +57,7 @@ from pylog.protocol.wire.questions.question import Question
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, gathered
-from pylog.transport import Handle
+from pylog.transport import ANY_NODE, Handle
 
 __all__ = ["NetworkTransport", "reached"]
 
@@ -116,6 +116,10 @@ class NetworkTransport:
         whole = self._network.future()
         composition(message, session).add_done_callback(partial(_pass_on, whole))
         return whole
+
+    def name(self, node: int) -> str:
+        """See `Transport`."""
+        return "the cluster" if node == ANY_NODE else f"node {node}"
 
     def forget(self, session: Session) -> None:
         """See `Transport`."""

@@ -35,6 +35,8 @@ class Lifetime:
 
     def check_usable(self) -> None:
         """Raise Closed, and what `unusable` makes of a fatal error."""
+        if self.is_abandoned:
+            raise Closed("this producer was made before the process forked: make another one in the child")
         if self.closed:
             raise Closed("this producer is closed")
         if self.fatal is not None:

@@ -1,0 +1,36 @@
+"""A node that this process owns, with its door for other processes."""
+
+from contextlib import ExitStack
+
+from pylog.attach.doorway import Doorway
+from pylog.attach.settings import Settings
+from pylog.broker.broker import Broker
+from pylog.open_log import owner
+from pylog.transport import Transport
+
+__all__ = ["Owned"]
+
+
+class Owned:
+    """A node and its door. Raises what `pylog.open` raises."""
+
+    def __init__(self, settings: Settings, transport: Transport) -> None:
+        flush = settings.flush or "sync"
+        self.broker: Broker = owner(
+            list(settings.paths), settings.config, transport, settings.clock, settings.node_id, flush
+        )
+        try:
+            self.doorway = Doorway(self.broker, settings.paths, settings.clock, flush)
+        except BaseException:
+            self.broker.close()
+            raise
+
+    def hurry(self) -> bool:
+        """See `Broker.hurry`."""
+        return self.broker.hurry()
+
+    def close(self) -> None:
+        """Close the door, then the node."""
+        with ExitStack() as closing:
+            closing.callback(self.broker.close)
+            closing.callback(self.doorway.close)

@@ -1,0 +1,68 @@
+"""Where the socket of an owner lies: in its log directory, or where that cannot be, in a directory of its user's.
+
+The path of a Unix socket has 103 bytes at most, and not every file system has sockets. The owner writes down where it
+listens (`notice`), so nobody has to guess.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Iterator
+
+from pylog.errors import NoOwner, ReadOnly
+from pylog.files import join
+from pylog.files.outside import place_of, runtime_dir
+from pylog.logdirs.log_directory import SOCKET
+from pylog.server.binding import SOCKET_PATH_BYTES_MAX, Bound, bind
+from pylog.server.listeners import UnixAddress
+
+__all__ = ["listening", "reach", "socket_path"]
+
+ABSENT = (errno.ECONNREFUSED, errno.ENOENT)
+DENIED = (errno.EACCES, errno.EPERM)
+
+
+def listening(path: str) -> tuple[Bound, str]:
+    """A socket that listens for the directory `path`, and where, from the directory on. Raises OSError: nowhere."""
+    refused: OSError | None = None
+    for place in _places(path):
+        try:
+            return bind(UnixAddress(socket_path(path, place))), place
+        except OSError as error:
+            refused = error
+    assert refused is not None, "there is a place"
+    raise refused
+
+
+def _places(path: str) -> Iterator[str]:
+    if len(os.fsencode(join(path, SOCKET))) <= SOCKET_PATH_BYTES_MAX:
+        yield SOCKET
+    device, number = place_of(path)
+    yield join(runtime_dir(), f"{device:x}-{number:x}.socket")
+
+
+def socket_path(path: str, place: str) -> str:
+    """The absolute path of a socket that is named from the directory `path` on."""
+    return os.path.join(path, place)
+
+
+def reach(place: str) -> socket.socket | None:
+    """A connection to the owner that listens at `place`; None: nobody does, or it has too many that wait.
+
+    Raises ReadOnly (it is another user's), NoOwner.
+    """
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.setblocking(False)
+    try:
+        made.connect(place)
+    except OSError as error:
+        made.close()
+        if error.errno in (*ABSENT, errno.EAGAIN):
+            return None
+        if error.errno in DENIED:
+            raise ReadOnly(
+                f"cannot connect to {place}: {error.strerror}. The owner of the log is a process of another user: run "
+                "both as the same user, or read with mode='read'"
+            ) from error
+        raise NoOwner(f"cannot connect to the owner of the log at {place}: {error.strerror}") from error
+    return made

@@ -1,0 +1,247 @@
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pylog
+from pylog import Record, TopicPartition
+from pylog.errors import (
+    Closed,
+    DirectoryReplaced,
+    InvalidConfig,
+    NotOwner,
+    PylogError,
+    RequestTimedOut,
+    TopicAlreadyExists,
+    Undelivered,
+    UnknownTopicOrPartition,
+)
+from support.other_process import other_process
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[pylog.Log]:
+    with pylog.open(tmp_path / "log", flush="none") as log:
+        yield log
+
+
+@pytest.fixture
+def attached(owner: pylog.Log) -> Iterator[pylog.Log]:
+    with pylog.open(owner.path) as log:
+        yield log
+
+
+def values(log: pylog.Log, topic: str = "t") -> list[bytes | None]:
+    return [record.value for part in log.topic(topic) for record in part.records()]
+
+
+def test_an_attached_log_says_that_it_is_one(owner: pylog.Log, attached: pylog.Log) -> None:
+    assert (owner.mode, attached.mode, attached.node_id) == ("own", "attach", owner.node_id)
+    assert repr(attached) == f"<Log {owner.path} node 1, attach>"
+
+
+def test_topics_are_made_and_changed_by_an_attached_process(owner: pylog.Log, attached: pylog.Log) -> None:
+    view = attached.create_topic("t", 2, {"retention.ms": 1000})
+    assert len(view) == 2 and view.overrides == {"retention.ms": "1000"}
+    assert owner.topic("t").id == view.id
+    attached.alter_config("t", {"retention.ms": 2000})
+    assert owner.topic("t").config.retention_ms == 2000
+    attached.create_partitions("t", 3)
+    assert len(attached.topic("t")) == len(owner.topic("t")) == 3
+    with pytest.raises(TopicAlreadyExists):
+        attached.create_topic("t")
+    with pytest.raises(InvalidConfig):
+        attached.create_topic("u", config={"retention": 1})
+    attached.delete_topic("t")
+    assert owner.topics() == attached.topics() == []
+    with pytest.raises(UnknownTopicOrPartition):
+        attached.topic("t")
+
+
+def test_records_go_both_ways(owner: pylog.Log, attached: pylog.Log) -> None:
+    owner.create_topic("t")
+    with attached.producer() as producer, owner.producer() as beside:
+        producer.send("t", b"a").result()
+        beside.send("t", b"b").result()
+        assert producer.send("t", b"c").result().offset == 2
+    with attached.consumer("t", auto_offset_reset="earliest") as consumer:
+        assert [record.value for record in consumer.poll(5000)] == [b"a", b"b", b"c"]
+    assert values(owner) == values(attached) == [b"a", b"b", b"c"]
+
+
+def test_a_view_appends_by_the_owner_and_reads_the_files(owner: pylog.Log, attached: pylog.Log) -> None:
+    part = attached.create_topic("t")[0]
+    appended = part.append([Record(b"a"), Record(b"b")])
+    assert (appended.base_offset, appended.next_offset) == (0, 2)
+    assert (part.start_offset, part.high_watermark, part.next_offset) == (0, 2, 2)
+    assert [segment.next_offset for segment in part.segments] == [2]
+    part.check()
+    with pytest.raises(PylogError, match=r"max\.message\.bytes"):
+        part.append([Record(b"x" * (2 << 20))])
+
+
+def test_a_consumer_of_an_attached_process_is_woken_by_the_owner(owner: pylog.Log, attached: pylog.Log) -> None:
+    part = owner.create_topic("t")[0]
+    found: list[bytes | None] = []
+    with attached.consumer("t", auto_offset_reset="earliest") as consumer:
+        thread = threading.Thread(target=lambda: found.extend(r.value for r in consumer.poll(20_000)))
+        thread.start()
+        part.append([Record(b"a")])
+        thread.join()
+    assert found == [b"a"]
+
+
+def test_a_group_has_members_in_both_processes(owner: pylog.Log, attached: pylog.Log) -> None:
+    part = owner.create_topic("t")[0]
+    part.append([Record(b"a"), Record(b"b")])
+    with attached.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
+        assert len(consumer.poll(5000)) == 2
+        consumer.commit()
+    with owner.consumer("t", group_id="g") as consumer:
+        assert consumer.poll(0) == [] and consumer.committed([TopicPartition("t", 0)]) is not None
+    assert attached.admin.list_groups()[0].group_id == "g"
+
+
+def test_a_transaction_of_an_attached_process(owner: pylog.Log, attached: pylog.Log) -> None:
+    owner.create_topic("t")
+    with attached.producer(transactional_id="x") as producer:
+        with producer.transaction():
+            producer.send("t", b"a")
+        with pytest.raises(ZeroDivisionError), producer.transaction():
+            producer.send("t", b"b")
+            raise ZeroDivisionError
+    for log in (owner, attached):
+        committed = log.topic("t")[0].records(isolation_level="read_committed")
+        assert [record.value for record in committed] == [b"a"]
+
+
+def test_what_only_an_owner_can_do_is_refused(owner: pylog.Log, attached: pylog.Log) -> None:
+    for call in (
+        attached.apply_retention, attached.clean, attached.find_damage, attached.flush, lambda: attached.broker,
+        attached.serve,
+    ):  # fmt: skip
+        with pytest.raises(NotOwner, match=r"process \d+, the owner of "):
+            call()
+    assert attached.recovered == attached.quarantined == ()
+
+
+def test_an_owner_that_closes_hands_over(tmp_path: Path) -> None:
+    owner = pylog.open(tmp_path)
+    owner.create_topic("t")
+    with pylog.open(tmp_path) as log, log.producer() as producer:
+        producer.send("t", b"a").result()
+        owner.close()
+        assert producer.send("t", b"b").result().offset == 1
+        assert log.mode == "own"
+        log.flush()
+        assert values(log) == [b"a", b"b"]
+        with pylog.open(tmp_path) as another:
+            assert another.mode == "attach" and values(another) == [b"a", b"b"]
+
+
+def test_a_successor_goes_by_the_settings_of_the_owner(tmp_path: Path) -> None:
+    owner = pylog.open(tmp_path, flush="none", config={"num.partitions": 3})
+    owner.create_topic("before")
+    with pylog.open(tmp_path) as log:
+        owner.close()
+        assert len(log.create_topic("t", -1)) == 3
+        assert log.mode == "own"
+        with pylog.open(tmp_path, flush="none", config={"num.partitions": 3}) as another:
+            assert another.mode == "attach"
+
+
+def test_a_process_that_only_attaches_never_takes_over(tmp_path: Path) -> None:
+    owner = pylog.open(tmp_path)
+    owner.create_topic("t")
+    with (
+        pylog.open(tmp_path, mode="attach") as log,
+        log.producer(delivery_timeout_ms=300, request_timeout_ms=100, max_block_ms=200, linger_ms=0) as producer,
+    ):
+        producer.send("t", b"a").result()
+        owner.close()
+        with pytest.raises(RequestTimedOut, match=r"process \d+, the owner of "):
+            producer.send("t", b"b").result()
+        assert log.mode == "attach"
+        with pylog.open(tmp_path) as second:
+            assert second.mode == "own"
+            assert producer.send("t", b"c").result().offset == 1
+
+
+def test_the_owner_is_killed_and_another_takes_over(tmp_path: Path) -> None:
+    with other_process(tmp_path) as owner:
+        owner.does('log.create_topic("t")')
+        with pylog.open(tmp_path) as log, log.producer() as producer:
+            producer.send("t", b"a").result()
+            owner.kill()
+            assert producer.send("t", b"b").result().offset == 1
+            assert log.mode == "own"
+            assert values(log) == [b"a", b"b"]
+
+
+def test_one_of_two_takes_over_and_the_other_goes_on(tmp_path: Path) -> None:
+    with other_process(tmp_path) as owner, other_process(tmp_path) as first, pylog.open(tmp_path) as second:
+        owner.does('log.create_topic("t")')
+        assert first.does('producer = log.producer(); producer.send("t", b"a").result()', "log.mode") == "attach"
+        with second.producer() as producer:
+            owner.kill()
+            first.begins('producer.send("t", b"b").result()', "log.mode")
+            producer.send("t", b"c").result()
+            modes = {first._answer(), second.mode}
+        assert modes == {"own", "attach"}
+        assert sorted(map(str, values(second))) == ["b'a'", "b'b'", "b'c'"]
+
+
+def test_a_stopped_owner_is_never_robbed(tmp_path: Path) -> None:
+    with other_process(tmp_path) as owner:
+        owner.does('log.create_topic("t")')
+        with pylog.open(tmp_path) as log:
+            producer = log.producer(delivery_timeout_ms=400, request_timeout_ms=100, max_block_ms=200, linger_ms=0)
+            producer.send("t", b"a").result()
+            owner.stop()
+            with pytest.raises(RequestTimedOut, match=rf"process {owner.pid}, the owner of "):
+                producer.send("t", b"b").result()
+            with pylog.open(tmp_path, wait=0.1) as late:
+                assert log.mode == late.mode == "attach"
+            owner.go_on()
+            assert producer.send("t", b"c").result().offset in (1, 2)
+            producer.close()
+            assert log.mode == "attach" and values(log)[-1] == b"c"
+
+
+def test_a_directory_that_is_replaced_is_not_taken_over(tmp_path: Path) -> None:
+    owner = pylog.open(tmp_path / "log")
+    owner.create_topic("t")
+    with (
+        pylog.open(tmp_path / "log") as log,
+        log.producer(delivery_timeout_ms=300, request_timeout_ms=100, max_block_ms=200, linger_ms=0) as producer,
+    ):
+        producer.send("t", b"a").result()
+        (tmp_path / "log").rename(tmp_path / "away")
+        with pytest.raises(DirectoryReplaced):
+            owner.close()
+        with pytest.raises(RequestTimedOut):
+            producer.send("t", b"x").result()
+        assert not (tmp_path / "log").exists() and log.mode == "attach"
+
+
+def test_closing_an_attached_log_delivers_what_was_sent(owner: pylog.Log) -> None:
+    owner.create_topic("t")
+    with pylog.open(owner.path) as log:
+        producer = log.producer(linger_ms=60_000)
+        producer.send("t", b"a")
+    assert values(owner) == [b"a"]
+    with pytest.raises(Closed, match=r"open .* again"):
+        log.topics()
+
+
+def test_records_that_no_owner_took_are_told_at_the_end(tmp_path: Path) -> None:
+    owner = pylog.open(tmp_path)
+    owner.create_topic("t")
+    log = pylog.open(tmp_path, mode="attach")
+    producer = log.producer(delivery_timeout_ms=200, request_timeout_ms=100, max_block_ms=200, linger_ms=0)
+    producer.send("t", b"a").result()
+    owner.close()
+    producer.send("t", b"b")
+    with pytest.raises(Undelivered):
+        log.close()

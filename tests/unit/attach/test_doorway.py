@@ -1,0 +1,61 @@
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import pylog
+from pylog.errors import DiskFull
+from pylog.logdirs.log_directory import SOCKET
+
+PARKED = """
+import sys, threading, pylog
+with pylog.open(sys.argv[1]) as log:
+    names = {thread.name for thread in threading.enumerate()}
+    assert "pylog-doorway" in names, names
+    assert not [name for name in sys.modules if name.startswith(("pylog.server.loop", "pylog.server.api"))]
+    with pylog.open(sys.argv[1]) as attached:
+        assert attached.mode == "attach" and attached.topics() == []
+    assert "pylog.server.loop" in sys.modules
+assert threading.active_count() == 1, threading.enumerate()
+"""
+
+
+def test_a_server_is_made_when_somebody_comes(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-W", "error", "-c", PARKED, str(tmp_path)], check=True)
+
+
+def test_a_closed_log_leaves_no_thread_and_no_descriptor(tmp_path: Path) -> None:
+    with pylog.open(tmp_path), pylog.open(tmp_path) as attached:
+        attached.topics()
+    before, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    for _ in range(3):
+        with pylog.open(tmp_path) as log, pylog.open(tmp_path) as attached:
+            assert attached.topics() == log.topics() == []
+        pylog.open(tmp_path).close()
+    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == (before, threads)
+
+
+def test_a_directory_in_the_place_of_the_socket_is_no_obstacle(tmp_path: Path) -> None:
+    (tmp_path / SOCKET).mkdir()
+    with pylog.open(tmp_path) as log, pylog.open(tmp_path) as attached:
+        assert (log.mode, attached.mode) == ("own", "attach")
+    assert (tmp_path / SOCKET).is_dir()
+
+
+def test_a_notice_that_finds_no_room_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: object, text: str) -> None:
+        raise DiskFull("no room")
+
+    monkeypatch.setattr("pylog.broker.broker.Broker.announce", full)
+    with pylog.open(tmp_path) as log:
+        assert log.mode == "own" and log.topics() == []
+
+
+def test_the_log_in_memory_and_a_reader_have_no_door(tmp_path: Path) -> None:
+    pylog.open(tmp_path).close()
+    with pylog.open(":memory:"), pylog.open(tmp_path, mode="read"):
+        assert "pylog-doorway" not in {thread.name for thread in threading.enumerate()}
+    assert not (tmp_path / SOCKET).exists()
