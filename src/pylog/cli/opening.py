@@ -1,7 +1,7 @@
 """How a command gets at the log: a directory (`--log`), or a server that runs (`--bootstrap`).
 
-A command that only looks reads beside an owner; one that changes something owns the directory while it runs, and never
-makes a log among things that belong to something else.
+A command that only looks reads beside an owner. One that changes something owns the directory while it runs, or where
+another process owns it, has that do it; it never takes over. No command makes a log among things of something else.
 """
 
 import argparse
@@ -11,10 +11,14 @@ from typing import Any
 import pylog
 from pylog.cli.arguments import bootstrap, log_paths, properties
 from pylog.client_half import ClientHalf
+from pylog.errors import DirectoryLocked
 from pylog.files import DiskFiles
 from pylog.logdirs.foreign import refuse_foreign
 
 __all__ = ["changing", "looking", "owned"]
+
+OPENING_SECONDS = 10.0
+"""How long to wait for an owner that opens a large log."""
 
 
 def owned(paths: Sequence[str], **options: Any) -> pylog.Log:
@@ -31,7 +35,14 @@ def looking(args: argparse.Namespace) -> ClientHalf[Any]:
 
 def changing(args: argparse.Namespace, **options: Any) -> ClientHalf[Any]:
     """The log, to be changed; `options` are those of `pylog.open`. Raises what that and `pylog.connect` raise."""
-    return _connected(args) or owned(log_paths(args), **options)
+    return _connected(args) or _shared(log_paths(args), **options)
+
+
+def _shared(paths: Sequence[str], **options: Any) -> pylog.Log:
+    try:
+        return owned(paths, **options)
+    except DirectoryLocked:
+        return pylog.open(list(paths), mode="attach", wait=OPENING_SECONDS, **options)
 
 
 def _connected(args: argparse.Namespace) -> ClientHalf[Any] | None:

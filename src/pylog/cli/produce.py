@@ -168,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
     started = clock.tick_ms()
     count = _Count()
     try:
-        with changing(args, flush=args.flush or "sync") as log:
+        with changing(args, flush=args.flush) as log:
             _check_place(log, args.topic, args.partition)
             with log.producer(acks=args.acks, compression_type=args.codec) as producer:
                 with _Brake() as brake:

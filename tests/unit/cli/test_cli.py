@@ -312,9 +312,19 @@ def test_looking_beside_an_owner(clicks: Run, tmp_path: Path) -> None:
         assert "31 records" in clicks("topic", "describe", "clicks").out
         assert clicks("topic", "list").lines == ["clicks"]
         assert clicks("verify").code == 0
-        for command in (("topic", "create", "x"), ("topic", "delete", "clicks", "--yes"), ("produce", "clicks")):
-            failed(clicks(*command), f"process {os.getpid()} ")
-        assert len(log.topics()) == 1
+
+
+def test_changing_by_an_owner(clicks: Run, tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "data", mode="own", flush="none") as log:
+        assert clicks("topic", "create", "x").code == 0
+        assert clicks("produce", "x", "-q", stdin=b"a\nb\n").code == 0
+        assert [record.value for record in log.topic("x")[0].records()] == [b"a", b"b"]
+        assert clicks("topic", "delete", "clicks", "--yes").code == 0
+        assert log.topics() == ["x"]
+        refused = clicks("produce", "x", "--flush", "sync", stdin=b"c\n")
+        failed(refused, f"process {os.getpid()}, the owner of", "goes by flush='none'")
+        for command in (("topic", "clean", "x"), ("serve",)):
+            failed(clicks(*command), f"process {os.getpid()} owns")
 
 
 # --- segment dump and verify ----------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_members_are_shown_while_their_owner_lives(clicks: Run, tmp_path: Path) 
         assert described.lines[0] == "group g: Stable, classic protocol, 1 member"
         assert member in described.out and "me" in described.out
         assert json.loads(clicks("group", "describe", "g", "--json").out)["members"][0]["assignment"] == []
-        failed(clicks("group", "delete", "g", "--yes"), "owns this log")
+        failed(clicks("group", "delete", "g", "--yes"), "is not empty")
         with pytest.raises(pylog.errors.GroupNotEmpty):
             log.admin.reset_offsets("g", "latest", partitions=[TopicPartition("clicks", 0)])
         with pytest.raises(pylog.errors.GroupNotEmpty):
