@@ -195,6 +195,11 @@ kill: BUDGET = 3000
 kill: .venv/dev.stamp ## kill writers at random moments, with readers beside them (BUDGET=3000 kills)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.kill_campaign $(BUDGET) --jobs $(JOBS)
 
+.PHONY: attach-kill
+attach-kill: BUDGET = 1000
+attach-kill: .venv/dev.stamp ## kill, stop or close the owner of a log under five processes that share it (BUDGET=1000 times)
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.attach_kill $(BUDGET)
+
 .PHONY: wire-kill
 wire-kill: BUDGET = 200
 wire-kill: .venv/dev.stamp ## kill a server under two idempotent producers and a consumer (BUDGET=200 kills)
