@@ -1,12 +1,18 @@
 """The examples do what they say."""
 
 import json
+import os
 import random
+import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +23,7 @@ import pytest
 
 import pylog
 from examples import bank, fan_out, http_queue, outbox, work_queue
+from support.clients.values import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -178,3 +185,59 @@ def test_the_tests_of_the_shop_pass() -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_workers_a_pool_and_a_job_share_one_log(tmp_path: Path) -> None:
+    """One of the workers owns the log, and is killed in the middle."""
+    path = tmp_path / "log"
+    environment = {**os.environ, "SHARED_LOG": str(path), "PYTHONPATH": str(ROOT)}
+    command = [
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "--workers",
+        "4",
+        "--bind",
+        f"unix:{tmp_path}/web",
+        "--log-level",
+        "error",
+    ]
+
+    def web(method: str, place: str = "/", body: bytes = b"") -> str:
+        client = HTTPConnection("web")
+        client.sock = socket.socket(socket.AF_UNIX)
+        client.sock.connect(f"{tmp_path}/web")
+        try:
+            client.request(method, place, body)
+            return client.getresponse().read().decode()
+        finally:
+            client.close()
+
+    def run(name: str) -> str:
+        words = [sys.executable, "-m", f"examples.shared.{name}"]
+        return subprocess.run(words, env=environment, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+    with subprocess.Popen([*command, "examples.shared.web:app"], env=environment, cwd=ROOT) as workers:
+        try:
+            until((tmp_path / "web").exists)
+            for number in range(12):
+                assert "put it at" in web("POST", f"/clicks/user-{number}", b"shoes")
+            assert web("GET") == "12 clicks\n"
+            assert run("pool").startswith("4 processes put 20 squares")
+            assert run("nightly").startswith("12 new clicks, by 12 users; the log was opened in mode 'attach'")
+            os.kill(int((path / ".lock").read_text().split()[0]), signal.SIGKILL)
+            assert "put it at" in retried(lambda: web("POST", "/clicks/user-0", b"boots"))
+            assert web("GET") == "13 clicks\n"
+            assert run("nightly").startswith("1 new clicks")
+        finally:
+            workers.terminate()
+    with pylog.open(path) as log:
+        assert len(values(log, "squares")) == 20 and len(values(log, "clicks")) == 13
+
+
+def retried(call: Callable[[], str]) -> str:
+    """What a call gives when the worker that took it is not killed before it answers."""
+    for _ in range(10):
+        with suppress(ConnectionError):
+            return call()
+    raise AssertionError("no worker answers")

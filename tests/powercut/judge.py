@@ -241,7 +241,7 @@ def opened(files: Files, paths: list[str], mode: str) -> pylog.Log:
     transport, clock = pylog.MemoryTransport(), SystemClock()
     config = NodeConfig.from_kafka(NODE)
     broker = Broker(files, paths, config=config, clock=clock, transport=transport, node_id=None, flush=mode)
-    return pylog.Log(paths[0], broker, transport, clock)
+    return pylog.Log(paths[0], broker, broker, transport, clock)
 
 
 def judged(tree: Mapping[str, bytes | None], notes: Iterable[bytes], mode: str) -> list[str]:

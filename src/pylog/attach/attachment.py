@@ -187,7 +187,7 @@ class Attachment:
         leader = self._cluster.leader(key)
         part = ProducePart(topic, partition, batch, topic_id=self._cluster.topic(topic).id)
         try:
-            produced: Produced = self.send(leader, Produce([part]), Session(CLIENT_ID)).result()
+            produced: Produced = self._cluster.send(leader, Produce([part])).result()
         except (NetworkError, RequestTimedOut) as error:
             raise DurabilityUnknown(
                 f"{topic}-{partition}: whether {self.who} has the records is not known: {error}"
