@@ -140,6 +140,32 @@ def test_an_owner_that_closes_hands_over(tmp_path: Path) -> None:
             assert another.mode == "attach" and values(another) == [b"a", b"b"]
 
 
+def test_a_transaction_goes_on_when_the_owner_closes(tmp_path: Path) -> None:
+    owner = pylog.open(tmp_path)
+    owner.create_topic("t")
+    with pylog.open(tmp_path) as log, log.producer(transactional_id="x", linger_ms=0) as producer:
+        with producer.transaction():
+            producer.send("t", b"a").result()
+            owner.close()
+            producer.send("t", b"b").result()
+        committed = log.topic("t")[0].records(isolation_level="read_committed")
+        assert [record.value for record in committed] == [b"a", b"b"] and log.mode == "own"
+
+
+def test_a_transaction_that_loses_its_owner_is_aborted(tmp_path: Path) -> None:
+    with other_process(tmp_path) as owner, pylog.open(tmp_path) as log:
+        owner.does('log.create_topic("t")')
+        with log.producer(transactional_id="x", linger_ms=0) as producer:
+            with pytest.raises(PylogError), producer.transaction():
+                producer.send("t", b"a").result()
+                owner.kill()
+                producer.send("t", b"b").result()
+            with producer.transaction():
+                producer.send("t", b"c")
+        committed = log.topic("t")[0].records(isolation_level="read_committed")
+        assert [record.value for record in committed] == [b"c"]
+
+
 def test_a_successor_goes_by_the_settings_of_the_owner(tmp_path: Path) -> None:
     owner = pylog.open(tmp_path, flush="none", config={"num.partitions": 3})
     owner.create_topic("before")
