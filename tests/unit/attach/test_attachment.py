@@ -182,7 +182,7 @@ def test_a_process_that_only_attaches_never_takes_over(tmp_path: Path) -> None:
     owner.create_topic("t")
     with (
         pylog.open(tmp_path, mode="attach") as log,
-        log.producer(delivery_timeout_ms=300, request_timeout_ms=100, max_block_ms=200, linger_ms=0) as producer,
+        log.producer(delivery_timeout_ms=1000, request_timeout_ms=500, max_block_ms=1000, linger_ms=0) as producer,
     ):
         producer.send("t", b"a").result()
         owner.close()
@@ -222,7 +222,7 @@ def test_a_stopped_owner_is_never_robbed(tmp_path: Path) -> None:
     with other_process(tmp_path) as owner:
         owner.does('log.create_topic("t")')
         with pylog.open(tmp_path) as log:
-            producer = log.producer(delivery_timeout_ms=400, request_timeout_ms=100, max_block_ms=200, linger_ms=0)
+            producer = log.producer(delivery_timeout_ms=1000, request_timeout_ms=500, max_block_ms=1000, linger_ms=0)
             producer.send("t", b"a").result()
             owner.stop()
             with pytest.raises(RequestTimedOut, match=rf"process {owner.pid}, the owner of "):
@@ -240,7 +240,7 @@ def test_a_directory_that_is_replaced_is_not_taken_over(tmp_path: Path) -> None:
     owner.create_topic("t")
     with (
         pylog.open(tmp_path / "log") as log,
-        log.producer(delivery_timeout_ms=300, request_timeout_ms=100, max_block_ms=200, linger_ms=0) as producer,
+        log.producer(delivery_timeout_ms=1000, request_timeout_ms=500, max_block_ms=1000, linger_ms=0) as producer,
     ):
         producer.send("t", b"a").result()
         (tmp_path / "log").rename(tmp_path / "away")
@@ -265,7 +265,7 @@ def test_records_that_no_owner_took_are_told_at_the_end(tmp_path: Path) -> None:
     owner = pylog.open(tmp_path)
     owner.create_topic("t")
     log = pylog.open(tmp_path, mode="attach")
-    producer = log.producer(delivery_timeout_ms=200, request_timeout_ms=100, max_block_ms=200, linger_ms=0)
+    producer = log.producer(delivery_timeout_ms=1000, request_timeout_ms=500, max_block_ms=1000, linger_ms=0)
     producer.send("t", b"a").result()
     owner.close()
     producer.send("t", b"b")
