@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
@@ -72,8 +73,15 @@ class Worker:
         try:
             self.process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
             raise AssertionError(f"a {self._kind} process does not end") from None
+
+    def stop(self, *, tells: bool) -> None:
+        """Kill it, and let it say where it is before, if it `tells`. Those that it has forked come with it."""
+        for number in [*([signal.SIGUSR1] if tells else []), signal.SIGKILL]:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+            time.sleep(0.2 * tells)
+        self.process.wait()
 
 
 class Campaign:
@@ -94,7 +102,16 @@ class Campaign:
         ]
 
     def run(self, times: int) -> None:
-        """Let owners go so many times. Raises AssertionError."""
+        """Let owners go so many times. Raises AssertionError, TimeoutError."""
+        is_whole = False
+        try:
+            self._run(times)
+            is_whole = True
+        finally:
+            for worker in self._workers:
+                worker.stop(tells=not is_whole)
+
+    def _run(self, times: int) -> None:
         with pylog.open(self._directory, mode="attach", wait=PATIENCE_SECONDS) as log:
             probes = log.producer(linger_ms=0, retry_backoff_ms=1, retry_backoff_max_ms=5)
             probes.send("probes", b"0").result(PATIENCE_SECONDS)

@@ -7,6 +7,7 @@ A line of the history is written before the next step: ["sent", value], ["acked"
 that was forked from this process.
 """
 
+import faulthandler
 import json
 import os
 import signal
@@ -121,6 +122,7 @@ KINDS: dict[str, Callable[[pylog.Log, str, History, Asked], None]] = {
 
 
 def main() -> int:
+    faulthandler.register(signal.SIGUSR1)
     kind, directory, path, *how = sys.argv[1:]
     name = f"{kind}-{os.getpid()}"
     history = History(path)

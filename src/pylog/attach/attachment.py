@@ -17,7 +17,7 @@ from typing import Any
 
 from pylog.attach.notice import Notice, places_of, read_notice
 from pylog.attach.owned import Owned
-from pylog.attach.places import reach, socket_path
+from pylog.attach.places import peer_of, reach, socket_path
 from pylog.attach.settings import Settings
 from pylog.attach.succession import Succession
 from pylog.broker.broker import Broker
@@ -64,14 +64,16 @@ class Attachment:
 
     def __init__(self, settings: Settings, owner: Notice, connection: socket, *, may_own: bool) -> None:
         self._settings = settings
-        self._owner = owner
+        self._owner, self._peer = owner, peer_of(connection)
         self._may_own = may_own
         self._files = DiskFiles(read_only=True)
         self._places = places_of(settings.paths)
         self._owned: Owned | None = None
         self._handle: Handle | None = None
         self._is_forked = False
-        self._switching = WholeLock()
+        self._obstacle = ""
+        """Why this process neither has nor is an owner, if that is so."""
+        self._switching = WholeLock(threading.RLock())
         """Held while a message is put in, and for as long as the way of all messages changes."""
         self._has_owner = threading.Event()
         self._has_owner.set()
@@ -79,7 +81,7 @@ class Attachment:
             reconnect_backoff_ms=RESTS_MS, reconnect_backoff_max_ms=RESTS_MS_MAX, retry_backoff_ms=RESTS_MS,
             retry_backoff_max_ms=RESTS_MS_MAX, allow_auto_create_topics=False,
         )  # fmt: skip
-        self._network = Network([self._address], config, settings.clock, None)
+        self._network = Network([self._address], config, settings.clock, None, self._admits)
         # The connection has shown that it is there.
         self._network.routes.reached(self._address)
         self._remote = NetworkTransport(self._network, config, settings.clock)
@@ -139,7 +141,9 @@ class Attachment:
 
     def name(self, node: int) -> str:
         """See `Transport`."""
-        return self._owner.who if self._handle is None else "this process"
+        if self._handle is not None:
+            return "this process"
+        return f"{self._owner.who} ({self._obstacle})" if self._obstacle else self._owner.who
 
     def forget(self, session: Session) -> None:
         """See `Transport`."""
@@ -208,7 +212,9 @@ class Attachment:
         except DirectoryLocked:
             return None
         except (PylogError, OSError) as error:
-            logger.warning("%s has no owner, and this process cannot be it: %s", self._settings.paths[0], error)
+            if str(error) != self._obstacle:
+                self._obstacle = str(error)
+                logger.warning("%s has no owner for this process: %s", self._settings.paths[0], error)
             return None
 
     def _check_in_place(self) -> None:
@@ -228,12 +234,17 @@ class Attachment:
         found = read_notice(self._files, self._settings.paths[0])
         if found is None or not found.socket:
             return None
+        self._settings.check(found)
         connection = reach(socket_path(self._settings.paths[0], found.socket))
         if connection is not None:
-            self._owner = found
+            self._owner, self._peer, self._obstacle = found, peer_of(connection), ""
             self._network.move(self._address)
             self._has_owner.set()
         return connection
+
+    def _admits(self, connection: socket) -> bool:
+        """Whether a connection leads to the owner whose settings were looked at: another one may listen there now."""
+        return peer_of(connection) == self._peer
 
     @property
     def _address(self) -> Address:

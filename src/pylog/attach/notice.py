@@ -13,6 +13,7 @@ A copy of a directory has another number, so nobody attaches to the owner of the
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pylog.config import NodeConfig
@@ -68,8 +69,13 @@ def places_of(paths: Iterable[str]) -> tuple[Place, ...]:
 
 def unusual(config: NodeConfig) -> dict[str, str]:
     """The configs that are not the defaults, by Kafka's names."""
-    usual = NodeConfig().to_kafka()
+    usual = _usual()
     return {name: value for name, value in config.to_kafka().items() if value != usual[name]}
+
+
+@cache
+def _usual() -> dict[str, str]:
+    return NodeConfig().to_kafka()
 
 
 def read_notice(files: Files, path: str) -> Notice | None:

@@ -12,9 +12,8 @@ import os
 from collections.abc import Callable
 from threading import Event
 from time import monotonic
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from pylog.attach.attachment import Attachment
 from pylog.attach.notice import read_notice
 from pylog.attach.places import reach, socket_path
 from pylog.attach.settings import Settings
@@ -23,6 +22,9 @@ from pylog.files import DiskFiles
 from pylog.files.outside import is_read_only
 from pylog.open_log import once_free
 from pylog.runtime.signals import pause
+
+if TYPE_CHECKING:
+    from pylog.attach.attachment import Attachment
 
 __all__ = ["owned_or_attached", "when_free"]
 
@@ -47,7 +49,7 @@ def when_free(own: Callable[[], T], wait: float | None) -> T:
 
 def owned_or_attached(
     settings: Settings, mode: Literal["auto", "attach"], wait: float | None, own: Callable[[], T]
-) -> T | Attachment | None:
+) -> "T | Attachment | None":
     """What `own` gives, or an attachment; None: the mount is read-only, and no owner can be reached.
 
     Raises NoOwner, SettingsDiffer, UnsupportedFormat, and what `own` raises.
@@ -83,7 +85,7 @@ def _owned(own: Callable[[], T]) -> T:
     return once_free(own)
 
 
-def _attached(settings: Settings, *, may_own: bool) -> Attachment | None:
+def _attached(settings: Settings, *, may_own: bool) -> "Attachment | None":
     notice = read_notice(DiskFiles(read_only=True), settings.paths[0])
     if notice is None:
         return None
@@ -94,6 +96,9 @@ def _attached(settings: Settings, *, may_own: bool) -> Attachment | None:
         return None
     try:
         settings.check(notice)
+        # An owner has no use for the client of a network.
+        from pylog.attach.attachment import Attachment
+
         return Attachment(settings, notice, connection, may_own=may_own)
     except BaseException:
         connection.close()

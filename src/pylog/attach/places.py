@@ -7,6 +7,7 @@ listens (`notice`), so nobody has to guess.
 import errno
 import os
 import socket
+import struct
 from collections.abc import Iterator
 
 from pylog.errors import NoOwner, ReadOnly
@@ -16,7 +17,7 @@ from pylog.logdirs.log_directory import SOCKET
 from pylog.server.binding import SOCKET_PATH_BYTES_MAX, Bound, bind
 from pylog.server.listeners import UnixAddress
 
-__all__ = ["listening", "reach", "socket_path"]
+__all__ = ["listening", "peer_of", "reach", "socket_path"]
 
 ABSENT = (errno.ECONNREFUSED, errno.ENOENT)
 DENIED = (errno.EACCES, errno.EPERM)
@@ -44,6 +45,14 @@ def _places(path: str) -> Iterator[str]:
 def socket_path(path: str, place: str) -> str:
     """The absolute path of a socket that is named from the directory `path` on."""
     return os.path.join(path, place)
+
+
+def peer_of(connection: socket.socket) -> int:
+    """The process that listens at the other end, as it is seen here; 0: it is not seen (another container, macOS)."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return 0
+    pid, _, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return int(pid)
 
 
 def reach(place: str) -> socket.socket | None:

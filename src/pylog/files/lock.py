@@ -23,11 +23,13 @@ class FileLock:
     Raises: DirectoryLocked with the pid of the process that has it, ReadOnly, LogNotFound, StorageError.
     """
 
-    __slots__ = ("__weakref__", "_descriptor", "_identity", "_path")
+    __slots__ = ("__weakref__", "_descriptor", "_identity", "_path", "_size")
 
     def __init__(self, path: str, text: str) -> None:
         self._path = path
-        self._descriptor, self._identity = _take(path, _content(text))
+        content = _content(text)
+        self._size = len(content)
+        self._descriptor, self._identity = _take(path, content)
         _held.add(self)
 
     def is_in_place(self) -> bool:
@@ -42,9 +44,11 @@ class FileLock:
         content = _content(text)
         try:
             os.pwrite(self._descriptor, content, 0)
-            os.ftruncate(self._descriptor, len(content))
+            if len(content) < self._size:
+                os.ftruncate(self._descriptor, len(content))
         except OSError as error:
             raise typed_error(error, "write into the lock", self._path) from error
+        self._size = len(content)
 
     def close(self) -> None:
         """Release the lock; the text in the file stays."""

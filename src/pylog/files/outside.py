@@ -2,7 +2,6 @@
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterable
 
 __all__ = [
@@ -10,6 +9,7 @@ __all__ = [
     "versions",
 ]  # fmt: skip
 
+TEMPORARY = "/tmp"
 FileId = tuple[int, int, int]
 """The device, the number and the last change of a file: another one of its name may get its number."""
 
@@ -73,7 +73,11 @@ def runtime_dir() -> str:
     Raises OSError: it belongs to another user, or others can write into it.
     """
     given = os.environ.get("XDG_RUNTIME_DIR")
-    path = os.path.join(given, "pylog") if given else os.path.join(tempfile.gettempdir(), f"pylog-{os.getuid()}")
+    path = (
+        os.path.join(given, "pylog")
+        if given
+        else os.path.join(os.environ.get("TMPDIR") or TEMPORARY, f"pylog-{os.getuid()}")
+    )
     try:
         os.mkdir(path, stat.S_IRWXU)
     except FileExistsError:

@@ -337,6 +337,9 @@ def the_lock_is_exclusive_and_names_its_owner(files: Files, root: str) -> None:
     same(files.stat(path) is not None, True)
     again = files.lock(path, "again")
     same(files.read_file(path).endswith(b"\nagain\n"), True)
+    for text in ("a text that is longer", "a short one", "longer once more"):
+        again.write(text)
+        same(files.read_file(path), f"{os.getpid()}\n{text}\n".encode())
     again.close()
 
 

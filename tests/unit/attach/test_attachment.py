@@ -177,6 +177,24 @@ def test_a_successor_goes_by_the_settings_of_the_owner(tmp_path: Path) -> None:
             assert another.mode == "attach"
 
 
+def test_an_owner_with_other_settings_is_not_gone_on_with(tmp_path: Path) -> None:
+    """It would acknowledge what was to be synced."""
+    owner = pylog.open(tmp_path, flush="sync")
+    owner.create_topic("t")
+    with pylog.open(tmp_path, mode="attach", flush="sync") as log:
+        producer = log.producer(delivery_timeout_ms=1000, request_timeout_ms=500, max_block_ms=1000, linger_ms=0)
+        producer.send("t", b"a").result()
+        owner.close()
+        words = r"this process asks for flush='sync'.* goes by flush='none'"
+        with other_process(tmp_path, flush="none") as another:
+            assert another.mode == "own"
+            with pytest.raises(RequestTimedOut, match=words):
+                producer.send("t", b"b").result()
+        with pylog.open(tmp_path):
+            assert producer.send("t", b"c").result().offset == 1
+        producer.close()
+
+
 def test_a_process_that_only_attaches_never_takes_over(tmp_path: Path) -> None:
     owner = pylog.open(tmp_path)
     owner.create_topic("t")

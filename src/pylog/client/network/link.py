@@ -52,7 +52,8 @@ class Link:
 
     def __init__(
         self, key: object, address: Address, dialogue: Dialogue, selector: selectors.BaseSelector, buffer: bytearray,
-        secure: Callable[[socket.socket, str], ssl.SSLSocket] | None, now_ms: int,
+        secure: Callable[[socket.socket, str], ssl.SSLSocket] | None, admits: Callable[[socket.socket], bool],
+        now_ms: int,
     ) -> None:  # fmt: skip
         self.key: Any = key
         self.address = address
@@ -68,6 +69,7 @@ class Link:
         self._selector = selector
         self._buffer = memoryview(buffer)
         self._secure = secure
+        self._admits = admits
         self._socket: socket.socket | None = None
         self._events = 0
         self._out = Outgoing(has_tls=secure is not None)
@@ -128,6 +130,8 @@ class Link:
         if code:
             self._refused(code)
             return
+        if not self._admits(self._socket):
+            raise NetworkError("another process listens there than the one that was to be reached")
         if self._secure is None:
             self._talk()
             return

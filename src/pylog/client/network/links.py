@@ -6,7 +6,7 @@ A client is known by its session. When it has been closed, its connections end a
 import selectors
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from pylog.client.network.address import Address
@@ -27,11 +27,13 @@ class Links:
     """All links of a network. For its thread."""
 
     def __init__(
-        self, config: ConnectionConfig, selector: selectors.BaseSelector, context: ssl.SSLContext | None
+        self, config: ConnectionConfig, selector: selectors.BaseSelector, context: ssl.SSLContext | None,
+        admits: Callable[[socket.socket], bool],
     ) -> None:  # fmt: skip
         self._config = config
         self._selector = selector
         self._context = context
+        self._admits = admits
         self._buffer = bytearray(BUFFER_BYTES)
         self._links: dict[LinkKey, Link] = {}
         self._sessions: dict[int, Session] = {}
@@ -54,7 +56,8 @@ class Links:
         self._sessions[id(call.session)] = call.session
         key = _key(address, call)
         secure = None if self._context is None else self._secure
-        link = Link(key, address, self._dialogue(call.session), self._selector, self._buffer, secure, now_ms)
+        dialogue = self._dialogue(call.session)
+        link = Link(key, address, dialogue, self._selector, self._buffer, secure, self._admits, now_ms)
         self._links[key] = link
         return link
 

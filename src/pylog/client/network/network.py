@@ -14,6 +14,7 @@ with Closed.
 
 import logging
 import selectors
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Sequence
@@ -78,17 +79,20 @@ LinkKey = tuple[Address, int, str]
 
 
 class Network:
-    """The connections to a cluster. Thread-safe: `send`, `forget` and `close`."""
+    """The connections to a cluster. Thread-safe: `send`, `forget` and `close`. `admits` says of each connection, before
+    anything is sent by it, whether it may be used.
+    """
 
     def __init__(
-        self, bootstrap: Sequence[Address], config: ConnectionConfig, clock: Clock, context: ssl.SSLContext | None
+        self, bootstrap: Sequence[Address], config: ConnectionConfig, clock: Clock, context: ssl.SSLContext | None,
+        admits: Callable[[socket.socket], bool] = lambda connection: True,
     ) -> None:  # fmt: skip
         self.routes = Routes(bootstrap, config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
         self._config = config
         self._clock = clock
         self._selector: selectors.BaseSelector = selectors.DefaultSelector()
         self._agenda = Agenda(clock, self._selector)
-        self._links = Links(config, self._selector, context)
+        self._links = Links(config, self._selector, context, admits)
         self._given: dict[Link, None] = {}
         """The links that have got calls in this turn."""
         self._coordinators = Coordinators(self.routes, config, clock, self._begin, self._at)
