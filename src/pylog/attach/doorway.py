@@ -34,6 +34,9 @@ __all__ = ["Doorway"]
 logger = logging.getLogger("pylog")
 
 _open: weakref.WeakSet["Doorway"] = weakref.WeakSet()
+_importing = threading.Lock()
+"""Held while a thread imports the server. No fork comes in between: its child would wait for ever for the rest of that.
+"""
 
 
 class Doorway:
@@ -87,9 +90,10 @@ class Doorway:
     def _serve(self, bound: "Bound") -> None:
         if self._is_closed:
             return
-        from pylog.server.door import Door
-        from pylog.server.loop import Loop
-        from pylog.server.served_node import ServedNode
+        with _importing:
+            from pylog.server.door import Door
+            from pylog.server.loop import Loop
+            from pylog.server.served_node import ServedNode
 
         broker = self._broker
         with self._lock:
@@ -134,4 +138,9 @@ def _abandon_all() -> None:
     _open.clear()
 
 
-os.register_at_fork(after_in_child=_abandon_all)
+def _forked() -> None:
+    _importing.release()
+    _abandon_all()
+
+
+os.register_at_fork(before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_forked)

@@ -10,6 +10,7 @@ outcome and then drains the callbacks, the other appends its callback and then l
 from a deque is atomic.
 """
 
+import os
 from abc import ABCMeta
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -170,6 +171,15 @@ class Future(Generic[T], metaclass=ABCMeta):
 
 _making_callbacks = WholeLock()
 """Guards the moment in which a future gets its callbacks: most futures never have one."""
+
+
+def _forked() -> None:
+    # A thread of the parent may have held it.
+    global _making_callbacks  # noqa: PLW0603
+    _making_callbacks = WholeLock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def completed(value: T) -> Future[T]:

@@ -94,6 +94,28 @@ with log, log.producer() as producer:
     print(log.mode, flush=True)
 """
 
+CHILD_OF_AN_OWNER_THAT_LOADS_A_SERVER = """
+import importlib.abc, socket, threading
+begun = threading.Event()
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, where, target=None):
+        if name == "pylog.server.loop" and os.getpid() == parent:
+            begun.set()
+            time.sleep(0.3)
+
+parent = os.getpid()
+sys.meta_path.insert(0, Slow())
+with pylog.open(path) as log:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(path + "/.socket")
+        assert begun.wait(10)
+        def work():
+            import pylog.server.loop
+            pylog.server.loop.Loop
+        forked(work)
+"""
+
 MEMORY_AND_READERS = """
 memory = pylog.open(":memory:")
 pylog.open(path).close()
@@ -107,10 +129,14 @@ memory.close()
 
 
 @pytest.mark.parametrize(
-    "program", [CHILD_OF_AN_OWNER, CHILD_OF_AN_ATTACHED_PROCESS, CHILD_THAT_TAKES_OVER, MEMORY_AND_READERS]
-)
+    "program",
+    [
+        CHILD_OF_AN_OWNER, CHILD_OF_AN_ATTACHED_PROCESS, CHILD_THAT_TAKES_OVER, CHILD_OF_AN_OWNER_THAT_LOADS_A_SERVER,
+        MEMORY_AND_READERS,
+    ],
+)  # fmt: skip
 def test_a_forked_child_has_a_log_of_its_own(tmp_path: Path, program: str) -> None:
     command = [sys.executable, "-W", "error", "-W", "ignore:.*fork:DeprecationWarning", "-c", BEFORE + program]
-    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout == ("own\n" if program is CHILD_THAT_TAKES_OVER else ""), done.stderr
