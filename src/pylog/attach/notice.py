@@ -11,6 +11,7 @@ A copy of a directory has another number, so nobody attaches to the owner of the
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,8 @@ __all__ = ["Notice", "Place", "places_of", "read_notice", "unusual"]
 
 FORMAT = 1
 NOTICE_BYTES_MAX = 1 << 20
+PID_DIGITS_MAX = 20
+FLUSHES = "sync", "interval", "none"
 FIELDS = {
     "socket": str, "obstacle": str, "node_id": int, "flush": str, "paths": list, "places": list, "config": dict,
 }  # fmt: skip
@@ -92,7 +95,9 @@ def read_notice(files: Files, path: str) -> Notice | None:
         said = json.loads(rest)
     except (ValueError, RecursionError):
         return None
-    if not pid.isdigit() or not isinstance(said, dict) or type(said.get("format")) is not int:
+    if not pid.isdigit() or len(pid) > PID_DIGITS_MAX:
+        return None
+    if not isinstance(said, dict) or type(said.get("format")) is not int:
         return None
     if said["format"] > FORMAT:
         raise UnsupportedFormat(
@@ -110,9 +115,12 @@ def _checked(pid: int, said: dict[str, Any]) -> Notice | None:
         return None
     if not all(isinstance(one, list) and [type(number) for number in one] == [int, int] for one in places):
         return None
+    if said["flush"] not in FLUSHES or not 0 <= said["node_id"] < 1 << 31:
+        return None
     try:
+        os.fsencode(said["socket"])
         NodeConfig.from_kafka(config)
-    except InvalidConfig:
+    except (InvalidConfig, UnicodeEncodeError):
         return None
     fields = {name: said[name] for name in FIELDS}
     return Notice(pid=pid, **{**fields, "paths": tuple(paths), "places": tuple((one[0], one[1]) for one in places)})

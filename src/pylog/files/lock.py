@@ -76,7 +76,8 @@ def _content(text: str) -> bytes:
 
 def _take(path: str, content: bytes) -> tuple[int, Identity]:
     try:
-        descriptor, found = open_regular(path, os.O_RDWR | os.O_CREAT)
+        # Not by a link: the file it leads to would lose what it has.
+        descriptor, found = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
     except OSError as error:
         raise typed_error(error, "open the lock", path) from error
     try:

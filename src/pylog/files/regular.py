@@ -2,7 +2,7 @@
 
 A directory that was restored, mounted or prepared by hand may have anything under the name of a file: a FIFO, whose
 open waits for a writer; a device that never ends; a socket. An open here never waits, and what it has opened must be a
-regular file. Symbolic links are followed, as Kafka follows them.
+regular file. Symbolic links are followed, as Kafka follows them; a lock is not taken by one (`lock`).
 """
 
 import errno

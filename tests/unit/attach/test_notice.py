@@ -49,11 +49,16 @@ def test_a_notice_of_a_newer_version_is_refused() -> None:
         {"socket": 1}, {"flush": None}, {"node_id": True}, {"paths": []}, {"paths": [1, 2]}, {"paths": "/srv"},
         {"places": []}, {"places": [[1, 2], [3]]}, {"places": [[1, 2], ["a", 3]]}, {"config": []},
         {"config": {"num.partitions": 7}}, {"config": {"num.partitions": "many"}}, {"config": {"no.such.config": "1"}},
-        {"format": "1"}, {"format": None},
+        {"format": "1"}, {"format": None}, {"socket": "\ud800"}, {"flush": "never"}, {"node_id": -1},
+        {"node_id": 1 << 31},
     ],
 )  # fmt: skip
 def test_a_notice_with_a_wrong_field_says_nothing(wrong: dict[str, object]) -> None:
     assert read(b"4711\n" + json.dumps({**json.loads(NOTICE.text()), **wrong}).encode()) is None
+
+
+def test_a_notice_of_a_pid_that_is_none_says_nothing() -> None:
+    assert read(b"1" * 5000 + b"\n" + NOTICE.text().encode()) is None
 
 
 @given(st.binary(max_size=200))

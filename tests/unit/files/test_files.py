@@ -327,7 +327,7 @@ def loop(path: Path) -> None:
 @pytest.mark.parametrize(("make", "words"), [
     (fifo, "is a FIFO, and a file should be there: move it away"),
     (listening, "is a socket, a FIFO or a device, and a file should be there: move it away"),
-    (endless, "is a character device, and a file should be there: move it away"),
+    (endless, "is a character device, and a file should be there: move it away|lock .*Remove the symbolic link"),
     (Path.mkdir, "There is a directory where a file should be: move it away"),
     (loop, "Remove the symbolic link"),
 ])  # fmt: skip
@@ -390,6 +390,14 @@ def test_a_link_to_a_file_is_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(b"content")
     (tmp_path / "f").symlink_to(tmp_path / "elsewhere")
     assert files.read_file(str(tmp_path / "f")) == files.open(str(tmp_path / "f")).read(0, 10) == b"content"
+
+
+def test_a_lock_is_not_taken_by_a_link_to_another_file(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"content")
+    (tmp_path / ".lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="Remove the symbolic link"):
+        DiskFiles().lock(str(tmp_path / ".lock"), "pylog")
+    assert (tmp_path / "elsewhere").read_bytes() == b"content"
 
 
 def test_a_failed_sync_is_never_tried_again(tmp_path: Path) -> None:
