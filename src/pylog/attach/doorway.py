@@ -21,6 +21,7 @@ from pylog.attach.places import listening
 from pylog.broker.broker import Broker
 from pylog.errors import StorageError
 from pylog.runtime.clock import Clock
+from pylog.runtime.forking import undivided
 from pylog.runtime.signals import WholeLock
 from pylog.runtime.worker import started
 from pylog.server.listeners import UnixAddress
@@ -34,9 +35,6 @@ __all__ = ["Doorway"]
 logger = logging.getLogger("pylog")
 
 _open: weakref.WeakSet["Doorway"] = weakref.WeakSet()
-_importing = threading.Lock()
-"""Held while a thread imports the server. No fork comes in between: its child would wait for ever for the rest of that.
-"""
 
 
 class Doorway:
@@ -52,12 +50,13 @@ class Doorway:
         self._thread: threading.Thread | None = None
         self._waking, self._wake = socket.socketpair()
         self._place = obstacle = ""
-        try:
-            self._bound, self._place = listening(paths[0])
-        except OSError as error:
-            obstacle = str(error)
-            logger.warning("no other process can attach to %s: %s", paths[0], error)
-        _open.add(self)
+        with undivided:
+            try:
+                self._bound, self._place = listening(paths[0])
+            except OSError as error:
+                obstacle = str(error)
+                logger.warning("no other process can attach to %s: %s", paths[0], error)
+            _open.add(self)
         try:
             self._announce(Notice(
                 pid=os.getpid(), socket=self._place, obstacle=obstacle, node_id=broker.node_id, flush=flush,
@@ -90,7 +89,8 @@ class Doorway:
     def _serve(self, bound: "Bound") -> None:
         if self._is_closed:
             return
-        with _importing:
+        # The child of a fork in between would wait for ever for the rest of an import.
+        with undivided:
             from pylog.server.door import Door
             from pylog.server.loop import Loop
             from pylog.server.served_node import ServedNode
@@ -109,12 +109,13 @@ class Doorway:
             was_closed, self._is_closed = self._is_closed, True
         if was_closed:
             return
-        _open.discard(self)
         self._wake.close()
         if self._loop is not None:
             self._loop.stop()
         elif self._bound is not None:
             self._bound.socket.close()
+        # Not before: what a child that is forked meanwhile has of it would look alive.
+        _open.discard(self)
         if self._bound is not None:
             self._bound.release()
         if self._thread is not None:
@@ -138,9 +139,4 @@ def _abandon_all() -> None:
     _open.clear()
 
 
-def _forked() -> None:
-    _importing.release()
-    _abandon_all()
-
-
-os.register_at_fork(before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_forked)
+os.register_at_fork(after_in_child=_abandon_all)

@@ -15,6 +15,7 @@ import weakref
 
 from pylog.files.protocol import locked_error, typed_error
 from pylog.files.regular import Identity, identity_of, is_at, open_regular
+from pylog.runtime.forking import undivided
 
 
 class FileLock:
@@ -29,8 +30,9 @@ class FileLock:
         self._path = path
         content = _content(text)
         self._size = len(content)
-        self._descriptor, self._identity = _take(path, content)
-        _held.add(self)
+        with undivided:
+            self._descriptor, self._identity = _take(path, content)
+            _held.add(self)
 
     def is_in_place(self) -> bool:
         """Whether the path still leads to the locked file."""
@@ -52,9 +54,10 @@ class FileLock:
 
     def close(self) -> None:
         """Release the lock; the text in the file stays."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        with undivided:
+            descriptor, self._descriptor = self._descriptor, -1
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()

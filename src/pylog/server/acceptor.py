@@ -5,6 +5,8 @@ import selectors
 import socket
 from collections.abc import Callable
 
+from pylog.runtime.forking import undivided
+
 logger = logging.getLogger("pylog")
 
 ACCEPTED_MAX = 64
@@ -49,24 +51,31 @@ class Acceptor:
             if wait := self._wait_ms():
                 self._pause_for(wait)
                 return
-            try:
-                client, place = self._listening.accept()
-            except BlockingIOError:
-                return
-            except ConnectionError:
-                continue
-            except OSError as error:
-                # No descriptors are left, say. Others may be closed meanwhile.
-                logger.warning("a connection cannot be accepted now: %s", error)
-                self._pause_for(ACCEPT_PAUSE_MS)
-                return
-            # A client of a Unix socket has no address.
-            host = place[0] if isinstance(place, tuple) else ""
-            try:
-                self._connect(client, host)
-            except OSError as error:
-                logger.info("a connection from %s ended as it began: %s", host or "here", error)
-                client.close()
+            with undivided:
+                if not self._accept_one():
+                    return
+
+    def _accept_one(self) -> bool:
+        """Accept a connection; gives whether there may be more."""
+        try:
+            client, place = self._listening.accept()
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
+        except OSError as error:
+            # No descriptors are left, say. Others may be closed meanwhile.
+            logger.warning("a connection cannot be accepted now: %s", error)
+            self._pause_for(ACCEPT_PAUSE_MS)
+            return False
+        # A client of a Unix socket has no address.
+        host = place[0] if isinstance(place, tuple) else ""
+        try:
+            self._connect(client, host)
+        except OSError as error:
+            logger.info("a connection from %s ended as it began: %s", host or "here", error)
+            client.close()
+        return True
 
     def close(self) -> None:
         """Accept no more."""

@@ -294,8 +294,9 @@ class Loop:
             return
         if connection.mask:
             self._selector.unregister(connection.socket)
-        self._connections.discard(connection)
         for appointment in connection.appointments:
             self._agenda.cancel(appointment)
         self._admission.leave(connection.address)
         connection.close()
+        # A child that is forked before this closes it once more.
+        self._connections.discard(connection)

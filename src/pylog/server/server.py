@@ -120,8 +120,8 @@ class Server:
         """Stop serving; a second time does nothing."""
         if not self._is_closed:
             self._is_closed = True
-            _running.discard(self)
             self._loop.stop()
+            _running.discard(self)
             for release in self._releases:
                 release()
         if self.owned is not None:

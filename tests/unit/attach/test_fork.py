@@ -116,6 +116,49 @@ with pylog.open(path) as log:
         forked(work)
 """
 
+CHILD_THAT_OUTLIVES_AN_OWNER_THAT_IS_SLOW = """
+import signal, socket, threading
+begun, accept, close = threading.Event(), socket.socket.accept, socket.socket.close
+
+def slowly():
+    if threading.current_thread().name == "pylog-server":
+        begun.set()
+        time.sleep(0.3)
+
+def slow_accept(self):
+    found = accept(self)
+    slowly()
+    return found
+
+def slow_close(self):
+    if not self._closed:
+        slowly()
+    close(self)
+
+setattr(socket.socket, sys.argv[2], {"accept": slow_accept, "close": slow_close}[sys.argv[2]])
+with pylog.open(path) as log, socket.socket(socket.AF_UNIX) as client:
+    client.settimeout(5)
+    client.connect(path + "/.socket")
+    closing = threading.Thread(target=log.close)
+    if sys.argv[2] == "close":
+        with pylog.open(path, mode="attach") as attached:
+            attached.topics()
+        begun.wait(10)
+        begun.clear()
+        closing.start()
+    assert begun.wait(10)
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    try:
+        log.close()
+        assert client.recv(1) == b"", "the owner looks alive by its child"
+        pylog.open(path, mode="own").close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+"""
+
 MEMORY_AND_READERS = """
 memory = pylog.open(":memory:")
 pylog.open(path).close()
@@ -128,6 +171,13 @@ memory.close()
 """
 
 
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-W", "ignore:.*fork:DeprecationWarning", "-c", BEFORE + program]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -136,7 +186,11 @@ memory.close()
     ],
 )  # fmt: skip
 def test_a_forked_child_has_a_log_of_its_own(tmp_path: Path, program: str) -> None:
-    command = [sys.executable, "-W", "error", "-W", "ignore:.*fork:DeprecationWarning", "-c", BEFORE + program]
-    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=20, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = run(program, str(tmp_path))
     assert done.stdout == ("own\n" if program is CHILD_THAT_TAKES_OVER else ""), done.stderr
+
+
+@pytest.mark.parametrize("step", ["accept", "close"])
+def test_an_owner_ends_although_a_child_of_its_lives(tmp_path: Path, step: str) -> None:
+    """A child that is forked in the middle of such a step must not keep what the step is about."""
+    run(CHILD_THAT_OUTLIVES_AN_OWNER_THAT_IS_SLOW, str(tmp_path), step)
