@@ -173,6 +173,7 @@ class Connection:
     def close(self) -> None:
         """Close the socket and release the files."""
         self.is_closed = True
+        self.framer.clear()
         self.frames.clear()
         self.answers.clear()
         self.outgoing.close()

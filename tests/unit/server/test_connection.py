@@ -111,6 +111,17 @@ def test_a_client_whose_request_waits_is_not_read_from(connection: Connection) -
     assert connection.held == len(connection.frames[0])
 
 
+def test_a_closed_connection_holds_nothing_of_an_unfinished_frame(connection: Connection) -> None:
+    connection.framer.feed(memoryview(b"\0\x10\0\0the beginning"))
+    target = connection.framer.target()
+    assert target is not None and connection.held >= len(target)
+    target.release()
+
+    connection.close()
+
+    assert connection.held == 0
+
+
 def test_a_key_or_version_that_is_not_served_is_refused() -> None:
     with pytest.raises(UnsupportedVersion, match="API key 999"):
         read_request(bytearray((999).to_bytes(2, "big") + bytes(8)), "/host")

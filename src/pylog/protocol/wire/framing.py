@@ -57,6 +57,10 @@ class Framer:
         frame, self._frame = self._frame, None
         return frame
 
+    def clear(self) -> None:
+        """Release the memory of an unfinished frame: no more of it comes."""
+        self._frame = None
+
     def feed(self, data: memoryview) -> list[bytearray]:
         """Take bytes of the shared buffer; gives the frames that are whole, each in memory of its own.
 
