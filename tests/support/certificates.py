@@ -21,14 +21,14 @@ class Authority:
         self.folder = folder
         self.cafile = str(folder / "ca.pem")
         self._key = folder / "ca.key"
-        (folder / "extensions").write_text(EXTENSIONS)
         self._openssl(
             "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
             "-keyout", self._key, "-out", self.cafile, "-subj", "/CN=Authority of the tests",
         )  # fmt: skip
 
-    def signed(self, name: str, subject: str) -> tuple[str, str]:
+    def signed(self, name: str, subject: str, extensions: str = EXTENSIONS) -> tuple[str, str]:
         """A certificate and its key, as the paths of their files."""
+        (self.folder / "extensions").write_text(extensions)
         key, request, certificate = (self.folder / f"{name}.{kind}" for kind in ("key", "csr", "pem"))
         self._openssl(
             "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,

@@ -68,8 +68,7 @@ def test_an_authority_that_is_not_known_is_refused(authority: Authority) -> None
 
 
 def test_a_certificate_for_another_host_is_refused(authority: Authority) -> None:
-    (authority.folder / "extensions").write_text("subjectAltName=DNS:elsewhere.example\n")
-    certificate, key = authority.signed("elsewhere", "/CN=elsewhere.example")
+    certificate, key = authority.signed("elsewhere", "/CN=elsewhere.example", "subjectAltName=DNS:elsewhere.example\n")
     with pylog.serve(listen="SSL://127.0.0.1:0", ssl_certificate_location=certificate, ssl_key_location=key) as server:
         trusting = {"security_protocol": "SSL", "ssl_ca_location": authority.cafile}
         with pytest.raises(SslAuthentication, match="127"):
