@@ -55,12 +55,12 @@ demo: .venv/demo.stamp ## run the main job on 336,776 real flights
 
 .PHONY: unit
 unit: .venv/dev.stamp ## run the quick tests, in about a minute: no command, no Spark, no crash, signal or process tests
-	@$(PYTEST) -q -n $(JOBS) --dist loadgroup tests/unit --ignore=tests/unit/cli --ignore=tests/unit/spark \
+	@$(PYTEST) -q -n $(JOBS) --dist loadfile tests/unit --ignore=tests/unit/cli --ignore=tests/unit/spark \
 	    $(SLOW:%=--ignore=tests/unit/%)
 
 .PHONY: test
 test: .venv/dev.stamp ## run the tests
-	@$(PYTEST) -q -n $(JOBS) --dist loadgroup -m "not planted"
+	@$(PYTEST) -q -n $(JOBS) --dist loadfile -m "not planted and not broker"
 
 .PHONY: planted
 planted: .venv/dev.stamp ## break pylog in each known way, and see that the tests find it (`make simulate` does for its part)
@@ -104,7 +104,7 @@ bench: .venv/dev.stamp ## measure pylog against raw operations and peers (W=appe
 
 .PHONY: bench-smoke
 bench-smoke: .venv/dev.stamp ## run every benchmark once, quickly, to see that it works
-	@PYLOG_BENCHMARKS=every $(PYTEST) -q -n $(JOBS) --dist loadgroup tests/test_benchmarks.py
+	@PYLOG_BENCHMARKS=every $(PYTEST) -q -n $(JOBS) tests/test_benchmarks.py
 
 .PHONY: bench-docs
 bench-docs: .venv/dev.stamp ## write the last results into docs/performance.md, with the plot
@@ -126,8 +126,8 @@ $(KAFKA_JARS)/.stamp: tests/conformance/pom.xml
 	@touch $@
 
 .PHONY: kafka
-kafka: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## fetch Kafka 4.3.1 and let its own tools read what pylog wrote
-	@PYLOG_KAFKA=every PYLOG_DEMO_LOG=$(abspath demo-data/log) $(PYTEST) -q -m kafka tests/conformance
+kafka: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## fetch Kafka 4.3.1; it and its own tools read what pylog wrote, and the other way round
+	@PYLOG_DEMO_LOG=$(abspath demo-data/log) $(PYTEST) -q -m "kafka or broker" tests/conformance
 
 build/java/.stamp: $(wildcard tests/conformance/java/pylog/*.java) $(KAFKA_JARS)/.stamp
 	@echo "compiling the program that drives Kafka's Java clients"
@@ -146,7 +146,7 @@ SEED ?= 1
 .PHONY: conformance
 conformance: .venv/conformance.stamp build/java/.stamp ## the same scenarios through five clients against pylog's server and a real Kafka (SERVERS="pylog kafka" OPERATIONS=2000 SEED=1)
 	@PYLOG_SERVERS="$(SERVERS)" PYLOG_OPERATIONS=$(OPERATIONS) PYLOG_SEED=$(SEED) \
-	    $(PYTEST) -q -n $(JOBS) --dist loadgroup tests/conformance/wire tests/docs/test_testing.py
+	    $(PYTEST) -q -n $(JOBS) --dist loadfile tests/conformance/wire tests/docs/test_testing.py
 
 # The Spark whose Kafka connector Maven has; the tests' own Spark may be newer.
 SPARK ?= 4.1.1
@@ -259,7 +259,7 @@ simulate: .venv/dev.stamp ## play coordinators, producers and the whole log unde
 
 .PHONY: coverage
 coverage: .venv/dev.stamp ## the core suite on the pure kernel, and 99.9 % of the branches that pyproject.toml does not omit
-	@PYLOG_PURE=1 $(PYTEST) -q -n $(JOBS) --dist loadgroup --cov --cov-report=term-missing:skip-covered tests/unit tests/bugs \
+	@PYLOG_PURE=1 $(PYTEST) -q -n $(JOBS) --dist loadfile --cov --cov-report=term-missing:skip-covered tests/unit tests/bugs \
 		tests/golden tests/oracle tests/fuzz --ignore=tests/unit/cli --ignore=tests/unit/spark
 
 .PHONY: golden
@@ -268,7 +268,7 @@ golden: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## make tests/golden anew, with a r
 
 .PHONY: oracle
 oracle: .venv/dev.stamp ## only the tests against files that a real Kafka wrote (PYLOG_FIXTURES)
-	@$(PYTEST) -q -n $(JOBS) --dist loadgroup -m oracle
+	@$(PYTEST) -q -n $(JOBS) --dist loadfile -m oracle
 
 .PHONY: clean
 clean: ## remove everything that was made, .venv too

@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,6 +34,20 @@ def fixtures(request: pytest.FixtureRequest) -> Path:
     if not (folder / "manifest.json").is_file():
         pytest.skip(f"no fixtures: {folder}/manifest.json is absent; set PYLOG_FIXTURES to a folder of Kafka's files")
     return folder
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile` a worker takes one file after the other, and all files of Spark, which share a session."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "tests/spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+
+    return ByFile(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -35,10 +35,7 @@ def run(*words: str, given: str | None = None) -> str:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.spark, pytest.mark.xdist_group("spark")]) if "spark" in name else name
-        for name in TRIED
-    ],
+    [pytest.param(name, marks=pytest.mark.spark) if "spark" in name else name for name in TRIED],
 )
 def test_a_benchmark_gives_figures_and_they_can_be_shown(name: str) -> None:
     if "spark" in name and "JAVA_HOME" not in os.environ and shutil.which("java") is None:

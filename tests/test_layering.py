@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("layering")  # the source is parsed once
-
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 

@@ -16,7 +16,6 @@ REASON = dump_log.missing()
 pytestmark = [
     pytest.mark.kafka,
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
-    pytest.mark.xdist_group("kafka"),
 ]
 
 SESSION = Session("dumped")

@@ -19,9 +19,8 @@ from support.copies import QUICK
 
 REASON = dump_log.missing()
 pytestmark = [
-    pytest.mark.kafka,
+    pytest.mark.broker,
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
-    pytest.mark.xdist_group("kafka"),
     # Sockets that confluent-kafka leaves to the collector are nobody's leak of ours.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

@@ -26,9 +26,8 @@ __all__ = ["authority"]
 
 REASON = dump_log.missing()
 pytestmark = [
-    pytest.mark.kafka,
+    pytest.mark.broker,
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
-    pytest.mark.xdist_group("kafka"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 

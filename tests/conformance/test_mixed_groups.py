@@ -33,9 +33,8 @@ from support.consumer_group_host import ConsumerHost
 
 REASON = dump_log.missing()
 pytestmark = [
-    pytest.mark.kafka,
+    pytest.mark.broker,
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
-    pytest.mark.xdist_group("kafka"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 

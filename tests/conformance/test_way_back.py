@@ -7,7 +7,6 @@ believes what a clean close says: files, indexes, producers and epochs are used 
 recovers, and keeps what pylog's own recovery keeps. Its dump tool judges each file for itself.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -30,9 +29,8 @@ from pylog.protocol.schema import message
 
 REASON = dump_log.missing()
 pytestmark = [
-    pytest.mark.kafka,
+    pytest.mark.broker,
     pytest.mark.skipif(REASON is not None, reason=str(REASON)),
-    pytest.mark.xdist_group("kafka"),
     # Sockets that confluent-kafka leaves to the collector are nobody's leak of ours.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
@@ -69,9 +67,7 @@ def make_by_pylog(data: Path) -> None:
                 log.broker.node.topics.metadata_log.commit(small)
 
 
-# `make kafka` has both; tests/oracle goes on in directories that Kafka made, too.
-MAKERS = {"pylog's": make_by_pylog} | ({"Kafka's": make_by_kafka} if os.environ.get("PYLOG_KAFKA") == "every" else {})
-each_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+each_maker = pytest.mark.parametrize("make", [make_by_kafka, make_by_pylog], ids=["Kafka's", "pylog's"])
 
 
 # --- what pylog writes ----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """One Spark session for all Spark tests, made for a quick start.
 
-The mark xdist_group("spark") in each file keeps them in one process; xdist does not see marks that a conftest adds.
+With `--dist loadfile` they all go to one process (tests/conftest.py).
 Without Java or PySpark every test of this folder is skipped with the reason (`pytest -rs` shows it).
 """
 

@@ -16,8 +16,6 @@ from pyspark.sql import functions as sql
 import pylog
 from pylog import Record
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pylog.Log]:

@@ -25,8 +25,6 @@ import pylog
 from pylog import Record
 from pylog.spark.source import BATCH_ROWS, LogRange, PylogDataSource, PylogReader
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 FIRST, SECOND, THIRD = 1_700_000_000_000, 1_700_000_001_000, 1_700_000_002_000
 """Timestamps (ms) of the records 0-9, 10-19 and 20-29 of topic clicks."""
 

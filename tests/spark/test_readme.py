@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 import pylog
 
 README = Path(__file__).parents[2] / "README.md"
-pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_the_block_of_the_readme_counts_clicks(

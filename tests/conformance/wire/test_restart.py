@@ -14,8 +14,6 @@ from support.clients.values import Client, Sent, read_all, until
 from support.raw_client import WireClient
 from support.wire_requests import Requests, error_of, records
 
-pytestmark = pytest.mark.xdist_group("restart")  # one server for all of them
-
 
 @pytest.fixture(scope="module", params=CHOSEN or ["pylog"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
