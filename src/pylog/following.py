@@ -189,7 +189,7 @@ class Following:
         for topic in topics:
             for part in topic.partitions:
                 try:
-                    self._follow(topic, part, configs.get(topic.name, {}))
+                    self._follow(topic, part, found.nodes.get(part.leader), configs.get(topic.name, {}))
                 except PylogError as error:
                     if is_first and not isinstance(error, LeaderNotAvailable):
                         raise
@@ -233,14 +233,16 @@ class Following:
     def _has(self, topic: str) -> bool:
         return any(key.topic == topic for key in self._roles)
 
-    def _follow(self, topic: TopicMetadata, part: PartitionMetadata, config: dict[str, str]) -> None:
+    def _follow(
+        self, topic: TopicMetadata, part: PartitionMetadata, address: tuple[str, int] | None, config: dict[str, str]
+    ) -> None:
         key = TopicPartition(topic.name, part.partition)
         if part.leader < 0:
             raise LeaderNotAvailable(f"{key.topic}-{key.partition} has no leader for the moment")
         if topic.id == NO_ID:
             raise UnsupportedVersion(f"the leader at {self.leader} is too old: it does not tell the ids of topics")
         is_replica = self._broker.node_id in part.replicas
-        leader = LeaderEndPoint(part.leader, self._transport, self._refused, is_replica)
+        leader = LeaderEndPoint(part.leader, self._transport, self._refused, is_replica, address)
         with self._lock:
             role = leader, part.leader_epoch, topic.id
             if self._closed or key in self._stopped or key.topic in self._released or self._roles.get(key) == role:

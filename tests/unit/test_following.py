@@ -156,6 +156,14 @@ def test_a_copy_that_is_behind_the_leaders_start_begins_anew_there(
         assert values(copy) == values(leader)
 
 
+def test_a_client_of_a_copy_is_sent_to_the_leader(leader: pylog.Log, server: Server, copy: pylog.Log) -> None:
+    leader.create_topic("t")
+    copy.follow(server.bootstrap_servers)
+    with copy.serve() as served, pylog.connect(served.bootstrap_servers) as client, client.producer() as producer:
+        assert producer.send("t", b"x").result(SECONDS).offset == 0
+    same(leader, copy)
+
+
 # --- what it tells ----------------------------------------------------------------------------------------------------
 
 

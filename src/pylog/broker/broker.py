@@ -233,6 +233,8 @@ class Broker:
             self.node.roles.lead(effect)
         else:
             follower = self.node.roles.follow(effect)
+            if leader is not None and leader.address is not None:
+                self.node.roles.addresses[leader.node] = leader.address
             near = LeaderEndPoint(effect.leader, self._transport)
             self._followers.follow(key, follower, leader or near)
         # An answer that waits for the role that is over has to hear of it.

@@ -63,6 +63,8 @@ class LeaderEndPoint:
     transport: Transport
     refused: Callable[[PylogError], None] = lambda _: None
     is_replica: bool = True
+    address: tuple[str, int] | None = None
+    """Host and port, for clients that ask this node where the leader is."""
 
 
 class FollowerFetcher:

@@ -83,6 +83,8 @@ class Roles:
         self._roles: dict[tuple[str, int], Leader | Follower] = {}
         self._broken: dict[TopicPartition, PylogError | None] = {}  # None: its next use tries again
         self._moved: set[tuple[str, int]] = set()  # since the node was opened
+        self.addresses: dict[int, tuple[str, int]] = {}
+        """Where leaders elsewhere listen, as far as this node was told."""
 
     def recover(self) -> None:
         """Open the partitions of directories that were not closed cleanly at once, so that all cuts are known."""
@@ -179,6 +181,8 @@ class Roles:
                 if role is not None and role.epoch is not None:
                     state.leader = self._topics.node_id if isinstance(role, Leader) else role.leader
                     state.leader_epoch = role.epoch
+                    if state.leader in self.addresses and isinstance(role, Follower):
+                        described.nodes[state.leader] = self.addresses[state.leader]
         return described
 
     def _make_leader(

@@ -48,8 +48,8 @@ class ClusterMetadata:
     topics: list[TopicMetadata]
     cluster_id: str = ""
     """The id of the cluster; empty in an answer within a process."""
-    nodes: list[int] = field(default_factory=list)
-    """The ids of the nodes that answer for the cluster, as far as they were told."""
+    nodes: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Host and port of nodes by their ids; in an answer within a process those of leaders elsewhere alone."""
 
 
 @message

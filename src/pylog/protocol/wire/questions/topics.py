@@ -61,7 +61,7 @@ def _metadata(message: Metadata, version: int) -> Body:
 
 def _described(message: Metadata, body: Body, version: int) -> ClusterMetadata:
     found = [_topic(topic) for topic in body["topics"]]
-    nodes = [one["nodeId"] for one in body["brokers"]]
+    nodes = {one["nodeId"]: (one["host"], one["port"]) for one in body["brokers"]}
     cluster_id = body["clusterId"] or ""
     if message.topics is None or message.topic_ids:
         return ClusterMetadata(found, cluster_id, nodes)
