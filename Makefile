@@ -205,6 +205,11 @@ wire-kill: BUDGET = 200
 wire-kill: .venv/dev.stamp ## kill a server under two idempotent producers and a consumer (BUDGET=200 kills)
 	@PYTHONPATH=src:tests $(BIN)/python -m crash.wire_kill $(BUDGET)
 
+.PHONY: follow-kill
+follow-kill: BUDGET = 200
+follow-kill: .venv/dev.stamp ## kill a leader and its follower over a bad network, and promote the follower (BUDGET=200 kills)
+	@PYTHONPATH=src:tests $(BIN)/python -m crash.follow_kill $(BUDGET)
+
 # How many power cuts `make real-power-cuts` makes.
 CUTS ?= 200
 

@@ -38,6 +38,7 @@ from pylog.errors import (
     UnsupportedVersion,
 )
 from pylog.protocol.messages import (
+    NO_EPOCH,
     NO_ID,
     ClusterMetadata,
     DescribedTopicConfigs,
@@ -78,6 +79,7 @@ class ReplicaLag:
     """The high watermark of the leader, as of its last answer; -1: there was none."""
     leader: int
     leader_epoch: int
+    """The leader epoch in which it is followed; -1: it is not, for the moment."""
     is_replica: bool
     """Whether the leader counts this copy for acks=all."""
     error: PylogError | None
@@ -251,6 +253,8 @@ class Following:
                 topic=topic.name, topic_id=topic.id, partition=key.partition, partitions=len(topic.partitions),
                 leader=part.leader, leader_epoch=part.leader_epoch, config=config,
             )  # fmt: skip
+            # An error leaves the partition without a fetcher: the next refresh gives it one.
+            self._roles[key] = leader, NO_EPOCH, topic.id
             self._broker.apply(effect, leader)
             self._roles[key] = role
             self._leaders.add(leader)

@@ -22,7 +22,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 import pylog
-from examples import bank, fan_out, http_queue, outbox, work_queue
+from examples import bank, fan_out, http_queue, outbox, warm_standby, work_queue
 from support.clients.values import until
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +118,15 @@ def test_every_group_gets_everything_and_members_share(capsys: pytest.CaptureFix
     assert seen["billing/a"] == 1200
     assert sum(count for name, count in seen.items() if name.startswith("search/")) == 1200
     assert "group billing: Empty, 0 behind" in lines
+
+
+def test_a_warm_standby_loses_nothing_that_was_acknowledged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    warm_standby.main(str(tmp_path))
+    assert capsys.readouterr().out.splitlines() == [
+        "a leads, 1000 numbers are acknowledged",
+        "a is gone, b leads in epoch 1002000, 0 numbers are lost",
+        "a follows b, both have the same 1500 numbers: True",
+    ]
 
 
 @pytest.mark.parametrize("example", [work_queue, outbox, bank])

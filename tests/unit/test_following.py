@@ -223,6 +223,21 @@ def test_a_topic_that_is_made_anew_on_the_leader_is_not_mixed_with_the_old_one(
     assert len(values(copy)) == 50
 
 
+def test_a_leader_that_was_an_older_one_is_followed_when_it_is_the_newest(
+    leader: pylog.Log, server: Server, copy: pylog.Log
+) -> None:
+    leader.create_topic("t")
+    following = copy.follow(server.bootstrap_servers)
+    copy.broker.partition("t", 0).begin_epoch(7)
+    leader.lead("t")
+    assert isinstance(until(lambda: lag(following).error), errors.FencedLeaderEpoch)
+    until(lambda: lag(following).leader_epoch == -1)
+    leader.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=8, replicas=(1,)))
+    fill(leader)
+    same(leader, copy)
+    assert lag(following).leader_epoch == 8
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
