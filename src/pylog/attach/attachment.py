@@ -12,6 +12,7 @@ what waits in the network goes to the node first, and what comes after it later:
 import logging
 import threading
 from collections.abc import Mapping
+from functools import partial
 from socket import socket
 from typing import Any
 
@@ -74,7 +75,7 @@ class Attachment:
         self._obstacle = ""
         """Why this process neither has nor is an owner, if that is so."""
         self._switching = WholeLock(threading.RLock())
-        """Held while a message is put in, and for as long as the way of all messages changes."""
+        """Held while a message is put in, and while the way of all messages changes."""
         self._has_owner = threading.Event()
         self._has_owner.set()
         config = ConnectionConfig(
@@ -112,10 +113,17 @@ class Attachment:
     # --- a transport -------------------------------------------------------------------------------------------------
 
     def attach(self, node: int, handle: Handle) -> None:
-        """From now on all messages go to the node of this process."""
+        """From now on all messages go to the node of this process: by the network, until that has passed on what it
+        has. Nobody waits for that, as the callbacks of futures run there.
+        """
+        self._network.retire(handle, partial(self._switch, handle))
+
+    def _switch(self, handle: Handle) -> bool:
         with self._switching:
-            self._network.retire(handle)
+            if self._network.has_work:
+                return False
             self._handle = handle
+            return True
 
     def detach(self, node: int) -> None:
         """Nothing: the node is closed, and says so itself."""

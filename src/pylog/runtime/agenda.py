@@ -85,6 +85,11 @@ class Agenda:
             self._cancelled = 0
 
     @property
+    def has_posts(self) -> bool:
+        """Whether there are posted calls that were not made."""
+        return bool(self._posts)
+
+    @property
     def timeout(self) -> float | None:
         """How many seconds the loop may wait for its sockets; None: as long as it likes."""
         if self._posts:
@@ -111,6 +116,10 @@ class Agenda:
     def call_all(self) -> None:
         """Make every call that is left, whatever its time: the loop ends."""
         self.call_posted()
+        self.call_early()
+
+    def call_early(self) -> None:
+        """Make the calls of all times now."""
         while self._deadlines:
             self._call_first()
 

@@ -223,6 +223,29 @@ def test_the_owner_is_killed_and_another_takes_over(tmp_path: Path) -> None:
             assert values(log) == [b"a", b"b"]
 
 
+def test_a_successor_answers_others_while_a_callback_of_its_own_waits(tmp_path: Path) -> None:
+    """It may wait for what another thread holds that sends: under a lock of the program's, say."""
+    begun, free = threading.Event(), threading.Event()
+
+    def wait(_: object) -> None:
+        begun.set()
+        free.wait(20)
+
+    with other_process(tmp_path) as owner, pylog.open(tmp_path) as log, log.producer(linger_ms=0) as producer:
+        owner.does('log.create_topic("t")')
+        producer.send("t", b"a").result()
+        owner.stop()
+        producer.send("t", b"b").add_done_callback(wait)
+        owner.go_on()
+        assert begun.wait(20)
+        owner.kill()
+        with pylog.open(tmp_path, mode="attach", wait=20) as another:
+            sent = producer.send("t", b"c")
+            assert another.topics() == ["t"]
+        free.set()
+        assert sent.result().offset == 2
+
+
 def test_one_of_two_takes_over_and_the_other_goes_on(tmp_path: Path) -> None:
     with other_process(tmp_path) as owner, other_process(tmp_path) as first, pylog.open(tmp_path) as second:
         owner.does('log.create_topic("t")')

@@ -135,15 +135,19 @@ class Network:
         """The one node behind a Unix socket listens elsewhere, or again."""
         self._submit(lambda: self.routes.move(address))
 
-    def retire(self, successor: Handle) -> None:
+    @property
+    def has_work(self) -> bool:
+        """Whether something was put in, and waits for its turn."""
+        return self._agenda.has_posts
+
+    def retire(self, successor: Handle, is_over: Callable[[], bool]) -> None:
         """Send nothing any more: what was not sent, and all that comes, goes to the successor, in this order. What was
-        sent and not answered fails with NetworkError. It comes back when that is so. Not for the thread of the network.
+        sent and not answered fails with NetworkError, and what was to be produced after it: their client knows the
+        order. When all was passed on, the thread of the network asks `is_over`, again and again until that says so:
+        then nothing comes any more.
         """
         self._successor = successor
-        if self._thread is not None:
-            done = threading.Event()
-            self._submit(lambda: self._pass_all(done))
-            done.wait()
+        self._submit(lambda: self._pass_all(is_over))
 
     def _submit(self, work: Callable[[], None]) -> None:
         self._agenda.post(partial(_do, work))
@@ -323,14 +327,18 @@ class Network:
 
     # --- the node comes into this process ----------------------------------------------------------------------------
 
-    def _pass_all(self, done: threading.Event) -> None:
-        try:
-            for call in self._coordinators.take_all():
-                self._begin(call)
-            for link in self._links:
-                self._fail(link, NetworkError("the node is in this process now"))
-        finally:
-            done.set()
+    def _pass_all(self, is_over: Callable[[], bool]) -> None:
+        # What waits to be sent again is the oldest.
+        self._agenda.call_early()
+        for link in self._links:
+            self._fail(link, NetworkError("the node is in this process now"))
+        for call in self._coordinators.take_all():
+            self._begin(call)
+        self._come_to_an_end(is_over)
+
+    def _come_to_an_end(self, is_over: Callable[[], bool]) -> None:
+        if not is_over() and not self._is_over:
+            self._submit(lambda: self._come_to_an_end(is_over))
 
     @staticmethod
     def _pass(call: Call, successor: Handle) -> None:
@@ -372,7 +380,9 @@ class Network:
             self._try_next(call, link.address, error, is_final=is_final)
 
     def _try_next(self, call: Call, address: Address, error: Exception, *, is_final: bool) -> None:
-        if is_final:
+        if self._successor is not None and not isinstance(call.message, LEADER_BOUND):
+            self._pass(call, self._successor)
+        elif is_final:
             call.fail(error if isinstance(error, PylogError) else SslAuthentication(f"{address}: {error}"))
         elif call.place is not None and self._clock.tick_ms() < call.deadline_ms:
             # It was not sent. The node was forgotten as a coordinator; it may be the one again.

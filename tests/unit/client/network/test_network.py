@@ -1,5 +1,6 @@
 """The network's promise: a call that was sent is answered, whatever happens to it."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,16 +11,18 @@ from pylog.client.network.call import Call
 from pylog.client.network.network import Network
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import Closed, NetworkError
-from pylog.protocol.messages import Metadata, Session
+from pylog.protocol.messages import EndTxn, Metadata, Session
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.clock import SystemClock
+from pylog.runtime.future import Future, completed
 
 SECONDS = 20
+NOWHERE = Address("127.0.0.1", 1)
 
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    made = Network([Address("127.0.0.1", 1)], ConnectionConfig(), SystemClock(), None)
+    made = Network([NOWHERE], ConnectionConfig(), SystemClock(), None)
     yield made
     made.close()
 
@@ -27,6 +30,11 @@ def network() -> Iterator[Network]:
 def call(network: Network, node: int = -1) -> Call:
     deadline = SystemClock().tick_ms() + 1000 * SECONDS
     return Call(node, Metadata(["t"]), QUESTIONS[Metadata], Session("me"), network.future(), deadline)
+
+
+def end_transaction(network: Network, epoch: int) -> Call:
+    deadline, message = SystemClock().tick_ms() + 100 * 1000 * SECONDS, EndTxn("x", 1, epoch, committed=True)
+    return Call(-1, message, QUESTIONS[EndTxn], Session("me"), network.future(), deadline)
 
 
 def test_a_call_to_a_node_that_is_not_there_fails(network: Network) -> None:
@@ -52,3 +60,32 @@ def test_a_call_after_the_close_is_answered_at_once(network: Network) -> None:
     network.send(asked)
     with pytest.raises(Closed):
         asked.future.result(0)
+
+
+def test_a_call_that_waits_to_be_sent_again_goes_to_the_successor_first() -> None:
+    config = ConnectionConfig(retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
+    network = Network([NOWHERE], config, SystemClock(), None)
+    network.routes.nodes[7] = NOWHERE
+    network.routes.coordinates(("transaction", "x"), 7)
+    waiting, told = end_transaction(network, 1), call(network)
+    passed: list[Any] = []
+    done = threading.Event()
+
+    def succeed(message: Any, session: Session) -> Future[Any]:
+        passed.append(message)
+        return completed(None)
+
+    def is_over() -> bool:
+        done.set()
+        return not network.has_work
+
+    network.send(waiting)
+    # The first one has been tried when the other one has an answer.
+    network.send(told)
+    told.future.exception(SECONDS)
+    network.retire(succeed, is_over)
+    later = end_transaction(network, 2)
+    network.send(later)
+    assert later.future.result(SECONDS) is waiting.future.result(SECONDS) is None
+    assert passed == [waiting.message, later.message] and done.wait(SECONDS)
+    network.close()
