@@ -18,7 +18,7 @@ from typing import Any
 
 from pylog.attach.notice import Notice, places_of, read_notice
 from pylog.attach.owned import Owned
-from pylog.attach.places import peer_of, reach, socket_path
+from pylog.attach.places import is_open, peer_of, reach, socket_path
 from pylog.attach.settings import Settings
 from pylog.attach.succession import Succession
 from pylog.broker.broker import Broker
@@ -65,7 +65,7 @@ class Attachment:
 
     def __init__(self, settings: Settings, owner: Notice, connection: socket, *, may_own: bool) -> None:
         self._settings = settings
-        self._owner, self._peer = owner, peer_of(connection)
+        self._owner, self._peer, self._connection = owner, peer_of(connection), connection
         self._may_own = may_own
         self._files = DiskFiles(read_only=True)
         self._places = places_of(settings.paths)
@@ -245,14 +245,17 @@ class Attachment:
         self._settings.check(found)
         connection = reach(socket_path(self._settings.paths[0], found.socket))
         if connection is not None:
-            self._owner, self._peer, self._obstacle = found, peer_of(connection), ""
+            self._owner, self._peer, self._connection = found, peer_of(connection), connection
+            self._obstacle = ""
             self._network.move(self._address)
             self._has_owner.set()
         return connection
 
     def _admits(self, connection: socket) -> bool:
-        """Whether a connection leads to the owner whose settings were looked at: another one may listen there now."""
-        return peer_of(connection) == self._peer
+        """Whether a connection leads to the owner whose settings were looked at: another one may listen there now, or
+        the same process again, with other settings.
+        """
+        return peer_of(connection) == self._peer and is_open(self._connection)
 
     @property
     def _address(self) -> Address:

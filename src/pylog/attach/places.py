@@ -17,7 +17,7 @@ from pylog.logdirs.log_directory import SOCKET
 from pylog.server.binding import SOCKET_PATH_BYTES_MAX, Bound, bind
 from pylog.server.listeners import UnixAddress
 
-__all__ = ["listening", "peer_of", "reach", "socket_path"]
+__all__ = ["is_open", "listening", "peer_of", "reach", "socket_path"]
 
 ABSENT = (errno.ECONNREFUSED, errno.ENOENT)
 DENIED = (errno.EACCES, errno.EPERM)
@@ -55,8 +55,20 @@ def peer_of(connection: socket.socket) -> int:
     return int(pid)
 
 
+def is_open(connection: socket.socket) -> bool:
+    """Whether the other end of a connection, which says nothing, has not ended it. For any thread."""
+    try:
+        connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 def reach(place: str) -> socket.socket | None:
-    """A connection to the owner that listens at `place`; None: nobody does, or it has too many that wait.
+    """A connection, which does not block, to the owner that listens at `place`; None: nobody does, or it has too many
+    that wait.
 
     Raises ReadOnly (it is another user's), NoOwner.
     """

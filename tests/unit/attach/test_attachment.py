@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,27 @@ def test_an_owner_with_other_settings_is_not_gone_on_with(tmp_path: Path) -> Non
         with pylog.open(tmp_path):
             assert producer.send("t", b"c").result().offset == 1
         producer.close()
+
+
+def test_an_owner_that_comes_back_with_other_settings_gets_nothing(tmp_path: Path) -> None:
+    """It is the same process, at the same socket."""
+    with other_process(tmp_path, flush="sync") as owner:
+        owner.does('log.create_topic("t")')
+        with pylog.open(tmp_path, mode="attach", flush="sync") as log:
+            producer = log.producer(
+                delivery_timeout_ms=1000, request_timeout_ms=500, max_block_ms=1000, linger_ms=0,
+                retry_backoff_ms=1, retry_backoff_max_ms=1, enable_idempotence=False,
+            )  # fmt: skip
+            producer.send("t", b"a").result()
+            owner.begins('log.close(); log = pylog.open(log.path, flush="none")')
+            with pytest.raises(RequestTimedOut):
+                for _ in range(50_000):
+                    producer.send("t", b"b").result()
+            owner._answer()
+            with pytest.raises(RequestTimedOut, match="goes by flush='none'"):
+                producer.send("t", b"c").result()
+            with suppress(Undelivered):
+                producer.close()
 
 
 def test_a_process_that_only_attaches_never_takes_over(tmp_path: Path) -> None:
