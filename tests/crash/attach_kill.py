@@ -34,7 +34,7 @@ import pylog
 from pylog import TopicPartition
 from pylog.attach.notice import read_notice
 from pylog.files import DiskFiles
-from tests.crash.attach_worker import GROUP, IN_TRANSACTION, KINDS, TOPIC, TRANSACTIONS
+from tests.crash.attach_worker import CONFIG, GROUP, IN_TRANSACTION, KINDS, TOPIC, TRANSACTIONS
 
 ALIVE_SECONDS = 0.25
 STOPPED_SECONDS = 0.3
@@ -94,7 +94,7 @@ class Campaign:
         self._chance = chance
         self.takeovers: list[float] = []
         self.ways: Counter[str] = Counter()
-        with pylog.open(self._directory) as log:
+        with pylog.open(self._directory, config=CONFIG) as log:
             for name in (TOPIC, TRANSACTIONS, "probes"):
                 log.create_topic(name)
         self._workers = [
@@ -165,7 +165,7 @@ class Campaign:
 
     def judge(self) -> str:
         """Hold the histories against the log. Raises AssertionError."""
-        with pylog.open(self._directory, mode="own", wait=PATIENCE_SECONDS) as log:
+        with pylog.open(self._directory, mode="own", config=CONFIG, wait=PATIENCE_SECONDS) as log:
             events = list(self.events())
             errors = [event for event in events if event[0] == "error"]
             assert not errors, f"processes failed: {errors[:3]}"

@@ -20,6 +20,9 @@ from pylog.errors import DurabilityUnknown, PylogError
 
 TOPIC, TRANSACTIONS, GROUP = "records", "transactions", "group"
 BURST, IN_TRANSACTION = 20, 3
+SESSION_MS = 900
+"""A member that was killed is gone soon."""
+CONFIG = {"group.min.session.timeout.ms": SESSION_MS}
 
 
 class History:
@@ -102,7 +105,12 @@ def transactional(log: pylog.Log, name: str, history: History, asked: Asked) -> 
 def group(log: pylog.Log, name: str, history: History, asked: Asked) -> None:
     """A member of a group: what is committed was read."""
     with log.consumer(
-        TOPIC, group_id=GROUP, auto_offset_reset="earliest", enable_auto_commit=False, session_timeout_ms=6000
+        TOPIC,
+        group_id=GROUP,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=SESSION_MS // 3,
     ) as consumer:
         while not asked:
             records = consumer.poll(200, max_records=100)
@@ -126,7 +134,7 @@ def main() -> int:
     kind, directory, path, *how = sys.argv[1:]
     name = f"{kind}-{os.getpid()}"
     history = History(path)
-    with pylog.open(directory) as log:
+    with pylog.open(directory, config=CONFIG) as log:
         if how:
             child = os.fork()
             if child:

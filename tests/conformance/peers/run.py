@@ -1,17 +1,22 @@
-"""The integration tests of other clients, run against pylog's server: what `make peers` does.
+"""The integration tests of other clients, run against pylog's server.
 
     python -m conformance.peers.run kafka-python FOLDER     a checkout of dpkp/kafka-python
     python -m conformance.peers.run aiokafka FOLDER         a checkout of aio-libs/aiokafka
+    python -m conformance.peers.run franz-go FOLDER         a checkout of twmb/franz-go; needs Go
+    python -m conformance.peers.run librdkafka FOLDER       a checkout of confluentinc/librdkafka, built before:
+                                                            ./configure && make && make -C tests test-runner
 
-More words go to pytest. Tests that start brokers of their own (TLS, SASL, Kerberos, ACLs) are left out, and so are
-those in `EXPECTED`, with the reason. Ends with 1 where another one fails.
+More words go to the suite: to pytest, to `go test`, or numbers of librdkafka's tests. Tests that start brokers of their
+own (TLS, SASL, Kerberos, ACLs) are left out, and so are those in `EXPECTED`, with the reason. Ends with 1 where another
+one fails.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,48 +32,106 @@ EXPECTED = {
     "aiokafka": {},
 }
 """Tests that fail, and why."""
+LIBRDKAFKA_LEFT_OUT = {
+    "0036": "it is switched off", "0038": "it measures", "0055": "it measures", "0066": "it wants a plugin",
+    "0097": "TLS", "0099": "a broker that fails", "0101": "a cluster of racks", "0115": "an authorizer",
+    "0119": "an authorizer", "0126": "OAuth", "0128": "SASL", "0133": "TLS", "0134": "TLS", "0135": "SASL",
+    "0142": "SASL",
+}  # fmt: skip
+LIBRDKAFKA_LAST = 153
+"""What comes after it is of share groups."""
+LIBRDKAFKA_SECONDS = 300
 VERSION = "4.3.0"
 
 
 @contextmanager
-def kafka_python(folder: Path) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """The words for pytest and the environment: the broker that the tests use is one that is there."""
-    (folder / "servers" / VERSION / "kafka-bin").mkdir(parents=True, exist_ok=True)
+def served(**configs: str) -> Iterator[str]:
+    """The bootstrap servers of a server with these configs."""
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         (work / "data").mkdir()
-        server = PylogServer(work, {**SETTINGS, "node.id": "0", "num.partitions": "4"})
+        server = PylogServer(work, {**SETTINGS, "num.partitions": "4", **configs})
         server.start()
         try:
-            yield ["test/integration"], {"KAFKA_URI": f"kafka://{server.bootstrap_servers}", "KAFKA_VERSION": VERSION}
+            yield server.bootstrap_servers
         finally:
             server.stop()
 
 
-@contextmanager
-def aiokafka(folder: Path) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """The same: the container that the tests start is a server (`stand_in/docker.py`)."""
+def run(command: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float | None = None) -> int:
+    """Run a command in a folder; gives how it ended, 1 where it takes too long."""
+    try:
+        return subprocess.run(
+            command, cwd=folder, env={**os.environ, **environment}, check=False, timeout=seconds
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return 1
+
+
+def tested(peer: str, folder: Path, words: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run pytest in a checkout."""
+    left_out = "".join(f" and not {name}" for name in EXPECTED[peer])
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=native", "-ra",
+        "--timeout", "120", "-W", "ignore::pytest.PytestRemovedIn10Warning", "-k", SECURITY + left_out, *words,
+    ]  # fmt: skip
+    paths = [environment.get("PYTHONPATH", ""), os.environ.get("PYTHONPATH", "")]
+    return run(command, folder, {**environment, "PYTHONPATH": ":".join(filter(None, paths))})
+
+
+def kafka_python(folder: Path, more: Sequence[str]) -> int:
+    """The broker that the tests use is one that is there."""
+    (folder / "servers" / VERSION / "kafka-bin").mkdir(parents=True, exist_ok=True)
+    with served(**{"node.id": "0"}) as servers:
+        environment = {"KAFKA_URI": f"kafka://{servers}", "KAFKA_VERSION": VERSION}
+        return tested("kafka-python", folder, ["test/integration", *more], environment)
+
+
+def aiokafka(folder: Path, more: Sequence[str]) -> int:
+    """The container that the tests start is a server (`stand_in/docker.py`)."""
     (folder / "tests" / "ssl_cert").mkdir(exist_ok=True)
     stand_in = str(Path(__file__).with_name("stand_in"))
-    words = ["tests", "--docker-image", f"pylog/pylog:2.13_{VERSION}", "--no-pull"]
+    words = ["tests", "--docker-image", f"pylog/pylog:2.13_{VERSION}", "--no-pull", *more]
     path = f"{stand_in}:{os.environ['PATH']}"
-    yield words, {"PYTHONPATH": f"{stand_in}:{TESTS}", "PATH": path, "AIOKAFKA_NO_EXTENSIONS": "1"}
+    environment = {"PYTHONPATH": f"{stand_in}:{TESTS}", "PATH": path, "AIOKAFKA_NO_EXTENSIONS": "1"}
+    return tested("aiokafka", folder, words, environment)
 
 
-PEERS = {"kafka-python": kafka_python, "aiokafka": aiokafka}
+def franz_go(folder: Path, more: Sequence[str]) -> int:
+    """Its client's own tests. Those of share groups and SASL leave themselves out."""
+    with served() as servers:
+        environment = {"KGO_SEEDS": servers, "KGO_TEST_RECORDS": "20000", "KGO_TEST_RF": "1"}
+        return run(["go", "test", "-timeout", "20m", *more, "."], folder / "pkg" / "kgo", environment)
+
+
+def librdkafka(folder: Path, more: Sequence[str]) -> int:
+    """Each test that asks a broker by itself, so that one that hangs is one that failed."""
+    tests = folder / "tests"
+    listed = re.findall(r"_TEST\(\s*(\d{4})_(\w+)\s*,\s*([^,)]*)", (tests / "test.c").read_text(encoding="utf-8"))
+    wanted = [
+        number
+        for number, name, flags in listed
+        if int(number) <= LIBRDKAFKA_LAST and "LOCAL" not in flags and "mock" not in name
+    ]
+    numbers = [one for one in dict.fromkeys(more or wanted) if one in more or one not in LIBRDKAFKA_LEFT_OUT]
+    failed = []
+    with served() as servers:
+        (tests / "test.conf").write_text(f"bootstrap.servers={servers}\nbroker.address.family=v4\n", encoding="utf-8")
+        environment = {"LD_LIBRARY_PATH": "../src:../src-cpp", "TEST_KAFKA_VERSION": VERSION, "TEST_LEVEL": "0"}
+        for number in numbers:
+            code = run(["./test-runner", "-p1"], tests, {**environment, "TESTS": number}, LIBRDKAFKA_SECONDS)
+            failed += [number] if code else []
+    print(f"{len(numbers) - len(failed)} passed, {len(failed)} failed: {' '.join(failed)}")
+    return 1 if failed else 0
+
+
+PEERS: dict[str, Callable[[Path, Sequence[str]], int]] = {
+    "kafka-python": kafka_python, "aiokafka": aiokafka, "franz-go": franz_go, "librdkafka": librdkafka,
+}  # fmt: skip
 
 
 def main(peer: str, folder: str, *more: str) -> int:
-    left_out = "".join(f" and not {name}" for name in EXPECTED[peer])
-    with PEERS[peer](Path(folder).resolve()) as (words, environment):
-        command = [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=native", "-ra",
-            "--timeout", "120", "-W", "ignore::pytest.PytestRemovedIn10Warning", "-k", SECURITY + left_out, *words,
-            *more,
-        ]  # fmt: skip
-        paths = [environment.pop("PYTHONPATH", ""), os.environ.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = ":".join(filter(None, paths))
-        return subprocess.run(command, cwd=folder, env={**os.environ, **environment}, check=False).returncode
+    return PEERS[peer](Path(folder).resolve(), more)
 
 
 if __name__ == "__main__":
