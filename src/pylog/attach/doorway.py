@@ -2,6 +2,7 @@
 
     parked    the thread waits for the first connection; nothing of a server is in memory
     serving   a server's loop has the socket; the thread has ended
+    blocked   it cannot listen, say so, or serve: the thread tries again every second
 
 The socket is this user's alone (mode 0600). A log that cannot listen is open all the same, and says why in its notice.
 (Kafka's protocol, as every listener.)
@@ -20,6 +21,7 @@ from pylog.attach.notice import Notice, places_of, unusual
 from pylog.attach.places import listening
 from pylog.broker.broker import Broker
 from pylog.errors import StorageError
+from pylog.files.protocol import typed_error
 from pylog.runtime.clock import Clock
 from pylog.runtime.forking import undivided
 from pylog.runtime.signals import WholeLock
@@ -34,74 +36,111 @@ __all__ = ["Doorway"]
 
 logger = logging.getLogger("pylog")
 
+AGAIN_MS = 1000
+
 _open: weakref.WeakSet["Doorway"] = weakref.WeakSet()
 
 
 class Doorway:
-    """The door of one node. Close it before the node."""
+    """The door of one node. It is closed before the node. Raises StorageError: there are no descriptors for it."""
 
-    def __init__(self, broker: Broker, paths: Sequence[str], clock: Clock, flush: str) -> None:
-        self._broker = broker
+    def __init__(self, paths: Sequence[str], clock: Clock, flush: str) -> None:
+        self._paths = tuple(paths)
         self._clock = clock
+        self._flush = flush
         self._lock = WholeLock()
         self._is_closed = False
         self._loop: Loop | None = None
         self._bound: Bound | None = None
+        self._place = ""
+        self._obstacle: str | None = None
+        """Why nobody comes in, as it was said last; "" if somebody does."""
         self._thread: threading.Thread | None = None
-        self._waking, self._wake = socket.socketpair()
-        self._place = obstacle = ""
+        try:
+            self._waking, self._wake = socket.socketpair()
+        except OSError as error:
+            raise typed_error(error, "let other processes attach to", paths[0]) from error
+
+    def open(self, broker: Broker) -> None:
+        """Let other processes in from now on, or else as soon as that can be."""
+        with undivided:
+            _open.add(self)
+        self._let_in(broker)
+        self._thread = started(lambda: self._run(broker), "pylog-doorway")
+
+    def _let_in(self, broker: Broker) -> None:
+        with self._lock:
+            if self._is_closed:
+                return
+            obstacle = self._listen()
+            if obstacle and obstacle == self._obstacle:
+                return
+            try:
+                broker.announce(self._notice(broker, obstacle).text())
+            except StorageError as error:
+                # A full disk is no reason not to open.
+                obstacle = str(error)
+            if obstacle and obstacle != self._obstacle:
+                logger.warning("no other process can attach to %s now: %s", self._paths[0], obstacle)
+            self._obstacle = obstacle
+
+    def _listen(self) -> str:
+        """Listen; gives why that cannot be."""
         with undivided:
             try:
-                self._bound, self._place = listening(paths[0])
+                if self._bound is None:
+                    self._bound, self._place = listening(self._paths[0])
             except OSError as error:
-                obstacle = str(error)
-                logger.warning("no other process can attach to %s: %s", paths[0], error)
-            _open.add(self)
-        try:
-            self._announce(Notice(
-                pid=os.getpid(), socket=self._place, obstacle=obstacle, node_id=broker.node_id, flush=flush,
-                paths=tuple(paths), places=places_of(paths), config=unusual(broker.config),
-            ))  # fmt: skip
-            if self._bound is not None:
-                self._thread = started(self._park, "pylog-doorway")
-        except BaseException:
-            self.close()
-            raise
+                return str(error)
+        return ""
 
-    def _announce(self, notice: Notice) -> None:
-        try:
-            self._broker.announce(notice.text())
-        except StorageError as error:
-            # A full disk is no reason not to open.
-            logger.warning("no other process can attach to %s: %s", notice.paths[0], error)
+    def _notice(self, broker: Broker, obstacle: str) -> Notice:
+        return Notice(
+            pid=os.getpid(), socket=self._place, obstacle=obstacle, node_id=broker.node_id, flush=self._flush,
+            paths=self._paths, places=places_of(self._paths), config=unusual(broker.config),
+        )  # fmt: skip
 
-    def _park(self) -> None:
-        assert self._bound is not None, "it listens"
+    # --- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self, broker: Broker) -> None:
+        while not self._is_closed:
+            if self._obstacle:
+                self._wait(None, AGAIN_MS)
+                self._let_in(broker)
+                continue
+            self._wait(self._bound, None)
+            try:
+                self._serve(broker)
+            except Exception:
+                logger.exception("no other process can attach to %s now", self._paths[0])
+                self._wait(None, AGAIN_MS)
+            else:
+                return
+
+    def _wait(self, bound: "Bound | None", timeout_ms: int | None) -> None:
         waiting = select.poll()
-        for one in (self._bound.socket, self._waking):
-            waiting.register(one, select.POLLIN)
-        waiting.poll()
-        try:
-            self._serve(self._bound)
-        except Exception:
-            logger.exception("no other process can attach any more")
+        waiting.register(self._waking, select.POLLIN)
+        if bound is not None:
+            waiting.register(bound.socket, select.POLLIN)
+        waiting.poll(timeout_ms)
 
-    def _serve(self, bound: "Bound") -> None:
-        if self._is_closed:
-            return
+    def _serve(self, broker: Broker) -> None:
         # The child of a fork in between would wait for ever for the rest of an import.
-        with undivided:
+        with self._lock, undivided:
+            if self._is_closed:
+                return
             from pylog.server.door import Door
             from pylog.server.loop import Loop
             from pylog.server.served_node import ServedNode
 
-        broker = self._broker
-        with self._lock:
-            if not self._is_closed:
-                place = UnixAddress(bound.socket.getsockname())
-                node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, self._clock, place)
-                self._loop = Loop([Door(bound, node)])
-                self._loop.start()
+            assert self._bound is not None, "it listens"
+            place = UnixAddress(self._bound.socket.getsockname())
+            node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, self._clock, place)
+            loop = Loop([Door(self._bound, node)])
+            loop.start()
+            self._loop = loop
+
+    # --- the end -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Answer what was received, and let nobody in any more. A second time does nothing."""

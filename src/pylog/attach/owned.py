@@ -16,13 +16,19 @@ class Owned:
 
     def __init__(self, settings: Settings, transport: Transport) -> None:
         flush = settings.flush or "sync"
-        self.broker: Broker = owner(
-            list(settings.paths), settings.config, transport, settings.clock, settings.node_id, flush
-        )
+        # First what may be missing: nobody hears of a node that is not.
+        self.doorway = Doorway(settings.paths, settings.clock, flush)
         try:
-            self.doorway = Doorway(self.broker, settings.paths, settings.clock, flush)
+            self.broker: Broker = owner(
+                list(settings.paths), settings.config, transport, settings.clock, settings.node_id, flush
+            )
         except BaseException:
-            self.broker.close()
+            self.doorway.close()
+            raise
+        try:
+            self.doorway.open(self.broker)
+        except BaseException:
+            self.close()
             raise
 
     def hurry(self) -> bool:

@@ -8,6 +8,7 @@ import pytest
 import pylog
 from pylog.errors import DiskFull
 from pylog.logdirs.log_directory import SOCKET
+from support.other_process import other_process
 
 PARKED = """
 import sys, threading, pylog
@@ -33,6 +34,54 @@ for _ in range(4):
     before = before or held()
 assert held() == before, (held(), before)
 """
+
+
+WITHOUT_DESCRIPTORS = """
+import os, resource, sys, threading, pylog
+from contextlib import suppress
+from pylog.errors import PylogError, StorageError
+
+def take_all(but):
+    held = []
+    with suppress(OSError):
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    for _ in range(but):
+        os.close(held.pop())
+    return held
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+path, before = sys.argv[1], len(os.listdir("/proc/self/fd"))
+pylog.open(path).close()
+for spare in range(16):
+    held = take_all(spare)
+    log = None
+    try:
+        log = pylog.open(path)
+    except StorageError as error:
+        assert "ulimit -n" in str(error), error
+    finally:
+        for one in held:
+            os.close(one)
+    if log is not None:
+        with log, pylog.open(path, mode="attach", wait=20) as attached:
+            assert attached.topics() == []
+    assert threading.active_count() == 1 and len(os.listdir("/proc/self/fd")) == before, spare
+"""
+
+
+def test_an_owner_lets_others_in_as_soon_as_it_has_descriptors(tmp_path: Path) -> None:
+    # In a process of its own: the limit is a process's.
+    subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT_DESCRIPTORS, str(tmp_path)], check=True)
+
+
+def test_a_server_that_cannot_be_made_is_made_later(tmp_path: Path) -> None:
+    with other_process(tmp_path) as owner:
+        owner.does("from resource import *; limits = getrlimit(RLIMIT_NOFILE)")
+        owner.does("setrlimit(RLIMIT_NOFILE, (3, limits[1]))")
+        with pylog.open(tmp_path, mode="attach") as attached:
+            owner.does("import time; time.sleep(0.2); setrlimit(RLIMIT_NOFILE, limits)")
+            assert attached.topics() == []
 
 
 def test_a_server_is_made_when_somebody_comes(tmp_path: Path) -> None:
