@@ -210,6 +210,22 @@ def test_a_leader_that_was_killed_is_followed_in_its_new_epoch(tmp_path: Path, c
         assert lag(following).leader_epoch == leader.topic("t")[0].leader_epoch == 1
 
 
+def test_a_leader_that_was_killed_between_a_roll_and_its_append_has_the_files_of_its_copy(
+    tmp_path: Path, copy: pylog.Log
+) -> None:
+    """A batch that was too large for the segment never came; the one that came in its place fits."""
+    leader = pylog.open(tmp_path / "leader", node_id=1)
+    leader.create_topic("t")
+    fill(leader)
+    leader.broker.partition("t", 0).roll(0)
+    kill(leader)
+    with pylog.open(tmp_path / "leader") as leader, leader.serve() as server:
+        copy.follow(server.bootstrap_servers)
+        fill(leader)
+        same(leader, copy)
+        assert len(leader.topic("t")[0].segments) == 1
+
+
 def test_a_topic_that_is_made_anew_on_the_leader_is_not_mixed_with_the_old_one(
     leader: pylog.Log, server: Server, copy: pylog.Log
 ) -> None:

@@ -229,8 +229,10 @@ class Appender:
         with self._lock:
             self._durability.check_usable()
             self._check_epoch(epoch)
+            if self._local.has_empty_tail:
+                with self._watermarks.changing_files():
+                    self._local.drop_empty_tail()
             with self._durability.in_doubt():
-                self._local.drop_empty_tail()
                 self._epochs.assign(epoch, self._state.next_offset)
 
     def _check_epoch(self, epoch: int) -> None:

@@ -233,9 +233,14 @@ class LocalLog:
         self.pending.note_names()
         self.sync(offset)
 
+    @property
+    def has_empty_tail(self) -> bool:
+        """Whether the active segment is empty, and not the only one."""
+        return len(self.segments) > 1 and self.segments.active.size == 0
+
     def drop_empty_tail(self) -> None:
         """Remove an empty active segment that begins where the one before it ends, which becomes the active one."""
-        if len(self.segments) < 2 or self.segments.active.size > 0:
+        if not self.has_empty_tail:
             return
         before, empty = self.segments[-2], self.segments.active
         if before.load() is None and before.next_offset == empty.base_offset:

@@ -80,5 +80,7 @@ class Truncation:
         Whether the next batch starts a segment is for the roll rules to say, which are the same on every replica.
         """
         self._durability.check_usable()
-        with self._durability.in_doubt():
-            self._local.drop_empty_tail()
+        if self._local.has_empty_tail:
+            # Readers may know it.
+            with self._watermarks.changing_files():
+                self._local.drop_empty_tail()

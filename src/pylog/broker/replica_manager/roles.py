@@ -227,6 +227,9 @@ class Roles:
             self._record(TopicPartition(topic, partition), self._topics.node_id, known + 1, state.replicas)
         elif image.id not in self._topics.made or known == state.leader_epoch:
             self._topics.metadata_log.commit(take_leadership(image.id, partition, self._topics.node_id))
+        # A crash between a roll and the append that it was for has left it. Whether the next batch begins a segment is
+        # for the roll rules, as on every follower.
+        log.drop_empty_tail()
         return self._topics.image.topics[topic].partitions[partition].leader_epoch
 
     def _record(self, key: TopicPartition, leader: int, epoch: int, replicas: Sequence[int]) -> None:
