@@ -421,7 +421,9 @@ class Log(ClientHalf[TopicView]):
         broker.node.topics.image_of(topic)
         for following in self._followings:
             following.release(topic)
-        return broker.lead(topic, counted)
+        epochs = broker.lead(topic, counted)
+        self._cluster.refresh([topic])
+        return epochs
 
     # --- the end ---------------------------------------------------------------------------------------------------
 

@@ -93,11 +93,13 @@ class Writer:
         self.acknowledged: dict[int, int] = {}
         self.failed: list[BaseException] = []
         self._log = pylog.connect(addresses)
+        # Batches are small: a client that has asked the follower comes by the bad network, too, and a proxy that waits
+        # for the leader to read on would keep the follower from fetching what the leader waits for.
         self._producer = self._log.producer(
-            acks="all", linger_ms=5, request_timeout_ms=2000, delivery_timeout_ms=600_000
+            acks="all", batch_size=16 << 10, linger_ms=5, request_timeout_ms=2000, delivery_timeout_ms=600_000
         )
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:

@@ -409,6 +409,21 @@ def test_a_copy_is_promoted_and_the_old_leader_follows_it(tmp_path: Path, copy: 
         assert len(values(old)) == 55
 
 
+def test_a_copy_that_is_promoted_gives_producer_ids_that_the_old_leader_has_not_given(
+    leader: pylog.Log, server: Server, copy: pylog.Log
+) -> None:
+    leader.create_topic("t")
+    copy.follow(server.bootstrap_servers)
+    with leader.producer() as producer:
+        producer.send("t", b"by the old one").result(SECONDS)
+    caught_up(leader, copy)
+    copy.lead("t")
+    with copy.producer() as producer:
+        producer.send("t", b"by the new one").result(SECONDS)
+    (producers,) = copy.admin.describe_producers([T0]).values()
+    assert sorted(one.producer_id for one in producers) == [0, 1_002_000_000_000]
+
+
 def test_a_copy_that_leads_is_followed_back_by_its_own_leader_never(
     leader: pylog.Log, server: Server, copy: pylog.Log
 ) -> None:

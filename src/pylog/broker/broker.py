@@ -247,12 +247,12 @@ class Broker:
         Raises UnknownTopicOrPartition, and what `Roles.lead` raises.
         """
         self._check_usable()
+        self.node.take_over_producer_ids(topic)
         epochs = {}
         replicas = (self.node.id, *sorted(followers))
         for number in sorted(self.node.topics.image_of(topic).partitions):
-            epoch = self.node.roles.unused_epoch(TopicPartition(topic, number))
+            epochs[number] = epoch = self.node.roles.unused_epoch(TopicPartition(topic, number))
             self.apply(Lead(topic=topic, partition=number, leader_epoch=epoch, replicas=replicas))
-            epochs[number] = epoch
         return epochs
 
     def join_cluster(self, cluster_id: str) -> None:

@@ -92,6 +92,15 @@ class ReplicaManager:
             for directory in self.directories:
                 directory.join_cluster(cluster_id)
 
+    def take_over_producer_ids(self, topic: str) -> None:
+        """Where another node leads a topic: see `TopicChanges`. Raises UnknownTopicOrPartition."""
+        with self._lock:
+            numbers = self.topics.image_of(topic).partitions
+            if self.roles.follows_any(topic):
+                logs = [self.roles.partition(topic, number) for number in numbers]
+                seen = [producer_id for log in logs for producer_id in log.producers.entries()]
+                self.changes.take_over_producer_ids(max(seen, default=0))
+
     def checkpoint(self) -> None:
         """Persist the durable offset of each open partition, so that recovery after a crash reads less.
 

@@ -40,8 +40,13 @@ from pylog.runtime.signals import WholeLock, opened
 logger = logging.getLogger("pylog")
 
 EPOCH_MAX = (1 << 31) - 1
-ROUND = 1_000_000
-SLOT = 1_000
+EPOCH_SLOTS, EPOCH_SLOT = 1000, 1000
+
+
+def next_slot(latest: int, node: int, slots: int, slot: int) -> int:
+    """The first number of a node's slot in the round behind the one that `latest` is in: a round is a slot a node."""
+    size = slots * slot
+    return (latest // size + 1) * size + node % slots * slot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,10 +297,13 @@ class Roles:
         with self._lock:
             state = self._topics.image_of(key.topic).partitions[key.partition]
             latest = max(state.leader_epoch, self.partition(*key).epochs.latest)
-            node = self._topics.node_id
-            if state.leader == node:
+            if state.leader == self._topics.node_id:
                 return latest + 1
-            return (latest // ROUND + 1) * ROUND + node % (ROUND // SLOT) * SLOT
+            return next_slot(latest, self._topics.node_id, EPOCH_SLOTS, EPOCH_SLOT)
+
+    def follows_any(self, topic: str) -> bool:
+        """Whether another node leads a partition of a topic, as far as this one knows."""
+        return any(state.leader != self._topics.node_id for state in self._topics.image_of(topic).partitions.values())
 
     def lead(self, effect: Lead) -> None:
         """Become the leader of a partition in a given epoch, which is written down.

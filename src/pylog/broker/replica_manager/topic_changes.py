@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from pylog.broker.replica_manager.roles import Roles
+from pylog.broker.replica_manager.roles import Roles, next_slot
 from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import InvalidConfig, InvalidPartitions, InvalidTopic, StorageError, TopicAlreadyExists
@@ -27,6 +27,7 @@ from pylog.storage.partition_dirs import folder_name, set_aside
 MAX_PARTITIONS = 10_000
 NODE_DEFAULT = -1
 """The number of partitions that the node's `num.partitions` says."""
+ID_SLOTS, ID_SLOT = 1000, 10**9
 PRODUCER_IDS = 1000
 """The number of producer ids that a node takes at once (Kafka: ProducerIdsBlock)."""
 
@@ -39,6 +40,8 @@ class TopicChanges:
         self._roles = roles
         self._config = config
         self._lock = lock
+        self.producer_ids_from = 0
+        """Ids below are not given any more, although they were taken for that."""
 
     def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> None:
         """Make a topic.
@@ -125,6 +128,17 @@ class TopicChanges:
         with self._lock:
             if self._topics.image.next_producer_id < upto:
                 self._topics.metadata_log.commit(self._producer_ids(upto))
+
+    def take_over_producer_ids(self, seen: int) -> None:
+        """Give producer ids that no other node gives, from now on: another one has led, and has given ids that are in
+        use, up to `seen` in the logs. They come in rounds and slots, as leader epochs do (`Roles.unused_epoch`).
+
+        Raises DiskFull, DurabilityUnknown.
+        """
+        with self._lock:
+            latest = max(self._topics.image.next_producer_id, seen)
+            self.producer_ids_from = next_slot(latest, self._topics.node_id, ID_SLOTS, ID_SLOT)
+            self._topics.metadata_log.commit(self._producer_ids(self.producer_ids_from))
 
     def _producer_ids(self, next_id: int) -> list[bytes]:
         registered = self._topics.image.nodes.get(self._topics.node_id)
