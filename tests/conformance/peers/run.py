@@ -23,6 +23,7 @@ from pathlib import Path
 from conformance.wire.servers import SETTINGS, PylogServer
 
 TESTS = Path(__file__).parents[2]
+JARS = TESTS.parent / "build" / "kafka"
 SECURITY = "not sasl and not ssl and not acl and not kerberos and not oauth and not gssapi"
 EXPECTED = {
     "kafka-python": {
@@ -105,7 +106,9 @@ def franz_go(folder: Path, more: Sequence[str]) -> int:
 
 
 def librdkafka(folder: Path, more: Sequence[str]) -> int:
-    """Each test that asks a broker by itself, so that one that hangs is one that failed."""
+    """Each test that asks a broker by itself, so that one that hangs is one that failed. Some make their topics by
+    Kafka's own command, which is that of `make kafka`.
+    """
     tests = folder / "tests"
     listed = re.findall(r"_TEST\(\s*(\d{4})_(\w+)\s*,\s*([^,)]*)", (tests / "test.c").read_text(encoding="utf-8"))
     wanted = [
@@ -115,9 +118,16 @@ def librdkafka(folder: Path, more: Sequence[str]) -> int:
     ]
     numbers = [one for one in dict.fromkeys(more or wanted) if one in more or one not in LIBRDKAFKA_LEFT_OUT]
     failed = []
-    with served() as servers:
+    with served() as servers, tempfile.TemporaryDirectory() as kafka:
+        command = Path(kafka) / "bin" / "kafka-topics.sh"
+        command.parent.mkdir()
+        command.write_text(f'#!/bin/sh\nexec java -cp "{JARS}/*" org.apache.kafka.tools.TopicCommand "$@"\n')
+        command.chmod(0o755)
         (tests / "test.conf").write_text(f"bootstrap.servers={servers}\nbroker.address.family=v4\n", encoding="utf-8")
-        environment = {"LD_LIBRARY_PATH": "../src:../src-cpp", "TEST_KAFKA_VERSION": VERSION, "TEST_LEVEL": "0"}
+        environment = {
+            "LD_LIBRARY_PATH": "../src:../src-cpp", "TEST_KAFKA_VERSION": VERSION, "TEST_LEVEL": "0",
+            "KAFKA_PATH": kafka, "BROKERS": servers,
+        }  # fmt: skip
         for number in numbers:
             code = run(["./test-runner", "-p1"], tests, {**environment, "TESTS": number}, LIBRDKAFKA_SECONDS)
             failed += [number] if code else []
