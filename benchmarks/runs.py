@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pylog
 from harness import at_most, figure, measure, report, scaled, scratch, stopwatch
+from pylog.log import Mode
 
 RUNS = scaled(usual=1_000, quick=20, full=10_000)
 OPENS = scaled(usual=20, quick=2)
@@ -32,7 +33,7 @@ def after(runs: int) -> Iterator[Path]:
         yield folder
 
 
-def opening(folder: Path, mode: pylog.log.Mode, end: int) -> float:
+def opening(folder: Path, mode: Mode, end: int) -> float:
     seconds = 0.0
     for _ in range(OPENS):
         taken = stopwatch()

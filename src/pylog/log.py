@@ -29,7 +29,8 @@ from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.config import NodeConfig
 from pylog.errors import NotOwner, ReadOnly, UnknownTopicOrPartition
 from pylog.logdirs.damage import Findings
-from pylog.open_log import MEMORY, Node, OpenLog, checked_paths, in_memory, reader
+from pylog.nodes import MEMORY, checked_paths, in_memory, reader
+from pylog.open_log import Node, OpenLog
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock, SystemClock
 from pylog.runtime.signals import WholeLock

@@ -12,6 +12,7 @@ import pytest
 
 import pylog
 from pylog import errors
+from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.kernel import Record
@@ -77,7 +78,7 @@ class Deletion:
 
     def __init__(self, path: Path) -> None:
         self.files = InterruptingFiles(DiskFiles())
-        self.broker = pylog.broker.broker.Broker(
+        self.broker = Broker(
             self.files, [str(path)], config=NodeConfig(), clock=SimClock(1), transport=pylog.MemoryTransport(),  # type: ignore[arg-type]
             node_id=None, flush="interval",
         )  # fmt: skip

@@ -13,6 +13,7 @@ import struct
 from multiprocessing.connection import Connection
 
 import pylog
+from pylog.log import Flush
 from pylog.protocol.batch import Batch, Origin, encode
 from pylog.protocol.messages import Produce, Produced, ProducePart, Session
 from pylog.replica import Leader
@@ -49,7 +50,7 @@ def key_of(number: int) -> bytes:
 class Writer:
     """One life: `run` says what was acknowledged and never returns."""
 
-    def __init__(self, path: str, flush: pylog.log.Flush, life: int, acknowledge: Connection) -> None:
+    def __init__(self, path: str, flush: Flush, life: int, acknowledge: Connection) -> None:
         # Transactions are written without a coordinator here.
         config: dict[str, object] = {"transaction.partition.verification.enable": False}
         config |= {"flush.interval.ms": 10} if flush == "interval" else {}
@@ -134,6 +135,6 @@ class Writer:
             self.end(life, commit=False)
 
 
-def write(path: str, flush: pylog.log.Flush, life: int, acknowledge: Connection) -> None:
+def write(path: str, flush: Flush, life: int, acknowledge: Connection) -> None:
     """The whole life of a writing process."""
     Writer(path, flush, life, acknowledge).run()

@@ -10,6 +10,7 @@ import pytest
 import pylog
 from pylog import Record, errors
 from pylog.following import FINAL
+from pylog.protocol.metadata_changes import assign_leader
 from pylog.server.server import Server
 from support.certificates import Authority, authority
 from support.clients.values import until
@@ -489,7 +490,7 @@ def test_two_leaders_of_one_epoch_are_told_apart_by_their_last_batch(
         log.topic("t")[0].append([Record(b"of node %d" % log.node_id)])
     topic_id = copy.topic("t").id
     image = copy.broker.node.image.topics["t"].partitions[0]
-    change = pylog.protocol.metadata_changes.assign_leader(topic_id, 0, image, leader=1, epoch=5, replicas=(1, 2))
+    change = assign_leader(topic_id, 0, image, leader=1, epoch=5, replicas=(1, 2))
     copy.broker.node.topics.metadata_log.commit(change)
     following = copy.follow(server.bootstrap_servers)
     assert isinstance(until(lambda: lag(following).error), errors.LogDiverged)

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import pylog
+from pylog import kernel
 
 LATER = """
 import sys, pylog
@@ -23,6 +24,13 @@ with pylog.open(":memory:") as log:
     print("pylog.coordinator.group" in loaded(), "pylog.client.consumer.consumer" in loaded())
 """
 
+CLIENT = """
+import sys, pylog
+pylog.connect
+rooms = {name.split(".")[1] for name in sys.modules if name.startswith("pylog.")}
+print(sorted(rooms & {"broker", "coordinator", "files", "storage", "commitlog", "partition", "log", "server"}))
+"""
+
 
 def test_every_public_name_is_found_and_listed_by_dir() -> None:
     for name in pylog.__all__:
@@ -36,8 +44,13 @@ def test_a_name_that_pylog_does_not_have_is_an_attribute_error() -> None:
         pylog.Konsumer  # type: ignore[attr-defined]  # noqa: B018
 
 
-@pytest.mark.skipif(pylog.kernel.NAME != "compiled", reason="the pure kernel needs crc32c and itself")
+@pytest.mark.skipif(kernel.NAME != "compiled", reason="the pure kernel needs crc32c and itself")
 def test_an_import_loads_no_consumer_codec_or_coordinator_and_an_open_does() -> None:
     run = subprocess.run([sys.executable, "-c", LATER], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.splitlines() == ["[]", "True True"]
+
+
+def test_a_client_of_a_cluster_loads_nothing_of_storage() -> None:
+    run = subprocess.run([sys.executable, "-c", CLIENT], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"

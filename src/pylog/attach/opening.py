@@ -20,7 +20,7 @@ from pylog.attach.settings import Settings
 from pylog.errors import DirectoryLocked, NoOwner, ReadOnly
 from pylog.files import DiskFiles
 from pylog.files.outside import is_read_only
-from pylog.open_log import once_free
+from pylog.nodes import once_free
 from pylog.runtime.signals import pause
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pylog.attach.doorway import Doorway
 from pylog.attach.settings import Settings
 from pylog.broker.broker import Broker
-from pylog.open_log import owner
+from pylog.nodes import owner
 from pylog.transport import Transport
 
 __all__ = ["Owned"]

@@ -16,7 +16,7 @@ import pylog
 from pylog.cli.arguments import Parser, add_directory, config_pair, examples, log_paths
 from pylog.cli.opening import owned
 from pylog.cli.output import plural, say
-from pylog.open_log import MEMORY
+from pylog.nodes import MEMORY
 from pylog.server.listeners import DEFAULT_NAME, UNIX_NAME
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ import pytest
 
 import pylog
 from pylog import Record, errors
+from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
 from pylog.files import DiskFiles, File
 from pylog.protocol.batch import encode, split
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, Metadata, Produce, ProducePart, Session
+from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, Metadata, NewTopic, Produce, ProducePart, Session
 from pylog.testing import SimClock
 
 SESSION = Session()
@@ -454,12 +455,12 @@ class FailingFiles(DiskFiles):
 
 
 def test_a_failed_sync_latches_one_partition_and_the_rest_goes_on(tmp_path: Path) -> None:
-    broker = pylog.broker.broker.Broker(
+    broker = Broker(
         FailingFiles(), [str(tmp_path / "log")], config=NodeConfig(), clock=SimClock(1),
         transport=pylog.MemoryTransport(), node_id=None, flush="sync",
     )  # fmt: skip
     for name in ("bad", "good"):
-        broker.node.changes.create_topic(pylog.protocol.messages.NewTopic(name))
+        broker.node.changes.create_topic(NewTopic(name))
 
     def send(topic: str) -> Any:
         parts = [ProducePart(topic, 0, encode([Record(b"x")], now_ms=1))]

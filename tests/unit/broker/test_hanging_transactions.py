@@ -60,7 +60,7 @@ class Node:
         return self.ask(WriteTxnMarkers([markers])).errors[0][KEY]
 
     def committed(self) -> list[bytes | None]:
-        view = pylog.views.TopicView(self.broker, "t", SimClock(NOW, 0))
+        view = pylog.TopicView(self.broker, "t", SimClock(NOW, 0))
         return [one.value for one in view[0].records(isolation_level="read_committed")]
 
     def killed(self) -> "Node":
@@ -187,6 +187,6 @@ def test_transactions_that_followers_have_are_left_to_their_leader() -> None:
     node = Node()
     node.append(batch(77, 3))
     tree = node.tree.tree()
-    node.broker.apply(pylog.broker.broker.Lead(topic="t", partition=0, leader_epoch=9, replicas=(1, 2)))
+    node.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=9, replicas=(1, 2)))
     assert sightings(node.broker.node) == {}
     assert sightings(Node(tree).broker.node)[77].epoch == 3

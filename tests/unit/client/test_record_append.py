@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import pylog
 from pylog.client.producer import WAITING_MAX, Producer
 from pylog.client.record_append import pure
+from pylog.config import ProducerConfig
 from pylog.kernel import HEADER_BYTES, MAX_TIMESTAMP, check_fields, record_size_bound
 from pylog.protocol.messages import (
     ClusterMetadata,
@@ -29,6 +30,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.partitioner import partition_for_key
 from pylog.record import TopicPartition
+from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed
 from pylog.testing import SimClock
 
@@ -242,8 +244,8 @@ def test_few_batches_wait_while_one_is_shipped(hasty: None) -> None:
 
     transport = pylog.MemoryTransport()
     transport.attach(NODE, handle)
-    config = pylog.config.ProducerConfig(batch_size=300)
-    sending = Producer(transport, NODE, config, pylog.runtime.clock.SystemClock())
+    config = ProducerConfig(batch_size=300)
+    sending = Producer(transport, NODE, config, SystemClock())
     # The first batch of a partition goes alone, and what is sent meanwhile is bounded by the buffer.
     sending.send("t", b"first").result(10)
     waiting.clear()
