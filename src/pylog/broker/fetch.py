@@ -4,10 +4,15 @@ from collections.abc import Callable
 
 from pylog.errors import PylogError
 from pylog.protocol.messages import CONSUMER, Fetch, Fetched, FetchedPart, FetchPart
+from pylog.protocol.messages.records import NOTHING
 
 
 def read_parts(message: Fetch, read: Callable[[FetchPart, int], FetchedPart]) -> Fetched:
-    """Read each part with `read(part, bytes left)`, until `max_bytes` are used up; errors are in the parts."""
+    """Read each part with `read(part, bytes left)`, until `max_bytes` are used up; errors are in the parts.
+
+    A part gives its first batch however large that is, but only if none before it has any: what does not fit beside
+    others waits for the next fetch (KIP-74).
+    """
     parts: list[FetchedPart] = []
     left = message.max_bytes
     for asked in message.parts:
@@ -15,11 +20,20 @@ def read_parts(message: Fetch, read: Callable[[FetchPart, int], FetchedPart]) ->
             part = read(asked, left)
         except PylogError as error:
             part = FetchedPart(asked.topic, asked.partition, error)
+        if left < message.max_bytes and part.size > min(left, asked.max_bytes):
+            _leave_out(part)
         parts.append(part)
         left -= part.size
         if left <= 0:
             break
     return Fetched(parts)
+
+
+def _leave_out(part: FetchedPart) -> None:
+    """Take the records out of a part."""
+    if part.extent is not None:
+        part.extent.close()
+    part.data, part.extent, part.aborted = NOTHING, None, []
 
 
 def is_enough(message: Fetch, fetched: Fetched) -> bool:

@@ -361,6 +361,29 @@ def test_a_batch_too_small_for_min_bytes_is_read_with_the_others(log: pylog.Log)
     assert sizes(waiting.result(0)) == [2], "whoever appended the second one may find nobody"
 
 
+def test_what_does_not_fit_beside_the_first_batch_waits_for_the_next_fetch(log: pylog.Log) -> None:
+    """KIP-74: a client that takes 1,000,000 bytes and a little broke its connection at 1,800,000."""
+    for number in (0, 1):
+        log.topic("t")[number].append([Record(b"x" * 900_000)])
+    for as_extents in (False, True):
+        message = Fetch([FetchPart("t", 0, 0, 20 << 20), FetchPart("t", 1, 0, 20 << 20)], max_bytes=1_000_000)
+        message.as_extents = as_extents
+        first, second = log.broker.handle(message, SESSION).result(0).parts
+        assert first.size > 900_000 and second.size == 0 and second.high_watermark == 1
+    assert sizes(fetch(log, max_bytes=2_000_000).result(0)) == [1, 1]
+    message = Fetch([FetchPart("t", 0, 0, 500), FetchPart("t", 1, 0, 500)])
+    assert sizes(log.broker.handle(message, SESSION).result(0)) == [1, 0]
+
+
+def test_a_consumer_of_large_batches_reads_all_partitions(log: pylog.Log) -> None:
+    for number in (0, 1):
+        for _ in range(3):
+            log.topic("t")[number].append([Record(b"x" * 900_000)])
+    with log.consumer("t", auto_offset_reset="earliest", fetch_max_bytes=1_000_000) as consumer:
+        found = [record.partition for _ in range(6) for record in consumer.poll(1000, max_records=1)]
+    assert sorted(found) == [0, 0, 0, 1, 1, 1] and len(set(found[:4])) == 2, found
+
+
 def test_min_bytes_beyond_max_bytes_do_not_wait_for_ever(log: pylog.Log) -> None:
     log.topic("t")[0].append([Record(b"x" * 1000)])
     assert fetch(log, max_wait_ms=SECONDS * 1000, min_bytes=1 << 30, max_bytes=500).done()
