@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 
 import pylog
@@ -132,7 +133,8 @@ KINDS: dict[str, Callable[[pylog.Log, str, History, Asked], None]] = {
 def main() -> int:
     faulthandler.register(signal.SIGUSR1)
     kind, directory, path, *how = sys.argv[1:]
-    name = f"{kind}-{os.getpid()}"
+    # The system gives the number of a process again some day.
+    name = f"{kind}-{os.getpid()}-{time.time_ns()}"
     history = History(path)
     with pylog.open(directory, config=CONFIG) as log:
         if how:
