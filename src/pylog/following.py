@@ -207,15 +207,12 @@ class Following:
                 f"the leader at {self.leader} has a node {self._broker.node_id}, and so is this one: open this log "
                 "with another node_id (a directory keeps the one that it was made with)"
             )
+        if not found.cluster_id:
+            raise UnsupportedVersion(f"the leader at {self.leader} is too old: it does not tell the id of its cluster")
 
     def _configs(self, names: list[str]) -> dict[str, dict[str, str]]:
         """The overrides that the topics get here: those that they have, and what shapes their files."""
-        try:
-            found: DescribedTopicConfigs = (
-                self._ask(DescribeTopicConfigs(names)) if names else DescribedTopicConfigs({})
-            )
-        except UnsupportedVersion:
-            return {}
+        found: DescribedTopicConfigs = self._ask(DescribeTopicConfigs(names)) if names else DescribedTopicConfigs({})
         own = self._broker.topic_config({}).to_kafka()
         return {
             name: {

@@ -1,5 +1,6 @@
 """`Log.follow` and `Log.lead` between two logs of this process, over TCP."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,8 +10,11 @@ import pytest
 
 import pylog
 from pylog import Record, errors
+from pylog.broker.follower_fetcher import LeaderEndPoint
 from pylog.following import FINAL
+from pylog.protocol.messages import ClusterMetadata, PartitionMetadata, TopicMetadata
 from pylog.protocol.metadata_changes import assign_leader
+from pylog.replica import Follower
 from pylog.server.server import Server
 from support.certificates import Authority, authority
 from support.clients.values import until
@@ -315,6 +319,53 @@ def test_a_producer_of_a_copy_is_refused(leader: pylog.Log, server: Server, copy
     copy.follow(server.bootstrap_servers)
     with pytest.raises(errors.NotLeaderOrFollower, match="follows node 1"):
         copy.topic("t")[0].append([Record(b"x")])
+
+
+def test_a_leader_that_tells_too_little_is_refused(leader: pylog.Log, server: Server, copy: pylog.Log) -> None:
+    following = copy.follow(server.bootstrap_servers)
+    led = PartitionMetadata(0, 1, 0, [1], [1])
+    with pytest.raises(errors.UnsupportedVersion, match="ids of topics"):
+        following._follow(TopicMetadata("old"), led, None, {})
+    with pytest.raises(errors.UnsupportedVersion, match="id of its cluster"):
+        following._check_nodes(ClusterMetadata([]))
+
+
+def test_a_partition_without_a_leader_waits_for_one(leader: pylog.Log, server: Server, copy: pylog.Log) -> None:
+    leader.create_topic("t")
+    following = copy.follow(server.bootstrap_servers)
+    caught_up(leader, copy)
+    following.close()
+    error = errors.LeaderNotAvailable("there is none")
+    with pytest.raises(errors.LeaderNotAvailable):
+        following._follow(TopicMetadata("t"), PartitionMetadata(0, -1, 0, [1], []), None, {})
+    following._note(T0, error)
+    following._note(T0, error)
+    following._note(pylog.TopicPartition("absent", 0), error)
+    role = copy.broker.node.roles.held("t", 0)
+    assert isinstance(role, Follower)
+    assert role.error is error
+
+
+def test_a_leader_that_does_not_answer_is_asked_again(tmp_path: Path, copy: pylog.Log) -> None:
+    with pylog.open(tmp_path / "leader", node_id=1) as leader, leader.serve() as server:
+        following = copy.follow(server.bootstrap_servers, request_timeout_ms=50)
+    following._work()
+    following._work()
+    assert following._said
+    following.close()
+    following._refused(errors.NetworkError("it is late"))
+    copy.broker.leave(LeaderEndPoint(9, following._transport))
+
+
+def test_a_forked_child_leaves_the_copying_to_its_parent(leader: pylog.Log, server: Server, copy: pylog.Log) -> None:
+    leader.create_topic("t")
+    copy.follow(server.bootstrap_servers)
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    fill(leader)
+    same(leader, copy)
 
 
 # --- who is counted ---------------------------------------------------------------------------------------------------
