@@ -97,7 +97,7 @@ class Writer:
         # Batches are small: a client that has asked the follower comes by the bad network, too, and a proxy that waits
         # for the leader to read on would keep the follower from fetching what the leader waits for.
         self._producer = self._log.producer(
-            acks="all", batch_size=16 << 10, linger_ms=5, request_timeout_ms=2000, delivery_timeout_ms=20_000
+            acks="all", batch_size=16 << 10, linger_ms=5, request_timeout_ms=2000, delivery_timeout_ms=60_000
         )
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
