@@ -51,7 +51,6 @@ LAZILY = {
     "pylog.cli.follow": {"rich"},
     "pylog.cli.output": {"rich"},
     "pylog.attach.doorway": {"pylog.server"},
-    "pylog.attach.opening": {"pylog.attach.attachment"},
     "pylog.client.admin.users": {"pylog.protocol.sasl.hashing"},
     "pylog.config.options": {"difflib"},
     "pylog.files.watch": {"ctypes"},

@@ -29,16 +29,18 @@ from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.config import NodeConfig
 from pylog.errors import NotOwner, ReadOnly, UnknownTopicOrPartition
 from pylog.logdirs.damage import Findings
-from pylog.nodes import MEMORY, checked_paths, in_memory, reader
+from pylog.nodes import MEMORY, checked_paths, in_memory, made_whole, reader
 from pylog.open_log import Node, OpenLog
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock, SystemClock
-from pylog.runtime.signals import WholeLock
 from pylog.transport import ANY_NODE, MemoryTransport, Transport
 from pylog.views import TopicView
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from pylog.attach.attachment import Attachment
+    from pylog.attach.notice import Notice
     from pylog.attach.settings import Settings
     from pylog.broker.read_only_broker import ReadOnlyBroker
     from pylog.following import Following
@@ -102,7 +104,7 @@ def open(  # noqa: A001
     if paths == [MEMORY]:
         way = transport or MemoryTransport()
         make = partial(in_memory, node_config, way, ticking, node_id, flush)
-        return _whole(partial(_in_memory, make, way, ticking))
+        return made_whole(partial(_in_memory, make, way, ticking))
     from pylog.attach.settings import Settings
 
     settings = Settings(
@@ -161,26 +163,17 @@ def _shared(
         held = Owned(settings, transport)
         return Log(path, held.broker, held, transport, clock, again=again)
 
+    def attach(owner: "Notice", connection: "socket") -> Log:
+        # An owner has no use for the client of a network.
+        from pylog.attach.attachment import Attachment
+
+        found = Attachment(settings, owner, connection, may_own=mode == "auto")
+        return Log(path, found, found, found, clock, attachment=found, again=again)
+
     if mode == "own":
-        return when_free(partial(_whole, own), wait)
-    found = owned_or_attached(settings, mode, wait, partial(_whole, own))
-    if found is None:
-        return _reader(list(settings.paths), settings.config, MemoryTransport(), clock, settings.node_id)
-    return found if isinstance(found, Log) else Log(path, found, found, found, clock, attachment=found, again=again)
-
-
-def _whole(make: "Callable[[], Log]") -> "Log":
-    log = None
-    try:
-        # Under a lock not even a second signal strikes: half of a node could not be closed.
-        with WholeLock():
-            log = make()
-    except BaseException:
-        if log is not None:
-            # A signal waited until here. The caller gets no log, so close it, or the directory stays locked.
-            log.close()
-        raise
-    return log
+        return when_free(partial(made_whole, own), wait)
+    found = owned_or_attached(settings, mode, wait, partial(made_whole, own), attach)
+    return found or _reader(list(settings.paths), settings.config, MemoryTransport(), clock, settings.node_id)
 
 
 def _own(node: object, attachment: "Attachment | None") -> Broker | None:

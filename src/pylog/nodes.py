@@ -3,7 +3,7 @@
 import gc
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
@@ -11,16 +11,24 @@ from pylog.errors import DirectoryLocked
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import has_dropped, settle
+from pylog.runtime.signals import WholeLock
 from pylog.transport import Transport
 
 if TYPE_CHECKING:
     from pylog.broker.read_only_broker import ReadOnlyBroker
 
-__all__ = ["MEMORY", "checked_paths", "in_memory", "once_free", "owner", "reader"]
+__all__ = ["MEMORY", "Closeable", "checked_paths", "in_memory", "made_whole", "once_free", "owner", "reader"]
 
 MEMORY = ":memory:"
 
 T = TypeVar("T")
+Made = TypeVar("Made", bound="Closeable")
+
+
+class Closeable(Protocol):
+    """What holds something until it is closed."""
+
+    def close(self) -> None: ...
 
 
 def checked_paths(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -68,6 +76,21 @@ def in_memory(config: NodeConfig, transport: Transport, clock: Clock, node_id: i
     return Broker(
         MemoryFiles(), ["log"], config=config, clock=clock, transport=transport, node_id=node_id, flush=flush or "none"
     )
+
+
+def made_whole(make: Callable[[], Made]) -> Made:
+    """What `make` gives, which its caller gets: a signal waits until it is made, and then it is closed."""
+    made = None
+    try:
+        # Under a lock not even a second signal strikes: half of a node could not be closed.
+        with WholeLock():
+            made = make()
+    except BaseException:
+        if made is not None:
+            # The caller does not get it, so close it, or the directory stays locked.
+            made.close()
+        raise
+    return made
 
 
 def once_free(make: Callable[[], T]) -> T:

@@ -12,6 +12,7 @@ what waits in the network goes to the node first, and what comes after it later:
 import logging
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 from socket import socket
 from typing import Any
@@ -36,7 +37,6 @@ from pylog.errors import (
     DirectoryReplaced,
     DurabilityUnknown,
     NetworkError,
-    PylogError,
     RequestTimedOut,
 )
 from pylog.files import DiskFiles
@@ -46,7 +46,7 @@ from pylog.protocol.messages import Fetch, Message, Metadata, Produce, Produced,
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future, failed
-from pylog.runtime.signals import WholeLock
+from pylog.runtime.signals import WholeLock, pause
 from pylog.transport import ANY_NODE, Handle
 
 __all__ = ["Attachment"]
@@ -82,18 +82,22 @@ class Attachment:
             reconnect_backoff_ms=RESTS_MS, reconnect_backoff_max_ms=RESTS_MS_MAX, retry_backoff_ms=RESTS_MS,
             retry_backoff_max_ms=RESTS_MS_MAX, allow_auto_create_topics=False,
         )  # fmt: skip
-        self._network = Network([self._address], config, settings.clock, None, self._admits)
-        # The connection has shown that it is there.
-        self._network.routes.reached(self._address)
-        self._remote = NetworkTransport(self._network, config, settings.clock)
-        self._cluster = Cluster(self, ANY_NODE, CLIENT_ID)
-        self._reader = ReadOnlyBroker(
-            DiskFiles(settings.config.max_open_files, read_only=True), settings.paths,
-            config=NodeConfig.from_kafka(owner.config), clock=settings.clock, node_id=owner.node_id,
-        )  # fmt: skip
-        self._succession = Succession(
-            connection, settings.clock, self._has_owner.clear, self._seek, lambda: self._owned is not None
-        )
+        with ExitStack() as opened:
+            self._network = Network([self._address], config, settings.clock, None, self._admits)
+            opened.callback(self._network.close)
+            # The connection has shown that it is there.
+            self._network.routes.reached(self._address)
+            self._remote = NetworkTransport(self._network, config, settings.clock)
+            self._cluster = Cluster(self, ANY_NODE, CLIENT_ID)
+            self._reader = ReadOnlyBroker(
+                DiskFiles(settings.config.max_open_files, read_only=True), settings.paths,
+                config=NodeConfig.from_kafka(owner.config), clock=settings.clock, node_id=owner.node_id,
+            )  # fmt: skip
+            opened.callback(self._reader.close)
+            self._succession = Succession(
+                connection, settings.clock, self._has_owner.clear, self._seek, lambda: self._owned is not None
+            )
+            opened.pop_all()
 
     @property
     def node_id(self) -> int:
@@ -131,7 +135,7 @@ class Attachment:
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
         """See `Transport`."""
         if self._is_forked:
-            return failed(Closed("this client was made before the process forked: make another one in the child"))
+            return failed(_inherited())
         if self._handle is not None:
             return self._handle(message, session)
         if type(message) is Fetch:
@@ -192,10 +196,12 @@ class Attachment:
         """Append a batch, in the owner. Raises DurabilityUnknown (the owner ended, or did not answer, while it had the
         batch), and what the owner's append raises.
         """
+        if self._is_forked:
+            raise _inherited()
         if self._owned is not None:
             return self._owned.broker.append(topic, partition, batch, now_ms)
         key = TopicPartition(topic, partition)
-        self._has_owner.wait(OWNER_SECONDS)
+        pause(self._has_owner, OWNER_SECONDS)
         leader = self._cluster.leader(key)
         part = ProducePart(topic, partition, batch, topic_id=self._cluster.topic(topic).id)
         try:
@@ -219,7 +225,7 @@ class Attachment:
             return self._find()
         except DirectoryLocked:
             return None
-        except (PylogError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 (nobody else would look for an owner)
             if str(error) != self._obstacle:
                 self._obstacle = str(error)
                 logger.warning("%s has no owner for this process: %s", self._settings.paths[0], error)
@@ -240,10 +246,10 @@ class Attachment:
 
     def _find(self) -> socket | None:
         found = read_notice(self._files, self._settings.paths[0])
-        if found is None or not found.socket:
+        if found is None:
             return None
         self._settings.check(found)
-        connection = reach(socket_path(self._settings.paths[0], found.socket))
+        connection = reach(self._settings.paths[0], found)
         if connection is not None:
             self._owner, self._peer, self._connection = found, peer_of(connection), connection
             self._obstacle = ""
@@ -278,3 +284,9 @@ class Attachment:
         finally:
             self._network.close()
             self._reader.close()
+            # What waits for an owner hears that this is closed.
+            self._has_owner.set()
+
+
+def _inherited() -> Closed:
+    return Closed("this client was made before the process forked: make another one in the child")

@@ -10,21 +10,21 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
+from socket import socket
 from threading import Event
 from time import monotonic
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from pylog.attach.notice import read_notice
-from pylog.attach.places import reach, socket_path
+from pylog.attach.notice import Notice, read_notice
+from pylog.attach.places import reach
 from pylog.attach.settings import Settings
 from pylog.errors import DirectoryLocked, NoOwner, ReadOnly
 from pylog.files import DiskFiles
 from pylog.files.outside import is_read_only
-from pylog.nodes import once_free
+from pylog.files.protocol import typed_error
+from pylog.nodes import Closeable, made_whole, once_free
 from pylog.runtime.signals import pause
-
-if TYPE_CHECKING:
-    from pylog.attach.attachment import Attachment
 
 __all__ = ["owned_or_attached", "when_free"]
 
@@ -33,6 +33,7 @@ OPENING_SECONDS = 30.0
 PAUSE_SECONDS = 0.005
 
 T = TypeVar("T")
+Found = TypeVar("Found", bound=Closeable)
 
 
 def when_free(own: Callable[[], T], wait: float | None) -> T:
@@ -48,9 +49,11 @@ def when_free(own: Callable[[], T], wait: float | None) -> T:
 
 
 def owned_or_attached(
-    settings: Settings, mode: Literal["auto", "attach"], wait: float | None, own: Callable[[], T]
-) -> "T | Attachment | None":
-    """What `own` gives, or an attachment; None: the mount is read-only, and no owner can be reached.
+    settings: Settings, mode: Literal["auto", "attach"], wait: float | None, own: Callable[[], Found],
+    attach: Callable[[Notice, socket], Found],
+) -> Found | None:  # fmt: skip
+    """What `own` gives, or `attach` of an owner and a connection to it; None: the mount is read-only, and no owner can
+    be reached.
 
     Raises NoOwner, SettingsDiffer, UnsupportedFormat, and what `own` raises.
     """
@@ -67,9 +70,9 @@ def owned_or_attached(
             except ReadOnly:
                 if not is_read_only(path):
                     raise
-        attachment = _attached(settings, may_own=mode == "auto")
-        if attachment is not None or (mode == "auto" and locked is None):
-            return attachment
+        attached = _attached(settings, attach)
+        if attached is not None or (mode == "auto" and locked is None):
+            return attached
         if monotonic() >= deadline:
             raise _unreachable(path, locked)
         pause(Event(), PAUSE_SECONDS)
@@ -85,21 +88,24 @@ def _owned(own: Callable[[], T]) -> T:
     return once_free(own)
 
 
-def _attached(settings: Settings, *, may_own: bool) -> "Attachment | None":
-    notice = read_notice(DiskFiles(read_only=True), settings.paths[0])
+def _attached(settings: Settings, attach: Callable[[Notice, socket], Found]) -> Found | None:
+    path = settings.paths[0]
+    notice = read_notice(DiskFiles(read_only=True), path)
     if notice is None:
         return None
-    if not notice.socket:
-        raise NoOwner(f"{notice.who} lets no other process in: {notice.obstacle}")
-    connection = reach(socket_path(settings.paths[0], notice.socket))
-    if connection is None:
-        return None
+    try:
+        connection = reach(path, notice)
+        return None if connection is None else _attached_by(connection, notice, settings, attach)
+    except OSError as error:
+        raise typed_error(error, "attach to the owner of", path) from error
+
+
+def _attached_by(
+    connection: socket, notice: Notice, settings: Settings, attach: Callable[[Notice, socket], Found]
+) -> Found:  # fmt: skip
     try:
         settings.check(notice)
-        # An owner has no use for the client of a network.
-        from pylog.attach.attachment import Attachment
-
-        return Attachment(settings, notice, connection, may_own=may_own)
+        return made_whole(partial(attach, notice, connection))
     except BaseException:
         connection.close()
         raise

@@ -10,6 +10,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
+from pylog.attach.notice import Notice
 from pylog.errors import NoOwner, ReadOnly
 from pylog.files import join
 from pylog.files.outside import place_of, runtime_dir
@@ -66,12 +67,15 @@ def is_open(connection: socket.socket) -> bool:
     return False
 
 
-def reach(place: str) -> socket.socket | None:
-    """A connection, which does not block, to the owner that listens at `place`; None: nobody does, or it has too many
-    that wait.
+def reach(path: str, owner: Notice) -> socket.socket | None:
+    """A connection, which does not block, to the owner of the directory `path`; None: it does not listen, or too many
+    wait for it.
 
-    Raises ReadOnly (it is another user's), NoOwner.
+    Raises NoOwner (it lets nobody in, and says why), ReadOnly (it is another user's), OSError (no descriptors).
     """
+    if not owner.socket:
+        raise NoOwner(f"{owner.who} lets no other process in: {owner.obstacle}")
+    place = socket_path(path, owner.socket)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     made.setblocking(False)
     try:
@@ -85,5 +89,5 @@ def reach(place: str) -> socket.socket | None:
                 f"cannot connect to {place}: {error.strerror}. The owner of the log is a process of another user: run "
                 "both as the same user, or read with mode='read'"
             ) from error
-        raise NoOwner(f"cannot connect to the owner of the log at {place}: {error.strerror}") from error
+        raise NoOwner(f"cannot connect to the owner of the log at {place}: {error.strerror or error}") from error
     return made

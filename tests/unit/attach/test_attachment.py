@@ -10,6 +10,7 @@ from pylog import Record, TopicPartition
 from pylog.errors import (
     Closed,
     DirectoryReplaced,
+    DurabilityUnknown,
     InvalidConfig,
     NotOwner,
     PylogError,
@@ -322,6 +323,32 @@ def test_closing_an_attached_log_delivers_what_was_sent(owner: pylog.Log) -> Non
     assert values(owner) == [b"a"]
     with pytest.raises(Closed, match=r"open .* again"):
         log.topics()
+
+
+def test_an_append_that_waits_for_an_owner_ends_with_the_log(tmp_path: Path) -> None:
+    owner = pylog.open(tmp_path)
+    owner.create_topic("t")
+    log = pylog.open(tmp_path, mode="attach")
+    part = log.topic("t")[0]
+    owner.close()
+    ended = threading.Event()
+
+    def append() -> None:
+        while not ended.is_set():
+            try:
+                part.append([Record(b"a")])
+            except DurabilityUnknown:
+                continue
+            except Closed:
+                ended.set()
+
+    thread = threading.Thread(target=append)
+    thread.start()
+    while log._attachment is None or log._attachment._has_owner.is_set():
+        ended.wait(0.01)
+    log.close()
+    thread.join(10)
+    assert ended.is_set()
 
 
 def test_records_that_no_owner_took_are_told_at_the_end(tmp_path: Path) -> None:

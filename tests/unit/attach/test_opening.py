@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -9,6 +11,83 @@ from pylog.errors import DirectoryLocked, NoOwner, ReadOnly, UnsupportedFormat
 from pylog.logdirs.log_directory import LOCK, SOCKET
 from support.log_copies import copy_log
 from support.other_process import other_process
+
+STRUCK = """
+import gc, os, signal, sys, threading, pylog
+from pylog.runtime.closing import settle
+
+class Struck(BaseException):
+    pass
+
+def strike(number, frame):
+    raise Struck
+
+def opened(place):
+    def count(frame, event, argument):
+        nonlocal place
+        place -= 1
+        if not place:
+            signal.raise_signal(signal.SIGTERM)
+    sys.setprofile(count)
+    try:
+        pylog.open(path).close()
+    finally:
+        sys.setprofile(None)
+    return place
+
+signal.signal(signal.SIGTERM, strike)
+path, most = sys.argv[1], 1 << 30
+pylog.open(path).close()
+before = len(os.listdir("/proc/self/fd"))
+steps = most - opened(most)
+for place in range(1, steps, steps // 100):
+    try:
+        opened(place)
+    except Struck:
+        pass
+    # What was dropped between the open and the close is closed by a thread.
+    gc.collect()
+    settle()
+    assert threading.active_count() == 1, (place, threading.enumerate())
+    assert len(os.listdir("/proc/self/fd")) == before, place
+"""
+
+WITHOUT_DESCRIPTORS = """
+import gc, os, resource, sys, threading, pylog
+from contextlib import suppress
+from pylog.errors import StorageError
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+path = sys.argv[1]
+pylog.open(path).close()
+before = len(os.listdir("/proc/self/fd"))
+for spare in range(16):
+    held = []
+    with suppress(OSError):
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    for _ in range(spare):
+        os.close(held.pop())
+    try:
+        pylog.open(path).close()
+    except StorageError as error:
+        assert "ulimit -n" in str(error), error
+    finally:
+        for one in held:
+            os.close(one)
+    gc.collect()
+    assert threading.active_count() == 1 and len(os.listdir("/proc/self/fd")) == before, spare
+"""
+
+
+@pytest.mark.parametrize("program", [STRUCK, WITHOUT_DESCRIPTORS], ids=["by a signal", "without descriptors"])
+def test_an_attach_that_ends_early_leaves_nothing(tmp_path: Path, program: str) -> None:
+    """What is left would take over, in the name of nobody."""
+    with other_process(tmp_path):
+        # In a process of its own: other tests have threads.
+        command = [sys.executable, "-W", "error", "-c", program, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_own_is_refused_where_there_is_an_owner(tmp_path: Path) -> None:
