@@ -13,7 +13,6 @@ import logging
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
-from functools import partial
 from socket import socket
 from typing import Any
 
@@ -117,17 +116,7 @@ class Attachment:
     # --- a transport -------------------------------------------------------------------------------------------------
 
     def attach(self, node: int, handle: Handle) -> None:
-        """From now on all messages go to the node of this process: by the network, until that has passed on what it
-        has. Nobody waits for that, as the callbacks of futures run there.
-        """
-        self._network.retire(handle, partial(self._switch, handle))
-
-    def _switch(self, handle: Handle) -> bool:
-        with self._switching:
-            if self._network.has_work:
-                return False
-            self._handle = handle
-            return True
+        """Nothing yet: the node may still fail to open."""
 
     def detach(self, node: int) -> None:
         """Nothing: the node is closed, and says so itself."""
@@ -240,9 +229,20 @@ class Attachment:
             self._owned = Owned(self._settings.as_owner(self._owner), self)
         except DirectoryLocked:
             return False
+        self._network.retire(self._owned.broker.handle, self._switch)
         logger.info("this process owns %s now", self._settings.paths[0])
         self._has_owner.set()
         return True
+
+    def _switch(self) -> bool:
+        """Let messages go to the node of this process at once. Until then the network passes on what it has, and what
+        comes: nobody waits for that, as the callbacks of futures run there.
+        """
+        with self._switching:
+            if self._owned is None or self._network.has_work:
+                return False
+            self._handle = self._owned.broker.handle
+            return True
 
     def _find(self) -> socket | None:
         found = read_notice(self._files, self._settings.paths[0])
