@@ -116,12 +116,16 @@ class Agenda:
     def call_all(self) -> None:
         """Make every call that is left, whatever its time: the loop ends."""
         self.call_posted()
-        self.call_early()
-
-    def call_early(self) -> None:
-        """Make the calls of all times now."""
         while self._deadlines:
             self._call_first()
+
+    def call_early(self) -> None:
+        """Make the calls of all times now, but not those that come by them."""
+        for _, _, appointment in sorted(self._deadlines):
+            call = appointment.call
+            self.cancel(appointment)
+            if call is not None:
+                call()
 
     def _call_first(self) -> None:
         appointment = heapq.heappop(self._deadlines)[2]

@@ -89,6 +89,21 @@ def test_a_loop_that_ends_makes_every_call_that_is_left(agenda: Agenda, clock: S
     assert made == ["posted", "late"] and agenda.timeout is None
 
 
+def test_what_is_to_be_done_early_is_done_once_and_in_order(agenda: Agenda, clock: SimClock) -> None:
+    made: list[str] = []
+
+    def again() -> None:
+        made.append("again")
+        agenda.at(clock.tick_ms() + 5, again)
+
+    agenda.at(clock.tick_ms() + 600_000, lambda: made.append("late"))
+    agenda.at(clock.tick_ms() + 10, again)
+
+    agenda.call_early()
+
+    assert made == ["again", "late"] and agenda.timeout == 0.005
+
+
 def test_each_post_is_made_once_by_whichever_thread_is_at_it(agenda: Agenda) -> None:
     made: list[str] = []
 

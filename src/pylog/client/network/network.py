@@ -146,8 +146,7 @@ class Network:
         order. When all was passed on, the thread of the network asks `is_over`, again and again until that says so:
         then nothing comes any more.
         """
-        self._successor = successor
-        self._submit(lambda: self._pass_all(is_over))
+        self._submit(lambda: self._pass_all(successor, is_over))
 
     def _submit(self, work: Callable[[], None]) -> None:
         self._agenda.post(partial(_do, work))
@@ -327,7 +326,8 @@ class Network:
 
     # --- the node comes into this process ----------------------------------------------------------------------------
 
-    def _pass_all(self, is_over: Callable[[], bool]) -> None:
+    def _pass_all(self, successor: Handle, is_over: Callable[[], bool]) -> None:
+        self._successor = successor
         # What waits to be sent again is the oldest.
         self._agenda.call_early()
         for link in self._links:

@@ -32,8 +32,8 @@ def call(network: Network, node: int = -1) -> Call:
     return Call(node, Metadata(["t"]), QUESTIONS[Metadata], Session("me"), network.future(), deadline)
 
 
-def end_transaction(network: Network, epoch: int) -> Call:
-    deadline, message = SystemClock().tick_ms() + 100 * 1000 * SECONDS, EndTxn("x", 1, epoch, committed=True)
+def end_transaction(network: Network, epoch: int, name: str = "x") -> Call:
+    deadline, message = SystemClock().tick_ms() + 100 * 1000 * SECONDS, EndTxn(name, 1, epoch, committed=True)
     return Call(-1, message, QUESTIONS[EndTxn], Session("me"), network.future(), deadline)
 
 
@@ -83,9 +83,13 @@ def test_a_call_that_waits_to_be_sent_again_goes_to_the_successor_first() -> Non
     # The first one has been tried when the other one has an answer.
     network.send(told)
     told.future.exception(SECONDS)
+    # This one waits for its coordinator, which nothing finds.
+    looked_up = end_transaction(network, 3, "y")
+    network.send(looked_up)
     network.retire(succeed, is_over)
     later = end_transaction(network, 2)
     network.send(later)
     assert later.future.result(SECONDS) is waiting.future.result(SECONDS) is None
-    assert passed == [waiting.message, later.message] and done.wait(SECONDS)
+    assert looked_up.future.result(SECONDS) is None
+    assert passed == [waiting.message, looked_up.message, later.message] and done.wait(SECONDS)
     network.close()
