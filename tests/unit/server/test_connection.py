@@ -111,6 +111,12 @@ def test_a_client_whose_request_waits_is_not_read_from(connection: Connection) -
     assert connection.held == len(connection.frames[0])
 
 
+def test_a_socket_that_takes_more_than_there_is_gets_nothing(connection: Connection) -> None:
+    connection.send()
+
+    assert not connection.has_output
+
+
 def test_a_closed_connection_holds_nothing_of_an_unfinished_frame(connection: Connection) -> None:
     connection.framer.feed(memoryview(b"\0\x10\0\0the beginning"))
     target = connection.framer.target()
