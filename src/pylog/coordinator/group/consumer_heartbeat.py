@@ -62,9 +62,11 @@ def heartbeat(
     member_id = message.member_id or new_member_id(session.client_id)
     owned = _slots(message.topic_partitions)
     step = GroupUpdate(group, out.now, records)
+    # What a classic leader has given its members is no target, and nothing where it had not come so far.
+    was_classic = bool(step.records)
     before = _admit(group, step, message, member_id, owned)
     changed = step.subscribe(member_id, _subscription(step.subscriptions.get(member_id), message, session))
-    step.refresh(changed=changed)
+    step.refresh(changed=changed or was_classic)
     step.assign()
     current = step.reconcile(member_id, owned)
     group.release(member_id, _answer(group, member_id, before), out)
