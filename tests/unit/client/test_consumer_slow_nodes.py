@@ -266,17 +266,17 @@ def test_a_call_that_waits_ends_when_its_log_is_closed(wire: Wire, log: pylog.Lo
 
 
 def test_an_answer_that_comes_during_a_look_up_is_left_to_the_next_poll(wire: Wire, log: pylog.Log) -> None:
-    consumer = log.consumer(group_id="g")
-    consumer.assign([T0])
     heard: list[PylogError | None] = []
     wire.held = {OffsetCommit: [], ListOffsets: []}
-    consumer.commit_async({T0: 1}, lambda _, error: heard.append(error))
     answering = threading.Timer(0.01, lambda: (wire.release(OffsetCommit), wire.release(ListOffsets)))
-    answering.start()
-    assert consumer.end_offsets([T0]) == {T0: 0}
-    assert heard == []
-    consumer.poll(0)
-    assert heard == [None]
+    with log.consumer(group_id="g") as consumer:
+        consumer.assign([T0])
+        consumer.commit_async({T0: 1}, lambda _, error: heard.append(error))
+        answering.start()
+        assert consumer.end_offsets([T0]) == {T0: 0}
+        assert heard == []
+        consumer.poll(0)
+        assert heard == [None]
 
 
 def test_a_missing_topic_is_asked_about_again_after_a_refusal(wire: Wire, log: pylog.Log) -> None:
