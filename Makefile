@@ -262,10 +262,13 @@ simulate: .venv/dev.stamp ## play coordinators, producers and the whole log unde
 	@SEEDS=$(SEEDS) STACK=$(STACK) $(PYTEST) -q -n $(JOBS) --timeout 14400 tests/simulation
 	@echo "nothing was found in $(SEEDS) seeds of each machine alone and $(STACK) of the whole log; every planted fault was"
 
+# Tests of other processes and of signals, which cover no line of their own; `make test` runs them.
+UNMEASURED := cli spark runtime/test_closing.py runtime/test_signals_everywhere.py server/test_hostile_clients.py
+
 .PHONY: coverage
 coverage: .venv/dev.stamp ## the core suite on the pure kernel, and 99.9 % of the branches that pyproject.toml does not omit
 	@PYLOG_PURE=1 $(PYTEST) -q -n $(JOBS) --dist loadfile --cov --cov-report=term-missing:skip-covered tests/unit tests/bugs \
-		tests/golden tests/oracle tests/fuzz --ignore=tests/unit/cli --ignore=tests/unit/spark
+		tests/golden tests/oracle tests/fuzz $(UNMEASURED:%=--ignore=tests/unit/%)
 
 .PHONY: golden
 golden: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## make tests/golden anew, with a real Kafka 4.3.1
