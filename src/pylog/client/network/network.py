@@ -154,6 +154,8 @@ class Network:
             with self._starting:
                 if self._thread is None:
                     self._thread = started(self._run, "pylog-network")
+                    # Where the interpreter ends there is none, and nothing is answered any more.
+                    self._is_over = self._thread is None
         if self._is_over:
             # No thread is left that would do it.
             self._agenda.call_posted()

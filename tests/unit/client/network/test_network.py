@@ -62,6 +62,19 @@ def test_a_call_after_the_close_is_answered_at_once(network: Network) -> None:
         asked.future.result(0)
 
 
+def test_a_call_as_the_interpreter_ends_is_answered_without_a_thread(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    asked = call(network)
+    network.send(asked)
+    with pytest.raises(Closed):
+        asked.future.result(0)
+
+
 def test_a_call_that_waits_to_be_sent_again_goes_to_the_successor_first() -> None:
     config = ConnectionConfig(retry_backoff_ms=60_000, retry_backoff_max_ms=60_000)
     network = Network([NOWHERE], config, SystemClock(), None)
