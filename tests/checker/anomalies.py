@@ -224,18 +224,20 @@ def _step(facts: Facts, read: Read, before: int, earlier: int, place: int) -> It
 
 
 def sends(facts: Facts) -> Iterator[Finding]:
+    """The order of what was sent. A power cut lets offsets of what has failed be given again: it was not durable."""
     last: dict[tuple[object, Partition], tuple[int, int]] = {}
     for place, op in enumerate(facts.history):
+        seen = {} if op.outcome is Outcome.FAILED else last
         for action in op.actions:
             if not isinstance(action, Send) or action.offset is None:
                 continue
             key = (op.process, action.partition)
-            before, earlier = last.get(key, (-1, place))
+            before, earlier = seen.get(key, (-1, place))
             if action.offset <= before:
                 kind = Anomaly.INTERNAL_NONMONOTONIC_SEND if earlier == place else Anomaly.NONMONOTONIC_SEND
                 what = f"{action.partition}: {action.offset} after {before}"
                 yield Finding(kind, what, (earlier, place))
-            last[key] = (action.offset, place)
+            seen[key] = (action.offset, place)
 
 
 # --- cycles ----------------------------------------------------------------------------------------------------------

@@ -249,10 +249,21 @@ def test_a_long_good_history_has_no_findings(many: list[Op]) -> None:
         [op("w", send("a", 0)), op("r", poll())],
         [op("w", send("a", 0), outcome=UNKNOWN), op("w", send("b", 1)), op("r", poll((1, "b")))],
         [op("w", send("a", 0), outcome=FAILED), op("w", send("b", 1)), op("r", poll((1, "b")))],
+        [op("w", send("a", 0), outcome=FAILED), op("w", send("b", 0)), op("r", poll((0, "b")))],
         [op("w", send("a", 0), poll((0, "a")), transactional=False)],
         [op("w", send("a", 0)), op("w", send("b", 5)), op("r", poll((0, "a"), (5, "b")))],
     ],
-    ids=["nothing", "read by another", "sought", "nothing read", "never came", "aborted", "plain", "a gap of offsets"],
+    ids=[
+        "nothing",
+        "read by another",
+        "sought",
+        "nothing read",
+        "never came",
+        "aborted",
+        "lost",
+        "plain",
+        "a gap of offsets",
+    ],
 )
 def test_odd_but_correct_histories_pass(history: list[Op]) -> None:
     assert not check(history)
