@@ -236,7 +236,7 @@ class InFlight:
     def _judge(self, batch: InFlightBatch, error: BaseException | None, tick_ms: int, *, final: bool) -> BatchOutcome:
         if batch.error is not None:
             return BatchOutcome.LATE
-        if error is None or isinstance(error, DuplicateSequence):
+        if error is None or isinstance(error, DuplicateSequence) or self._was_taken(batch, error):
             return BatchOutcome.DELIVERED
         batch.untold = not final and not isinstance(error, NOT_THERE)
         batch.doubtful |= batch.untold
@@ -247,6 +247,11 @@ class InFlight:
         if self.idempotent and isinstance(error, OutOfOrderSequence | UnknownProducerId):
             return self._judge_order(batch)
         return BatchOutcome.AGAIN if may_pass(error) else BatchOutcome.FAILED
+
+    def _was_taken(self, batch: InFlightBatch, error: BaseException) -> bool:
+        """Whether the node has forgotten a batch that it has: it has taken one behind it, and takes them in order."""
+        is_behind = batch.position + batch.count <= self._lanes[batch.key].acked
+        return self.idempotent and is_behind and isinstance(error, OutOfOrderSequence)
 
     def _judge_order(self, batch: InFlightBatch) -> BatchOutcome:
         if batch.was_first:

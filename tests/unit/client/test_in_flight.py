@@ -258,6 +258,17 @@ def test_a_gap_is_none_if_a_batch_behind_it_was_taken() -> None:
     assert in_flight.producer == ME and in_flight.may_take(A)
 
 
+def test_a_batch_that_the_node_has_forgotten_is_delivered_if_one_behind_it_was_taken() -> None:
+    """A node that has been killed knows the last batch of a producer alone, as Kafka's snapshots have no more."""
+    in_flight = made()
+    first, second = begun(in_flight, 2, 3)
+    assert in_flight.answered(first, errors.RequestTimedOut("no replica has it"), 0) is BatchOutcome.AGAIN
+    assert in_flight.answered(second, None, 0) is BatchOutcome.DELIVERED
+    assert in_flight.next_again(A, 100) is first
+    assert in_flight.answered(first, GAP, 100) is BatchOutcome.DELIVERED
+    assert in_flight.producer == ME and numbers(*sent(in_flight, 1)) == [(0, second.position + 3)]
+
+
 def test_a_batch_that_the_node_may_have_is_tried_before_the_lane_begins_anew() -> None:
     in_flight = made()
     first, second = begun(in_flight, 2, 3)
