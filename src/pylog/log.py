@@ -222,8 +222,14 @@ class Log(ClientHalf[TopicView]):
     def _begin_anew(self, again: "Callable[[], Log]") -> None:
         """Be a log of this process, which was forked: what is open is its parent's."""
         with self._opened.anew:
+            if not self._opened.is_inherited:
+                return
+            fresh = again()
             if self._opened.is_inherited:
-                self.__dict__.update(again().__dict__)
+                self.__dict__.update(fresh.__dict__)
+            else:
+                # The handler of a signal that struck meanwhile was first.
+                fresh.close()
 
     @property
     def mode(self) -> Literal["own", "attach", "read"]:

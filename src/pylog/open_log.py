@@ -65,8 +65,8 @@ class OpenLog:
         self.closed = False
         self.is_inherited = False
         """Whether this process was forked from the one that opened it."""
-        self.anew = WholeLock()
-        """Held by the thread that opens the log anew in a forked child."""
+        self.anew = WholeLock(threading.RLock())
+        """Held by the thread that opens the log anew in a forked child. A handler that strikes there does so itself."""
         self._claim = WholeLock()
         self._closer: int | None = None
         """The thread that closes it."""
@@ -163,7 +163,7 @@ class OpenLog:
     def abandon(self) -> None:
         """Let go of it as a process that is killed does."""
         self.closed = self.is_inherited = True
-        self.anew = WholeLock()
+        self.anew = WholeLock(threading.RLock())
         _open.discard(self)
         for producer in self._producers():
             producer.abandon()

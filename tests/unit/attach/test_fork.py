@@ -116,6 +116,28 @@ with pylog.open(path) as log:
         forked(work)
 """
 
+CHILD_THAT_A_SIGNAL_STRIKES_AS_IT_WAITS = """
+import signal
+from pylog.errors import DirectoryLocked
+with pylog.open(path, wait=0.5) as log:
+    log.broker.announce("another program")
+    def work():
+        struck = []
+        def use(number, frame):
+            try:
+                log.topics()
+            except DirectoryLocked:
+                struck.append(number)
+        signal.signal(signal.SIGALRM, use)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        try:
+            log.topics()
+        except DirectoryLocked:
+            pass
+        assert struck == [signal.SIGALRM]
+    forked(work)
+"""
+
 CHILD_THAT_OUTLIVES_AN_OWNER_THAT_IS_SLOW = """
 import signal, socket, threading
 begun, accept, close = threading.Event(), socket.socket.accept, socket.socket.close
@@ -182,7 +204,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     "program",
     [
         CHILD_OF_AN_OWNER, CHILD_OF_AN_ATTACHED_PROCESS, CHILD_THAT_TAKES_OVER, CHILD_OF_AN_OWNER_THAT_LOADS_A_SERVER,
-        MEMORY_AND_READERS,
+        CHILD_THAT_A_SIGNAL_STRIKES_AS_IT_WAITS, MEMORY_AND_READERS,
     ],
 )  # fmt: skip
 def test_a_forked_child_has_a_log_of_its_own(tmp_path: Path, program: str) -> None:
