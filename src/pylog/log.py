@@ -222,10 +222,11 @@ class Log(ClientHalf[TopicView]):
     def _begin_anew(self, again: "Callable[[], Log]") -> None:
         """Be a log of this process, which was forked: what is open is its parent's."""
         with self._opened.anew:
-            if not self._opened.is_inherited:
+            inherited = self._opened
+            if not inherited.is_inherited:
                 return
             fresh = again()
-            if self._opened.is_inherited:
+            if self._opened is inherited:
                 self.__dict__.update(fresh.__dict__)
             else:
                 # The handler of a signal that struck meanwhile was first.

@@ -22,7 +22,6 @@ from pylog.errors import (
 )
 from support.other_process import other_process
 
-
 NOT_DELIVERED = RequestTimedOut, NetworkError
 """What a record ends with that no owner took in time: the second one where a try fails at the very end of it."""
 AT_THE_END = r"|cannot be reached|was lost"
