@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import pylog
+from pylog.client.network.call import Call
+from pylog.client.network.network import ANY_NODE, Network
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
     Closed,
@@ -29,7 +31,8 @@ from pylog.errors import (
     TransactionAborted,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import DescribeQuorum, Session
+from pylog.protocol.messages import DescribeQuorum, Metadata, Session
+from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.closing import settle
 from pylog.runtime.future import completed
 from pylog.server.server import Server
@@ -604,3 +607,20 @@ def test_a_topic_that_a_server_does_not_make_by_itself_is_waited_for() -> None:
         assert producer.send("t", b"x").result(SECONDS).offset == 0
         timer.join()
         log.topics()
+
+
+def test_a_connection_that_has_failed_since_it_was_given_calls_is_passed_over(log: pylog.ConnectedLog) -> None:
+    """The thread of the network ended by an AssertionError, and no call was answered any more."""
+    network = log._opened.node
+    assert isinstance(network, Network)
+    answer = network.future()
+
+    def fail() -> None:
+        link = next(iter(network._links))
+        call = Call(ANY_NODE, Metadata([]), QUESTIONS[Metadata], Session(), answer, network._clock.tick_ms() + 10_000)
+        link.give(call)
+        network._given[link] = None
+        network._fail(link, NetworkError("it was cut"))
+
+    network._submit(fail)
+    assert answer.result(SECONDS).topics == log.topics() == []

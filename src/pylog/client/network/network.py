@@ -208,6 +208,9 @@ class Network:
         """Send what was given to links in this turn: together, where there was much."""
         while self._given:
             link, _ = self._given.popitem()
+            if link not in self._links:
+                # It has failed since, and its calls went elsewhere.
+                continue
             try:
                 self._tell(link.send_waiting(now_ms))
             except (OSError, PylogError) as error:
