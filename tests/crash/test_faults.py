@@ -26,7 +26,7 @@ from .workloads import WORKLOADS
 
 EVERY = os.environ.get("PYLOG_FAULTS") == "every"
 # Those that are left out begin with what an earlier crash has left, or are many partitions.
-OTHER = ("recovery", "index_rebuild", "repair", "topic_", "leader_")
+OTHER = ("recovery", "index_rebuild", "repair", "topic_", "leader_", "metadata_")
 NAMES = [name for name in WORKLOADS if not name.startswith(OTHER)]
 SAMPLE = ["append_sync", "roll_by_size", "truncate_segments", "compaction", "transactions_abort", "clean_restart"]
 WAYS = {
