@@ -149,6 +149,9 @@ class Doorway:
         if was_closed:
             return
         self._wake.close()
+        # It looks at the sockets until it has ended.
+        if self._thread is not None:
+            self._thread.join()
         if self._loop is not None:
             self._loop.stop()
         elif self._bound is not None:
@@ -157,8 +160,6 @@ class Doorway:
         _open.discard(self)
         if self._bound is not None:
             self._bound.release()
-        if self._thread is not None:
-            self._thread.join()
         self._waking.close()
 
     def abandon(self) -> None:
