@@ -162,7 +162,7 @@ class Doorway:
             self._bound.release()
         self._waking.close()
 
-    def abandon(self) -> None:
+    def abandon(self) -> None:  # pragma: no cover - in a forked child
         """Close the descriptors in a forked child: they belong to the parent."""
         self._is_closed = True
         for one in (self._waking, self._wake):

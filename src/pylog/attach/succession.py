@@ -81,7 +81,7 @@ class Succession:
         self._drop()
         self._waking.close()
 
-    def abandon(self) -> None:
+    def abandon(self) -> None:  # pragma: no cover - in a forked child
         """Close the descriptors in a forked child: the thread is its parent's."""
         self._ended.set()
         self._drop()

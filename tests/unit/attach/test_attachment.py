@@ -1,3 +1,5 @@
+import os
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -7,6 +9,7 @@ import pytest
 
 import pylog
 from pylog import Record, TopicPartition
+from pylog.attach.places import peer_of
 from pylog.errors import (
     Closed,
     DirectoryReplaced,
@@ -20,6 +23,7 @@ from pylog.errors import (
     Undelivered,
     UnknownTopicOrPartition,
 )
+from support.clients.values import until
 from support.other_process import other_process
 
 NOT_DELIVERED = RequestTimedOut, NetworkError
@@ -79,6 +83,7 @@ def test_records_go_both_ways(owner: pylog.Log, attached: pylog.Log) -> None:
 
 def test_a_view_appends_by_the_owner_and_reads_the_files(owner: pylog.Log, attached: pylog.Log) -> None:
     part = attached.create_topic("t")[0]
+    assert part.cleaning is None
     appended = part.append([Record(b"a"), Record(b"b")])
     assert (appended.base_offset, appended.next_offset) == (0, 2)
     assert (part.start_offset, part.high_watermark, part.next_offset) == (0, 2, 2)
@@ -366,3 +371,36 @@ def test_records_that_no_owner_took_are_told_at_the_end(tmp_path: Path) -> None:
     producer.send("t", b"b")
     with pytest.raises(Undelivered):
         log.close()
+
+
+def test_an_append_that_its_owner_did_not_answer_is_in_doubt(tmp_path: Path) -> None:
+    with other_process(tmp_path) as owner, pylog.open(tmp_path) as log:
+        part = log.create_topic("t")[0]
+        part.append([Record(b"a")])
+        owner.stop()
+        threading.Timer(0.2, owner.kill).start()
+        with pytest.raises(DurabilityUnknown, match=rf"whether process {owner.pid}, the owner of .* is not known"):
+            part.append([Record(b"b")])
+        until(lambda: log.mode == "own")
+        assert part.append([Record(b"c")]).base_offset in (1, 2)
+        assert part.cleaning is None
+
+
+def test_a_door_that_cannot_be_opened_opens_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object, broker: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pylog.attach.doorway.Doorway.open", fail)
+        with pytest.raises(ZeroDivisionError):
+            pylog.open(tmp_path)
+    with pylog.open(tmp_path, mode="own") as log:
+        assert log.mode == "own"
+
+
+def test_a_peer_is_not_seen_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        assert peer_of(one) == os.getpid()
+        monkeypatch.delattr(socket, "SO_PEERCRED")
+        assert peer_of(one) == 0

@@ -625,3 +625,10 @@ def test_network_file_systems_are_refused(path: str, kind: str) -> None:
 def test_where_the_kernel_does_not_say_everything_is_allowed(tmp_path: Path) -> None:
     refuse_network("/anywhere", "")
     refuse_network(str(tmp_path))
+
+
+def test_a_lock_that_is_closed_takes_no_text(tmp_path: Path) -> None:
+    lock = DiskFiles().lock(str(tmp_path / ".lock"), "pylog")
+    lock.close()
+    with pytest.raises(StorageError, match="cannot write into the lock"):
+        lock.write("more")

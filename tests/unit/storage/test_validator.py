@@ -505,7 +505,7 @@ def test_a_batch_that_grows_far_is_never_held_whole(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", BOMB, *arguments], capture_output=True, text=True, check=True)
     *outcomes, grown = ran.stdout.splitlines()
     assert outcomes == [said for *_, said in BOMBS]
-    assert int(grown) < 12, "MiB: a piece, the batch, the codec's window and its tables"
+    assert int(grown) < 16, "MiB: a piece, the batch, the codec's window and its tables"
 
 
 def test_no_more_than_a_thousand_bad_records_are_told_one_by_one() -> None:
