@@ -239,9 +239,9 @@ class LocalLog:
         return len(self.segments) > 1 and self.segments.active.size == 0
 
     def drop_empty_tail(self) -> None:
-        """Remove an empty active segment that begins where the one before it ends, which becomes the active one."""
-        if not self.has_empty_tail:
-            return
+        """Remove an empty active segment (`has_empty_tail`) that begins where the one before it ends, which becomes the
+        active one.
+        """
         before, empty = self.segments[-2], self.segments.active
         if before.load() is None and before.next_offset == empty.base_offset:
             self.segments.keep(len(self.segments) - 1)

@@ -1,3 +1,4 @@
+import errno
 import subprocess
 import sys
 import threading
@@ -6,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import pylog
-from pylog.errors import DiskFull
+from pylog.errors import DiskFull, StorageError
 from pylog.logdirs.log_directory import SOCKET
 from support.other_process import other_process
 
@@ -114,3 +115,17 @@ def test_the_log_in_memory_and_a_reader_have_no_door(tmp_path: Path) -> None:
     with pylog.open(":memory:"), pylog.open(tmp_path, mode="read"):
         assert "pylog-doorway" not in {thread.name for thread in threading.enumerate()}
     assert not (tmp_path / SOCKET).exists()
+
+
+def test_an_open_without_descriptors_for_its_door_leaves_the_directory_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("socket.socketpair", none_left)
+        with pytest.raises(StorageError, match="ulimit"):
+            pylog.open(tmp_path)
+    with pylog.open(tmp_path, mode="own") as log:
+        assert log.topics() == []

@@ -98,6 +98,7 @@ def test_what_is_to_be_done_early_is_done_once_and_in_order(agenda: Agenda, cloc
 
     agenda.at(clock.tick_ms() + 600_000, lambda: made.append("late"))
     agenda.at(clock.tick_ms() + 10, again)
+    agenda.cancel(agenda.at(clock.tick_ms() + 20, again))
 
     agenda.call_early()
 
