@@ -200,7 +200,8 @@ def door(folder: Path) -> list[Figure]:
     more_ms = 1000 * (measured.median("with a door") - measured.median("alone"))
     broker, node = alone(), Node("pylog", "", os.getpid())
     before = node.resident_mib()
-    doorway = Doorway(broker, settings.paths, settings.clock, "sync")
+    doorway = Doorway(settings.paths, settings.clock, "sync")
+    doorway.open(broker)
     more_mib = node.resident_mib() - before
     doorway.close()
     broker.close()

@@ -404,3 +404,15 @@ def test_a_peer_is_not_seen_where_the_system_does_not_tell(monkeypatch: pytest.M
         assert peer_of(one) == os.getpid()
         monkeypatch.delattr(socket, "SO_PEERCRED")
         assert peer_of(one) == 0
+
+
+def test_an_attachment_of_the_parent_refuses_in_a_child(attached: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    attachment = attached._attachment
+    part = attached.create_topic("t")[0]
+    with monkeypatch.context() as forked:
+        forked.setattr(attachment, "_is_forked", True)
+        with pytest.raises(Closed, match="before the process forked"):
+            part.append([Record(b"a")])
+        with pytest.raises(Closed, match="before the process forked"):
+            attached.topics()
+    assert part.append([Record(b"a")]).base_offset == 0
