@@ -215,7 +215,7 @@ def test_a_leader_that_was_killed_is_followed_in_its_new_epoch(tmp_path: Path, c
         assert lag(following).leader_epoch == leader.topic("t")[0].leader_epoch == 1
 
 
-def test_a_leader_that_was_killed_between_a_roll_and_its_append_has_the_files_of_its_copy(
+def test_a_leader_killed_between_roll_and_append_has_the_files_of_its_copy(
     tmp_path: Path, copy: pylog.Log
 ) -> None:
     """A batch that was too large for the segment never came; the one that came in its place fits."""
@@ -461,7 +461,7 @@ def test_a_copy_is_promoted_and_the_old_leader_follows_it(tmp_path: Path, copy: 
         assert len(values(old)) == 55
 
 
-def test_a_copy_that_is_promoted_gives_producer_ids_that_the_old_leader_has_not_given(
+def test_a_promoted_copy_gives_producer_ids_that_the_old_leader_has_not(
     leader: pylog.Log, server: Server, copy: pylog.Log
 ) -> None:
     leader.create_topic("t")

@@ -476,7 +476,7 @@ def test_a_static_member_that_changes_alone_turns_the_group_at_once(host: Consum
     assert isinstance(new.beat().error, GroupIdNotFound)
 
 
-def test_a_static_member_that_changes_its_protocol_before_it_was_given_anything_gets_it(host: ConsumerHost) -> None:
+def test_a_static_member_that_changes_protocols_early_is_given_partitions(host: ConsumerHost) -> None:
     said = encode_subscription(Said(["t"]))
     host.ask(JoinGroup("g", group_instance_id="i", protocols=[("range", said)], session_timeout_ms=SESSION_MS))
     new = member(host, instance_id="i").beat()
