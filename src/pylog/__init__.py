@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pylog.commitlog.recovery import Recovered
     from pylog.connected_log import ConnectedLog, ConnectedPartition, ConnectedTopic, connect
     from pylog.following import Following, ReplicaLag
-    from pylog.log import Log, open, serve  # noqa: A004
+    from pylog.log import Log
+    from pylog.opening import open, serve  # noqa: A004
     from pylog.partition import Appended
     from pylog.record import (
         ConsumerGroupMetadata,
@@ -100,8 +101,8 @@ ON_FIRST_USE = {
     "TopicView": "pylog.views",
     "Transport": "pylog.transport",
     "connect": "pylog.connected_log",
-    "open": "pylog.log",
-    "serve": "pylog.log",
+    "open": "pylog.opening",
+    "serve": "pylog.opening",
 }
 
 if not TYPE_CHECKING:  # mypy would take any name for one of this module

@@ -13,7 +13,7 @@ import struct
 from multiprocessing.connection import Connection
 
 import pylog
-from pylog.log import Flush
+from pylog.opening import Flush
 from pylog.protocol.batch import Batch, Origin, encode
 from pylog.protocol.messages import Produce, Produced, ProducePart, Session
 from pylog.replica import Leader

@@ -215,9 +215,7 @@ def test_a_leader_that_was_killed_is_followed_in_its_new_epoch(tmp_path: Path, c
         assert lag(following).leader_epoch == leader.topic("t")[0].leader_epoch == 1
 
 
-def test_a_leader_killed_between_roll_and_append_has_the_files_of_its_copy(
-    tmp_path: Path, copy: pylog.Log
-) -> None:
+def test_a_leader_killed_between_roll_and_append_has_the_files_of_its_copy(tmp_path: Path, copy: pylog.Log) -> None:
     """A batch that was too large for the segment never came; the one that came in its place fits."""
     leader = pylog.open(tmp_path / "leader", node_id=1)
     leader.create_topic("t")

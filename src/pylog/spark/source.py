@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 from pylog.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from pylog.log import Log
-from pylog.log import open as open_log
+from pylog.opening import open as open_log
 from pylog.record import TopicPartition
 from pylog.spark.options import Assign, ReadOptions, Subscribe, column_name, parse
 from pylog.spark.ranges import OffsetRange, resolve, split
