@@ -5,26 +5,48 @@ from collections.abc import Callable
 from typing import Any
 
 from pylog.client.network.address import Address
+from pylog.client.network.lookup import FindCoordinator
+from pylog.errors import NetworkError, PylogError, SaslAuthentication, UnsupportedSaslMechanism
 from pylog.protocol.messages import (
+    DeleteRecords,
+    DescribeGroups,
+    DescribeProducers,
+    DescribeTransactions,
     EndTxn,
     Fetch,
     InitProducerId,
     JoinGroup,
+    ListGroups,
+    ListOffsets,
+    ListTransactions,
     Message,
+    Metadata,
     OfGroup,
     Produce,
     Session,
+    WriteTxnMarkers,
 )
 from pylog.protocol.wire.questions.question import Question
 from pylog.runtime.future import Future
+from pylog.transport import Handle
 
-__all__ = ["Call", "NetworkFuture", "coordinator_of", "lane_of", "patience_ms"]
+__all__ = [
+    "HARMLESS_TWICE", "IDENTITY_REFUSED", "LEADER_BOUND", "Call", "NetworkFuture", "coordinator_of", "lane_of",
+    "patience_ms",
+]  # fmt: skip
 
 logger = logging.getLogger("pylog")
 
 ANSWER_MS_SPARE = 1000
 JOIN_MS_SPARE = 5000
 FETCHING, MEMBERSHIP, ANYTHING = "fetching", "membership", "anything"
+LEADER_BOUND = (Produce, Fetch, ListOffsets, DeleteRecords, DescribeProducers, WriteTxnMarkers)
+HARMLESS_TWICE = (
+    Metadata, FindCoordinator, ListGroups, ListTransactions, DescribeGroups, DescribeTransactions,
+)  # fmt: skip
+"""What any node may be asked again when a connection was lost, as it changes nothing."""
+IDENTITY_REFUSED = (SaslAuthentication, UnsupportedSaslMechanism)
+"""Errors after which asking again is of no use: they are for the user."""
 
 
 class NetworkFuture(Future[Any]):
@@ -83,6 +105,24 @@ class Call:
             self.future.set_exception(error)
         except Exception:
             logger.exception("a callback of the failed %s failed", self.question.name)
+
+    def hand_to(self, successor: Handle) -> None:
+        """Let a node of this process answer it."""
+        if isinstance(self.message, FindCoordinator):
+            # The calls that waited for it were handed over before it.
+            self.fail(NetworkError("the node is in this process now"))
+            return
+        try:
+            successor(self.message, self.session).add_done_callback(self._take)
+        except PylogError as error:
+            self.fail(error)
+
+    def _take(self, answer: Future[Any]) -> None:
+        error = answer.exception()
+        if error is None:
+            self.answer(answer.result())
+        else:
+            self.fail(error)
 
 
 def coordinator_of(message: Message) -> tuple[str, str] | None:

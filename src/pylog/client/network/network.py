@@ -19,15 +19,13 @@ import ssl
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from pylog.client.network.address import Address
-from pylog.client.network.call import Call, NetworkFuture
+from pylog.client.network.call import HARMLESS_TWICE, IDENTITY_REFUSED, LEADER_BOUND, Call, NetworkFuture
 from pylog.client.network.coordinators import Coordinators
 from pylog.client.network.dialogue import Answered
 from pylog.client.network.link import Link, LinkState
 from pylog.client.network.links import Links
-from pylog.client.network.lookup import FindCoordinator
 from pylog.client.network.routes import Routes
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
@@ -36,27 +34,15 @@ from pylog.errors import (
     NetworkError,
     PylogError,
     RequestTimedOut,
-    SaslAuthentication,
     SslAuthentication,
-    UnsupportedSaslMechanism,
 )
 from pylog.protocol.messages import (
-    DeleteRecords,
-    DescribeGroups,
-    DescribeProducers,
-    DescribeTransactions,
     Fetch,
-    ListGroups,
-    ListOffsets,
-    ListTransactions,
     Metadata,
-    Produce,
     Session,
-    WriteTxnMarkers,
 )
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import Clock
-from pylog.runtime.future import Future
 from pylog.runtime.signals import WholeLock
 from pylog.runtime.worker import started
 from pylog.transport import ANY_NODE, Handle
@@ -65,17 +51,8 @@ __all__ = ["Network"]
 
 logger = logging.getLogger("pylog")
 
-BUFFER_BYTES = 256 << 10
-LEADER_BOUND = (Produce, Fetch, ListOffsets, DeleteRecords, DescribeProducers, WriteTxnMarkers)
-HARMLESS_TWICE = (
-    Metadata, FindCoordinator, ListGroups, ListTransactions, DescribeGroups, DescribeTransactions,
-)  # fmt: skip
-"""What any node may be asked again when a connection was lost, as it changes nothing."""
-IDENTITY_REFUSED = (SaslAuthentication, UnsupportedSaslMechanism)
-"""Errors after which asking again is of no use: they are for the user."""
 CLOSE_MS = 1000
 """How long a close waits for the answers to what was sent."""
-LinkKey = tuple[Address, int, str]
 
 
 class Network:
@@ -113,10 +90,7 @@ class Network:
 
     def future(self) -> NetworkFuture:
         """A future for an answer of this network."""
-        return NetworkFuture(self._is_bringer)
-
-    def _is_bringer(self) -> bool:
-        return self.is_in_thread
+        return NetworkFuture(lambda: self.is_in_thread)
 
     def send(self, call: Call) -> None:
         """Send a call: its future is completed in any case. After `close`, with Closed."""
@@ -246,7 +220,7 @@ class Network:
         if self._is_over:
             call.fail(Closed("this log is closed: connect again"))
         elif self._successor is not None:
-            self._pass(call, self._successor)
+            call.hand_to(self._successor)
         elif call.place is not None:
             node = self.routes.coordinator(call.place)
             if node is None:
@@ -280,7 +254,7 @@ class Network:
 
     def _give(self, call: Call, address: Address) -> None:
         if self._successor is not None:
-            self._pass(call, self._successor)
+            call.hand_to(self._successor)
             return
         link = self._links.find(address, call)
         if link is None:
@@ -345,25 +319,6 @@ class Network:
         if not is_over() and not self._is_over:
             self._submit(lambda: self._come_to_an_end(is_over))
 
-    @staticmethod
-    def _pass(call: Call, successor: Handle) -> None:
-        if isinstance(call.message, FindCoordinator):
-            # The calls that waited for it were passed on before it.
-            call.fail(NetworkError("the node is in this process now"))
-            return
-
-        def finish(answer: Future[Any]) -> None:
-            error = answer.exception()
-            if error is None:
-                call.answer(answer.result())
-            else:
-                call.fail(error)
-
-        try:
-            successor(call.message, call.session).add_done_callback(finish)
-        except PylogError as error:
-            call.fail(error)
-
     # --- failures and time -------------------------------------------------------------------------------------------
 
     def _fail(self, link: Link, error: Exception) -> None:
@@ -386,7 +341,7 @@ class Network:
 
     def _try_next(self, call: Call, address: Address, error: Exception, *, is_final: bool) -> None:
         if self._successor is not None and not isinstance(call.message, LEADER_BOUND):
-            self._pass(call, self._successor)
+            call.hand_to(self._successor)
         elif is_final:
             call.fail(error if isinstance(error, PylogError) else SslAuthentication(f"{address}: {error}"))
         elif call.place is not None and self._clock.tick_ms() < call.deadline_ms:
