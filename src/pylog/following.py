@@ -6,7 +6,7 @@
 
     what the leader's Metadata says of a partition      how it is fetched
     this node is one of its replicas                    as a replica: to the end of the log, and asking acknowledges
-    it is not                                           as a consumer: what all replicas have, and nobody waits for it
+    it is not                                           as a consumer: what all replicas have; appends do not wait
 
 So a Kafka cluster, which knows nothing of this node, needs no word of its own. Batches are stored as they come, with
 their offsets and leader epochs. Cluster id, topic ids and configs are the leader's.

@@ -214,7 +214,7 @@ class Attachment:
             return self._find()
         except DirectoryLocked:
             return None
-        except Exception as error:  # noqa: BLE001 (nobody else would look for an owner)
+        except Exception as error:  # noqa: BLE001 (no other thread looks for an owner)
             if str(error) != self._obstacle:
                 self._obstacle = str(error)
                 logger.warning("%s has no owner for this process: %s", self._settings.paths[0], error)
@@ -236,7 +236,7 @@ class Attachment:
 
     def _switch(self) -> bool:
         """Let messages go to the node of this process at once. Until then the network passes on what it has, and what
-        comes: nobody waits for that, as the callbacks of futures run there.
+        comes. No thread waits for that, as the callbacks of futures run there.
         """
         with self._switching:
             if self._owned is None or self._network.has_work:
@@ -258,8 +258,8 @@ class Attachment:
         return connection
 
     def _admits(self, connection: socket) -> bool:
-        """Whether a connection leads to the owner whose settings were looked at: another one may listen there now, or
-        the same process again, with other settings.
+        """Whether a connection leads to the owner whose settings were looked at. Another one may listen there by now,
+        or the same process again, with other settings.
         """
         return peer_of(connection) == self._peer and is_open(self._connection)
 

@@ -54,7 +54,7 @@ class Doorway:
         self._bound: Bound | None = None
         self._place = ""
         self._obstacle: str | None = None
-        """Why nobody comes in, as it was said last; "" if somebody does."""
+        """Why no process comes in, as it was said last; "" if one may."""
         self._thread: threading.Thread | None = None
         try:
             self._waking, self._wake = socket.socketpair()
@@ -143,7 +143,7 @@ class Doorway:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Answer what was received, and let nobody in any more. A second time does nothing."""
+        """Answer what was received, and let no process in any more. A second time does nothing."""
         with self._lock:
             was_closed, self._is_closed = self._is_closed, True
         if was_closed:

@@ -7,7 +7,7 @@ The notice is written when the socket listens, so a lock file without one is tha
 program. While a notice is written, a mixture of two may be read: that is no JSON, and is read again.
 
 Directories are known by device and number, as one may have several paths: processes in containers mount them anywhere.
-A copy of a directory has another number, so nobody attaches to the owner of the original by it.
+A copy of a directory has another number, so a process that opens it does not attach to the owner of the original.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The way of `open` to a log directory that processes share: owning it, or being attached to its owner.
 
-    mode        nobody owns it        another process does       its owner ends later
+    mode        it has no owner       another process owns it    its owner ends later
     "own"       this one does         DirectoryLocked            -
     "auto"      this one does         attached                   this one takes over, if it is the first
     "attach"    NoOwner               attached                   attached to the next one

@@ -16,7 +16,7 @@ class Owned:
 
     def __init__(self, settings: Settings, transport: Transport) -> None:
         flush = settings.flush or "sync"
-        # First what may be missing: nobody hears of a node that is not.
+        # First what may be missing: no client hears of a node that does not come.
         self.doorway = Doorway(settings.paths, settings.clock, flush)
         try:
             self.broker: Broker = owner(

@@ -1,7 +1,7 @@
 """Where the socket of an owner lies: in its log directory, or where that cannot be, in a directory of its user's.
 
 The path of a Unix socket has 103 bytes at most, and not every file system has sockets. The owner writes down where it
-listens (`notice`), so nobody has to guess.
+listens (`notice`), so the others need not guess.
 """
 
 import errno
