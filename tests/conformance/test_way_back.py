@@ -8,7 +8,6 @@ recovers, and keeps what pylog's own recovery keeps. Its dump tool judges each f
 """
 
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from pylog.protocol import metadata_changes
 from pylog.protocol.batch import Origin, encode
 from pylog.protocol.compression import Codec
 from pylog.protocol.schema import message
+from support.log_copies import copy_log
 
 REASON = dump_log.missing()
 pytestmark = [
@@ -347,7 +347,7 @@ def test_kafka_recovers_the_directory_of_a_killed_pylog(tmp_path: Path, make: Ca
     assert [words for words in complaints(data) if not words.startswith("Snapshot failed schema validation")] == []
     for name in (torn, "txn"):
         tear(data / f"{name}-0")
-    copy = shutil.copytree(data, tmp_path / "copy")
+    copy = copy_log(data, tmp_path / "copy")
 
     with broker(data, tmp_path) as servers:
         found = {name: consume(servers, name, "read_uncommitted") for name in names}

@@ -16,9 +16,9 @@ from contextlib import ExitStack
 from socket import socket
 from typing import Any
 
-from pylog.attach.notice import Notice, places_of, read_notice
+from pylog.attach.notice import Notice, places_of
 from pylog.attach.owned import Owned
-from pylog.attach.places import is_open, peer_of, reach, socket_path
+from pylog.attach.places import find_owner, is_open, peer_of, socket_path
 from pylog.attach.settings import Settings
 from pylog.attach.succession import Succession
 from pylog.broker.broker import Broker
@@ -37,6 +37,7 @@ from pylog.errors import (
     DurabilityUnknown,
     NetworkError,
     RequestTimedOut,
+    SettingsDiffer,
 )
 from pylog.files import DiskFiles
 from pylog.partition import Appended
@@ -245,16 +246,19 @@ class Attachment:
             return True
 
     def _find(self) -> socket | None:
-        found = read_notice(self._files, self._settings.paths[0])
+        found = find_owner(self._files, self._settings.paths[0])
         if found is None:
             return None
-        self._settings.check(found)
-        connection = reach(self._settings.paths[0], found)
-        if connection is not None:
-            self._owner, self._peer, self._connection = found, peer_of(connection), connection
-            self._obstacle = ""
-            self._network.move(self._address)
-            self._has_owner.set()
+        owner, connection = found
+        try:
+            self._settings.check(owner)
+        except SettingsDiffer:
+            connection.close()
+            raise
+        self._owner, self._peer, self._connection = owner, peer_of(connection), connection
+        self._obstacle = ""
+        self._network.move(self._address)
+        self._has_owner.set()
         return connection
 
     def _admits(self, connection: socket) -> bool:

@@ -16,8 +16,8 @@ from threading import Event
 from time import monotonic
 from typing import Literal, TypeVar
 
-from pylog.attach.notice import Notice, read_notice
-from pylog.attach.places import reach
+from pylog.attach.notice import Notice
+from pylog.attach.places import find_owner
 from pylog.attach.settings import Settings
 from pylog.errors import DirectoryLocked, NoOwner, ReadOnly
 from pylog.files import DiskFiles
@@ -90,18 +90,15 @@ def _owned(own: Callable[[], T]) -> T:
 
 def _attached(settings: Settings, attach: Callable[[Notice, socket], Found]) -> Found | None:
     path = settings.paths[0]
-    notice = read_notice(DiskFiles(read_only=True), path)
-    if notice is None:
-        return None
     try:
-        connection = reach(path, notice)
-        return None if connection is None else _attached_by(connection, notice, settings, attach)
+        found = find_owner(DiskFiles(read_only=True), path)
+        return None if found is None else _attached_by(*found, settings, attach)
     except OSError as error:
         raise typed_error(error, "attach to the owner of", path) from error
 
 
 def _attached_by(
-    connection: socket, notice: Notice, settings: Settings, attach: Callable[[Notice, socket], Found]
+    notice: Notice, connection: socket, settings: Settings, attach: Callable[[Notice, socket], Found]
 ) -> Found:  # fmt: skip
     try:
         settings.check(notice)

@@ -10,15 +10,15 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from pylog.attach.notice import Notice
+from pylog.attach.notice import Notice, read_notice
 from pylog.errors import NoOwner, ReadOnly
-from pylog.files import join
+from pylog.files import Files, join
 from pylog.files.outside import place_of, runtime_dir
 from pylog.logdirs.log_directory import SOCKET
 from pylog.server.binding import SOCKET_PATH_BYTES_MAX, Bound, bind
 from pylog.server.listeners import UnixAddress
 
-__all__ = ["is_open", "listening", "peer_of", "reach", "socket_path"]
+__all__ = ["find_owner", "is_open", "listening", "peer_of", "socket_path"]
 
 ABSENT = (errno.ECONNREFUSED, errno.ENOENT)
 DENIED = (errno.EACCES, errno.EPERM)
@@ -67,12 +67,31 @@ def is_open(connection: socket.socket) -> bool:
     return False
 
 
-def reach(path: str, owner: Notice) -> socket.socket | None:
-    """A connection, which does not block, to the owner of the directory `path`; None: it does not listen, or too many
-    wait for it.
+def find_owner(files: Files, path: str) -> tuple[Notice, socket.socket] | None:
+    """The owner of the directory `path`, and a connection to it, which does not block; None: there is none yet, it does
+    not listen, or too many wait for it.
 
-    Raises NoOwner (it lets nobody in, and says why), ReadOnly (it is another user's), OSError (no descriptors).
+    Raises NoOwner (it lets nobody in, and says why), ReadOnly (it is another user's), OSError (no descriptors),
+    UnsupportedFormat, StorageError.
     """
+    notice = read_notice(files, path)
+    if notice is None:
+        return None
+    connection = _connect(path, notice)
+    if connection is None:
+        return None
+    try:
+        # Another one may listen there since the notice was read. It empties the lock file before it listens.
+        if read_notice(files, path) == notice:
+            return notice, connection
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    return None
+
+
+def _connect(path: str, owner: Notice) -> socket.socket | None:
     if not owner.socket:
         raise NoOwner(f"{owner.who} lets no other process in: {owner.obstacle}")
     place = socket_path(path, owner.socket)

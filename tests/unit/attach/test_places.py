@@ -1,0 +1,33 @@
+from collections.abc import Callable
+from pathlib import Path
+
+from pylog.attach.places import find_owner
+from pylog.files import DiskFiles
+from pylog.files.protocol import SMALL_BYTES_MAX
+from support.other_process import other_process
+
+
+class InterruptedFiles(DiskFiles):
+    """Files where something else happens after the first one was read."""
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        super().__init__(read_only=True)
+        self._then: Callable[[], object] | None = then
+
+    def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
+        content = super().read_file(path, bytes_max)
+        then, self._then = self._then, None
+        if then is not None:
+            then()
+        return content
+
+
+def test_an_owner_is_not_taken_for_the_one_whose_notice_was_read_before_it_came(tmp_path: Path) -> None:
+    with other_process(tmp_path, flush="sync") as owner:
+        files = InterruptedFiles(lambda: owner.does('log.close(); log = pylog.open(log.path, flush="none")'))
+
+        assert find_owner(files, str(tmp_path)) is None
+        found = find_owner(files, str(tmp_path))
+        assert found is not None
+        with found[1]:
+            assert found[0].flush == "none"
