@@ -52,10 +52,15 @@ class Agenda:
         """Note that the loop runs in this thread: what it posts itself wakes nobody."""
         self._ident = threading.get_ident()
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller is the loop's thread. For any thread."""
+        return threading.get_ident() == self._ident
+
     def post(self, call: Call) -> None:
         """Have `call` called in the loop's thread."""
         self._posts.append(call)
-        if not self._is_woken and threading.get_ident() != self._ident:
+        if not self._is_woken and not self.is_here:
             self._is_woken = True
             try:
                 self._wake.send(b"\0")

@@ -153,7 +153,8 @@ class Future(Generic[T], metaclass=ABCMeta):
         lock = Lock()
         lock.acquire()
 
-        def wake(_: Future[T]) -> None:
+        # In quotes: it would be made anew each time.
+        def wake(_: "Future[T]") -> None:
             lock.release()
 
         self.add_done_callback(wake)

@@ -38,6 +38,7 @@ class Target(Protocol):
         """Send buffers; gives how many bytes were taken. Raises BlockingIOError: none."""
 
 
+BUFFERS = (bytes, bytearray, memoryview)
 BUFFERS_MAX = 256
 """How many buffers one `sendmsg` takes; the system allows 1024."""
 TURN_BYTES = 4 << 20
@@ -59,7 +60,7 @@ class Outgoing:
 
     def push(self, pieces: Sequence[Any], size: int) -> None:
         """Queue the pieces of a response, `size` bytes in all."""
-        self._pieces.extend(piece for piece in pieces if len(piece))
+        self._pieces.extend([piece for piece in pieces if len(piece)])
         self.size += size
 
     def send(self, target: Target) -> None:
@@ -97,13 +98,16 @@ class Outgoing:
         buffers: list[Any] = []
         flags = 0
         for piece in self._pieces:
-            if _is_region(piece):
+            if not isinstance(piece, BUFFERS):
                 flags = _MORE
                 break
             buffers.append(piece)
             if len(buffers) == BUFFERS_MAX:
                 break
         sent = target.sendmsg(buffers, (), flags)
+        if sent == self.size:
+            self._pieces.clear()
+            return sent
         left = sent
         while left:
             size = len(buffers_first := self._pieces[0])
@@ -124,4 +128,4 @@ class Outgoing:
 
 
 def _is_region(piece: Any) -> bool:
-    return not isinstance(piece, bytes | memoryview | bytearray)
+    return not isinstance(piece, BUFFERS)

@@ -62,6 +62,6 @@ def response(call: Call, body: Body | NoResponse | BareToken) -> tuple[list[Any]
         return [len(body.data).to_bytes(SIZE_BYTES, "big") + body.data], SIZE_BYTES + len(body.data)
     schema = call.api.response
     header = response_header(call.api.key, call.correlation_id, flexible=schema.is_flexible(call.version))
-    pieces = schema.encode_pieces(call.version, body)
-    size = len(header) + sum(map(len, pieces))
-    return [size.to_bytes(SIZE_BYTES, "big") + header, *pieces], SIZE_BYTES + size
+    first, *others = schema.encode_pieces(call.version, body)
+    size = len(header) + len(first) + sum(map(len, others))
+    return [b"".join((size.to_bytes(SIZE_BYTES, "big"), header, first)), *others], SIZE_BYTES + size

@@ -127,9 +127,9 @@ class Dialogue:
             request.api_key.to_bytes(2, "big"), version.to_bytes(2, "big"), self._next_id.to_bytes(4, "big"),
             len(self._client_id).to_bytes(2, "big"), self._client_id, b"\0" if request.is_flexible(version) else b"",
         ))  # fmt: skip
-        pieces = request.encode_pieces(version, body)
-        size = len(header) + sum(map(len, pieces))
-        return [size.to_bytes(SIZE_BYTES, "big") + header, *pieces]
+        first, *others = request.encode_pieces(version, body)
+        size = len(header) + len(first) + sum(map(len, others))
+        return [b"".join((size.to_bytes(SIZE_BYTES, "big"), header, first)), *others]
 
     def _ask(self, name: str, version: int, body: Body) -> Pieces:
         pieces = self._encode(name, version, body)

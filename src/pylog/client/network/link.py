@@ -92,6 +92,11 @@ class Link:
         """The calls that were sent and are not answered."""
         return self._dialogue.awaited
 
+    @property
+    def calls(self) -> list[Call]:
+        """All calls that are not answered, those in flight first."""
+        return [*self.in_flight, *self.waiting]
+
     # --- opening -----------------------------------------------------------------------------------------------------
 
     def open(self, now_ms: int) -> None:
@@ -199,7 +204,7 @@ class Link:
         A node answers one Produce of a connection after the other. So little is won by a small one behind another, and
         much by one that is larger by then (Nagle).
         """
-        if not isinstance(self.waiting[0].message, Produce):
+        if self._dialogue.is_quiet or not isinstance(self.waiting[0].message, Produce):
             return False
         under_way = sum(isinstance(call.message, Produce) for call in self._dialogue.awaited)
         return under_way >= PRODUCES_MAX or (under_way > 0 and not are_worth_a_request(self.waiting))
@@ -233,7 +238,8 @@ class Link:
         for _ in range(READS_MAX):
             if not self._receive(self._socket, answers):
                 break
-        self._flush()
+        if self._out.size:
+            self._flush()
 
     def _receive(self, source: socket.socket, answers: list[Answered]) -> bool:
         """Receive once; gives whether there may be more. No view of the frame is left, which could not grow then."""
@@ -247,7 +253,8 @@ class Link:
             raise NetworkError("the node has closed the connection")
         found, pieces = self._dialogue.feed(place[:count]) if target is None else self._dialogue.filled(count)
         answers += found
-        self._put(pieces)
+        if pieces:
+            self._put(pieces)
         return count == len(place) or isinstance(source, ssl.SSLSocket)
 
     @property
@@ -284,8 +291,7 @@ class Link:
         for call in unsent:
             self.waiting.remove(call)
         late = self._dialogue.late(now_ms)
-        left = [call.deadline_ms for call in (*self.waiting, *self.in_flight)]
-        self.next_deadline_ms = min(left, default=None)
+        self.next_deadline_ms = min((call.deadline_ms for call in self.calls), default=None)
         return unsent, late
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from pylog.client.network.call import Call, lane_of
 from pylog.client.network.dialogue import Dialogue
 from pylog.client.network.link import Link, LinkState
 from pylog.config.connection import ConnectionConfig
-from pylog.protocol.messages import Session
+from pylog.protocol.messages import Fetch, Session
 from pylog.protocol.sasl.exchange import sasl_client
 
 __all__ = ["Links"]
@@ -83,14 +83,21 @@ class Links:
         """Let the links of a client end, which sends nothing more."""
         self._leaving.add(id(session))
 
-    def leaving(self) -> dict[int, list[Link]]:
-        """The links of each client that is closed."""
-        return {session: [link for link in self if link.key[1] == session] for session in self._leaving}
-
-    def has_left(self, session: int) -> None:
-        """The last link of a closed client has ended."""
-        self._leaving.discard(session)
-        self._sessions.pop(session, None)
+    def end_left(self) -> list[Call]:
+        """Close the links of clients that are closed, where what was asked is answered, or of no use to them any more:
+        the calls of these.
+        """
+        unanswered: list[Call] = []
+        for session in list(self._leaving):
+            left = [link for link in self if link.key[1] == session]
+            ended = [link for link in left if link.is_idle or _only_fetches(link)]
+            for link in ended:
+                self.let_go(link)
+                unanswered += link.calls
+            if len(ended) == len(left):
+                self._leaving.discard(session)
+                self._sessions.pop(session, None)
+        return unanswered
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -102,12 +109,18 @@ class Links:
         """Whether a link was of no use for so long that it is closed."""
         return link.is_idle and now_ms >= self._used_by_ms(link)
 
-    def next_ms(self) -> int | None:
-        """When a link is to be looked at; None: not before something happens."""
-        times = [link.next_deadline_ms for link in self._links.values() if link.next_deadline_ms is not None]
-        times += [self._used_by_ms(link) for link in self._links.values() if link.is_idle]
-        times += [self._opened_by_ms(link) for link in self._links.values() if _is_opening(link)]
+    def due_ms(self, link: Link) -> int | None:
+        """When a link is to be looked at; None: not before something happens to it."""
+        if link.is_ready:
+            return self._used_by_ms(link) if link.is_idle else link.next_deadline_ms
+        times = [] if link.next_deadline_ms is None else [link.next_deadline_ms]
+        if _is_opening(link):
+            times.append(self._opened_by_ms(link))
         return min(times, default=None)
+
+    def next_ms(self) -> int | None:
+        """When one of them is to be looked at."""
+        return min((due for due in map(self.due_ms, self) if due is not None), default=None)
 
     def _used_by_ms(self, link: Link) -> int:
         return link.used_ms + self._config.connections_max_idle_ms
@@ -119,7 +132,7 @@ class Links:
 
     def close(self) -> list[Call]:
         """Close all links: the calls that have no answer."""
-        left = [call for link in self for call in (*link.in_flight, *link.waiting)]
+        left = [call for link in self for call in link.calls]
         for link in self:
             self.let_go(link)
         return left
@@ -133,6 +146,10 @@ class Links:
 
 def _key(address: Address, call: Call) -> LinkKey:
     return address, id(call.session), lane_of(call.message)
+
+
+def _only_fetches(link: Link) -> bool:
+    return bool(link.calls) and all(isinstance(call.message, Fetch) for call in link.calls)
 
 
 def _is_opening(link: Link) -> bool:

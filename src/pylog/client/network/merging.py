@@ -25,7 +25,7 @@ PASSED_MAX = 500
 def next_call(waiting: deque[Call]) -> Call:
     """Take the next call, and with a Produce those that may go with it. The batches of a partition stay in order."""
     first = waiting.popleft()
-    if not isinstance(first.message, Produce):
+    if not waiting or not isinstance(first.message, Produce):
         return first
     calls, passed = [first], list[Call]()
     parts = list(first.message.parts)

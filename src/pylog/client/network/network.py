@@ -26,6 +26,7 @@ from pylog.client.network.coordinators import Coordinators
 from pylog.client.network.dialogue import Answered
 from pylog.client.network.link import Link, LinkState
 from pylog.client.network.links import Links
+from pylog.client.network.lookout import Lookout
 from pylog.client.network.routes import Routes
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
@@ -72,6 +73,9 @@ class Network:
         self._links = Links(config, self._selector, context, admits)
         self._given: dict[Link, None] = {}
         """The links that have got calls in this turn."""
+        self._unread: dict[Link, None] = {}
+        """Those whose TLS holds bytes, of which no selector tells."""
+        self._lookout = Lookout(self._agenda, self._links, partial(_do, self._look))
         self._coordinators = Coordinators(self.routes, config, clock, self._begin, self._at)
         self._is_closed = False
         self._successor: Handle | None = None
@@ -86,7 +90,7 @@ class Network:
     @property
     def is_in_thread(self) -> bool:
         """Whether the caller is the thread of the network, which must not wait for answers."""
-        return threading.current_thread() is self._thread
+        return self._agenda.is_here
 
     def future(self) -> NetworkFuture:
         """A future for an answer of this network."""
@@ -94,7 +98,7 @@ class Network:
 
     def send(self, call: Call) -> None:
         """Send a call: its future is completed in any case. After `close`, with Closed."""
-        self._submit(partial(self._begin, call))
+        self._post(partial(self._begin, call))
 
     def forget(self, session: Session) -> None:
         """The client of a session is closed: so are its connections, when what it has sent is answered."""
@@ -123,7 +127,10 @@ class Network:
         self._submit(lambda: self._pass_all(successor, is_over))
 
     def _submit(self, work: Callable[[], None]) -> None:
-        self._agenda.post(partial(_do, work))
+        self._post(partial(_do, work))
+
+    def _post(self, work: Callable[[], None]) -> None:
+        self._agenda.post(work)
         if self._thread is None and not self._is_closed:
             with self._starting:
                 if self._thread is None:
@@ -169,16 +176,19 @@ class Network:
 
     def _turn(self) -> None:
         self._agenda.call_due()
-        now = self._clock.tick_ms()
-        self._send_given(now)
-        self._look(now)
+        while self._unread:
+            link, _ = self._unread.popitem()
+            self._handle(link, selectors.EVENT_READ)
+        self._send_given()
+        for call in self._links.end_left():
+            call.fail(Closed("the consumer was closed"))
         for key, mask in self._selector.select(self._sleep_seconds()):
             if isinstance(key.data, Link):
                 self._handle(key.data, mask)
             else:
                 key.data(mask)
 
-    def _send_given(self, now_ms: int) -> None:
+    def _send_given(self) -> None:
         """Send what was given to links in this turn: together, where there was much."""
         while self._given:
             link, _ = self._given.popitem()
@@ -186,18 +196,15 @@ class Network:
                 # It has failed since, and its calls went elsewhere.
                 continue
             try:
-                self._tell(link.send_waiting(now_ms))
+                self._tell(link.send_waiting(self._clock.tick_ms()))
+                self._lookout.watch(link)
             except (OSError, PylogError) as error:
                 self._fail(link, error)
 
     def _sleep_seconds(self) -> float | None:
-        if any(link.has_more for link in self._links) or (self._ends_by_ms is not None and self._may_end()):
+        if self._unread or (self._ends_by_ms is not None and self._may_end()):
             return 0
-        times = [time for time in (self._links.next_ms(), self._ends_by_ms) if time is not None]
-        seconds = [max(0, time - self._clock.tick_ms()) / 1000 for time in times]
-        if self._agenda.timeout is not None:
-            seconds.append(self._agenda.timeout)
-        return min(seconds, default=None)
+        return self._agenda.timeout
 
     def _at(self, due_ms: int, work: Callable[[], None]) -> None:
         if self._is_over:
@@ -268,6 +275,7 @@ class Network:
         if link.state is LinkState.RESTING and link in self._links:
             try:
                 link.open(self._clock.tick_ms())
+                self._lookout.watch(link)
             except OSError as error:
                 self._fail(link, error)
 
@@ -285,6 +293,8 @@ class Network:
                 call.answer(answer)
 
     def _handle(self, link: Link, events: int) -> None:
+        if link not in self._links:
+            return
         now = self._clock.tick_ms()
         was_ready = link.is_ready
         try:
@@ -293,6 +303,9 @@ class Network:
                 self.routes.reached(link.address)
             if link.waiting:
                 self._given[link] = None
+            if link.has_more:
+                self._unread[link] = None
+            self._lookout.watch(link)
         except (OSError, PylogError) as error:
             self._fail(link, error)
             return
@@ -353,34 +366,17 @@ class Network:
         else:
             call.fail(NetworkError(f"{address} cannot be reached: {error}"))
 
-    def _look(self, now_ms: int) -> None:
+    def _look(self) -> None:
         """End what has taken too long, and close what is idle."""
+        now = self._clock.tick_ms()
         for link in self._links:
-            if link.next_deadline_ms is not None and now_ms >= link.next_deadline_ms:
-                self._end_late(link, now_ms)
-            if link not in self._links:
-                continue
-            if link.has_more:
-                self._handle(link, selectors.EVENT_READ)
-            if self._links.is_late(link, now_ms):
+            if link.next_deadline_ms is not None and now >= link.next_deadline_ms:
+                self._end_late(link, now)
+            if link in self._links and self._links.is_late(link, now):
                 setup_ms = self._config.socket_connection_setup_timeout_ms
                 self._fail(link, NetworkError(f"no connection within {setup_ms} ms"))
-            elif link in self._links and self._links.is_silent(link, now_ms):
+            elif link in self._links and self._links.is_silent(link, now):
                 self._links.let_go(link)
-        for session, left in self._links.leaving().items():
-            self._leave(session, left)
-
-    def _leave(self, session: int, left: list[Link]) -> None:
-        """Close the connections of a client that is closed, when what it has asked is answered, or of no use to it."""
-        for link in left.copy():
-            calls = [*link.in_flight, *link.waiting]
-            if link.is_idle or (calls and all(isinstance(call.message, Fetch) for call in calls)):
-                left.remove(link)
-                self._links.let_go(link)
-                for call in calls:
-                    call.fail(Closed("the consumer was closed"))
-        if not left:
-            self._links.has_left(session)
 
     def _end_late(self, link: Link, now_ms: int) -> None:
         unsent, late = link.late(now_ms)
@@ -395,6 +391,8 @@ class Network:
 
     def _begin_to_end(self) -> None:
         self._ends_by_ms = self._clock.tick_ms() + CLOSE_MS
+        # The loop wakes by then.
+        self._agenda.at(self._ends_by_ms, lambda: None)
 
     def _may_end(self) -> bool:
         if self._agenda.timeout == 0:
@@ -403,15 +401,15 @@ class Network:
         waits = any(
             not isinstance(call.message, Fetch)
             for link in self._links
-            for call in (*link.in_flight, *(link.waiting if link.is_ready else ()))
+            for call in (link.calls if link.is_ready else link.in_flight)
         )
         return not waits or self._clock.tick_ms() >= self._ends_by_ms
 
     def _end(self) -> None:
         self._is_over = True
+        left = [*self._coordinators.take_all(), *self._links.close()]
         # What was to be asked again is not: it hears that this is closed.
         self._agenda.call_all()
-        left = [*self._coordinators.take_all(), *self._links.close()]
         self._selector.close()
         self._agenda.close()
         for call in left:

@@ -62,7 +62,8 @@ class MessageSchema:
 
     def is_flexible(self, version: int) -> bool:
         """Whether this version has compact lengths and tags."""
-        return version in self._table.flexible
+        low, high = self._table.flexible
+        return low <= version <= high
 
     def _check(self, version: int) -> None:
         low, high = self._table.versions
@@ -105,7 +106,8 @@ class MessageSchema:
         return b"".join(self.encode_pieces(version, value))
 
     def encode_pieces(self, version: int, value: Mapping[str, Any]) -> list[Any]:
-        """The same in pieces: what a field of type bytes or records is given is a piece as it is, without a copy.
+        """The same in pieces: what a field of type bytes or records is given is a piece as it is, without a copy, and
+        what lies before, between and behind these is one each, empty where there is nothing.
 
         Such a value needs no more than a length: the bytes of a region of a file may be sent from there.
         """
@@ -115,11 +117,19 @@ class MessageSchema:
             encoder = compile_encode(self._table.fields, version, self.is_flexible(version))
             self._encoders[version] = encoder
         pieces: list[Any] = []
+        between: list[bytes] = []
+
+        def whole(piece: Any) -> None:
+            pieces.append(b"".join(between))
+            pieces.append(piece)
+            between.clear()
+
         try:
-            encoder(value, pieces.append)
+            encoder(value, between.append, whole)
         except ENCODE_ERRORS as error:
             where = _misfit(self._table.fields, value, version, self.is_flexible(version))
             raise ValueError(f"{self.name} version {version}, {where or 'as a whole'}: {error}") from error
+        pieces.append(b"".join(between))
         return pieces
 
 
@@ -131,7 +141,7 @@ def _misfit(fields: tuple[Field, ...], value: Any, version: int, flexible: bool)
         if version not in field.versions or field.name not in value:
             continue
         try:
-            compile_encode((field,), version, flexible)({field.name: value[field.name]}, len)
+            compile_encode((field,), version, flexible)({field.name: value[field.name]}, len, len)
         except ENCODE_ERRORS:
             given = value[field.name]
             if field.fields and field.is_array and isinstance(given, list | tuple):

@@ -217,7 +217,9 @@ class DecodeSource(FunctionSource):
 
 
 class EncodeSource(FunctionSource):
-    """The source of `encode`. `write` is the variable that takes the pieces: another one inside a tagged field."""
+    """The source of `encode`. `write` is the variable that takes the pieces: another one inside a tagged field. Those
+    of bytes and records go to `whole`, where they are in none.
+    """
 
     def __init__(self, version: int, flexible: bool) -> None:
         super().__init__(version, flexible)
@@ -281,7 +283,8 @@ class EncodeSource(FunctionSource):
         if field.is_array:
             self.array(field, value)
         else:
-            self.emit(f"{self.write}({value})")
+            is_whole = field.kind in BYTES and self.write == "w"
+            self.emit(f"{'whole' if is_whole else self.write}({value})")
 
     def array(self, field: Field, value: str) -> None:
         if field.kind == "uuid":
@@ -338,7 +341,7 @@ class EncodeSource(FunctionSource):
             if field.fields and not field.is_array and field.default is not None:
                 default = compile_encode(field.fields, self.version, self.flexible)
                 plain: list[bytes] = []
-                default({}, plain.append)
+                default({}, plain.append, plain.append)
                 self.emit(f"if {made} != {b''.join(plain)!r}:", f"    {tags}.append(({field.tag}, {made}))")
             else:
                 self.emit(f"{tags}.append(({field.tag}, {made}))")
@@ -365,7 +368,7 @@ def compile_decode(
 
 
 def compile_encode(fields: tuple[Field, ...], version: int, flexible: bool) -> Callable[..., None]:
-    """`encode` for a struct of these fields."""
+    """`encode` for a struct of these fields: `w` gets the pieces in order, `whole` those of bytes and records."""
     source = EncodeSource(version, flexible)
     source.struct(fields, "value")
-    return source.function("encode(value, w)", "None")
+    return source.function("encode(value, w, whole)", "None")

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from pylog.client.network.address import Address
+import pylog
+from pylog.client.network.address import Address, parse
 from pylog.client.network.call import Call
 from pylog.client.network.network import Network
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import Closed, NetworkError
 from pylog.protocol.messages import EndTxn, Metadata, Session
 from pylog.protocol.wire.questions.table import QUESTIONS
-from pylog.runtime.clock import SystemClock
+from pylog.runtime.clock import MovableClock, SystemClock
 from pylog.runtime.future import Future, completed
 
 SECONDS = 20
@@ -60,6 +61,35 @@ def test_a_call_after_the_close_is_answered_at_once(network: Network) -> None:
     network.send(asked)
     with pytest.raises(Closed):
         asked.future.result(0)
+
+
+def links(network: Network) -> int:
+    """How many connections there are, when all that is due has been done."""
+    found: Future[int] = Future()
+    network.later(0, lambda: found.set_result(len(list(network._links))))
+    return found.result(SECONDS)
+
+
+def test_a_connection_is_closed_when_it_was_of_no_use_for_long_and_made_anew() -> None:
+    clock = MovableClock()
+    with pylog.serve() as server:
+        network = Network([parse(server.bootstrap_servers)], ConnectionConfig(), clock, None)
+        session = Session("me")
+
+        def ask() -> None:
+            asked = Call(-1, Metadata(["t"]), QUESTIONS[Metadata], session, network.future(), clock.tick_ms() + 10_000)
+            network.send(asked)
+            asked.future.result(SECONDS)
+
+        ask()
+        clock.advance(539_000)
+        ask()
+        clock.advance(539_000)
+        assert links(network) == 1
+        clock.advance(1_000)
+        assert links(network) == 0
+        ask()
+        network.close()
 
 
 def test_a_call_as_the_interpreter_ends_is_answered_without_a_thread(

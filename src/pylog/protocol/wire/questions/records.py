@@ -17,7 +17,6 @@ from pylog.protocol.messages import (
     CONSUMER,
     MAX_TIMESTAMP,
     NO_EPOCH,
-    NO_ID,
     DeletedPart,
     DeleteRecords,
     DeleteRecordsPart,
@@ -56,7 +55,7 @@ def _key(part: Any) -> TopicPartition:
 
 
 def _id_versions(parts: list[Any], low: int) -> tuple[int, int]:
-    return low, ANY_VERSION if all(part.topic_id != NO_ID for part in parts) else BY_ID_FROM - 1
+    return low, ANY_VERSION if all(part.topic_id.int for part in parts) else BY_ID_FROM - 1
 
 
 def _names(message: Any, version: int) -> dict[Any, str] | None:
