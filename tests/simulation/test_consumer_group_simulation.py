@@ -37,3 +37,7 @@ def test_consumer_groups_of_real_members_hold_their_invariants(chunk: int) -> No
 def test_mixed_groups_hold_their_invariants(chunk: int) -> None:
     for seed in seeds(80)[chunk::CHUNKS]:
         run(seed, MixedSimulation)
+
+
+def test_a_static_member_that_reads_more_now_goes_on_with_what_it_had() -> None:
+    run(5195, MixedSimulation)
