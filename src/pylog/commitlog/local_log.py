@@ -290,19 +290,19 @@ class LocalLog:
     def offer(self, new: Segment) -> None:
         """Make `new`, which is complete and synced as `.cleaned`, a replacement (`.swap`) for segments.
 
-        Raises DiskFull where there is no room for its new names; then nothing of it is left.
+        Raises DiskFull where there is no room for its new names; then it is to be withdrawn.
         """
         forget_listing(self.files, self.directory)
         self.files.sync_dir(self.directory)
-        try:
-            new.on_disk.rename(SWAP)
-        except DiskFull:
-            new.close()
-            # As long as one is `.cleaned`, the others are not believed.
-            for suffix in (SWAP, CLEANED):
-                remove_files(self.files, self.directory, new.base_offset, suffix)
-            raise
+        new.on_disk.rename(SWAP)
         self.files.sync_dir(self.directory)
+
+    def withdraw(self, new: Segment) -> None:
+        """Remove `new`, of which at least one file is still `.cleaned`."""
+        new.close()
+        # As long as one is, the others are not believed.
+        for suffix in (SWAP, CLEANED):
+            remove_files(self.files, self.directory, new.base_offset, suffix)
 
     def replace(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
         """Put `new`, which was offered, in the place of the neighbours `old`.

@@ -7,7 +7,7 @@ from typing import TypeVar
 from pylog.commitlog.durability import Durability
 from pylog.commitlog.local_log import LocalLog
 from pylog.commitlog.watermarks import Watermarks
-from pylog.errors import Closed, CorruptBatch, LogNotFound
+from pylog.errors import Closed, CorruptBatch, DiskFull, LogNotFound
 from pylog.kernel import AppendState
 from pylog.segment import Segment
 from pylog.storage.segment_checksum import Mark
@@ -68,7 +68,8 @@ class SealedSegments:
         """Put `new`, written beside the log as `.cleaned` and synced, in the place of the neighbours `old`.
 
         False, and `new` is removed, when one of them, or `until`, a segment behind them, is no longer part of the log:
-        what `new` was made from has been cut then. The active segment cannot be replaced.
+        what `new` was made from has been cut then. The active segment cannot be replaced. Raises DiskFull, and nothing
+        is left of `new`, DurabilityUnknown (the partition is latched).
         """
         with self._durability.lock:
             self._durability.check_usable()
@@ -76,9 +77,13 @@ class SealedSegments:
             if not {id(until), *map(id, old)} <= there or old[-1] is self._local.active:
                 new.remove()
                 return False
-            with self._durability.in_doubt():
-                self._local.offer(new)
-            what = f"was having segments replaced by {new.path}"
-            with self._watermarks.changing_files(), self._durability.not_half_done(what):
-                self._local.replace(old, new, now_ms)
+            # Readers are told first: what was offered takes its place at the next open, so it cannot be given up.
+            try:
+                with self._watermarks.changing_files():
+                    self._local.offer(new)
+                    with self._durability.not_half_done(f"was having segments replaced by {new.path}"):
+                        self._local.replace(old, new, now_ms)
+            except DiskFull:
+                self._local.withdraw(new)
+                raise
             return True

@@ -128,15 +128,19 @@ class Watermarks:
     @contextmanager
     def changing_files(self) -> Iterator[None]:
         """Around a change of files that readers may know: the generation is odd meanwhile, for readers in other
-        processes too.
+        processes too. DiskFull ends the change, and readers hear of that with what is published next.
         """
         state = self._state
         with self._durability.in_doubt():
             self._durability.check_in_place()
             # Odd before already where a change was given up half-way.
             state.generation += 1 + state.generation % 2
-            state.publish()
-            yield
+            try:
+                state.publish()
+                yield
+            except DiskFull:
+                state.generation += 1
+                raise
             state.generation += 1
             self._durability.show()
 

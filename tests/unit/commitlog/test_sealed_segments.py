@@ -1,16 +1,32 @@
 """The segments that are not written any more: which they are, what is noted of them, and how some are replaced."""
 
+import errno
+from uuid import UUID
+
 import pytest
 
-from pylog.errors import CorruptBatch, NotLeaderOrFollower
+from pylog.errors import CorruptBatch, DiskFull, NotLeaderOrFollower
+from pylog.files import Files, MemoryFiles
+from pylog.partition import Partition
 from pylog.segment import Segment
+from pylog.storage.published import Published
 from pylog.storage.segment_checksum import Mark
-from support.partition_log import NOW, Log
+from pylog.testing import FaultFiles
+from support.partition_log import DIRECTORY, NOW, Log
 
 
-def sealed_log(count: int = 3) -> Log:
+class PublishedLog(Log):
+    """One that readers in other processes are told of."""
+
+    def make(self) -> Partition:
+        self.files.make_dir("log")
+        entry = Published(self.files, "log/.pylog-published", writable=True).entry(UUID(int=7), 0)
+        return Partition(self.files, DIRECTORY, "t", 0, self.config, entry)
+
+
+def sealed_log(count: int = 3, files: Files | None = None) -> Log:
     """A log of so many sealed segments of one record each, and an empty active one."""
-    log = Log()
+    log = Log() if files is None else PublishedLog(files)
     for number in range(count):
         log.append(str(number))
         log.partition.roll(NOW)
@@ -77,6 +93,25 @@ def test_a_replacement_of_what_is_gone_is_removed(what: str) -> None:
     assert not log.partition.sealed.replace([old], new, NOW, until=until)
     assert log.values(1) == ["1", "2"]
     assert not any(".cleaned" in name for name in log.files.list_dir(old.directory))
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4, 5])
+def test_a_replacement_given_up_for_a_full_disk_never_comes_back(at: int) -> None:
+    """What was cut off since would be back after a crash, in the place of what was written instead."""
+    files = FaultFiles(MemoryFiles(), error=errno.ENOSPC)
+    log = sealed_log(files=files)
+    old, until, *_ = segments(log)
+    new = copy_of(log, old)
+    files.faults.fail_at = len(files.sites) + at
+    with pytest.raises(DiskFull):
+        log.partition.sealed.replace([old], new, NOW, until=until)
+    assert not any(".cleaned" in name or ".swap" in name for name in files.list_dir(DIRECTORY))
+    assert segments(log)[0] is old and log.partition.state.generation % 2 == 0
+    log.partition.truncate(0, NOW)
+    log.append("another")
+    log.partition.sync()
+    log.reopen()
+    assert log.values() == ["another"]
 
 
 def test_the_active_segment_is_not_replaced() -> None:
