@@ -40,8 +40,6 @@ class Cleanable:
     """Not below `first_dirty`; may lie inside a segment."""
     end_offset: int
     """The base of that segment: where a pass ends."""
-    resets_checkpoint: bool
-    """The checkpoint was outside the log, and `first_dirty` is to be written in its place."""
     clean_bytes: int
     cleanable_bytes: int
 
@@ -72,8 +70,7 @@ def cleanable(
     everything is dirty again.
     """
     first_dirty = start_offset if checkpoint is None else checkpoint
-    resets = not start_offset <= first_dirty <= next_offset
-    if resets:
+    if not start_offset <= first_dirty <= next_offset:
         first_dirty = start_offset
     active = segments[-1].base_offset
     limit = min(last_stable_offset, active)
@@ -89,7 +86,6 @@ def cleanable(
         first_dirty=first_dirty,
         first_uncleanable=first_uncleanable,
         end_offset=end_offset,
-        resets_checkpoint=resets,
         clean_bytes=sum(facts.size for facts in segments if facts.base_offset < first_dirty),
         cleanable_bytes=sum(facts.size for facts in dirty if facts.base_offset < end_offset),
     )
