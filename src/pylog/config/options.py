@@ -124,7 +124,7 @@ class Words:
     """Any text, or one of some words, in `any_case` if so; None where `optional`, and then no empty text."""
 
     def __init__(self, *words: str, optional: bool = False, any_case: bool = False) -> None:
-        self._words = words
+        self.words = words
         self._any_case = any_case
         self._optional = optional
         self.allowed = f"one of {', '.join(words)}" if words else "a text"
@@ -137,7 +137,7 @@ class Words:
         if not isinstance(value, str) or (self._optional and not value.strip()):
             raise ValueError(value)
         word = value.strip().lower() if self._any_case else value.strip()
-        if self._words and word not in self._words:
+        if self.words and word not in self.words:
             raise ValueError(value)
         return word
 
@@ -149,7 +149,7 @@ class SomeOf:
     """A set of words; as text, with commas between. A word may be there twice, as in Kafka."""
 
     def __init__(self, *words: str) -> None:
-        self._words = words
+        self.words = words
         self.allowed = f"any of {', '.join(words)}, with commas between"
 
     def parse(self, value: object) -> frozenset[str]:
@@ -158,7 +158,7 @@ class SomeOf:
         if not isinstance(value, Iterable):
             raise ValueError(value)
         given = list(value)
-        if any(word not in self._words for word in given):
+        if any(word not in self.words for word in given):
             raise ValueError(value)
         return frozenset(given)
 
@@ -206,11 +206,11 @@ class Function:
     """Something to call, or one of some words for what there is already; None: the usual one."""
 
     def __init__(self, signature: str, *words: str) -> None:
-        self._words = words
+        self.words = words
         self.allowed = f"a callable {signature}, {''.join(f'{word}, ' for word in words)}or None"
 
     def parse(self, value: object) -> object:
-        if value is not None and value not in self._words and not callable(value):
+        if value is not None and value not in self.words and not callable(value):
             raise ValueError(value)
         return value
 
