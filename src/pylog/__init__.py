@@ -6,19 +6,23 @@ A name is imported when it is first used: a program that only connects to a clus
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pylog import errors
 from pylog.errors import PylogError
 from pylog.version import VERSION
 
 if TYPE_CHECKING:
+    from pylog.broker.log_cleaner import Cleaned
     from pylog.broker.replica_manager import Follow, Lead
     from pylog.client.admin.admin import Admin
     from pylog.client.consumer import RebalanceListener
     from pylog.client.consumer.consumer import Consumer
     from pylog.client.producer import Producer
-    from pylog.commitlog.recovery import Recovered
+    from pylog.commitlog.recovery import Quarantined, Recovered
+    from pylog.config.typed import ConnectionOptions, ConsumerOptions, NodeOptions, ProducerOptions, TopicOptions
     from pylog.connected_log import ConnectedLog, ConnectedPartition, ConnectedTopic, connect
     from pylog.following import Following, ReplicaLag
     from pylog.log import Log
+    from pylog.logdirs.damage import Findings
     from pylog.opening import open, serve  # noqa: A004
     from pylog.partition import Appended
     from pylog.record import (
@@ -32,42 +36,56 @@ if TYPE_CHECKING:
         RecordMetadata,
         TopicPartition,
     )
+    from pylog.runtime.future import Future
+    from pylog.server.server import Server
     from pylog.transport import MemoryTransport, Transport
-    from pylog.views import PartitionView, TopicView
+    from pylog.views import PartitionView, SegmentInfo, TopicView
 
 __version__ = VERSION
 
 __all__ = [
     "Admin",
     "Appended",
+    "Cleaned",
     "ConnectedLog",
     "ConnectedPartition",
     "ConnectedTopic",
+    "ConnectionOptions",
     "Consumer",
     "ConsumerGroupMetadata",
+    "ConsumerOptions",
     "ConsumerRecord",
     "DeserializedRecord",
+    "Findings",
     "Follow",
     "Following",
+    "Future",
     "Header",
     "Lead",
     "Log",
     "MemoryTransport",
+    "NodeOptions",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionView",
     "Producer",
+    "ProducerOptions",
     "PylogError",
+    "Quarantined",
     "RebalanceListener",
     "Record",
     "RecordMetadata",
     "Recovered",
     "ReplicaLag",
+    "SegmentInfo",
+    "Server",
+    "TopicOptions",
     "TopicPartition",
     "TopicView",
     "Transport",
     "__version__",
     "connect",
+    "errors",
     "open",
     "serve",
 ]
@@ -75,28 +93,39 @@ __all__ = [
 ON_FIRST_USE = {
     "Admin": "pylog.client.admin.admin",
     "Appended": "pylog.partition",
+    "Cleaned": "pylog.broker.log_cleaner",
     "ConnectedLog": "pylog.connected_log",
     "ConnectedPartition": "pylog.connected_log",
     "ConnectedTopic": "pylog.connected_log",
+    "ConnectionOptions": "pylog.config.typed",
     "Consumer": "pylog.client.consumer.consumer",
     "ConsumerGroupMetadata": "pylog.record",
+    "ConsumerOptions": "pylog.config.typed",
     "ConsumerRecord": "pylog.record",
     "DeserializedRecord": "pylog.record",
+    "Findings": "pylog.logdirs.damage",
     "Follow": "pylog.broker.replica_manager",
     "Following": "pylog.following",
+    "Future": "pylog.runtime.future",
     "Header": "pylog.record",
     "Lead": "pylog.broker.replica_manager",
     "Log": "pylog.log",
     "MemoryTransport": "pylog.transport",
+    "NodeOptions": "pylog.config.typed",
     "OffsetAndMetadata": "pylog.record",
     "OffsetAndTimestamp": "pylog.record",
     "PartitionView": "pylog.views",
     "Producer": "pylog.client.producer",
+    "ProducerOptions": "pylog.config.typed",
+    "Quarantined": "pylog.commitlog.recovery",
     "RebalanceListener": "pylog.client.consumer",
     "Record": "pylog.record",
     "RecordMetadata": "pylog.record",
     "Recovered": "pylog.commitlog.recovery",
     "ReplicaLag": "pylog.following",
+    "SegmentInfo": "pylog.views",
+    "Server": "pylog.server.server",
+    "TopicOptions": "pylog.config.typed",
     "TopicPartition": "pylog.record",
     "TopicView": "pylog.views",
     "Transport": "pylog.transport",
@@ -114,4 +143,4 @@ if not TYPE_CHECKING:  # mypy would take any name for one of this module
         return found
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted(__all__)

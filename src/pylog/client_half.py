@@ -6,9 +6,9 @@ to it, `ConnectedLog` nothing but how it is reached.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from pylog.client.admin.topics import TopicAdmin
 from pylog.client.cluster import Cluster
@@ -24,8 +24,15 @@ from pylog.runtime.closing import Lease
 from pylog.transport import Transport
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from pylog.client.admin.admin import Admin
     from pylog.client.consumer.consumer import Consumer
+    from pylog.config.typed import ConsumerOptions, ProducerOptions, TopicOptions
+
+    # What a lambda takes or gives is Any.
+    OfKey = TypeVarWithDefault("OfKey", default=Any)
+    OfValue = TypeVarWithDefault("OfValue", default=Any)
 
 __all__ = ["ClientHalf"]
 
@@ -57,10 +64,10 @@ class ClientHalf(ABC, Generic[View]):
     # --- topics ------------------------------------------------------------------------------------------------------
 
     def create_topic(
-        self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None, *, exist_ok: bool = False
+        self, name: str, partitions: int = 1, config: "TopicOptions | None" = None, *, exist_ok: bool = False
     ) -> View:
-        """Make a topic. `partitions`: -1 for the node's `num.partitions`. `config`: Kafka's topic configs; values may
-        be str, int or bool.
+        """Make a topic. `partitions`: -1 for the node's `num.partitions`. `config`: Kafka's topic configs
+        (`TopicConfig`); values may be str, int or bool.
 
         With `exist_ok` a topic that exists already is given as it is: its partitions and its config stay.
         Raises: TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig (suggests the nearest name),
@@ -76,7 +83,7 @@ class ClientHalf(ABC, Generic[View]):
         self._check_open()
         self._topics.delete_topic(name)
 
-    def alter_config(self, name: str, config: Mapping[str, Any] | None = None, *, delete: Iterable[str] = ()) -> View:
+    def alter_config(self, name: str, config: "TopicOptions | None" = None, *, delete: Iterable[str] = ()) -> View:
         """Set configs of a topic, and take those named in `delete` back to their defaults; the others stay.
 
         Open partitions go by it at once. Raises UnknownTopicOrPartition, InvalidConfig, ReadOnly; nothing is changed.
@@ -121,21 +128,63 @@ class ClientHalf(ABC, Generic[View]):
 
     # --- clients -----------------------------------------------------------------------------------------------------
 
-    def producer(self, **config: Any) -> Producer:
+    @overload
+    def producer(
+        self, *, key_serializer: None = None, value_serializer: None = None, **config: Unpack["ProducerOptions"]
+    ) -> Producer: ...
+    @overload
+    def producer(
+        self, *, key_serializer: None = None, value_serializer: "Callable[[OfValue], bytes]",
+        **config: Unpack["ProducerOptions"],
+    ) -> "Producer[bytes, OfValue]": ...  # fmt: skip
+    @overload
+    def producer(
+        self, *, key_serializer: "Callable[[OfKey], bytes]", value_serializer: None = None,
+        **config: Unpack["ProducerOptions"],
+    ) -> "Producer[OfKey, bytes]": ...  # fmt: skip
+    @overload
+    def producer(
+        self, *, key_serializer: "Callable[[OfKey], bytes]", value_serializer: "Callable[[OfValue], bytes]",
+        **config: Unpack["ProducerOptions"],
+    ) -> "Producer[OfKey, OfValue]": ...  # fmt: skip
+    def producer(self, **config: Any) -> Producer[Any, Any]:
         """A producer. Configs are Kafka's, with underscores: `acks`, `linger_ms`, `compression_type`...
         (`ProducerConfig`).
 
+        `key_serializer` and `value_serializer` turn what `send` is given into bytes; without one it is bytes.
         Raises: InvalidConfig, ReadOnly.
         """
         self._check_open()
+        self._check_may_send()
         settings = ProducerConfig.from_kafka(config)
         return Producer(self._transport, self._node_id, settings, self._clock, self._lease)
 
-    def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> "Consumer":
+    @overload
+    def consumer(
+        self, *topics: str, group_id: str | None = None, key_deserializer: None = None,
+        value_deserializer: None = None, **config: Unpack["ConsumerOptions"],
+    ) -> "Consumer": ...  # fmt: skip
+    @overload
+    def consumer(
+        self, *topics: str, group_id: str | None = None, key_deserializer: None = None,
+        value_deserializer: "Callable[[bytes], OfValue]", **config: Unpack["ConsumerOptions"],
+    ) -> "Consumer[bytes, OfValue]": ...  # fmt: skip
+    @overload
+    def consumer(
+        self, *topics: str, group_id: str | None = None, key_deserializer: "Callable[[bytes], OfKey]",
+        value_deserializer: None = None, **config: Unpack["ConsumerOptions"],
+    ) -> "Consumer[OfKey, bytes]": ...  # fmt: skip
+    @overload
+    def consumer(
+        self, *topics: str, group_id: str | None = None, key_deserializer: "Callable[[bytes], OfKey]",
+        value_deserializer: "Callable[[bytes], OfValue]", **config: Unpack["ConsumerOptions"],
+    ) -> "Consumer[OfKey, OfValue]": ...  # fmt: skip
+    def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> "Consumer[Any, Any]":
         """A consumer, subscribed to `topics` if any. Configs are Kafka's, with underscores (`ConsumerConfig`).
 
         With a `group_id` the partitions are shared with the other consumers of that group, and positions can be
         committed; without, a consumer has all of them. A topic that is not there yet is read as soon as it is made.
+        `key_deserializer` and `value_deserializer` make keys and values of bytes, which they are without.
         Raises: InvalidTopic, InvalidConfig, ReadOnly, TypeError (a list in place of names).
         """
         self._check_open()
@@ -148,15 +197,17 @@ class ClientHalf(ABC, Generic[View]):
         self._check_group(settings.group_id)
         from pylog.client.consumer.consumer import Consumer
 
-        consumer = Consumer(self._transport, self._node_id, settings, self._clock, self._lease)
-        try:
-            self._opened.add(consumer)
-            if topics:
+        consumer: Consumer[Any, Any] = Consumer(self._transport, self._node_id, settings, self._clock, self._lease)
+        if topics:
+            try:
                 consumer.subscribe(topics)
-        except BaseException:
-            consumer.close()
-            raise
+            except BaseException:
+                consumer.close()
+                raise
         return consumer
+
+    def _check_may_send(self) -> None:
+        """Raise ReadOnly where nothing can be sent."""
 
     def _check_group(self, group_id: str | None) -> None:
         """Raise ReadOnly where a group cannot be joined."""

@@ -7,7 +7,7 @@ What needs the files of a log raises NotLocal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 from uuid import UUID
 
 from pylog.client.admin.topics import TopicAdmin, TopicConfigValue
@@ -15,10 +15,14 @@ from pylog.client.network.transport import reached
 from pylog.client_half import ClientHalf
 from pylog.errors import NotLocal
 from pylog.open_log import OpenLog
+from pylog.protocol.isolation import IsolationLevel
 from pylog.protocol.messages import TopicMetadata
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.transport import ANY_NODE
+
+if TYPE_CHECKING:
+    from pylog.config.typed import ConnectionOptions
 
 __all__ = ["ConnectedLog", "ConnectedPartition", "ConnectedTopic", "connect"]
 
@@ -33,8 +37,9 @@ OF_PARTITIONS = frozenset({
 
 
 def connect(
-    bootstrap_servers: str | Sequence[str], *, config: Mapping[str, Any] | None = None, **configs: Any
-) -> "ConnectedLog":
+    bootstrap_servers: str | Sequence[str], *, config: Mapping[str, Any] | None = None,
+    **configs: Unpack["ConnectionOptions"],
+) -> "ConnectedLog":  # fmt: skip
     """Connect to a cluster, and give a `ConnectedLog`; use it as a context manager.
 
     `bootstrap_servers`: "host:port" of one node or of several, with commas or in a list; `unix:/path` for a Unix
@@ -124,7 +129,7 @@ class ConnectedPartition:
     def __repr__(self) -> str:
         return f"<ConnectedPartition {self.topic}-{self.partition}>"
 
-    def _offset(self, spec: int | str, isolation_level: str = "read_uncommitted") -> int:
+    def _offset(self, spec: int | str, isolation_level: IsolationLevel = "read_uncommitted") -> int:
         return self._admin.list_offsets({self._key: spec}, isolation_level=isolation_level)[self._key].offset
 
     @property
@@ -161,7 +166,7 @@ class ConnectedPartition:
         return offset if offset >= 0 else None
 
     def records(
-        self, offset: int | None = None, end: int | None = None, *, isolation_level: str = "read_uncommitted"
+        self, offset: int | None = None, end: int | None = None, *, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> Iterator[ConsumerRecord]:
         """The records in [offset, end): from the start up to the high watermark of now, unless told otherwise.
 

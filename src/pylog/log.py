@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from pylog.broker.broker import Broker
 from pylog.broker.describe import unknown_topic
 from pylog.broker.log_cleaner import Cleaned
-from pylog.client.producer import Producer
 from pylog.client_half import ClientHalf
 from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.errors import NotOwner, ReadOnly, UnknownTopicOrPartition
@@ -27,6 +26,7 @@ from pylog.views import TopicView
 if TYPE_CHECKING:
     from pylog.attach.attachment import Attachment
     from pylog.broker.read_only_broker import ReadOnlyBroker
+    from pylog.config.typed import ConnectionOptions
     from pylog.following import Following
     from pylog.server.security import SecurityOptions
     from pylog.server.server import Server
@@ -183,11 +183,9 @@ class Log(ClientHalf[TopicView]):
 
     # --- clients ---------------------------------------------------------------------------------------------------
 
-    def producer(self, **config: Any) -> Producer:
-        self._check_open()
+    def _check_may_send(self) -> None:
         if self.mode == "read":
             raise ReadOnly(f'{self.path} was opened with mode="read": open it with mode="own" to send')
-        return super().producer(**config)
 
     def _check_group(self, group_id: str | None) -> None:
         if group_id is not None and self.mode == "read":
@@ -230,7 +228,7 @@ class Log(ClientHalf[TopicView]):
 
     def follow(
         self, bootstrap_servers: str | Sequence[str], topics: Sequence[str] | None = None, *,
-        config: Mapping[str, Any] | None = None, **configs: Any,
+        config: Mapping[str, Any] | None = None, **configs: Unpack["ConnectionOptions"],
     ) -> "Following":  # fmt: skip
         """Copy topics of a leader, a pylog server's or a Kafka cluster's, into this log, until the result is closed.
 

@@ -14,10 +14,10 @@ Producers and consumers are clients of the node over a transport: one that calls
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from pylog.attach.notice import Notice
     from pylog.attach.settings import Settings
+    from pylog.config.typed import NodeOptions
     from pylog.server.security import SecurityOptions
     from pylog.server.server import Server
 
@@ -51,7 +52,7 @@ def open(  # noqa: A001
     *,
     mode: Mode = "auto",
     flush: Flush | None = None,
-    config: Mapping[str, Any] | None = None,
+    config: "NodeOptions | None" = None,
     node_id: int | None = None,
     transport: Transport | None = None,
     clock: Clock | None = None,
@@ -107,7 +108,7 @@ def serve(
     *,
     advertise: str | Sequence[str] | None = None,
     flush: Flush | None = None,
-    config: Mapping[str, Any] | None = None,
+    config: "NodeOptions | None" = None,
     **security: "Unpack[SecurityOptions]",
 ) -> "Server":
     """Open a log directory, or `":memory:"`, and serve it to Kafka clients; closing the server closes the log.

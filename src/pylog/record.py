@@ -1,9 +1,10 @@
 """What a user holds: the names of topics' partitions and positions, and the kernel's record classes."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple
 
 from pylog.kernel import ConsumerRecord, Header, Record, RecordMetadata
+from pylog.kernel.values import Key, Value
 
 __all__ = [
     "ConsumerGroupMetadata",
@@ -87,15 +88,18 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int
 
 
-class DeserializedRecord(NamedTuple):
-    """A `ConsumerRecord` whose key and value are what the deserializers of a consumer have made of them."""
+class DeserializedRecord(NamedTuple, Generic[Key, Value]):
+    """A `ConsumerRecord` whose key and value are what the deserializers of a consumer have made of them.
+
+    For type checkers a consumer gives a `ConsumerRecord` of these types, whose fields it has.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp: int
     timestamp_type: int
-    key: Any
-    value: Any
+    key: Key | None
+    value: Value | None
     headers: tuple[Header, ...]
     leader_epoch: int

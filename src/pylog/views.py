@@ -15,7 +15,7 @@ from pylog.errors import CorruptBatch
 from pylog.kernel import ConsumerRecord, Record
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, columns, split
-from pylog.protocol.isolation import Isolation, VisibleBatches
+from pylog.protocol.isolation import Isolation, IsolationLevel, VisibleBatches
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
@@ -150,7 +150,7 @@ class PartitionView:
         return bytes(found.data) if found is not None else b""
 
     def records(
-        self, offset: int | None = None, end: int | None = None, *, isolation_level: str = "read_uncommitted"
+        self, offset: int | None = None, end: int | None = None, *, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> Iterator[ConsumerRecord]:
         """The records in [offset, end): from the start up to the high watermark of now, unless told otherwise.
 
@@ -171,7 +171,7 @@ class PartitionView:
         *,
         columns: Sequence[str] | None = None,
         max_rows: int = 10_000,
-        isolation_level: str = "read_uncommitted",
+        isolation_level: IsolationLevel = "read_uncommitted",
     ) -> "Iterator[pyarrow.RecordBatch]":
         """The same records as Arrow record batches of at most `max_rows` rows, without an object a record.
 

@@ -39,6 +39,16 @@ def test_every_public_name_is_found_and_listed_by_dir() -> None:
     assert pylog.Consumer.__module__ == pylog.ON_FIRST_USE["Consumer"]
 
 
+def test_dir_shows_the_public_names_alone() -> None:
+    assert dir(pylog) == sorted(pylog.__all__)
+
+
+def test_an_import_loads_three_modules_of_pylog() -> None:
+    code = "import sys, pylog; print(sorted(name for name in sys.modules if name.partition('.')[0] == 'pylog'))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "['pylog', 'pylog.errors', 'pylog.version']\n"
+
+
 def test_a_name_that_pylog_does_not_have_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'pylog' has no attribute 'Konsumer'"):
         pylog.Konsumer  # type: ignore[attr-defined]  # noqa: B018

@@ -16,9 +16,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from pylog.client_half import ClientHalf
+from pylog.config.typed import TopicOptions
 from pylog.errors import UnknownTopicOrPartition
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
@@ -43,6 +44,7 @@ __all__ = [
     "properties",
     "refuse_bootstrap",
     "separator",
+    "topic_options",
     "topic_partition",
 ]
 
@@ -163,6 +165,11 @@ def config_pair(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, as in retention.ms=604800000")
     return name.strip(), value.strip()
+
+
+def topic_options(args: argparse.Namespace) -> TopicOptions:
+    """The `--config`s of a topic. Their names are checked where the topic is."""
+    return cast(TopicOptions, dict(args.config))
 
 
 def headers(text: str) -> tuple[tuple[str, bytes], ...]:

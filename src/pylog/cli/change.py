@@ -7,7 +7,17 @@ import argparse
 from typing import Any
 
 import pylog
-from pylog.cli.arguments import Parser, add_log, bootstrap, config_pair, count, examples, log_paths, natural
+from pylog.cli.arguments import (
+    Parser,
+    add_log,
+    bootstrap,
+    config_pair,
+    count,
+    examples,
+    log_paths,
+    natural,
+    topic_options,
+)
 from pylog.cli.opening import changing, looking, owned
 from pylog.cli.output import agreed, count_text, plural, print_line, say, size_text
 from pylog.client_half import ClientHalf
@@ -116,7 +126,7 @@ def alter(args: argparse.Namespace) -> int:
         args.parser.error("nothing to change: give --config, --delete-config or --partitions")
     with changing(args) as log:
         if args.config or args.delete_config:
-            log.alter_config(args.name, dict(args.config), delete=args.delete_config)
+            log.alter_config(args.name, topic_options(args), delete=args.delete_config)
             changed = [f"{name}={value}" for name, value in args.config]
             changed += [f"{name} back to its default" for name in args.delete_config]
             print_line(f"altered topic {args.name}: {', '.join(changed)}")

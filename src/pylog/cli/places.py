@@ -5,6 +5,7 @@ import argparse
 from pylog.cli.arguments import Parser, add_log, examples, moment, partitions_of, topic_partition
 from pylog.cli.opening import looking
 from pylog.cli.output import Column, count_text, json_line, print_line, print_table, say, size_text
+from pylog.protocol.isolation import IsolationLevel
 from pylog.runtime.clock import SystemClock
 
 __all__ = ["add"]
@@ -47,7 +48,7 @@ def offsets(args: argparse.Namespace) -> int:
         spec = args.at if args.at in ENDS else moment(args.at).at(SystemClock())
     except argparse.ArgumentTypeError as error:
         args.parser.error(f"--at: {error}")
-    isolation = "read_committed" if args.read_committed else "read_uncommitted"
+    isolation: IsolationLevel = "read_committed" if args.read_committed else "read_uncommitted"
     with looking(args) as log:
         keys = partitions_of(log, *args.name)
         found = log.admin.list_offsets(dict.fromkeys(keys, spec), isolation_level=isolation)

@@ -9,7 +9,7 @@ import argparse
 from typing import Any
 
 from pylog.cli import change, places
-from pylog.cli.arguments import Parser, add_log, bootstrap, config_pair, count, examples, place
+from pylog.cli.arguments import Parser, add_log, bootstrap, config_pair, count, examples, place, topic_options
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import (
     Column,
@@ -115,7 +115,7 @@ def create(args: argparse.Namespace) -> int:
         if args.if_not_exists and args.name in log.topics(internal=True):
             say(f"there is a topic {args.name} already: it stays as it is")
             return 0
-        topic = log.create_topic(args.name, partitions=args.partitions, config=dict(args.config))
+        topic = log.create_topic(args.name, partitions=args.partitions, config=topic_options(args))
         print_line(f"created topic {topic.name} with {plural(len(topic), 'partition')}")
     return 0
 

@@ -2,10 +2,20 @@
 
 import enum
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog.errors import RecordTooLarge
 from pylog.kernel.format import STREAM_BYTES_MAX
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Key = TypeVar("Key", default=bytes)
+    Value = TypeVar("Value", default=bytes)
+else:
+    from typing import TypeVar
+
+    Key, Value = TypeVar("Key"), TypeVar("Value")
 
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1

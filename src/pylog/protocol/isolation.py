@@ -9,8 +9,11 @@ bytes; the reader leaves their batches out. (Kafka: IsolationLevel, CompletedFet
 
 import enum
 from collections.abc import Iterable
+from typing import Literal
 
 from pylog.protocol.batch import Batch
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 
 class Isolation(enum.Enum):

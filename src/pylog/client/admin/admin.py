@@ -14,3 +14,6 @@ class Admin(TopicAdmin, GroupAdmin, TransactionAdmin, UserAdmin):
     def __init__(self, cluster: Cluster, lease: Lease | None = None) -> None:
         super().__init__(cluster)
         self._lease = lease
+
+    def __repr__(self) -> str:
+        return "<Admin>" if self._lease is None else f"<Admin of {self._lease.log}>"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pylog.client.cluster import Cluster, checked_names
 from pylog.errors import PylogError
-from pylog.protocol.isolation import Isolation
+from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
@@ -109,7 +109,7 @@ class TopicAdmin:
         return started
 
     def list_offsets(
-        self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str = "read_uncommitted"
+        self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> dict[TopicPartition, ListedPart]:
         """An offset of each partition: "earliest", "latest" (with read_committed: the last stable one), "max_timestamp"
         or the first record, in offset order, that is not older than a time in ms; -1 where there is none.

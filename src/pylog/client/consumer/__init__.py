@@ -14,6 +14,7 @@ skip               where to go on behind what cannot be read
 commit             positions that the group keeps
 membership         a member of a group, as a machine: membership_classic, membership_consumer
 group_member       what carries the machine out
+ending             the end, of whatever cause
 """
 
 from pylog.client.consumer.subscription import RebalanceListener

@@ -11,14 +11,14 @@ many events. Between two polls there are heartbeats, and nothing else. (Kafka: K
 
 import itertools
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Self
+from typing import Generic, Self
 
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.assignment import CLOSE_MS, Assignment
 from pylog.client.consumer.commit import OnCommit
+from pylog.client.consumer.ending import Ending
 from pylog.client.consumer.group_member import GroupMember
 from pylog.client.consumer.loop_records import LoopRecords
 from pylog.client.consumer.offsets import OffsetFetcher
@@ -28,7 +28,8 @@ from pylog.client.consumer.positions import Positions
 from pylog.client.consumer.single_thread import SingleThread, alone
 from pylog.client.consumer.subscription import PartitionState, SubscriptionState
 from pylog.config import ConsumerConfig
-from pylog.errors import ConcurrentUse, InvalidGroupId
+from pylog.errors import InvalidGroupId
+from pylog.kernel.values import Key, Value
 from pylog.protocol.messages import EARLIEST, LATEST
 from pylog.record import (
     ConsumerGroupMetadata,
@@ -42,17 +43,19 @@ from pylog.runtime.closing import Lease, drop, warn
 from pylog.runtime.signals import WHOLE
 from pylog.transport import Transport
 
+REPR_MOST = 4
+"""How many partitions a repr names."""
 _numbers = itertools.count(1)  # a member id begins with its client's
 
 
-class Consumer:
+class Consumer(Generic[Key, Value]):
     """Reads topics that it subscribes to, or partitions that were assigned by hand.
 
     With a `group_id` the partitions of the topics are shared among the consumers of the group; without, a consumer has
     all of them. Not thread-safe: two threads in it at once get ConcurrentUse, and only `wakeup` is for all. Close it,
     or use it as a context manager. A consumer with a group that is dropped without `close` leaves the group in the
     background without a commit, and is a ResourceWarning. Made by `Log.consumer`; the configs are Kafka's, in
-    `ConsumerConfig`.
+    `ConsumerConfig`. `Key` and `Value` are what the deserializers give: bytes where there are none.
     """
 
     _lease: Lease | None = None
@@ -73,16 +76,35 @@ class Consumer:
         self._positions = Positions(*shared, self._loop, self._assignment, self._offsets)
         self._poll_loop = PollLoop(*shared, self._group, self._loop, self._assignment, self._offsets)
         self._turn = SingleThread()
+        self._ending = Ending(
+            requests, cluster, subscription, config, self._group, self._loop, self._assignment, self._turn
+        )
+        if lease is not None:
+            try:
+                lease.log.add(self._ending)
+            except BaseException:
+                self._ending.close_dropped()
+                raise
         self._lease = lease
 
     def __del__(self) -> None:
         # Neither the queue of dropped handles nor a kept warning holds the consumer. Without a group it holds nothing.
         lease, self._lease = self._lease, None
         if lease is not None and self._group is not None and not (self._requests.is_ended or lease.log.closed):
-            drop(self, lease.log)
+            drop(self._ending, lease.log)
             warn(f"a consumer of group {self.config.group_id!r} of {lease.log}", self)
         elif lease is not None and not self._requests.is_ended:
             self._cluster.release()
+
+    def __repr__(self) -> str:
+        group = "" if self._group is None else f" of group {self.config.group_id!r}"
+        log = "" if self._lease is None else f" of {self._lease.log}"
+        if self._requests.is_ended:
+            return f"<Consumer{group}{log}, closed>"
+        keys = sorted(self._subscription.states.copy())
+        reads = ", ".join(f"{key.topic}-{key.partition}" for key in keys[:REPR_MOST])
+        more = f" and {len(keys) - REPR_MOST} more" if len(keys) > REPR_MOST else ""
+        return f"<Consumer{group}{log} reads {reads or 'nothing'}{more}>"
 
     # --- its partitions ----------------------------------------------------------------------------------------------
 
@@ -298,7 +320,7 @@ class Consumer:
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord[Key, Value]]:
         """Records from the positions on, and move the positions past them; waits up to `timeout_ms` for the first one.
 
         At most `max_records` (default `max_poll_records`). Empty when no record came in time. The records of earlier
@@ -309,7 +331,7 @@ class Consumer:
         InconsistentGroupProtocol, GroupMaxSizeReached and others that make it impossible to be a member; RuntimeError
         (it reads nothing: neither `subscribe` nor `assign` was called); Closed.
         """
-        records: list[ConsumerRecord] = []
+        records: list[ConsumerRecord[Key, Value]] = []
         try:
             with WHOLE, self._turn:
                 self._requests.check_open()
@@ -322,79 +344,34 @@ class Consumer:
         return records
 
     @alone
-    def _take_back(self, records: list[ConsumerRecord]) -> None:
+    def _take_back(self, records: list[ConsumerRecord[Key, Value]]) -> None:
         self._subscription.take_back(records)
 
     def wakeup(self) -> None:
         """Let the poll in progress, or the next one, raise Wakeup. From any thread, and from a signal handler."""
         self._poll_loop.wakeup()
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[Key, Value]]:
         """Records as they come; waits for more for ever, or for `consumer_timeout_ms` where that is set."""
         # The lists are walked in C: a frame of Python for each record would cost as much as decoding it.
         return chain.from_iterable(self._loop.lists(self.poll))
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    @alone
     def close(self, timeout_ms: int = CLOSE_MS) -> None:
         """Commit the positions of the polls (with auto-commit), leave the group, and end. A second call does nothing.
 
         A static member (`group_instance_id`) does not leave: it may be back before its session ends. Waits for answers
         up to `timeout_ms`. Later calls raise Closed. Raises what a listener raises.
         """
-        self._end("it was closed", timeout_ms, commit=True)
-
-    def _end(self, reason: str, timeout_ms: int, *, commit: bool) -> None:
-        if self._requests.is_ended:
-            return
-        if self._group is not None and self._group.is_calling:
-            raise ConcurrentUse("a listener must not close its consumer: let the poll that has called it end first")
-        self._loop.take_back()
-        try:
-            self._requests.deliver()
-            self._assignment.leave(reason, timeout_ms, commit=commit)
-            if commit and self._group is not None and self.config.commits:
-                # Of partitions that were assigned by hand.
-                self._group.commits.finish(timeout_ms)
-        finally:
-            self._requests.end()
-            if self._group is not None:
-                self._group.close()
-            self._subscription.assign([])
-            self._cluster.release()
-
-    def log_closes(self) -> None:
-        """The log is about to close, in whatever thread: end what goes on in this consumer.
-
-        Where another thread has polled last, or a listener closes the log, nothing is committed: the work on the polled
-        records may not be done.
-        """
-        in_listener = self._group is not None and self._group.is_calling
-        if self._turn.user in (0, threading.get_ident()) and not in_listener:
-            self.close()
-        else:
-            self._go("its log was closed")
-
-    def close_dropped(self) -> None:
-        """Leave the group without a commit: the work on the polled records may not have been done."""
-        if not self._requests.is_ended:
-            self._go("it was dropped")
-
-    def _go(self, reason: str) -> None:
-        self._requests.end()
-        if self._group is not None:
-            self._group.go(reason)
-            self._group.close()
-        self._cluster.release()
+        self._ending.end("it was closed", timeout_ms)
 
     def __enter__(self) -> Self:
         return self
 
-    @alone
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Close; after an exception without a commit, so that the records in work are read again."""
         if error is None:
-            self._end("it was closed", CLOSE_MS, commit=True)
+            self._ending.end("it was closed")
         else:
-            self._end("it was closed after an error", CLOSE_MS, commit=False)
+            self._ending.end("it was closed after an error", commit=False)

@@ -34,7 +34,7 @@ from pylog.runtime.clock import Clock
 
 logger = logging.getLogger("pylog")
 
-Deserialize = Callable[[ConsumerRecord], DeserializedRecord]
+Deserialize = Callable[[ConsumerRecord], DeserializedRecord[Any, Any]]
 
 _NONE: Iterator[tuple[list[ConsumerRecord], int]] = iter(())
 
@@ -146,8 +146,8 @@ class FetchedRecords:
         if not records:
             self.next_offset = after
 
-    def _take_deserialized(self, count: int, deserialize: Deserialize) -> list[DeserializedRecord]:
-        taken: list[DeserializedRecord] = []
+    def _take_deserialized(self, count: int, deserialize: Deserialize) -> list[DeserializedRecord[Any, Any]]:
+        taken: list[DeserializedRecord[Any, Any]] = []
         begin = self._given
         try:
             for record in self._records[self._given : self._given + count]:
@@ -287,7 +287,7 @@ def deserializing(config: ConsumerConfig) -> Deserialize | None:
         return None
     is_calling = False
 
-    def deserialize(record: ConsumerRecord) -> DeserializedRecord:
+    def deserialize(record: ConsumerRecord) -> DeserializedRecord[Any, Any]:
         nonlocal is_calling
         if is_calling:
             # It would be asked for the same record again, and again in there.

@@ -5,6 +5,7 @@ They count as unread: a position or a commit is before them, and a seek, a pause
 
 from collections.abc import Callable, Iterator
 from operator import length_hint
+from typing import Any
 
 from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.client.consumer.subscription import SubscriptionState
@@ -20,11 +21,13 @@ class LoopRecords:
         self._requests = requests
         self._subscription = subscription
         self._config = config
-        self._polled: list[ConsumerRecord] = []
-        self._unseen: Iterator[ConsumerRecord] = iter(self._polled)
+        self._polled: list[ConsumerRecord[Any, Any]] = []
+        self._unseen: Iterator[ConsumerRecord[Any, Any]] = iter(self._polled)
         """The rest of the list."""
 
-    def lists(self, poll: Callable[[int], list[ConsumerRecord]]) -> Iterator[Iterator[ConsumerRecord]]:
+    def lists(
+        self, poll: Callable[[int], list[ConsumerRecord[Any, Any]]]
+    ) -> Iterator[Iterator[ConsumerRecord[Any, Any]]]:
         """The lists of a loop: the rest that another loop has left, and list after list."""
         limit_ms = self._config.consumer_timeout_ms
         while not self._requests.is_ended:

@@ -25,7 +25,7 @@ A record is encoded as it is sent, into the open batch of its partition (`record
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 from pylog.client.producer.client import ProducerClient
 from pylog.client.producer.failures import tell_failures
@@ -34,6 +34,7 @@ from pylog.client.record_append import RecordAppender
 from pylog.config import ProducerConfig
 from pylog.errors import Undelivered
 from pylog.kernel import Record
+from pylog.kernel.values import Key, Value
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease, drop, warn
@@ -44,7 +45,7 @@ from pylog.transport import Transport
 __all__ = ["WAITING_MAX", "Producer"]
 
 
-class Producer(RecordAppender):
+class Producer(RecordAppender[Key, Value], Generic[Key, Value]):
     """Sends records to topics. Thread-safe. Use it as a context manager, or `close` it: both flush.
 
     Made by `Log.producer`; the configs are Kafka's, in `ProducerConfig`. With `transactional_id` it is ready when it is
@@ -76,12 +77,17 @@ class Producer(RecordAppender):
             drop(self._client, lease.log)
             warn(f"{self._client} of {lease.log}", self)
 
-    def send_many(self, topic: str, records: Iterable[Any]) -> list[Future[RecordMetadata]]:
+    def __repr__(self) -> str:
+        name = self.config.transactional_id or self.config.client_id
+        log = "" if self._lease is None else f" of {self._lease.log}"
+        return f"<Producer{f' {name!r}' if name else ''}{log}{', closed' if self._client.closed else ''}>"
+
+    def send_many(self, topic: str, records: Iterable[Record | Value | None]) -> list[Future[RecordMetadata]]:
         """Send each of `records`: a `Record`, or anything else that is a value. Gives their futures, in order.
 
         Raises what `send` does; the records before that one are sent.
         """
-        send = self.send
+        send: Any = self.send
         return [
             send(topic, one.value, one.key, timestamp_ms=one.timestamp, headers=one.headers)
             if isinstance(one, Record)

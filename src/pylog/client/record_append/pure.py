@@ -5,9 +5,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol
 
 from pylog.kernel import HEADER_BYTES, OpenBatch
+from pylog.kernel.values import Key, Value
 from pylog.protocol.partitioner import StickyPartitioner
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
@@ -20,7 +21,7 @@ logger = logging.getLogger("pylog")
 Bring = Callable[[Any, float | None], None]
 OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
 SendAny = Callable[
-    [str, bytes | None, bytes | None, int | None, int | None, Iterable[tuple[str, bytes | None]]],
+    [str, Any, Any, int | None, int | None, Iterable[tuple[str, bytes | None]]],
     Future[RecordMetadata],
 ]
 """`send` of a topic, value, key, partition, time in ms and headers."""
@@ -231,8 +232,8 @@ class OpenBatches:
         self.bytes_waiting -= batch.size - HEADER_BYTES
 
 
-class RecordAppender:
-    """The common part of every `send`.
+class RecordAppender(Generic[Key, Value]):
+    """The common part of every `send`. `Key` and `Value` are what the serializers take: bytes where there are none.
 
     A record of at most `record_bytes_max` bytes joins an open batch unless more than `buffer_memory` bytes would wait;
     `send_any` does everything else: an unknown topic, the first record of a batch, one that does not fit, and so on. A
@@ -248,8 +249,8 @@ class RecordAppender:
     def send(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: Value | None,
+        key: Key | None = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,

@@ -15,6 +15,8 @@ from cpython.object cimport PyTypeObject
 from cpython.unicode cimport PyUnicode_CheckExact, PyUnicode_FromObject
 from libc.stdint cimport int32_t, int64_t
 
+from types import GenericAlias
+
 from pylog.kernel.values import BatchScope, Header, check_fields, check_landed, check_received, checked_headers, restored
 
 cdef object new_tuple = tuple.__new__
@@ -145,6 +147,8 @@ cdef class ConsumerRecord:
 
     Raises TypeError for fields that cannot be read from a batch.
     """
+
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __init__(self, offset, timestamp, key, value, headers, scope):
         check_received(offset, timestamp, key, value, scope)

@@ -9,11 +9,13 @@ All records of a batch share one object, the scope: topic, partition, leader epo
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Generic
 
 from pylog.kernel.values import (
     BatchScope,
     Header,
+    Key,
+    Value,
     check_fields,
     check_landed,
     check_received,
@@ -96,10 +98,11 @@ class RecordMetadata(_Fields):
         )
 
 
-class ConsumerRecord(_Fields):
+class ConsumerRecord(_Fields, Generic[Key, Value]):
     """A record as it was read. `timestamp` is in milliseconds, -1 where the producer gave none.
 
-    Not to be changed once made, nor derived from. Raises TypeError for fields that cannot be read from a batch.
+    Its key and value are bytes; for type checkers they are what the deserializers of a consumer make of them. Not to be
+    changed once made, nor derived from. Raises TypeError for fields that cannot be read from a batch.
     """
 
     __slots__ = ("headers", "key", "offset", "scope", "timestamp", "value")
@@ -108,8 +111,8 @@ class ConsumerRecord(_Fields):
         self,
         offset: int,
         timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
+        key: Key | None,
+        value: Value | None,
         headers: tuple[Header, ...],
         scope: BatchScope,
     ) -> None:

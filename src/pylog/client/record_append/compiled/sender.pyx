@@ -21,6 +21,7 @@ from pylog.kernel.compiled.wire cimport Bytes
 from pylog.client.record_append.compiled.delivery cimport Delivery, RecordFuture, future_of, tell_later
 
 from random import Random
+from types import GenericAlias
 
 from pylog.runtime.clock import SystemClock
 from pylog.kernel.format import HEADER_BYTES
@@ -131,6 +132,8 @@ cdef class RecordAppender:
     `send_any` does everything else: an unknown topic, the first record of a batch, one that does not fit, and so on. A
     record without timestamp gets the time of `clock`.
     """
+
+    __class_getitem__ = classmethod(GenericAlias)
 
     cdef OpenBatches batches
     cdef object clock  # None: the system's

@@ -1,0 +1,64 @@
+"""The faces of a producer and a consumer: what a session shows of them, and which names they have."""
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+import pylog
+
+OF_PRODUCERS = "abort begin close commit config flush partitions_for send send_many send_offsets transaction".split()
+OF_CONSUMERS = """
+    assign assignment beginning_offsets close commit commit_async committed config end_offsets group_metadata lag
+    offsets_for_times partitions_for_topic pause paused poll position resume seek seek_to_beginning seek_to_end skip
+    subscribe subscription topics unsubscribe wakeup
+""".split()
+
+
+@pytest.fixture
+def log() -> Iterator[pylog.Log]:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t", partitions=6)
+        yield log
+
+
+def public(of: object) -> list[str]:
+    return [name for name in dir(of) if not name.startswith("_")]
+
+
+def test_a_producer_and_a_consumer_have_the_names_of_users_alone(log: pylog.Log) -> None:
+    with log.producer() as producer, log.consumer(group_id="g") as consumer:
+        assert public(producer) == OF_PRODUCERS
+        assert public(consumer) == OF_CONSUMERS
+
+
+def test_a_producer_shows_its_name_its_log_and_its_end(log: pylog.Log) -> None:
+    with log.producer() as plain, log.producer(transactional_id="etl") as named:
+        assert repr(plain) == f"<Producer of {log}>" == "<Producer of <Log :memory: node 1, own>>"
+        assert repr(named) == f"<Producer 'etl' of {log}>"
+    assert repr(plain) == f"<Producer of {log}, closed>"
+
+
+def test_a_consumer_shows_its_group_its_log_and_what_it_reads(log: pylog.Log) -> None:
+    with log.consumer() as alone, log.consumer("t", group_id="billing") as member:
+        assert repr(alone) == f"<Consumer of {log} reads nothing>"
+        alone.assign([pylog.TopicPartition("t", number) for number in (1, 0)])
+        assert repr(alone) == f"<Consumer of {log} reads t-0, t-1>"
+        while not member.assignment():
+            member.poll(timeout_ms=10)
+        assert repr(member) == f"<Consumer of group 'billing' of {log} reads t-0, t-1, t-2, t-3 and 2 more>"
+    assert repr(member) == f"<Consumer of group 'billing' of {log}, closed>"
+
+
+def test_an_admin_shows_its_log(log: pylog.Log) -> None:
+    assert repr(log.admin) == f"<Admin of {log}>"
+
+
+def test_clients_and_records_take_types_in_brackets_at_run_time() -> None:
+    assert pylog.Producer[str, int] and pylog.Consumer[str, int]
+    assert pylog.ConsumerRecord[str, int].__origin__ is pylog.ConsumerRecord
+
+
+def test_a_deserialized_record_is_pickled() -> None:
+    record = pylog.DeserializedRecord("t", 0, 1, 2, 0, "key", {"a": 1}, (), 0)
+    assert pickle.loads(pickle.dumps(record)) == record
