@@ -95,6 +95,10 @@ check: .venv/dev.stamp ## ruff, mypy strict, layering
 	@echo "mypy --strict"; $(BIN)/mypy
 	@echo "layering"; $(PYTEST) -q tests/test_layering.py
 
+.PHONY: types-test
+types-test: .venv/dev.stamp ## mypy and pyright over programs of users, right and wrong, and what an editor completes (needs node)
+	@$(PYTEST) -q tests/types
+
 # Which benchmarks `make bench` runs, by their files' names: make bench W="append send"; all where it is empty.
 W ?=
 

@@ -1,0 +1,43 @@
+"""What a type checker has to refuse: the lines that say so, and no others."""
+
+import json
+
+import pylog
+
+
+def load(data: bytes) -> int:
+    return len(data)
+
+
+def configs(log: pylog.Log) -> None:
+    log.producer(linger_mss=5)  # refused
+    log.producer(linger_ms="soon")  # refused
+    log.producer(compression_type="zip")  # refused
+    log.producer(retention_ms=5)  # refused
+    log.consumer("t", auto_offset_rest="earliest")  # refused
+    log.consumer("t", isolation_level="committed")  # refused
+    log.consumer(["t"])  # refused
+    log.create_topic("t", config={"cleanup.polcy": "compact"})  # refused
+    log.create_topic("t", config={"retention.ms": None})  # refused
+    log.alter_config("t", {"compression.type": "none"})  # refused
+    pylog.open("data", config={"num.partition": 3})  # refused
+    pylog.open("data", mode="write")  # refused
+    pylog.connect("host:9092", sasl_user="ada")  # refused
+
+
+def clients(log: pylog.Log, producer: pylog.Producer) -> None:
+    producer.send("t", "text")  # refused
+    producer.send("t", b"value", key="key")  # refused
+    producer.send("t", b"value", headers={"a": b"1"})  # refused
+    producer.send("t", b"value").get()  # refused
+    log.producer(key_serializer=str.encode).send("t", b"value", key=b"key")  # refused
+    log.producer(value_serializer=json.dumps)  # refused
+    log.consumer("t", value_deserializer=str.encode)  # refused
+    for record in log.consumer("t"):
+        print(record.value.upper())  # refused
+    for counted in log.consumer("t", value_deserializer=load):
+        print(counted.value + b"")  # refused
+        print(counted.vlaue)  # refused
+    print(pylog.errors.NoSuchError)  # refused
+    print(pylog.Konsumer)  # refused
+    log.topic("t")[0].columns(isolation_level="all")  # refused
