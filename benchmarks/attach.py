@@ -107,6 +107,17 @@ def lists(log: pylog.Log) -> float:
     return taken() / (LISTS * LIST)
 
 
+def stream(log: pylog.Log) -> float:
+    """Send records one after the other, and wait for all of them in the end."""
+    sent = keys_and_values(LISTS * LIST)
+    with log.producer() as producer:
+        taken = stopwatch()
+        for key, value in sent:
+            producer.send("bench", value, key)
+        producer.flush()
+        return taken() / len(sent)
+
+
 def singles(log: pylog.Log) -> float:
     """Append single records."""
     part = log.topic("bench")[0]
@@ -151,11 +162,13 @@ def records(folder: Path) -> list[Figure]:
     with owned(folder / "own", "none") as own, attached(folder / "other", "none") as other:
         ways: dict[str, Way] = {
             "own, lists": lambda: lists(own), "attached, lists": lambda: lists(other),
+            "own, sent": lambda: stream(own), "attached, sent": lambda: stream(other),
             "own, read": lambda: reads(own), "attached, read": lambda: reads(other),
         }  # fmt: skip
         measured = measure(ways, ROUNDS, "record")
     return [
         measured.speed("lists of 1000", "attached, lists", "own, lists", at_least(0.5)),
+        measured.speed("a future each", "attached, sent", "own, sent"),
         measured.speed("reading", "attached, read", "own, read", at_least(0.9)),
     ]
 
