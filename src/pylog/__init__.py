@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from pylog.runtime.future import Future
     from pylog.server.server import Server
+    from pylog.tables import Selection
     from pylog.transport import MemoryTransport, Transport
     from pylog.views import PartitionView, SegmentInfo, TopicView
 
@@ -78,6 +79,7 @@ __all__ = [
     "Recovered",
     "ReplicaLag",
     "SegmentInfo",
+    "Selection",
     "Server",
     "TopicOptions",
     "TopicPartition",
@@ -124,6 +126,7 @@ ON_FIRST_USE = {
     "Recovered": "pylog.commitlog.recovery",
     "ReplicaLag": "pylog.following",
     "SegmentInfo": "pylog.views",
+    "Selection": "pylog.tables",
     "Server": "pylog.server.server",
     "TopicOptions": "pylog.config.typed",
     "TopicPartition": "pylog.record",

@@ -30,10 +30,11 @@ OF_LOGS = frozenset({
     "apply_retention", "broker", "clean", "find_damage", "flush", "found_damage", "quarantined", "recovered", "repair",
     "serve",
 })  # fmt: skip
+OF_TOPICS = frozenset({"select", "to_arrow", "to_pandas", "to_parquet", "to_polars"})
 OF_PARTITIONS = frozenset({
-    "append", "check", "cleaning", "columns", "durable_offset", "leader_epoch", "path", "read", "segments",
+    "append", "check", "cleaning", "columns", "durable_offset", "leader_epoch", "path", "read", "segments", *OF_TOPICS,
 })  # fmt: skip
-"""What a `Log` and its partitions have, and the client half has not."""
+"""What a `Log`, its topics and its partitions have, and the client half has not."""
 
 
 def connect(
@@ -115,6 +116,11 @@ class ConnectedTopic:
 
     def __iter__(self) -> "Iterator[ConnectedPartition]":
         return iter(self._partitions.values())
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in OF_TOPICS or name in ("columns", "records"):
+            raise NotLocal(f"{name} needs the files of {self.name}: open the log, where it lies")
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
 class ConnectedPartition:

@@ -17,6 +17,7 @@ from pylog.client_half import ClientHalf
 from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.errors import NotOwner, ReadOnly, UnknownTopicOrPartition
 from pylog.logdirs.damage import Findings
+from pylog.notebook import table
 from pylog.open_log import Node, OpenLog
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
@@ -172,6 +173,19 @@ class Log(ClientHalf[TopicView]):
         self._check_open()
         where = os.path.abspath(os.fspath(keep_in)) if keep_in is not None else None
         return self.broker.housekeeping.repair(findings, where)
+
+    def _repr_html_(self) -> str | None:
+        if self._opened.closed:
+            return None
+        views = [self.topic(name) for name in self.topics()]
+        rows = [
+            (
+                topic.name, len(topic), sum(view.high_watermark - view.start_offset for view in topic),
+                sum(view.size for view in topic),
+            )
+            for topic in views
+        ]  # fmt: skip
+        return table(repr(self), ("topic", "partitions", "offsets", "bytes"), rows)
 
     def topic(self, name: str) -> TopicView:
         """A topic as it is now. Raises UnknownTopicOrPartition."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Generic, NamedTuple
 
 from pylog.kernel import ConsumerRecord, Header, Record, RecordMetadata
-from pylog.kernel.values import Key, Value
+from pylog.kernel.values import Key, Value, record_table
 
 __all__ = [
     "ConsumerGroupMetadata",
@@ -103,3 +103,6 @@ class DeserializedRecord(NamedTuple, Generic[Key, Value]):
     value: Value | None
     headers: tuple[Header, ...]
     leader_epoch: int
+
+    def _repr_html_(self) -> str:
+        return record_table(self)

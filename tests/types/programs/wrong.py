@@ -41,3 +41,5 @@ def clients(log: pylog.Log, producer: pylog.Producer) -> None:
     print(pylog.errors.NoSuchError)  # refused
     print(pylog.Konsumer)  # refused
     log.topic("t")[0].columns(isolation_level="all")  # refused
+    log.topic("t").select(["key"], since="2026-01-01")  # refused
+    log.topic("t").to_arrow(columns=["key"])  # refused

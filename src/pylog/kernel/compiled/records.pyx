@@ -17,7 +17,9 @@ from libc.stdint cimport int32_t, int64_t
 
 from types import GenericAlias
 
-from pylog.kernel.values import BatchScope, Header, check_fields, check_landed, check_received, checked_headers, restored
+from pylog.kernel.values import (
+    BatchScope, Header, check_fields, check_landed, check_received, checked_headers, record_table, restored
+)
 
 cdef object new_tuple = tuple.__new__
 
@@ -185,6 +187,9 @@ cdef class ConsumerRecord:
 
     def __hash__(self):
         return hash(self.fields())
+
+    def _repr_html_(self):
+        return record_table(self)
 
     def __repr__(self):
         return (

@@ -20,6 +20,7 @@ from pylog.kernel.values import (
     check_landed,
     check_received,
     checked_headers,
+    record_table,
     restored,
 )
 
@@ -142,6 +143,9 @@ class ConsumerRecord(_Fields, Generic[Key, Value]):
 
     def _fields(self) -> tuple[Any, ...]:
         return self.offset, self.timestamp, self.key, self.value, self.headers, self.scope
+
+    def _repr_html_(self) -> str:
+        return record_table(self)
 
     def __repr__(self) -> str:
         return (

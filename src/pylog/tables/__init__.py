@@ -1,0 +1,15 @@
+"""Records as tables: for Arrow, pandas, Polars, DuckDB, Parquet and notebooks.
+
+    tabular      `Tabular`: what topics, partitions and selections can be turned into
+    selection    `Selection`: records of some partitions, by offset or time, and some of their columns
+    schema       the columns that there are, and their Arrow types
+    parquet      the export to a file, with its progress
+
+pyarrow does the work, and is loaded when it is first needed: it is an extra.
+"""
+
+from pylog.tables.schema import COLUMNS
+from pylog.tables.selection import Moment, Part, Selection
+from pylog.tables.tabular import Tabular
+
+__all__ = ["COLUMNS", "Moment", "Part", "Selection", "Tabular"]

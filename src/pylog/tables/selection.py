@@ -1,0 +1,157 @@
+"""`Selection`: records of some partitions, by offset or time, and some of their columns.
+
+Only what is asked for is read: offsets and times become ranges of offsets by the indexes, and columns that are not
+wanted are not decoded. A time is where a partition first has a record of that time or a later one, as for
+`Consumer.offsets_for_times` and Spark: where timestamps are out of order, a range may have some from outside.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol, Self
+
+from pylog.kernel import ConsumerRecord
+from pylog.notebook import shown, table
+from pylog.protocol.isolation import Isolation, IsolationLevel
+from pylog.tables.schema import checked_columns, no_rows, schema_of
+from pylog.tables.tabular import Tabular
+
+if TYPE_CHECKING:
+    import pyarrow
+
+MAX_ROWS = 10_000
+SHOWN_MOST = 20
+"""How many records a notebook shows."""
+Moment = datetime | int
+"""A time: with its zone, or in milliseconds since 1970."""
+
+
+class Part(Protocol):
+    """A partition."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def high_watermark(self) -> int: ...
+    def offset_for_time(self, timestamp_ms: int) -> int | None: ...
+    def records(
+        self, offset: int | None = None, end: int | None = None, *, isolation_level: IsolationLevel = ...
+    ) -> Iterator[ConsumerRecord]: ...
+    def columns(
+        self,
+        offset: int | None = None,
+        end: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        max_rows: int = ...,
+        isolation_level: IsolationLevel = ...,
+    ) -> "Iterator[pyarrow.RecordBatch]": ...
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What is wanted of each partition; None: from the start, up to the end."""
+
+    offset: int | None = None
+    end: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    def of(self, part: Part) -> tuple[int | None, int | None]:
+        """The offsets of it in a partition, as they are now. They may be an empty range."""
+        start, end = self.offset, self.end
+        if self.since_ms is not None:
+            first = part.offset_for_time(self.since_ms)
+            start = max(start or 0, part.high_watermark if first is None else first)
+        if self.until_ms is not None:
+            first = part.offset_for_time(self.until_ms)
+            end = _least(end, first)
+        return start, end
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    given = [number for number in (one, other) if number is not None]
+    return min(given, default=None)
+
+
+def milliseconds(moment: Moment | None, name: str) -> int | None:
+    """A time that a caller gave. Raises TypeError, ValueError (a datetime without a zone, or a time before 1970)."""
+    if moment is None:
+        return None
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise ValueError(f"{name} is {moment}, without a time zone: datetime(..., tzinfo=UTC)")
+        moment = round(moment.timestamp() * 1000)
+    if type(moment) is not int:
+        raise TypeError(f"{name} is {type(moment).__name__}, not a datetime or milliseconds since 1970")
+    if moment < 0:
+        raise ValueError(f"{name} is {moment}: a time from 1970 on")
+    return moment
+
+
+class Selection(Tabular):
+    """Records of some partitions, and some of their columns. Holds nothing: each call reads anew."""
+
+    def __init__(
+        self, what: str, parts: Sequence[Part], wanted: Range, columns: Sequence[str] | None, isolation: IsolationLevel
+    ) -> None:
+        """Raises ValueError, TypeError for columns and isolation levels that there are not."""
+        self._what = what
+        self._parts = parts
+        self._wanted = wanted
+        self._columns = checked_columns(columns)
+        Isolation.named(isolation)
+        self._isolation = isolation
+
+    def __repr__(self) -> str:
+        return f"<Selection of {self._what}: {', '.join(self._columns)}>"
+
+    def records(self) -> Iterator[ConsumerRecord]:
+        """The records, with all of their fields."""
+        for part in self._parts:
+            yield from part.records(*self._wanted.of(part), isolation_level=self._isolation)
+
+    def columns(self, *, max_rows: int = MAX_ROWS) -> "Iterator[pyarrow.RecordBatch]":
+        """The records as Arrow record batches of at most `max_rows` rows, without an object a record.
+
+        At least one batch, so that there is a schema; it is empty where there are no records.
+        """
+        has_any = False
+        for part in self._parts:
+            for batch in part.columns(
+                *self._wanted.of(part), columns=self._columns, max_rows=max_rows, isolation_level=self._isolation
+            ):
+                if batch.num_rows:
+                    has_any = True
+                    yield batch
+        if not has_any:
+            yield no_rows(self._columns)
+
+    def _selection(self) -> Self:
+        return self
+
+    @property
+    def schema(self) -> "pyarrow.Schema":
+        """The Arrow schema of the columns. Raises ImportError, which says what to install."""
+        return schema_of(self._columns)
+
+    @property
+    def records_most(self) -> int:
+        """How many records there are now at most: offsets may be of none."""
+        total = 0
+        for part in self._parts:
+            start, end = self._wanted.of(part)
+            start = part.start_offset if start is None else start
+            total += max(0, min(part.high_watermark, part.high_watermark if end is None else end) - start)
+        return total
+
+    def _repr_html_(self) -> str:
+        found = list(islice(self.records(), SHOWN_MOST + 1))
+        rows = [[shown(record, name) for name in self._columns] for record in found[:SHOWN_MOST]]
+        note = f"the first {SHOWN_MOST} of at most {self.records_most:,} records" if len(found) > SHOWN_MOST else ""
+        return table(f"Records of {self._what}", self._columns, rows, note)
