@@ -10,7 +10,7 @@ import pylog
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("name", ["tutorial", "types"])
+@pytest.mark.parametrize("name", ["data", "tutorial", "types"])
 def test_every_block_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = DOCS / f"{name}.md"
