@@ -21,6 +21,7 @@ from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
+from pylog.runtime.shared_worker import SharedWorker
 from pylog.transport import Transport
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class ClientHalf(ABC, Generic[View]):
         self._cluster = Cluster(self._transport, node_id, "admin")
         self._topics = TopicAdmin(self._cluster)
         self._lease = Lease(opened)
+        self._heartbeats = SharedWorker("pylog-heartbeat", clock)
 
     def __repr__(self) -> str:
         return repr(self._opened)
@@ -197,7 +199,9 @@ class ClientHalf(ABC, Generic[View]):
         self._check_group(settings.group_id)
         from pylog.client.consumer.consumer import Consumer
 
-        consumer: Consumer[Any, Any] = Consumer(self._transport, self._node_id, settings, self._clock, self._lease)
+        consumer: Consumer[Any, Any] = Consumer(
+            self._transport, self._node_id, settings, self._clock, self._lease, self._heartbeats
+        )
         if topics:
             try:
                 consumer.subscribe(topics)

@@ -20,7 +20,7 @@ from pylog.runtime.signals import WholeLock, pause, whole
 from pylog.transport import Transport
 
 if TYPE_CHECKING:
-    from pylog.client.consumer.ending import Ending
+    from pylog.client.consumer.client import ConsumerClient
 
 _open: set["OpenLog"] = set()
 
@@ -59,7 +59,7 @@ class OpenLog:
         self.transport = transport
         self._words = words
         self._opens = opens
-        self.clients: weakref.WeakSet[ProducerClient | Ending] = weakref.WeakSet()
+        self.clients: weakref.WeakSet[ProducerClient | ConsumerClient] = weakref.WeakSet()
         """Those that were dropped open are in `closing`."""
         self.servers: list[Served] = []
         self.closed = False
@@ -123,7 +123,7 @@ class OpenLog:
         if not self.is_inherited:
             self.node.close()
 
-    def _close_all(self, clients: "list[ProducerClient | Ending]", failures: list[Undelivered | None]) -> None:
+    def _close_all(self, clients: "list[ProducerClient | ConsumerClient]", failures: list[Undelivered | None]) -> None:
         with ExitStack() as closing:
             # Last in, first out: each is closed, whatever another one raises. Servers first: they answer what they have
             # received.
@@ -136,7 +136,7 @@ class OpenLog:
             for server in self.servers:
                 closing.callback(server.close)
 
-    def add(self, client: "ProducerClient | Ending") -> None:
+    def add(self, client: "ProducerClient | ConsumerClient") -> None:
         """Have a client closed with the log, which ends what it waits for. Raises Closed: it is for its maker then."""
         self.clients.add(client)
         self.check_open()

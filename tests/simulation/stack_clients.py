@@ -394,7 +394,7 @@ class Member(Client):
 
     @property
     def positions_now(self) -> dict[TopicPartition, int | None]:
-        return {key: state.position for key, state in self.consumer._subscription.states.items()}
+        return {key: state.position for key, state in self.consumer._client.subscription.states.items()}
 
     def commit(self) -> None:
         consumer = self.consumer
@@ -469,6 +469,6 @@ class Job(Member, Transactor):
             return
         first = {of(record): record.offset for record in reversed(records)}
         for key, offset in first.items():
-            if key in self.consumer._subscription.states:
+            if key in self.consumer._client.subscription.states:
                 self.consumer.seek(key, offset)
                 self.moved([key])

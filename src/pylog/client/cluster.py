@@ -2,6 +2,9 @@
 
 A caller that wants an unknown topic waits for the answer. Where a node says that it is not the leader any more, the
 topic is asked for without waiting, as threads that bring answers hear that; the old view serves until the answer comes.
+
+    Cluster          what is known, what is sent, and the calls that wait in their own thread
+    ClusterRounds    the same calls in rounds, for a client that has one place at which it waits
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,12 +27,13 @@ from pylog.protocol.messages import (
 )
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future
+from pylog.runtime.rounds import Rounds, finished
 from pylog.transport import Transport
 
 ANSWER_SECONDS_MAX = 60.0
 
-Wait = Callable[[Future[Any], float], Any]
-"""Gives the result of a future within so many seconds. Raises TimeoutError where there is none."""
+Wait = Callable[[Future[Any], float], Rounds[Any]]
+"""The result of a future within so many seconds. Raises TimeoutError where there is none."""
 
 
 def checked_names(what: str, names: Iterable[str]) -> list[str]:
@@ -56,15 +60,19 @@ def checked_words(what: str, given: Iterable[str], known: Iterable[str]) -> list
     return [by_lower[one.lower()] for one in wanted]
 
 
+def _in_its_thread(future: Future[Any], seconds: float) -> Rounds[Any]:
+    yield from ()
+    return future.result(seconds)
+
+
 class Cluster:
     """A client's view of the nodes behind `transport`; `node` is the one that is asked about topics.
 
-    `wait` waits for an answer, for a client that has one place at which it waits.
+    `wait` is how `rounds` wait for an answer, for a client that has one place at which it waits.
     """
 
-    def __init__(self, transport: Transport, node: int, client_id: str, wait: Wait = Future.result) -> None:
+    def __init__(self, transport: Transport, node: int, client_id: str, wait: Wait = _in_its_thread) -> None:
         self._transport = transport
-        self._wait = wait
         self._node = node
         self._session = Session(client_id=client_id)
         self._topics: dict[str, TopicMetadata] = {}
@@ -73,6 +81,7 @@ class Cluster:
         self._renewing: set[str] = set()
         self.view = object()
         """Another object after each answer: what was derived from the topics may be out of date."""
+        self.rounds = ClusterRounds(self, wait)
 
     @property
     def node(self) -> int:
@@ -96,21 +105,17 @@ class Cluster:
         """Send to the node that this client is attached to, as any would do."""
         return self.send(self._node, message)
 
-    def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Any:
-        """Send to a node, or to the one that this client is attached to, and wait for the answer.
+    def name(self, node: int) -> str:
+        """A node, for a message."""
+        return self._transport.name(node)
 
-        Raises RequestTimedOut when there is none after so many seconds.
-        """
-        future = self.send(self._node if node is None else node, message)
-        try:
-            return self._wait(future, seconds)
-        except TimeoutError:
-            who = self._transport.name(self._node if node is None else node)
-            raise RequestTimedOut(f"{who} has not answered a {type(message).__name__} in {seconds:g} s") from None
+    def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Any:
+        """See `ClusterRounds.ask`."""
+        return finished(self.rounds.ask(message, node=node, seconds=seconds))
 
     def refresh(self, names: list[str] | None = None, *, seconds: float = ANSWER_SECONDS_MAX) -> None:
-        """Ask about these topics, or all; those that are gone are forgotten. Raises as `ask` does."""
-        self.learn(self.ask(Metadata(names), seconds=seconds), names)
+        """See `ClusterRounds.refresh`."""
+        finished(self.rounds.refresh(names, seconds=seconds))
 
     def learn(self, answer: ClusterMetadata, names: list[str] | None) -> None:
         """Take over what a node says of these topics, or of all."""
@@ -132,15 +137,8 @@ class Cluster:
         return [topic.name for topic in self.topics()]
 
     def topic(self, name: str, *, seconds: float = ANSWER_SECONDS_MAX) -> TopicMetadata:
-        """A topic; asked about where it is not known. Raises UnknownTopicOrPartition, and as `ask` does."""
-        found = self._topics.get(name)
-        if found is None:
-            answer: ClusterMetadata = self.ask(Metadata([name]), seconds=seconds)
-            self.learn(answer, [name])
-            found = answer.topics[0]
-            if found.error is not None:
-                raise found.error
-        return found
+        """See `ClusterRounds.topic`."""
+        return self._topics.get(name) or finished(self.rounds.topic(name, seconds=seconds))
 
     def known(self, names: Iterable[str] | None = None) -> list[TopicMetadata]:
         """These topics, or all, as far as they are known, without asking a node."""
@@ -154,19 +152,9 @@ class Cluster:
         return next((state.leader for state in states if state.partition == key.partition), None)
 
     def leader(self, key: TopicPartition) -> int:
-        """The node that leads a partition; asked anew where it is not known. Raises UnknownTopicOrPartition."""
-        partitions = self.topic(key.topic).partitions
+        """See `ClusterRounds.leader`."""
         node = self.known_leader(key)
-        if node is None:
-            # The topic may have got more.
-            self.refresh([key.topic])
-            partitions = self.topic(key.topic).partitions
-            node = self.known_leader(key)
-        if node is None:
-            raise UnknownTopicOrPartition(
-                f"topic {key.topic!r} has no partition {key.partition}; it has {len(partitions)}, from 0 on"
-            )
-        return node
+        return finished(self.rounds.leader(key)) if node is None else node
 
     def destination(self, key: TopicPartition) -> tuple[UUID, int]:
         """The id of a topic and the node that leads the partition. It waits for nothing, as threads that bring answers
@@ -195,9 +183,8 @@ class Cluster:
             raise found.error
 
     def topics(self) -> list[TopicMetadata]:
-        """All topics there are now, by name."""
-        self.refresh()
-        return self.known()
+        """See `ClusterRounds.topics`."""
+        return finished(self.rounds.topics())
 
     def coordinator(self, kind: str, key: str) -> int:
         """The node that coordinates a "group" or a "transaction": the one this client is attached to."""
@@ -213,22 +200,8 @@ class Cluster:
     def list_offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation, timeout: float = ANSWER_SECONDS_MAX
     ) -> dict[TopicPartition, ListedPart]:
-        """The answer of ListOffsets for each partition and its time; the error of one is in its part."""
-        found: dict[TopicPartition, ListedPart] = {}
-        asked: dict[int, list[ListOffsetsPart]] = {}
-        for key, timestamp in times.items():
-            try:
-                asked.setdefault(self.leader(key), []).append(ListOffsetsPart(*key, timestamp))
-            except UnknownTopicOrPartition as error:
-                found[key] = ListedPart(*key, error)
-        for node, parts in asked.items():
-            answer: ListedOffsets = self.ask(ListOffsets(parts, isolation), node=node, seconds=timeout)
-            for part in answer.parts:
-                key = TopicPartition(part.topic, part.partition)
-                found[key] = part
-                if part.error is not None:
-                    self.heard(key, part.error)
-        return {key: found[key] for key in times}
+        """See `ClusterRounds.list_offsets`."""
+        return finished(self.rounds.list_offsets(times, isolation, timeout))
 
     def heard(self, key: TopicPartition, error: PylogError) -> None:
         """Note an error of a node: the view of the topic may be out of date."""
@@ -249,3 +222,80 @@ class Cluster:
         self._renewing.discard(name)
         if answer.exception() is None:
             self.learn(answer.result(), [name])
+
+
+class ClusterRounds:
+    """The calls of a cluster that wait for answers. `wait` is how."""
+
+    def __init__(self, cluster: Cluster, wait: Wait) -> None:
+        self._cluster = cluster
+        self._wait = wait
+
+    def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Rounds[Any]:
+        """Send to a node, or to the one that this client is attached to, and wait for the answer.
+
+        Raises RequestTimedOut when there is none after so many seconds.
+        """
+        cluster = self._cluster
+        asked = cluster.node if node is None else node
+        try:
+            return (yield from self._wait(cluster.send(asked, message), seconds))
+        except TimeoutError:
+            what = type(message).__name__
+            raise RequestTimedOut(f"{cluster.name(asked)} has not answered a {what} in {seconds:g} s") from None
+
+    def refresh(self, names: list[str] | None = None, *, seconds: float = ANSWER_SECONDS_MAX) -> Rounds[None]:
+        """Ask about these topics, or all; those that are gone are forgotten. Raises as `ask` does."""
+        self._cluster.learn((yield from self.ask(Metadata(names), seconds=seconds)), names)
+
+    def topic(self, name: str, *, seconds: float = ANSWER_SECONDS_MAX) -> Rounds[TopicMetadata]:
+        """A topic; asked about where it is not known. Raises UnknownTopicOrPartition, and as `ask` does."""
+        for found in self._cluster.known([name]):
+            return found
+        answer: ClusterMetadata = yield from self.ask(Metadata([name]), seconds=seconds)
+        self._cluster.learn(answer, [name])
+        (told,) = answer.topics
+        if told.error is not None:
+            raise told.error
+        return told
+
+    def topics(self) -> Rounds[list[TopicMetadata]]:
+        """All topics there are now, by name."""
+        yield from self.refresh()
+        return self._cluster.known()
+
+    def leader(self, key: TopicPartition) -> Rounds[int]:
+        """The node that leads a partition; asked anew where it is not known. Raises UnknownTopicOrPartition."""
+        yield from self.topic(key.topic)
+        node = self._cluster.known_leader(key)
+        if node is None:
+            # The topic may have got more.
+            yield from self.refresh([key.topic])
+            partitions = (yield from self.topic(key.topic)).partitions
+            node = self._cluster.known_leader(key)
+            if node is None:
+                raise UnknownTopicOrPartition(
+                    f"topic {key.topic!r} has no partition {key.partition}; it has {len(partitions)}, from 0 on"
+                )
+        return node
+
+    def list_offsets(
+        self, times: Mapping[TopicPartition, int], isolation: Isolation, timeout: float = ANSWER_SECONDS_MAX
+    ) -> Rounds[dict[TopicPartition, ListedPart]]:
+        """The answer of ListOffsets for each partition and its time; the error of one is in its part."""
+        found: dict[TopicPartition, ListedPart] = {}
+        asked: dict[int, list[ListOffsetsPart]] = {}
+        for key, timestamp in times.items():
+            try:
+                leader = yield from self.leader(key)
+                asked.setdefault(leader, []).append(ListOffsetsPart(*key, timestamp))
+            except UnknownTopicOrPartition as error:
+                found[key] = ListedPart(*key, error)
+        for node, parts in asked.items():
+            answer: ListedOffsets = yield from self.ask(ListOffsets(parts, isolation), node=node, seconds=timeout)
+            for part in answer.parts:
+                key = TopicPartition(part.topic, part.partition)
+                found[key] = part
+                if part.error is not None:
+                    self._cluster.heard(key, part.error)
+        return {key: found[key] for key in times}

@@ -596,7 +596,7 @@ def test_a_poll_ends_when_its_log_is_closed() -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    while not consumer._subscription.states:
+    while not consumer._client.subscription.states:
         pass
     log.close()
     thread.join(20)
@@ -638,10 +638,10 @@ class Crowd:
 
     def kill(self, consumer: Consumer) -> None:
         """Its process is gone, and after a while its session is over."""
-        assert consumer._group is not None
-        consumer._group.close()
-        consumer._requests.end()
-        if consumer._group.identity.member_id:
+        assert consumer._client.group is not None
+        consumer._client.group.close()
+        consumer._client.requests.end()
+        if consumer._client.group.identity.member_id:
             remove(self.log, consumer)
 
     def poll(self, consumer: Consumer) -> None:
@@ -651,7 +651,7 @@ class Crowd:
                 consumer.commit()
 
     def check(self) -> None:
-        machines = [one._group._machine for one in self.members if one._group is not None]
+        machines = [one._client.group._machine for one in self.members if one._client.group is not None]
         owned = [(one.generation, key) for one in machines if one.state is MembershipState.STABLE for key in one.owned]
         assert len(set(owned)) == len(owned), "a partition has two owners in one generation"
         for key, at in self.watcher.committed(KEYS).items():

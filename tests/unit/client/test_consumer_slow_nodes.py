@@ -162,7 +162,7 @@ def test_a_members_poll_waits_for_no_topic(wire: Wire, log: pylog.Log) -> None:
         leader.poll(1)
         member.poll(1)
     log.delete_topic("t")
-    while member._cluster.known(["t"]):
+    while member._client._cluster.known(["t"]):
         member.poll(1)
     wire.held[Metadata] = []
     assert member.poll(20) == [] and len(member.assignment()) == 2
@@ -190,7 +190,7 @@ def test_an_assignment_is_kept_where_its_topic_is_unknown(wire: Wire, log: pylog
     poll_until(2)
     log.delete_topic("t")
     poll_until(1)
-    while other._cluster.known(["t"]):
+    while other._client._cluster.known(["t"]):
         poll_until(1)
         other.poll(1)
     wire.of, wire.refused = "other", {Metadata: NetworkError("away")}
@@ -286,7 +286,7 @@ def test_a_missing_topic_is_asked_about_again_after_a_refusal(wire: Wire, log: p
             consumer.poll(1)
         consumer.pause(T0, TopicPartition("t", 1))
         log.delete_topic("t")
-        consumer._cluster.refresh(["t"])
+        consumer._run(consumer._client._cluster.rounds.refresh(["t"]))
         wire.refused[Metadata] = NetworkError("away")
         before = wire.counts[Metadata]
         consumer.poll(150)

@@ -1,5 +1,6 @@
 """A consumer. Its public face is `consumer.py`; `poll_loop.py` shows the order of things in a poll.
 
+client             a consumer but for its handle: the parts, and the calls in rounds
 poll_loop          what a poll does, round and round
 single_thread      one thread at a time
 assignment         which partitions are read, as the topics change
@@ -14,7 +15,6 @@ skip               where to go on behind what cannot be read
 commit             positions that the group keeps
 membership         a member of a group, as a machine: membership_classic, membership_consumer
 group_member       what carries the machine out
-ending             the end, of whatever cause
 """
 
 from pylog.client.consumer.subscription import RebalanceListener

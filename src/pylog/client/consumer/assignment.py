@@ -19,6 +19,7 @@ from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.protocol.messages import Metadata
 from pylog.record import TopicPartition, checked_partition
 from pylog.runtime.clock import Clock
+from pylog.runtime.rounds import Rounds
 
 logger = logging.getLogger("pylog")
 
@@ -49,7 +50,7 @@ class Assignment:
 
     def subscribe(
         self, topics: Iterable[str] | None, pattern: str | re.Pattern[str] | None, listener: object | None
-    ) -> None:
+    ) -> Rounds[None]:
         """See `Consumer.subscribe`."""
         if (topics is None) == (pattern is None):
             raise ValueError("subscribe takes either topics or a pattern")
@@ -61,21 +62,24 @@ class Assignment:
         names = frozenset(checked_name("topics", name) for name in given)
         compiled = None if pattern is None else re.compile(pattern)
         if topics is not None and not names:
-            self.assign(())
+            yield from self.assign(())
             return
         for name in sorted(names):
             try:
-                self._cluster.topic(name)
+                yield from self._cluster.rounds.topic(name)
             except UnknownTopicOrPartition as error:
                 logger.warning("%s; it is read as soon as it is made", error)
         self._loop.take_back()
-        self._subscribe(names, compiled, listener)
+        yield from self._subscribe(names, compiled, listener)
 
-    def _subscribe(self, names: frozenset[str], pattern: re.Pattern[str] | None, listener: object | None) -> None:
+    def _subscribe(
+        self, names: frozenset[str], pattern: re.Pattern[str] | None, listener: object | None
+    ) -> Rounds[None]:
         subscription = self._subscription
+        if pattern is not None:
+            yield from self._cluster.rounds.refresh()
         subscription.pattern, subscription.listener = pattern, listener
         if pattern is not None:
-            self._cluster.refresh()
             names = self._matching()
         if self._group is None:
             subscription.topics = names
@@ -87,25 +91,26 @@ class Assignment:
         self._group.subscribe(names)
         subscription.topics = names
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition]) -> Rounds[None]:
         """See `Consumer.assign`."""
         keys = list(dict.fromkeys(checked_partition(key) for key in partitions))
         for key in keys:
-            self._cluster.leader(key)
+            yield from self._cluster.rounds.leader(key)
         self._loop.take_back()
-        self.leave("it was assigned partitions by hand", CLOSE_MS)
-        states = self._subscription.states
-        self._subscription.assign(
-            [(key, states[key].topic_id if key in states else self._cluster.topic(key.topic).id) for key in keys]
-        )
+        yield from self.leave("it was assigned partitions by hand", CLOSE_MS)
+        ids = {}
+        for key in keys:
+            state = self._subscription.states.get(key)
+            ids[key] = (yield from self._cluster.rounds.topic(key.topic)).id if state is None else state.topic_id
+        self._subscription.assign(list(ids.items()))
 
-    def leave(self, reason: str, timeout_ms: int, *, commit: bool = True) -> None:
+    def leave(self, reason: str, timeout_ms: int, *, commit: bool = True) -> Rounds[None]:
         """Subscribe to nothing, and leave the group. Raises what the listener raises."""
         subscription = self._subscription
         subscription.topics, subscription.pattern = frozenset(), None
         if self._group is not None and subscription.is_shared:
             try:
-                self._group.leave(reason, timeout_ms, commit=commit)
+                yield from self._group.leave(reason, timeout_ms, commit=commit)
             finally:
                 subscription.is_shared = False
 

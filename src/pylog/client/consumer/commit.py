@@ -28,6 +28,7 @@ from pylog.errors import (
 from pylog.protocol.messages import OffsetCommit, OffsetCommitPart
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pylog.runtime.clock import Clock
+from pylog.runtime.rounds import Rounds
 
 logger = logging.getLogger("pylog")
 
@@ -107,7 +108,7 @@ class OffsetCommitter:
         self._refused(member, error)
         then(_explained(error))
 
-    def wait(self, offsets: ToCommit, timeout_ms: int) -> None:
+    def wait(self, offsets: ToCommit, timeout_ms: int) -> Rounds[None]:
         """Commit, and wait until that is done.
 
         Raises: CommitFailed, RebalanceInProgress, FencedInstanceId, RequestTimedOut, and others of the coordinator.
@@ -122,14 +123,14 @@ class OffsetCommitter:
                     if left_ms <= 0:
                         self._requests.forget(request)
                         raise RequestTimedOut(f"the commit was not answered within {timeout_ms} ms; it may have worked")
-                    self._requests.wait(left_ms)
+                    yield left_ms
             error = outcome[0]
             if error is None:
                 return
             # An epoch that is stale has a newer one on its way here.
             if not isinstance(error, (*COORDINATOR_AWAY, StaleMemberEpoch)) or self._clock.tick_ms() >= deadline:
                 raise error
-            self._requests.wait(self._config.retry_backoff_ms)
+            yield self._config.retry_backoff_ms
 
     def in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata], callback: OnCommit | None) -> None:
         """Commit without waiting; `callback` gets the outcome, and without one an error is logged."""
@@ -160,12 +161,12 @@ class OffsetCommitter:
         except (CommitFailed, RebalanceInProgress) as error:
             self._auto_done(error)
 
-    def finish(self, timeout_ms: int) -> None:
+    def finish(self, timeout_ms: int) -> Rounds[None]:
         """Commit for the last time, and wait until that is done."""
         offsets = self.news()
         if offsets:
             try:
-                self.wait(offsets, timeout_ms)
+                yield from self.wait(offsets, timeout_ms)
             except PylogError as error:
                 logger.warning("the last positions were not committed: %s", error)
 

@@ -9,26 +9,16 @@
 many events. Between two polls there are heartbeats, and nothing else. (Kafka: KafkaConsumer.)
 """
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Generic, Self
 
-from pylog.client.cluster import Cluster
-from pylog.client.consumer.assignment import CLOSE_MS, Assignment
+from pylog.client.consumer.assignment import CLOSE_MS
+from pylog.client.consumer.client import ConsumerClient
 from pylog.client.consumer.commit import OnCommit
-from pylog.client.consumer.ending import Ending
-from pylog.client.consumer.group_member import GroupMember
-from pylog.client.consumer.loop_records import LoopRecords
-from pylog.client.consumer.offsets import OffsetFetcher
-from pylog.client.consumer.pending_requests import PendingRequests
-from pylog.client.consumer.poll_loop import PollLoop
-from pylog.client.consumer.positions import Positions
-from pylog.client.consumer.single_thread import SingleThread, alone
-from pylog.client.consumer.subscription import PartitionState, SubscriptionState
+from pylog.client.consumer.single_thread import alone
 from pylog.config import ConsumerConfig
-from pylog.errors import InvalidGroupId
 from pylog.kernel.values import Key, Value
 from pylog.protocol.messages import EARLIEST, LATEST
 from pylog.record import (
@@ -40,12 +30,12 @@ from pylog.record import (
 )
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease, drop, warn
+from pylog.runtime.shared_worker import SharedWorker
 from pylog.runtime.signals import WHOLE
 from pylog.transport import Transport
 
 REPR_MOST = 4
 """How many partitions a repr names."""
-_numbers = itertools.count(1)  # a member id begins with its client's
 
 
 class Consumer(Generic[Key, Value]):
@@ -61,47 +51,42 @@ class Consumer(Generic[Key, Value]):
     _lease: Lease | None = None
 
     def __init__(
-        self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock, lease: Lease | None = None
-    ) -> None:
+        self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock, lease: Lease | None = None,
+        heartbeats: SharedWorker | None = None,
+    ) -> None:  # fmt: skip
+        """`heartbeats`: the thread that the log's consumers share for these; None: one of its own."""
         self.config = config
-        self._requests = requests = PendingRequests(clock)
-        name = config.client_id or f"consumer-{next(_numbers)}"
-        self._cluster = cluster = Cluster(transport, node, name, requests.result)
-        self._subscription = subscription = SubscriptionState()
-        shared = (requests, cluster, subscription, config, clock)
-        self._offsets = OffsetFetcher(*shared)
-        self._group = None if config.group_id is None else GroupMember(*shared)
-        self._loop = LoopRecords(requests, subscription, config)
-        self._assignment = Assignment(*shared, self._group, self._loop)
-        self._positions = Positions(*shared, self._loop, self._assignment, self._offsets)
-        self._poll_loop = PollLoop(*shared, self._group, self._loop, self._assignment, self._offsets)
-        self._turn = SingleThread()
-        self._ending = Ending(
-            requests, cluster, subscription, config, self._group, self._loop, self._assignment, self._turn
+        self._client = client = ConsumerClient(
+            transport, node, config, clock, heartbeats or SharedWorker("pylog-heartbeat", clock)
         )
+        self._run = client.requests.run
+        self._turn = client.turn
         if lease is not None:
             try:
-                lease.log.add(self._ending)
+                lease.log.add(client)
             except BaseException:
-                self._ending.close_dropped()
+                client.close_dropped()
                 raise
         self._lease = lease
 
     def __del__(self) -> None:
         # Neither the queue of dropped handles nor a kept warning holds the consumer. Without a group it holds nothing.
         lease, self._lease = self._lease, None
-        if lease is not None and self._group is not None and not (self._requests.is_ended or lease.log.closed):
-            drop(self._ending, lease.log)
+        if lease is None:
+            return
+        client = self._client
+        if client.group is not None and not (client.requests.is_ended or lease.log.closed):
+            drop(client, lease.log)
             warn(f"a consumer of group {self.config.group_id!r} of {lease.log}", self)
-        elif lease is not None and not self._requests.is_ended:
-            self._cluster.release()
+        else:
+            client.release()
 
     def __repr__(self) -> str:
-        group = "" if self._group is None else f" of group {self.config.group_id!r}"
+        group = "" if self._client.group is None else f" of group {self.config.group_id!r}"
         log = "" if self._lease is None else f" of {self._lease.log}"
-        if self._requests.is_ended:
+        if self._client.requests.is_ended:
             return f"<Consumer{group}{log}, closed>"
-        keys = sorted(self._subscription.states.copy())
+        keys = sorted(self._client.subscription.states.copy())
         reads = ", ".join(f"{key.topic}-{key.partition}" for key in keys[:REPR_MOST])
         more = f" and {len(keys) - REPR_MOST} more" if len(keys) > REPR_MOST else ""
         return f"<Consumer{group}{log} reads {reads or 'nothing'}{more}>"
@@ -125,8 +110,7 @@ class Consumer(Generic[Key, Value]):
         yet, which is logged, as in Kafka. Raises InvalidTopic (no topic can have that name), TypeError (a name that is
         no str); nothing changes then.
         """
-        self._requests.check_open()
-        self._assignment.subscribe(topics, pattern, listener)
+        self._run(self._client.subscribe(topics, pattern, listener))
 
     @alone
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -134,8 +118,7 @@ class Consumer(Generic[Key, Value]):
 
         Positions of partitions that stay are kept. Raises UnknownTopicOrPartition; nothing changes then.
         """
-        self._requests.check_open()
-        self._assignment.assign(partitions)
+        self._run(self._client.assign(partitions))
 
     @alone
     def unsubscribe(self) -> None:
@@ -145,42 +128,34 @@ class Consumer(Generic[Key, Value]):
     @alone
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read."""
-        return set(self._subscription.states)
+        return set(self._client.subscription.states)
 
     @alone
     def subscription(self) -> set[str]:
         """The topics subscribed to."""
-        return set(self._subscription.topics)
+        return set(self._client.subscription.topics)
 
     @alone
     def pause(self, *partitions: TopicPartition) -> None:
         """Give no records of these partitions until `resume`; fetched records are kept."""
-        states = self._checked(partitions)
-        self._loop.take_back()
-        for state in states.values():
-            state.paused = True
+        self._client.pause(partitions)
 
     @alone
     def resume(self, *partitions: TopicPartition) -> None:
         """Undo `pause`."""
-        for state in self._checked(partitions).values():
-            state.paused = False
+        self._client.resume(partitions)
 
     @alone
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return {key for key, state in self._subscription.states.items() if state.paused}
-
-    def _checked(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
-        self._requests.check_open()
-        return self._subscription.checked(partitions)
+        return self._client.paused()
 
     # --- its positions -----------------------------------------------------------------------------------------------
 
     @alone
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at `offset`. Outside the log, the next poll does what `auto_offset_reset` says."""
-        self._positions.seek(self._checked([partition]), offset)
+        self._client.positions.seek(self._client.checked([partition]), offset)
 
     @alone
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -188,7 +163,7 @@ class Consumer(Generic[Key, Value]):
 
         The offset is looked up when it is needed.
         """
-        self._positions.move(self._checked(partitions or self._subscription.states), None, EARLIEST)
+        self._client.move_to(EARLIEST, partitions)
 
     @alone
     def seek_to_end(self, *partitions: TopicPartition) -> None:
@@ -196,7 +171,7 @@ class Consumer(Generic[Key, Value]):
 
         The offset is looked up at the next poll or position.
         """
-        self._positions.move(self._checked(partitions or self._subscription.states), None, LATEST)
+        self._client.move_to(LATEST, partitions)
 
     @alone
     def skip(self) -> None:
@@ -205,8 +180,7 @@ class Consumer(Generic[Key, Value]):
         Damaged records are given up, whole batches of them: this is the one call that does so. Raises ValueError when
         the last poll has not raised one of these, or the position was moved since.
         """
-        self._requests.check_open()
-        self._positions.skip()
+        self._run(self._client.skip())
 
     @alone
     def position(self, partition: TopicPartition) -> int:
@@ -214,14 +188,12 @@ class Consumer(Generic[Key, Value]):
 
         Raises: NoOffsetForPartition, RequestTimedOut (after `default_api_timeout_ms`).
         """
-        (key,) = self._checked([partition])
-        return self._positions.of(key)
+        return self._run(self._client.position(partition))
 
     @alone
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offset of the first record of each partition. Raises UnknownTopicOrPartition."""
-        self._requests.check_open()
-        return self._positions.ends(partitions, EARLIEST)
+        return self._run(self._client.ends(partitions, EARLIEST))
 
     @alone
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -230,8 +202,7 @@ class Consumer(Generic[Key, Value]):
 
         Raises UnknownTopicOrPartition.
         """
-        self._requests.check_open()
-        return self._positions.ends(partitions, LATEST)
+        return self._run(self._client.ends(partitions, LATEST))
 
     @alone
     def lag(self) -> dict[TopicPartition, int]:
@@ -239,8 +210,7 @@ class Consumer(Generic[Key, Value]):
 
         Raises what `position` and `end_offsets` raise.
         """
-        self._requests.check_open()
-        return self._positions.lag()
+        return self._run(self._client.lag())
 
     @alone
     def offsets_for_times(
@@ -250,18 +220,17 @@ class Consumer(Generic[Key, Value]):
 
         With timestamps out of order later records may be older than it. Raises UnknownTopicOrPartition, ValueError.
         """
-        self._requests.check_open()
-        return self._offsets.for_times(timestamps)
+        return self._run(self._client.offsets_for_times(timestamps))
 
     @alone
     def partitions_for_topic(self, topic: str) -> set[int]:
         """The partition numbers of a topic. Raises UnknownTopicOrPartition."""
-        return {p.partition for p in self._cluster.topic(topic).partitions}
+        return self._run(self._client.partitions_for_topic(topic))
 
     @alone
     def topics(self) -> list[str]:
         """All topics there are, internal ones too."""
-        return self._cluster.topic_names()
+        return self._run(self._client.topics())
 
     # --- commits -----------------------------------------------------------------------------------------------------
 
@@ -276,11 +245,7 @@ class Consumer(Generic[Key, Value]):
         RebalanceInProgress (poll, then commit again), FencedInstanceId, InvalidGroupId (there is no group),
         RequestTimedOut, and other errors of the coordinator.
         """
-        self._requests.check_open()
-        commits = self._need_group().commits
-        wanted = self._positions.to_commit(offsets)
-        if wanted:
-            commits.wait(wanted, self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+        self._run(self._client.commit(offsets, timeout_ms))
 
     @alone
     def commit_async(
@@ -291,12 +256,7 @@ class Consumer(Generic[Key, Value]):
         """Commit as `commit` does, without waiting; a later poll, commit or close calls `callback(offsets, error)`,
         with None for an error where all went well.
         """
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback is {type(callback).__name__}: it cannot be called")
-        self._requests.check_open()
-        commits = self._need_group().commits
-        wanted = self._positions.to_commit(offsets)
-        commits.in_background(wanted, callback)
+        self._client.commit_in_background(offsets, callback)
 
     @alone
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -305,18 +265,12 @@ class Consumer(Generic[Key, Value]):
         Waits for open transactions that commit offsets for it. Raises InvalidGroupId (there is no group), and errors
         of the coordinator.
         """
-        self._requests.check_open()
-        return self._offsets.committed(self._need_group().identity.group_id, partitions)
+        return self._run(self._client.committed(partitions))
 
     @alone
     def group_metadata(self) -> ConsumerGroupMetadata:
         """This consumer as its group knows it now, for a producer's `send_offsets`. Raises InvalidGroupId."""
-        return self._need_group().identity
-
-    def _need_group(self) -> GroupMember:
-        if self._group is None:
-            raise InvalidGroupId("this consumer has no group: make it with a group_id to commit offsets")
-        return self._group
+        return self._client.need_group().identity
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -334,8 +288,7 @@ class Consumer(Generic[Key, Value]):
         records: list[ConsumerRecord[Key, Value]] = []
         try:
             with WHOLE, self._turn:
-                self._requests.check_open()
-                records = self._poll_loop.poll(timeout_ms, max_records)
+                records = self._run(self._client.poll(timeout_ms, max_records))
         except BaseException:
             if records:
                 # A signal has waited until here: the caller does not get these.
@@ -345,33 +298,35 @@ class Consumer(Generic[Key, Value]):
 
     @alone
     def _take_back(self, records: list[ConsumerRecord[Key, Value]]) -> None:
-        self._subscription.take_back(records)
+        self._client.take_back(records)
 
     def wakeup(self) -> None:
         """Let the poll in progress, or the next one, raise Wakeup. From any thread, and from a signal handler."""
-        self._poll_loop.wakeup()
+        self._client.wakeup()
 
     def __iter__(self) -> Iterator[ConsumerRecord[Key, Value]]:
         """Records as they come; waits for more for ever, or for `consumer_timeout_ms` where that is set."""
         # The lists are walked in C: a frame of Python for each record would cost as much as decoding it.
-        return chain.from_iterable(self._loop.lists(self.poll))
+        return chain.from_iterable(self._client.loop.lists(self.poll))
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
+    @alone
     def close(self, timeout_ms: int = CLOSE_MS) -> None:
         """Commit the positions of the polls (with auto-commit), leave the group, and end. A second call does nothing.
 
         A static member (`group_instance_id`) does not leave: it may be back before its session ends. Waits for answers
         up to `timeout_ms`. Later calls raise Closed. Raises what a listener raises.
         """
-        self._ending.end("it was closed", timeout_ms)
+        self._run(self._client.end("it was closed", timeout_ms))
 
     def __enter__(self) -> Self:
         return self
 
+    @alone
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Close; after an exception without a commit, so that the records in work are read again."""
         if error is None:
-            self._ending.end("it was closed")
+            self._run(self._client.end("it was closed"))
         else:
-            self._ending.end("it was closed after an error", commit=False)
+            self._run(self._client.end("it was closed after an error", commit=False))

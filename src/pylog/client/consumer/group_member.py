@@ -1,13 +1,14 @@
 """The host of a `Membership`, for one consumer: sends its messages, assigns and revokes, calls the listener.
 
     poll's thread       JoinGroup, SyncGroup, every change of the assignment; it never waits
-    a worker's thread   heartbeats between polls, and the end of the membership when no poll comes for too long
+    a worker's thread   heartbeats between polls, and the end of the membership when no poll comes for too long; one
+                        thread has all members of a log
 
 The machine is entered under a lock. Sends and calls happen outside that lock.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -39,8 +40,9 @@ from pylog.protocol.messages import NO_ID, ConsumerGroupHeartbeat, Heartbeat, Le
 from pylog.record import ConsumerGroupMetadata
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, failed
+from pylog.runtime.rounds import Rounds
+from pylog.runtime.shared_worker import SharedWorker
 from pylog.runtime.signals import WholeLock, opened
-from pylog.runtime.worker import Worker
 
 
 @dataclass(slots=True)
@@ -66,6 +68,7 @@ class GroupMember:
         subscription: SubscriptionState,
         config: ConsumerConfig,
         clock: Clock,
+        heartbeats: SharedWorker,
     ) -> None:
         assert config.group_id is not None, "a member is a member of a group"
         self._requests = requests
@@ -85,7 +88,7 @@ class GroupMember:
         self._todo: deque[Effect] = deque()
         self._revocation: _Revocation | None = None
         self._watched: dict[str, int] = {}
-        self._worker = Worker("pylog-heartbeat", clock, self._due, self._tick)
+        self._heartbeats = heartbeats.shift(self._due, self._tick)
         self.commits = OffsetCommitter(
             requests, cluster, subscription, config, clock, committer=self._committer, refused=self._refused
         )
@@ -123,20 +126,20 @@ class GroupMember:
             self._machine.rejoin()
             self._machine.subscribe(topics)
 
-    def step(self, now_ms: int) -> None:
-        """Go as far with joining, and with giving partitions back, as that goes without waiting.
+    def step(self, now_ms: int) -> Rounds[None]:
+        """Go as far with joining, and with giving partitions back, as that goes without waiting for a node.
 
         Raises what the listener raises, and the error for which the group does not take this consumer.
         """
         while True:
-            if self._revocation is not None and not self._revoke(self._revocation, now_ms):
+            if self._revocation is not None and not (yield from self._revoke(self._revocation, now_ms)):
                 return
             if not self._todo:
                 with self._lock:
                     self._todo.extend(self._machine.poll(now_ms))
                 if not self._todo:
                     return
-            self._carry_out(self._todo.popleft(), now_ms)
+            yield from self._carry_out(self._todo.popleft(), now_ms)
 
     @property
     def lacks_topics(self) -> bool:
@@ -160,7 +163,7 @@ class GroupMember:
         known = {topic.name: len(topic.partitions) for topic in self._cluster.known(topics)}
         return {topic: known.get(topic, 0) for topic in topics}
 
-    def _carry_out(self, effect: Effect, now_ms: int) -> None:
+    def _carry_out(self, effect: Effect, now_ms: int) -> Rounds[None]:
         if isinstance(effect, Send):
             self._send(effect.message)
         elif isinstance(effect, Elect):
@@ -169,13 +172,13 @@ class GroupMember:
             self._begin_to_revoke(effect.partitions, now_ms)
         elif isinstance(effect, Lose):
             try:
-                self._call("on_partitions_lost", effect.partitions)
+                yield from self._call("on_partitions_lost", effect.partitions)
             finally:
                 self._subscription.remove(effect.partitions)
         elif isinstance(effect, AssignPartitions):
             self._subscription.assign([(key, self._topic_id(key.topic)) for key in effect.partitions])
-            self._worker.wake()
-            self._call("on_partitions_assigned", effect.added)
+            self._heartbeats.wake()
+            yield from self._call("on_partitions_assigned", effect.added)
         else:
             assert isinstance(effect, Fail)
             raise effect.error.with_traceback(None)
@@ -220,20 +223,20 @@ class GroupMember:
         except PylogError:
             revocation.is_committed = True
 
-    def _revoke(self, revocation: _Revocation, now_ms: int) -> bool:
+    def _revoke(self, revocation: _Revocation, now_ms: int) -> Rounds[bool]:
         self._requests.deliver()
         if not revocation.is_committed and now_ms < revocation.deadline_ms:
             return False
         self._revocation = None
         try:
-            self._call("on_partitions_revoked", revocation.partitions)
+            yield from self._call("on_partitions_revoked", revocation.partitions)
         finally:
             self._subscription.remove(revocation.partitions)
             with self._lock:
                 self._todo.extend(self._machine.revoked(revocation.partitions))
         return True
 
-    def _call(self, name: str, partitions: Partitions) -> None:
+    def _call(self, name: str, partitions: Partitions) -> Rounds[None]:
         listener = self._subscription.listener
         method = getattr(listener, name, None)
         if method is None and name == "on_partitions_lost":
@@ -243,7 +246,9 @@ class GroupMember:
         self.is_calling = True
         try:
             with opened():
-                method(sorted(partitions))
+                outcome = method(sorted(partitions))
+            if isinstance(outcome, Awaitable):
+                yield outcome
         finally:
             self.is_calling = False
 
@@ -286,7 +291,7 @@ class GroupMember:
             self._machine.answered(message, error or future.result(0), self._clock.tick_ms())
             self._note_identity()
         self._requests.ring()
-        self._worker.wake()
+        self._heartbeats.wake()
 
     # --- between polls -----------------------------------------------------------------------------------------------
 
@@ -303,7 +308,7 @@ class GroupMember:
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    def leave(self, reason: str, timeout_ms: int, *, commit: bool) -> None:
+    def leave(self, reason: str, timeout_ms: int, *, commit: bool) -> Rounds[None]:
         """Give every partition back and leave, until the next `subscribe`. Raises what the listener raises."""
         self._todo.clear()
         self._revocation = None
@@ -312,15 +317,15 @@ class GroupMember:
         deadline = self._clock.tick_ms() + timeout_ms
         try:
             if owned and not is_lost and commit and self._config.commits:
-                self.commits.finish(timeout_ms)
+                yield from self.commits.finish(timeout_ms)
             if owned:
-                self._call("on_partitions_lost" if is_lost else "on_partitions_revoked", owned)
+                yield from self._call("on_partitions_lost" if is_lost else "on_partitions_revoked", owned)
         finally:
             self._subscription.remove(owned)
             for future in self.go(reason):
                 # Where that does not get there, the session ends by itself.
                 with suppress(TimeoutError, PylogError):
-                    self._requests.result(future, max(0, deadline - self._clock.tick_ms()) / 1000)
+                    yield from self._requests.answer(future, max(0, deadline - self._clock.tick_ms()) / 1000)
 
     def go(self, reason: str) -> list[Future[Any]]:
         """Tell the group that this member goes; nothing else. From any thread. Gives the answers to come."""
@@ -329,5 +334,5 @@ class GroupMember:
         return [self._send_aside(effect.message) for effect in effects if isinstance(effect, Send)]
 
     def close(self) -> None:
-        """End the thread."""
-        self._worker.close()
+        """Send no heartbeats any more."""
+        self._heartbeats.close()

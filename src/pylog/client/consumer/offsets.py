@@ -31,6 +31,7 @@ from pylog.protocol.messages import (
 )
 from pylog.record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, checked_partition
 from pylog.runtime.clock import Clock
+from pylog.runtime.rounds import Rounds
 
 
 class OffsetFetcher:
@@ -44,7 +45,6 @@ class OffsetFetcher:
         config: ConsumerConfig,
         clock: Clock,
     ) -> None:
-        self._requests = requests
         self._cluster = cluster
         self._subscription = subscription
         self._config = config
@@ -117,16 +117,19 @@ class OffsetFetcher:
 
     # --- calls that wait for their answer ----------------------------------------------------------------------------
 
-    def listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedPart]:
+    def listed(self, wanted: Mapping[TopicPartition, int]) -> Rounds[dict[TopicPartition, ListedPart]]:
         """The offsets of these times, by ListOffsets. Raises UnknownTopicOrPartition."""
         times = {checked_partition(key): timestamp for key, timestamp in wanted.items()}
-        found = self._cluster.list_offsets(times, self._isolation, self._config.default_api_timeout_ms / 1000)
+        seconds = self._config.default_api_timeout_ms / 1000
+        found = yield from self._cluster.rounds.list_offsets(times, self._isolation, seconds)
         for part in found.values():
             if part.error is not None:
                 raise part.error
         return found
 
-    def for_times(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    def for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> Rounds[dict[TopicPartition, OffsetAndTimestamp | None]]:
         """See `Consumer.offsets_for_times`."""
         if not isinstance(timestamps, Mapping):
             raise TypeError(f"timestamps is a dict of partitions and times, not {type(timestamps).__name__}")
@@ -135,12 +138,13 @@ class OffsetFetcher:
                 raise TypeError(f"timestamp for {key} is {type(timestamp).__name__}, not int (milliseconds)")
             if timestamp < 0:
                 raise ValueError(f"timestamp {timestamp} for {key} is negative")
+        listed = yield from self.listed(timestamps)
         return {
             key: OffsetAndTimestamp(part.offset, part.timestamp, part.leader_epoch) if part.offset >= 0 else None
-            for key, part in self.listed(timestamps).items()
+            for key, part in listed.items()
         }
 
-    def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+    def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> Rounds[dict[TopicPartition, Any]]:
         """The committed offsets of the group; None where there is none. Waits for transactions that have not ended.
 
         Raises what the coordinator answers; UnstableOffsetCommit when a transaction stays open for too long.
@@ -151,7 +155,7 @@ class OffsetFetcher:
         deadline = self._clock.tick_ms() + self._config.default_api_timeout_ms
         while True:
             try:
-                parts = self._committed(group_id, keys, deadline)
+                parts = yield from self._committed(group_id, keys, deadline)
                 return {
                     key: OffsetAndMetadata(part.offset, part.metadata, part.leader_epoch) if part.offset >= 0 else None
                     for key, part in parts.items()
@@ -159,15 +163,15 @@ class OffsetFetcher:
             except (*COORDINATOR_AWAY, UnstableOffsetCommit):
                 if self._clock.tick_ms() >= deadline:
                     raise
-                self._requests.wait(self._config.retry_backoff_ms)
+                yield self._config.retry_backoff_ms
 
     def _committed(
         self, group_id: str, keys: list[TopicPartition], deadline_ms: int
-    ) -> dict[TopicPartition, OffsetFetchedPart]:
+    ) -> Rounds[dict[TopicPartition, OffsetFetchedPart]]:
         message = OffsetFetch(group_id, keys, require_stable=True)
         left = max(0, deadline_ms - self._clock.tick_ms()) / 1000
         node = self._cluster.coordinator("group", group_id)
-        answer: OffsetsFetched = self._cluster.ask(message, node=node, seconds=left)
+        answer: OffsetsFetched = yield from self._cluster.rounds.ask(message, node=node, seconds=left)
         error = next((part.error for part in answer.parts if part.error is not None), answer.error)
         if error is not None:
             raise error

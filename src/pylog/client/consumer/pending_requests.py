@@ -1,22 +1,29 @@
 """The requests of a client that are in flight, and the one place where it waits for any of their answers.
 
     add       then, later, in the thread that calls `deliver`:  then(request, answer or error)
+    answer    in rounds: the answer of one request; the answers of the others stay for `deliver`
+    run       carry a call in rounds on in this thread
     wait      until an answer has come, `ring` was called, or the time is up
-    result    the answer of one request; the answers of the others stay for `deliver`
+
+Calls are in rounds (`runtime/rounds`). An event loop carries them on itself: `listener` tells it of each ring, and
+`take_rings` takes the place of `wait`.
 
 An answer that never comes becomes RequestTimedOut: nothing waits for ever. Not thread-safe, but for `ring` and `end`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from pylog.errors import Closed, PylogError, RequestTimedOut
 from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future
+from pylog.runtime.rounds import Pause, Rounds
 from pylog.runtime.signals import opened
+
+T = TypeVar("T")
 
 ANSWER_MS_SPARE = 30_000
 """How much longer than it was asked to a node may take."""
@@ -39,6 +46,8 @@ class PendingRequests:
     def __init__(self, clock: Clock) -> None:
         self.is_ended = False
         """True once `end` was called: the client is closed."""
+        self.listener: Callable[[], object] | None = None
+        """Is called by each ring that begins to count: nothing was rung since the last wait."""
         self._clock = clock
         self._in_flight: list[PendingRequest] = []
         # Unlike an Event it may be rung from a signal handler, whatever the interrupted thread is at.
@@ -79,8 +88,8 @@ class PendingRequests:
         if request in self._in_flight:
             self._in_flight.remove(request)
 
-    def result(self, future: Future[Any], seconds: float) -> Any:
-        """The answer of a request that was not added. Raises its error, TimeoutError, and Closed as `wait` does."""
+    def answer(self, future: Future[Any], seconds: float) -> Rounds[Any]:
+        """The answer of a request that was not added. Raises its error, and TimeoutError."""
         if not future.done():
             future.add_done_callback(self.ring)
         deadline_ms = self._clock.tick_ms() + seconds * 1000
@@ -88,8 +97,30 @@ class PendingRequests:
             left_ms = deadline_ms - self._clock.tick_ms()
             if left_ms <= 0:
                 raise TimeoutError(f"no answer within {seconds} seconds")
-            self.wait(left_ms)
+            yield left_ms
         return future.result()
+
+    def run(self, rounds: Rounds[T]) -> T:
+        """The answer of a call, which waits in this thread. Raises what the call does, and what `wait` does."""
+        try:
+            pause = next(rounds)
+            while True:
+                try:
+                    self._pause(pause)
+                except BaseException as error:  # noqa: BLE001 - the call sees it
+                    pause = rounds.throw(error)
+                else:
+                    pause = next(rounds)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+    def _pause(self, pause: Pause) -> None:
+        if isinstance(pause, int | float):
+            self.wait(pause)
+        elif isinstance(pause, Coroutine):
+            pause.close()
+            raise TypeError("a listener's method is a coroutine: only a consumer of pylog.aio awaits it")
 
     def wait(self, timeout_ms: float) -> None:
         """Sleep until an answer is there, `ring` was called since the last wait, or for `timeout_ms`.
@@ -97,8 +128,7 @@ class PendingRequests:
         A future whose work is left to a waiting caller (`Future.lead`) is led meanwhile. Raises Closed where another
         thread has called `end`.
         """
-        if self.is_ended:
-            raise Closed("this consumer was closed while it waited")
+        self._check_not_ended()
         left_ms = max(timeout_ms, 0)
         if isinstance(self._clock, SteppedClock):
             self._clock.wait(lambda: not self._bell.empty(), left_ms)
@@ -109,8 +139,29 @@ class PendingRequests:
             if self._bell.empty():
                 with opened():
                     self._bell.get(timeout=left_ms / 1000)
-            while not self._bell.empty():
-                self._bell.get_nowait()
+            self._silence()
+
+    def take_rings(self) -> bool:
+        """Whether there is no need to wait: `ring` was called since the last wait. Raises Closed as `wait` does."""
+        self._check_not_ended()
+        is_rung = not self._bell.empty()
+        with suppress(Empty):
+            self._silence()
+        return is_rung
+
+    def hurry(self) -> None:
+        """No thread waits here: let the work of the answers begin in the threads that are there for it."""
+        for request in self._in_flight.copy():
+            if not request.future.done():
+                request.future.hurry()
+
+    def _check_not_ended(self) -> None:
+        if self.is_ended:
+            raise Closed("this consumer was closed while it waited")
+
+    def _silence(self) -> None:
+        while not self._bell.empty():
+            self._bell.get_nowait()
 
     def _lead(self, left_ms: float) -> float:
         """Lead the first future that is not done; gives the time left."""
@@ -142,6 +193,9 @@ class PendingRequests:
         # One mark is enough, and a client that never waits shall not gather them.
         if self._bell.empty():
             self._bell.put(None)
+            listener = self.listener
+            if listener is not None:
+                listener()
         led = self._led
         if led is not None:
             led.stop_leading()

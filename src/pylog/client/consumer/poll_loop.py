@@ -1,11 +1,11 @@
-"""A poll of a consumer: round and round, until there are records or the time is up.
+"""A poll of a consumer: round after round (`runtime/rounds`), until there are records or the time is up.
 
 the topics       what may be read by now                    assignment
 the answers      of the requests in flight                  pending_requests
 the group        a step of joining, an automatic commit     group_member, commit
 the records      what was fetched: the end of the poll      subscription
 the questions    for positions, then for more records       offsets, fetcher
-the wait         for the first of many events               pending_requests
+the wait         for the first of many events               the `yield`
 """
 
 from typing import Any, NoReturn
@@ -21,6 +21,7 @@ from pylog.client.consumer.subscription import SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import ConcurrentUse, Wakeup
 from pylog.runtime.clock import Clock
+from pylog.runtime.rounds import Rounds
 
 WAIT_MS_MAX = 500
 IDLE_LOOK_MS = 1000
@@ -45,7 +46,7 @@ class PollLoop:
         self._fetcher = Fetcher(requests, cluster, subscription, config, clock, offsets)
         self._is_woken = False
 
-    def poll(self, timeout_ms: float, max_records: int | None) -> list[Any]:
+    def poll(self, timeout_ms: float, max_records: int | None) -> Rounds[list[Any]]:
         """See `Consumer.poll`."""
         if not (self._subscription.states or self._subscription.is_by_topic):
             raise RuntimeError("this consumer reads nothing: subscribe to topics, or assign partitions, first")
@@ -63,7 +64,7 @@ class PollLoop:
             raise ConcurrentUse("a listener must not poll: the poll that has called it has not ended")
         return self._poll(timeout_ms, count)
 
-    def _poll(self, timeout_ms: float, count: int) -> list[Any]:
+    def _poll(self, timeout_ms: float, count: int) -> Rounds[list[Any]]:
         subscription, group = self._subscription, self._group
         subscription.stuck = None
         now = self._clock.tick_ms()
@@ -76,7 +77,7 @@ class PollLoop:
             self._requests.deliver()
             if group is not None:
                 if subscription.is_shared:
-                    group.step(now)
+                    yield from group.step(now)
                 group.commits.auto(now)
             records = subscription.take(count)
             if records or (asked and now >= deadline):
@@ -89,7 +90,7 @@ class PollLoop:
             if not self._requests.deliver():
                 if now >= deadline:
                     return subscription.take(count)  # nothing, but it raises what asking has come to
-                self._requests.wait(min(deadline - now, WAIT_MS_MAX, *self._assignment.rests_ms(now)))
+                yield min(deadline - now, WAIT_MS_MAX, *self._assignment.rests_ms(now))
             now = self._clock.tick_ms()
 
     def _raise_why_it_ends(self) -> NoReturn:

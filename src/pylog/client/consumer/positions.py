@@ -14,6 +14,7 @@ from pylog.errors import RequestTimedOut
 from pylog.protocol.messages import LATEST
 from pylog.record import OffsetAndMetadata, TopicPartition, checked_positions
 from pylog.runtime.clock import Clock
+from pylog.runtime.rounds import Rounds
 
 
 class Positions:
@@ -47,14 +48,14 @@ class Positions:
         for key in wanted:
             self._subscription.move(key, offset, reset)
 
-    def skip(self) -> None:
+    def skip(self) -> Rounds[None]:
         """Go past what the last poll has raised for. Raises ValueError where that was nothing unreadable."""
         key, error = self._subscription.stuck or (None, None)
         state = None if key is None else self._subscription.states.get(key)
         if key is None or state is None or not isinstance(error, Unreadable):
             raise ValueError("there is nothing to skip: the last poll has not raised for a record it cannot read")
         self._loop.take_back()
-        self._subscription.move(key, past(error, state, key, self._cluster, self._config))
+        self._subscription.move(key, (yield from past(error, state, key, self._cluster, self._config)))
         self._subscription.stuck = None
 
     def to_commit(
@@ -69,17 +70,18 @@ class Positions:
                 positions[key] = positions[key]._replace(offset=offset)
         return positions
 
-    def of(self, key: TopicPartition) -> int:
+    def of(self, key: TopicPartition) -> Rounds[int]:
         """The offset of the next record. Raises NoOffsetForPartition, RequestTimedOut."""
         in_loop = self._loop.first_unseen().get(key)
-        return self._look_up(key) if in_loop is None else in_loop
+        return (yield from self._look_up(key)) if in_loop is None else in_loop
 
-    def _look_up(self, key: TopicPartition) -> int:
+    def _look_up(self, key: TopicPartition) -> Rounds[int]:
         deadline = self._clock.tick_ms() + self._config.default_api_timeout_ms
         while True:
             now = self._clock.tick_ms()
             self._assignment.begin_made_again()
-            state = self._subscription.states[key]
+            # Meanwhile it may be taken away.
+            state = self._subscription.checked([key])[key]
             if state.position is not None:
                 return state.position
             if state.error is not None:
@@ -90,14 +92,18 @@ class Positions:
             if not self._requests.deliver():
                 if now >= deadline:
                     raise RequestTimedOut(f"the position in {key.topic}-{key.partition} was not found in time")
-                self._requests.wait(min(deadline - now, self._config.retry_backoff_ms))
+                yield min(deadline - now, self._config.retry_backoff_ms)
 
-    def ends(self, keys: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
+    def ends(self, keys: Iterable[TopicPartition], which: int) -> Rounds[dict[TopicPartition, int]]:
         """The offsets at one end of these partitions. Raises UnknownTopicOrPartition."""
-        return {key: part.offset for key, part in self._offsets.listed(dict.fromkeys(keys, which)).items()}
+        listed = yield from self._offsets.listed(dict.fromkeys(keys, which))
+        return {key: part.offset for key, part in listed.items()}
 
-    def lag(self) -> dict[TopicPartition, int]:
+    def lag(self) -> Rounds[dict[TopicPartition, int]]:
         """How far the end of each assigned partition is ahead of the position. Raises as `ends` and `of` do."""
-        ends = self.ends(self._subscription.states, LATEST)
-        unseen = self._loop.first_unseen()
-        return {key: max(0, end - unseen.get(key, self._look_up(key))) for key, end in ends.items()}
+        ends = yield from self.ends(self._subscription.states, LATEST)
+        lags = {}
+        for key, end in ends.items():
+            position = yield from self.of(key)
+            lags[key] = max(0, end - position)
+        return lags

@@ -7,6 +7,7 @@ from pylog.errors import CorruptBatch, CorruptRecord, DeserializationError
 from pylog.protocol.batch import split
 from pylog.protocol.messages import Fetch, Fetched, FetchPart
 from pylog.record import TopicPartition
+from pylog.runtime.rounds import Rounds
 
 PROBES_MAX = 10_000
 
@@ -16,7 +17,7 @@ Unreadable = CorruptBatch | CorruptRecord | DeserializationError
 
 def past(
     error: Unreadable, state: PartitionState, key: TopicPartition, cluster: Cluster, config: ConsumerConfig
-) -> int:
+) -> Rounds[int]:
     """The first offset behind the position that can be read, where `error` says why it cannot.
 
     A record is one offset, and a batch names its end. Where even that is damaged, one offset after the other is tried,
@@ -29,17 +30,18 @@ def past(
     if isinstance(error, CorruptBatch) and error.next_offset is not None and error.next_offset > at:
         return error.next_offset
     for offset in range(at + 1, at + PROBES_MAX):
-        if _is_readable(key, offset, state, cluster, config):
+        if (yield from _is_readable(key, offset, state, cluster, config)):
             return offset
     return at + PROBES_MAX
 
 
 def _is_readable(
     key: TopicPartition, offset: int, state: PartitionState, cluster: Cluster, config: ConsumerConfig
-) -> bool:
+) -> Rounds[bool]:
     wanted = FetchPart(*key, offset, 1, topic_id=state.topic_id)
     message, seconds = Fetch([wanted], max_wait_ms=0, max_bytes=1), config.default_api_timeout_ms / 1000
-    answer: Fetched = cluster.ask(message, node=cluster.leader(key), seconds=seconds)
+    leader = yield from cluster.rounds.leader(key)
+    answer: Fetched = yield from cluster.rounds.ask(message, node=leader, seconds=seconds)
     (part,) = answer.parts
     if part.error is not None:
         return not isinstance(part.error, CorruptBatch | CorruptRecord)
