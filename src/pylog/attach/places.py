@@ -15,6 +15,7 @@ from pylog.errors import NoOwner, ReadOnly
 from pylog.files import Files, join
 from pylog.files.outside import place_of, runtime_dir
 from pylog.logdirs.log_directory import SOCKET
+from pylog.runtime.signals import whole
 from pylog.server.binding import SOCKET_PATH_BYTES_MAX, Bound, bind
 from pylog.server.listeners import UnixAddress
 
@@ -67,6 +68,7 @@ def is_open(connection: socket.socket) -> bool:
     return False
 
 
+@whole
 def find_owner(files: Files, path: str) -> tuple[Notice, socket.socket] | None:
     """The owner of the directory `path`, and a connection to it, which does not block; None: there is none yet, it does
     not listen, or too many wait for it.
