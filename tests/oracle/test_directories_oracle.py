@@ -50,13 +50,16 @@ def copied(source: Path, target: Path) -> Path:
 
 
 def as_owner(path: Path) -> pylog.Log:
-    return pylog.open(path)
+    """The owner as long as it only looks: after ten seconds it would end the transactions that have timed out since."""
+    hour = 3_600_000
+    rest = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": hour, "log.cleaner.enable": False}
+    return pylog.open(path, config=rest)
 
 
 def as_owner_after_a_kill(path: Path) -> pylog.Log:
     (path / ".kafka_cleanshutdown").unlink(missing_ok=True)
     (path / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
-    return pylog.open(path)
+    return as_owner(path)
 
 
 def as_reader(path: Path) -> pylog.Log:
@@ -248,7 +251,7 @@ def test_a_clean_open_and_close_leaves_the_files_as_kafkas_restart_does(fixtures
     for stage in (stage for stage in stages(fixtures) if is_clean(fixtures, stage)):
         source = fixtures / stage / "logdir"
         path = copied(source, tmp_path / stage)
-        with pylog.open(path) as log:
+        with as_owner(path) as log:
             for name in log.topics(internal=True):
                 for view in log.topic(name):
                     assert view.next_offset >= view.high_watermark
