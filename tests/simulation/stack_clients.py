@@ -128,6 +128,11 @@ class Entry:
         return Op(self.process, outcome, (send,), False, self.start, None, self.end)
 
 
+def known(where: RecordMetadata | None) -> int | None:
+    """Where a record lies, as far as its producer knows: a node that has forgotten its batch does not say."""
+    return None if where is None or where.offset < 0 else where.offset
+
+
 class Sender(Client):
     """An idempotent producer."""
 
@@ -154,7 +159,7 @@ class Sender(Client):
 
         def done(where: RecordMetadata | None, error: BaseException | None) -> None:
             entry.outcome = Outcome.UNKNOWN if where is None else Outcome.OK
-            entry.offset = None if where is None else where.offset
+            entry.offset = known(where)
             entry.end = self.world.now_ms
 
         try:
@@ -192,7 +197,7 @@ class Writing:
         self.sends.append(one)
 
         def done(where: RecordMetadata | None, error: BaseException | None) -> None:
-            one[2] = None if where is None else where.offset
+            one[2] = known(where)
 
         producer.send(partition.topic, value, partition=partition.partition, on_delivery=done)
 

@@ -18,6 +18,10 @@ def test_the_stack_under_faults_loses_and_doubles_nothing_and_ends(chunk: int) -
             play(seed)
 
 
+def test_a_batch_that_a_node_has_forgotten_lies_somewhere() -> None:
+    play(218)
+
+
 def test_a_seed_alone_replays_a_run() -> None:
     first, second = play(7), play(7)
     assert (first.counts, first.history) == (second.counts, second.history)
