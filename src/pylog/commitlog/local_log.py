@@ -300,9 +300,10 @@ class LocalLog:
     def withdraw(self, new: Segment) -> None:
         """Remove `new`, of which at least one file is still `.cleaned`."""
         new.close()
-        # As long as one is, the others are not believed.
+        # As long as one is, the others are not believed: a power cut must not take it first.
         for suffix in (SWAP, CLEANED):
             remove_files(self.files, self.directory, new.base_offset, suffix)
+            self.files.sync_dir(self.directory)
 
     def replace(self, old: Sequence[Segment], new: Segment, now_ms: int) -> None:
         """Put `new`, which was offered, in the place of the neighbours `old`.

@@ -84,6 +84,7 @@ class SealedSegments:
                     with self._durability.not_half_done(f"was having segments replaced by {new.path}"):
                         self._local.replace(old, new, now_ms)
             except DiskFull:
-                self._local.withdraw(new)
+                with self._durability.in_doubt():
+                    self._local.withdraw(new)
                 raise
             return True

@@ -1,17 +1,18 @@
 """The segments that are not written any more: which they are, what is noted of them, and how some are replaced."""
 
 import errno
+from random import Random
 from uuid import UUID
 
 import pytest
 
 from pylog.errors import CorruptBatch, DiskFull, NotLeaderOrFollower
-from pylog.files import Files, MemoryFiles
+from pylog.files import Files
 from pylog.partition import Partition
 from pylog.segment import Segment
 from pylog.storage.published import Published
 from pylog.storage.segment_checksum import Mark
-from pylog.testing import FaultFiles
+from pylog.testing import CrashFiles, FaultFiles
 from support.partition_log import DIRECTORY, NOW, Log
 
 
@@ -98,7 +99,8 @@ def test_a_replacement_of_what_is_gone_is_removed(what: str) -> None:
 @pytest.mark.parametrize("at", [1, 2, 3, 4, 5])
 def test_a_replacement_given_up_for_a_full_disk_never_comes_back(at: int) -> None:
     """What was cut off since would be back after a crash, in the place of what was written instead."""
-    files = FaultFiles(MemoryFiles(), error=errno.ENOSPC)
+    tree = CrashFiles()
+    files = FaultFiles(tree, error=errno.ENOSPC)
     log = sealed_log(files=files)
     old, until, *_ = segments(log)
     new = copy_of(log, old)
@@ -106,6 +108,10 @@ def test_a_replacement_given_up_for_a_full_disk_never_comes_back(at: int) -> Non
     with pytest.raises(DiskFull):
         log.partition.sealed.replace([old], new, NOW, until=until)
     assert not any(".cleaned" in name or ".swap" in name for name in files.list_dir(DIRECTORY))
+    for seed in range(200):
+        # What a power cut lets come back is not believed.
+        left = [path for path in tree.power_cut(Random(seed)) if path.startswith(DIRECTORY)]
+        assert any(".cleaned" in path for path in left) or not any(".swap" in path for path in left)
     assert segments(log)[0] is old and log.partition.state.generation % 2 == 0
     log.partition.truncate(0, NOW)
     log.append("another")
