@@ -1,26 +1,50 @@
-"""These pages do what they say, block by block, each page in one session."""
+"""These pages do what they say, block by block, each page in one session. The command takes the lines shown for it."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import pylog
+from pylog.cli import parser
 
 DOCS = Path(__file__).parents[2] / "docs"
+ELSEWHERE = {"hosts", "testing"}
+"""Pages whose blocks need two hosts (`examples/warm_standby.py` is run) or are files (`test_testing.py`)."""
+TEXTS = {page.relative_to(DOCS).with_suffix("").as_posix(): page.read_text("utf-8") for page in DOCS.rglob("*.md")}
+BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["data", "tutorial", "types"])
+def blocks(name: str, language: str) -> list[tuple[int, str]]:
+    """The blocks of a page in a language, and the lines that they begin in."""
+    text = TEXTS[name]
+    return [(text[: one.start(2)].count("\n"), one[2]) for one in BLOCK.finditer(text) if one[1] == language]
+
+
+PAGES = sorted(name for name in TEXTS if blocks(name, "python") and name not in ELSEWHERE)
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_every_block_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = DOCS / f"{name}.md"
-    text = page.read_text(encoding="utf-8")
     session: dict[str, object] = {}
     try:
-        for found in re.finditer(r"```python\n(.*?)```", text, re.DOTALL):
-            line = text[: found.start(1)].count("\n")
-            exec(compile("\n" * line + found[1], str(page), "exec"), session)
+        for line, block in blocks(name, "python"):
+            exec(compile("\n" * line + block, f"{name}.md", "exec"), session)
     finally:
         log = session.get("log")
         if isinstance(log, pylog.Log):
             log.close()
+
+
+def commands() -> list[str]:
+    """The lines of the command in blocks that are not Python, those that go on below made one."""
+    shown = "".join(block.replace("\\\n", " ") for name in TEXTS for _, block in blocks(name, ""))
+    return sorted({line for line in shown.splitlines() if line.startswith("pylog ")})
+
+
+@pytest.mark.parametrize("line", commands())
+def test_the_command_takes_a_line_that_a_page_shows(line: str) -> None:
+    words = shlex.split(line, comments=True)
+    parser().parse_args(words[1 : words.index(">") if ">" in words else None])

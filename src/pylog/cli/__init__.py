@@ -33,7 +33,7 @@ from pylog.cli.arguments import Parser, add_log, examples
 from pylog.cli.output import say
 from pylog.errors import DirectoryLocked, PylogError
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 INTERRUPTED = 130
 COMMANDS = (
@@ -89,13 +89,14 @@ def _run(argv: Sequence[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
     # To load one command is quicker than to load all: that is for help, and for what is not understood.
     named = words[:1] if words and words[0] in COMMANDS else COMMANDS
-    args = _parser(named).parse_args(words)
+    args = parser(named).parse_args(words)
     code: int = args.run(args)
     return code
 
 
-def _parser(named: Sequence[str]) -> argparse.ArgumentParser:
-    parser = Parser(
+def parser(named: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser of the command line, with these commands."""
+    made = Parser(
         prog="pylog",
         description="Kafka's log as a library: topics, partitions and offsets in a directory, no server.",
         epilog=examples((
@@ -107,14 +108,14 @@ def _parser(named: Sequence[str]) -> argparse.ArgumentParser:
             "pylog verify",
         )),
     )  # fmt: skip
-    parser.add_argument(
+    made.add_argument(
         "--version", action="version", version=f"pylog {pylog.__version__}", help="print the version and leave"
     )
-    add_log(parser)
-    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
+    add_log(made)
+    commands = made.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for name in named:
         import_module(f"pylog.cli.{name}").add(commands)
-    return parser
+    return made
 
 
 def _forget_stdout() -> None:
