@@ -95,6 +95,20 @@ check: .venv/dev.stamp ## ruff, mypy strict, layering
 	@echo "mypy --strict"; $(BIN)/mypy
 	@echo "layering"; $(PYTEST) -q tests/test_layering.py
 
+.venv/docs.stamp: pyproject.toml constraints.txt .venv/dev.stamp
+	@echo "installing what the site is made with"
+	@$(PIP) install -c constraints.txt -e '.[docs]'
+	@touch $@
+
+.PHONY: docs
+docs: .venv/docs.stamp ## make the site of the docs in build/docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
+	@echo "it begins at build/docs/index.html"
+
+.PHONY: docs-test
+docs-test: .venv/docs.stamp ## make the site anew, and look for broken links and for what it would need a network for
+	@$(PYTEST) -q tests/docs/test_site.py
+
 .PHONY: types-test
 types-test: .venv/dev.stamp ## mypy and pyright over programs of users, right and wrong, and what an editor completes (needs node)
 	@$(PYTEST) -q tests/types

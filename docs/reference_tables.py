@@ -1,0 +1,137 @@
+"""The pages of the reference that are tables: configs, errors and commands, written from the code each time.
+
+reference/configs.md     the config classes: names, defaults, what is allowed, the text below each field
+reference/errors.md      the classes in `pylog.errors`, as the tree that they are
+reference/command.md     the help texts of the command
+"""
+
+import argparse
+import ast
+import inspect
+import os
+import textwrap
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from pylog import cli, errors
+from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig, TopicConfig
+from pylog.config.connection import ConnectionConfig
+from pylog.config.options import Config, kafka_name
+
+CONFIGS: dict[type[Config], str] = {
+    TopicConfig: "log.create_topic(config=...)",
+    NodeConfig: "pylog.open(config=...)",
+    ProducerConfig: "log.producer(...)",
+    ConsumerConfig: "log.consumer(...)",
+    ConnectionConfig: "pylog.connect(...)",
+}
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Sphinx calls this: the pages are written before it looks for pages."""
+    app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "reference"))
+    return {"parallel_read_safe": True}
+
+
+def write(folder: Path) -> None:
+    """Write the pages; one that says what it said keeps its time."""
+    folder.mkdir(exist_ok=True)
+    for name, text in {"configs": configs(), "errors": error_tree(), "command": command()}.items():
+        page = folder / f"{name}.md"
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+
+
+# --- configs ----------------------------------------------------------------------------------------------------------
+
+
+def configs() -> str:
+    """The configs of topics, nodes and clients."""
+    head = (
+        "# Configs\n\nNames are Kafka's. In Python an underscore stands for each dot: `linger_ms` is `linger.ms`. A "
+        "bad name or value is `InvalidConfig`, which says what is near, or allowed."
+    )
+    parts = [head]
+    for kind, place in CONFIGS.items():
+        meanings = _meanings(kind)
+        parts.append(f"## {kind.__name__.removesuffix('Config')}: `{place}`")
+        for field in fields(kind):
+            if "kind" not in field.metadata:
+                # The defaults of topics, which have a part of their own.
+                continue
+            on_node = " or ".join(f"`{name}`" for name in field.metadata["broker"])
+            parts.append(
+                f"### `{kafka_name(field.name)}`\n\nDefault: {_shown(field.default)}"
+                f"{f', or what the node has as {on_node}' if on_node else ''}. Allowed: "
+                f"{field.metadata['kind'].allowed}.\n\n{meanings[field.name]}"
+            )
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, frozenset):
+        value = ",".join(sorted(value))
+    return "`(empty)`" if value == "" else f"`{value}`"
+
+
+def _meanings(kind: type[Config]) -> dict[str, str]:
+    """The string below each field of a class, and of those that it inherits from."""
+    found: dict[str, str] = {}
+    for cls in reversed(kind.__mro__[:-1]):
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+        assert isinstance(body, ast.ClassDef), cls
+        for field, text in zip(body.body, body.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+                and isinstance(text.value.value, str)
+            ):
+                found[field.target.id] = inspect.cleandoc(text.value.value)
+    return found
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def error_tree() -> str:
+    """All errors, each below the one that it is a kind of."""
+    head = (
+        "# Errors\n\nEvery error that pylog raises on purpose is a `PylogError`. Misuse, such as a wrong type, is "
+        "`TypeError` or `ValueError`. `code` is Kafka's number; `retriable` says that the same call may succeed later."
+    )
+    return "\n\n".join([head, *_errors(errors.PylogError, 2)]) + "\n"
+
+
+def _errors(kind: type[errors.PylogError], level: int) -> Iterator[str]:
+    facts = [f"a `{kind.__mro__[1].__name__}`"] if level > 2 else []
+    if "code" in vars(kind):
+        facts.append(f"code {kind.code}")  # type: ignore[attr-defined]
+    if kind.retriable:
+        facts.append("retriable")
+    said = f"*{', '.join(facts)}.* " if facts else ""
+    yield f"{'#' * min(level, 4)} {kind.__name__}\n\n{said}{inspect.cleandoc(kind.__doc__ or '')}"
+    for below in sorted(kind.__subclasses__(), key=lambda one: one.__name__):
+        if below.__module__ == errors.__name__ and not below.__name__.startswith("_"):
+            yield from _errors(below, level + 1)
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def command() -> str:
+    """The help of the command, and of each command below it."""
+    with patch.dict(os.environ, COLUMNS="100"):
+        return "\n\n".join(["# The command", *_helps(cli.parser())]) + "\n"
+
+
+def _helps(parser: argparse.ArgumentParser) -> Iterator[str]:
+    yield f"## {parser.prog}\n\n```\n{parser.format_help().rstrip()}\n```"
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in dict.fromkeys(action.choices.values()):
+                yield from _helps(below)
