@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
 # Rooms that wait and have threads; a plain lock is allowed in some more.
-WAITING = {"runtime", "broker", "client", "server", "open_log", "attach", "opening", "cli", "testing"}
+WAITING = {"runtime", "broker", "client", "server", "open_log", "attach", "opening", "aio", "cli", "testing"}
 WAITING_TWINS = {"pylog.kernel.pure.group_append"}
 """What the compiled kernel does in C: its group commit sleeps at a futex, and reads a clock."""
 PLAIN_LOCK = {"files", "commitlog", "partition"}
@@ -56,6 +56,7 @@ LAZILY = {
     "pylog.broker.replica_manager.users": {"pylog.protocol.sasl.hashing"},
     "pylog.cli.follow": {"rich"},
     "pylog.cli.output": {"rich"},
+    "pylog.aio.opening": {"pylog.opening"},
     "pylog.attach.doorway": {"pylog.server"},
     "pylog.client.admin.users": {"pylog.protocol.sasl.hashing"},
     "pylog.config.options": {"difflib"},

@@ -11,6 +11,7 @@ from pylog.errors import PylogError
 from pylog.version import VERSION
 
 if TYPE_CHECKING:
+    from pylog import aio
     from pylog.broker.log_cleaner import Cleaned
     from pylog.broker.replica_manager import Follow, Lead
     from pylog.client.admin.admin import Admin
@@ -86,6 +87,7 @@ __all__ = [
     "TopicView",
     "Transport",
     "__version__",
+    "aio",
     "connect",
     "errors",
     "open",
@@ -132,6 +134,7 @@ ON_FIRST_USE = {
     "TopicPartition": "pylog.record",
     "TopicView": "pylog.views",
     "Transport": "pylog.transport",
+    "aio": "pylog.aio",
     "connect": "pylog.connected_log",
     "open": "pylog.opening",
     "serve": "pylog.opening",
@@ -142,7 +145,9 @@ if not TYPE_CHECKING:  # mypy would take any name for one of this module
     def __getattr__(name: str) -> Any:
         if name not in ON_FIRST_USE:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = found = getattr(import_module(ON_FIRST_USE[name]), name)
+        where = ON_FIRST_USE[name]
+        module = import_module(where)
+        globals()[name] = found = module if where == f"{__name__}.{name}" else getattr(module, name)
         return found
 
     def __dir__() -> list[str]:

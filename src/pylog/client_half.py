@@ -156,10 +156,13 @@ class ClientHalf(ABC, Generic[View]):
         `key_serializer` and `value_serializer` turn what `send` is given into bytes; without one it is bytes.
         Raises: InvalidConfig, ReadOnly.
         """
+        settings = self._producer_config(config)
+        return Producer(self._transport, self._node_id, settings, self._clock, self._lease)
+
+    def _producer_config(self, config: Mapping[str, Any]) -> ProducerConfig:
         self._check_open()
         self._check_may_send()
-        settings = ProducerConfig.from_kafka(config)
-        return Producer(self._transport, self._node_id, settings, self._clock, self._lease)
+        return ProducerConfig.from_kafka(config)
 
     @overload
     def consumer(
@@ -189,14 +192,7 @@ class ClientHalf(ABC, Generic[View]):
         `key_deserializer` and `value_deserializer` make keys and values of bytes, which they are without.
         Raises: InvalidTopic, InvalidConfig, ReadOnly, TypeError (a list in place of names).
         """
-        self._check_open()
-        for name in topics:
-            if not isinstance(name, str):
-                raise TypeError(f"topics are named one by one, consumer('a', 'b') or consumer(*names), not {name!r}")
-        if group_id is not None:
-            config = {**config, "group_id": group_id}
-        settings = ConsumerConfig.from_kafka(config)
-        self._check_group(settings.group_id)
+        settings = self._consumer_config(topics, group_id, config)
         from pylog.client.consumer.consumer import Consumer
 
         consumer: Consumer[Any, Any] = Consumer(
@@ -209,6 +205,17 @@ class ClientHalf(ABC, Generic[View]):
                 consumer.close()
                 raise
         return consumer
+
+    def _consumer_config(
+        self, topics: Iterable[str], group_id: str | None, config: Mapping[str, Any]
+    ) -> ConsumerConfig:
+        self._check_open()
+        for name in topics:
+            if not isinstance(name, str):
+                raise TypeError(f"topics are named one by one, consumer('a', 'b') or consumer(*names), not {name!r}")
+        settings = ConsumerConfig.from_kafka(config if group_id is None else {**config, "group_id": group_id})
+        self._check_group(settings.group_id)
+        return settings
 
     def _check_may_send(self) -> None:
         """Raise ReadOnly where nothing can be sent."""

@@ -33,11 +33,19 @@ class LoopRecords:
         while not self._requests.is_ended:
             if not length_hint(self._unseen):
                 with WHOLE:
-                    self._polled = poll(self._config.fetch_max_wait_ms if limit_ms is None else limit_ms)
-                    self._unseen = iter(self._polled)
+                    self.begin(poll(self._config.fetch_max_wait_ms if limit_ms is None else limit_ms))
                 if limit_ms is not None and not self._polled:
                     return
             yield self._unseen
+
+    def begin(self, records: list[ConsumerRecord[Any, Any]]) -> None:
+        """Have a loop go through these."""
+        self._polled = records
+        self._unseen = iter(records)
+
+    def next(self) -> ConsumerRecord[Any, Any] | None:
+        """The next record of the list; None at its end."""
+        return next(self._unseen, None)
 
     def first_unseen(self) -> dict[TopicPartition, int]:
         """The first offset of each partition that the loop has not come to."""

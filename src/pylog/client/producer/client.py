@@ -34,6 +34,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.kernel import check_fields, checked_headers, record_size_bound
+from pylog.protocol.messages import ClusterMetadata, Metadata
 from pylog.protocol.partitioner import RoundRobinPartitioner, murmur3_partition, partition_for_key
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
@@ -42,11 +43,21 @@ from pylog.runtime.signals import FIRM, whole
 from pylog.transport import Transport
 
 
+class NoRoom(Exception):  # noqa: N818 - it is no error
+    """The buffer is full, and the caller waits for room in its own way. The record was not taken."""
+
+
 class ProducerClient:
     """A producer but for its handle. Thread-safe."""
 
-    def __init__(self, transport: Transport, node: int, config: ProducerConfig, clock: Clock) -> None:
+    def __init__(
+        self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, *, waits: bool = True
+    ) -> None:
+        """Without `waits` a send raises NoRoom where it would wait for room in the buffer, and waits for no other
+        thread; `look` tells of what it would wait for besides.
+        """
         self.config = config
+        self._waits = waits
         named_one = config.partitioner if isinstance(config.partitioner, str) else None
         by_key = None if config.partitioner_ignore_keys or named_one == "sticky" else partition_for_key
         if by_key is not None and named_one == "murmur3":
@@ -58,7 +69,7 @@ class ProducerClient:
         self._serializes = config.key_serializer is not None or config.value_serializer is not None
         is_usual = by_key is partition_for_key and self._choose is None
         self._clock = clock
-        self._lifetime = Lifetime(config, clock)
+        self.lifetime = self._lifetime = Lifetime(config, clock)
         self._cluster = Cluster(transport, node, config.client_id)
         self.batches = self._accumulator = Accumulator(
             batch_size=config.batch_size, linger_ms=config.linger_ms, direct=is_usual and not self._serializes
@@ -67,7 +78,7 @@ class ProducerClient:
         name = config.transactional_id
         manager = TransactionManager(name, config.transaction_timeout_ms) if name is not None else None
         self._transaction_manager = manager
-        self.sender = Sender(self._cluster, self._accumulator, config, self._lifetime, manager)
+        self.sender = Sender(self._cluster, self._accumulator, config, self._lifetime, manager, waits=waits)
         self.transactions = Transactions(manager, self._cluster, self._lifetime, self._accumulator, self.sender)
         self.failures = self.sender.answers.failures
         self._lingers = config.linger_ms > 0
@@ -209,15 +220,35 @@ class ProducerClient:
                 if accumulator.bytes_waiting <= most:
                     break
             left_ms = deadline - self._clock.tick_ms()
+            if not self._waits:
+                raise NoRoom
             if left_ms <= 0:
-                raise BufferExhausted(
-                    f"{accumulator.bytes_waiting} bytes wait to be answered and buffer_memory is "
-                    f"{self.config.buffer_memory}: no room came free within max_block_ms={self.config.max_block_ms}"
-                )
+                raise self.no_room_in_time()
             lifetime.wait(left_ms / 1000)
         if lifetime.closed:
             raise Closed("this producer was closed while it waited for room in its buffer")
         lifetime.check_usable()
+
+    def no_room_in_time(self) -> BufferExhausted:
+        """What a send raises in the end where the buffer stays full."""
+        return BufferExhausted(
+            f"{self._accumulator.bytes_waiting} bytes wait to be answered and buffer_memory is "
+            f"{self.config.buffer_memory}: no room came free within max_block_ms={self.config.max_block_ms}"
+        )
+
+    def look(self, topic: str, partition: int | None) -> Future[ClusterMetadata] | None:
+        """What a send to a topic would wait for first: the answer for `learn`; None where the partitions are known."""
+        known = self._cluster.known([topic])
+        if known and (type(partition) is not int or partition < len(known[0].partitions)):
+            return None
+        return self._cluster.send_any(Metadata([topic]))
+
+    def learn(self, topic: str, answer: ClusterMetadata) -> None:
+        """Take over what a node says of a topic. Raises its error."""
+        self._cluster.learn(answer, [topic])
+        (told,) = answer.topics
+        if told.error is not None:
+            raise told.error
 
     # --- the end ---------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """The life of a producer: its lock, the threads that wait in it, and what it has come to."""
 
 import threading
+from collections.abc import Callable
 
 from pylog.client.transaction_manager import unusable
 from pylog.config import ProducerConfig
@@ -31,7 +32,8 @@ class Lifetime:
         self.lock = WholeLock()
         self._changed = condition(self.clock, self.lock)
         self.waiting = 0
-        """How many threads wait for a change."""
+        """How many threads and event loops wait for a change."""
+        self._listeners: list[Callable[[], object]] = []
 
     def check_usable(self) -> None:
         """Raise Closed, and what `unusable` makes of a fatal error."""
@@ -64,9 +66,23 @@ class Lifetime:
             self.waiting -= 1
 
     def note_change(self) -> None:
-        """Wake the threads that wait, with the lock held."""
+        """Wake what waits, with the lock held."""
         if self.waiting:
             self._changed.notify_all()
+            for listener in self._listeners:
+                listener()
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Have `listener` called at each change, with the lock held, until `listen_no_more`: in whatever thread."""
+        with self.lock:
+            self.waiting += 1
+            self._listeners.append(listener)
+
+    def listen_no_more(self, listener: Callable[[], object]) -> None:
+        """Undo `listen`."""
+        with self.lock:
+            self.waiting -= 1
+            self._listeners.remove(listener)
 
     def abandon(self) -> None:
         """Refuse everything in a forked child: the locks may have been held by threads that do not exist here."""

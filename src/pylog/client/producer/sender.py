@@ -45,8 +45,10 @@ class Sender:
 
     def __init__(
         self, cluster: Cluster, accumulator: Accumulator, config: ProducerConfig, lifetime: Lifetime,
-        transaction_manager: TransactionManager | None,
+        transaction_manager: TransactionManager | None, *, waits: bool = True,
     ) -> None:  # fmt: skip
+        """`waits`: a thread that fills a batch may wait until others are shipped."""
+        self._waits = waits
         self._cluster = cluster
         self._accumulator = accumulator
         self._config = config
@@ -146,7 +148,7 @@ class Sender:
             # In a callback of a batch that this thread ships: the loop that it was called from goes on.
             return False
         if patient is None:
-            patient = self._accumulator.ready(key) >= WAITING_MAX and not self._is_in_the_way()
+            patient = self._waits and self._accumulator.ready(key) >= WAITING_MAX and not self._is_in_the_way()
         return patient and self._sendable(key)
 
     def _is_in_the_way(self) -> bool:
@@ -229,16 +231,21 @@ class Sender:
             if not answer.done():
                 return
 
+    def push(self) -> set[ProducerBatch]:
+        """Let everything that was given to `send` before go as soon as it may; gives the batches that it is in."""
+        with self._lifetime.lock:
+            ready = self._accumulator.close_due()
+            waiting = set(self._accumulator.unanswered)
+        for key in ready:
+            self.ship(key)
+        return waiting
+
     @whole
     def flush(self, deadline: int | None, what: str) -> None:
         """Send everything that was given to `send` before, and wait until it is answered. Raises TimeoutError."""
         start = self._clock.tick_ms()
         lifetime, unanswered = self._lifetime, self._accumulator.unanswered
-        with lifetime.lock:
-            ready = self._accumulator.close_due()
-            waiting = set(unanswered)
-        for key in ready:
-            self.ship(key)
+        waiting = self.push()
         for batch in waiting:
             left = None if deadline is None else max(deadline - self._clock.tick_ms(), 0) / 1000
             self._bring(batch.delivery, left)

@@ -1,0 +1,19 @@
+"""pylog for asyncio: `async with pylog.aio.open("data") as log`. The names are aiokafka's where it has them.
+
+    opening     `open` and `connect`: the ways in
+    log         `Log`: topics, producers, consumers, the admin
+    producer    `Producer`: `send` waits for room in the buffer, and gives a future
+    consumer    `Consumer`: carries the rounds of a consumer on in the loop
+    bell        where the calls of a consumer wait
+    threads     the few threads for calls that wait in a thread: an open, a close, an admin's, the end of a transaction
+
+Nothing here blocks the loop, and no consumer has a thread. Cancelling a call loses no record: a record that a consumer
+has not given is read again, and one that a producer has taken is sent.
+"""
+
+from pylog.aio.consumer import Consumer
+from pylog.aio.log import Admin, Log
+from pylog.aio.opening import connect, open  # noqa: A004
+from pylog.aio.producer import Producer
+
+__all__ = ["Admin", "Consumer", "Log", "Producer", "connect", "open"]

@@ -1,0 +1,148 @@
+"""`Log` for asyncio: what `pylog.aio.open` and `pylog.aio.connect` give."""
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
+from weakref import WeakSet
+
+from pylog.aio.consumer import Consumer
+from pylog.aio.producer import Producer
+from pylog.aio.threads import Threads
+from pylog.client.consumer.client import ConsumerClient
+from pylog.client.producer.client import ProducerClient
+from pylog.client_half import ClientHalf
+from pylog.kernel.values import Key, Value
+from pylog.record import TopicPartition
+
+if TYPE_CHECKING:
+    from pylog.config.typed import ConsumerOptions, ProducerOptions, TopicOptions
+
+View = TypeVar("View")
+
+
+class Log(Generic[View]):
+    """An open log, or a cluster that is connected to: topics, producers, consumers. Made by `pylog.aio.open` and
+    `pylog.aio.connect`; close it, or use it as a context manager.
+
+    `sync` is the log as threads use it: its calls wait in the thread that makes them.
+    """
+
+    def __init__(self, log: ClientHalf[View], threads: Threads) -> None:
+        self.sync = log
+        self._threads = threads
+        self._is_closed = False
+        self._clients: WeakSet[Producer[Any, Any] | Consumer[Any, Any]] = WeakSet()
+
+    def __repr__(self) -> str:
+        return f"<pylog.aio {self.sync!r}>"
+
+    @property
+    def admin(self) -> "Admin":
+        """The calls of `Log.admin`, each to be awaited."""
+        return Admin(self.sync.admin, self._threads)
+
+    # --- topics ------------------------------------------------------------------------------------------------------
+
+    async def create_topic(
+        self, name: str, partitions: int = 1, config: "TopicOptions | None" = None, *, exist_ok: bool = False
+    ) -> View:
+        """See `Log.create_topic`. What it gives is for threads, as `sync` is."""
+        return await self._threads.call(self.sync.create_topic, name, partitions, config, exist_ok=exist_ok)
+
+    async def delete_topic(self, name: str) -> None:
+        """See `Log.delete_topic`."""
+        await self._threads.call(self.sync.delete_topic, name)
+
+    async def alter_config(
+        self, name: str, config: "TopicOptions | None" = None, *, delete: Iterable[str] = ()
+    ) -> View:
+        """See `Log.alter_config`."""
+        return await self._threads.call(self.sync.alter_config, name, config, delete=delete)
+
+    async def create_partitions(self, name: str, total: int) -> View:
+        """See `Log.create_partitions`."""
+        return await self._threads.call(self.sync.create_partitions, name, total)
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """See `Log.delete_records`."""
+        return await self._threads.call(self.sync.delete_records, offsets)
+
+    async def move_partition(self, topic: str, partition: int, path: str | os.PathLike[str]) -> None:
+        """See `Log.move_partition`."""
+        await self._threads.call(self.sync.move_partition, topic, partition, path)
+
+    async def topics(self, *, internal: bool = False) -> list[str]:
+        """See `Log.topics`."""
+        return await self._threads.call(self.sync.topics, internal=internal)
+
+    async def topic(self, name: str) -> View:
+        """See `Log.topic`. What it gives is for threads, as `sync` is."""
+        return await self._threads.call(self.sync.topic, name)
+
+    # --- clients -----------------------------------------------------------------------------------------------------
+
+    def producer(
+        self, *, key_serializer: Callable[[Key], bytes] | None = None,
+        value_serializer: Callable[[Value], bytes] | None = None, **config: Unpack["ProducerOptions"],
+    ) -> Producer[Key, Value]:  # fmt: skip
+        """A producer. Configs and errors are those of `Log.producer`."""
+        log = self.sync
+        given = {**config, "key_serializer": key_serializer, "value_serializer": value_serializer}
+        settings = log._producer_config(given)
+        client = ProducerClient(log._transport, log._node_id, settings, log._clock, waits=False)
+        producer: Producer[Key, Value] = Producer(client, log._clock, log._lease, self._threads)
+        self._clients.add(producer)
+        return producer
+
+    def consumer(
+        self, *topics: str, group_id: str | None = None, key_deserializer: Callable[[bytes], Key] | None = None,
+        value_deserializer: Callable[[bytes], Value] | None = None, **config: Unpack["ConsumerOptions"],
+    ) -> Consumer[Key, Value]:  # fmt: skip
+        """A consumer of `topics`, which it subscribes to when it is entered, or at its first poll. Configs and errors
+        are those of `Log.consumer`.
+        """
+        log = self.sync
+        given = {**config, "key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
+        settings = log._consumer_config(topics, group_id, given)
+        client = ConsumerClient(log._transport, log._node_id, settings, log._clock, log._heartbeats)
+        consumer: Consumer[Key, Value] = Consumer(client, topics, log._lease)
+        self._clients.add(consumer)
+        return consumer
+
+    # --- the end -----------------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Close the clients made here, then the log, as `Log.close` does, and raise what that raises."""
+        await self.__aexit__(None, None, None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        async with AsyncExitStack() as closing:
+            closing.callback(self._threads.close)
+            closing.push_async_callback(self._threads.call, self.sync.__exit__, kind, error, traceback)
+            for client in list(self._clients):
+                closing.push_async_callback(client.__aexit__, kind, error, traceback)
+
+
+class Admin:
+    """The calls of `pylog.Admin` by the same names: each gives what is to be awaited."""
+
+    def __init__(self, admin: Any, threads: Threads) -> None:
+        self._admin = admin
+        self._threads = threads
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        return partial(self._threads.call, getattr(self._admin, name))
+
+    def __dir__(self) -> list[str]:
+        return dir(self._admin)
