@@ -5,8 +5,8 @@ them have. A `Follower` says what it wants next and takes what it gets, byte for
 leader with an empty set of them, through the same code.
 
     follower                              leader
-    Fetch(offset = my end, my last epoch) ->  notes: the follower has everything below `offset`
-                                              advances the high watermark
+    Fetch(offset = my end, my last epoch) ->  notes: the follower has everything below `offset`, unless it knows no
+                                              high watermark; advances the high watermark
               <- bytes, high watermark, or diverging = (epoch, end): our logs part there
     appends, or truncates and asks again
 
@@ -36,6 +36,7 @@ from pylog.protocol.messages import (
     LATEST,
     MAX_TIMESTAMP,
     NO_EPOCH,
+    NO_HIGH_WATERMARK,
     NO_ID,
     EpochEndPart,
     FetchedPart,
@@ -97,8 +98,8 @@ class Leader:
         self, part: FetchPart, *, replica_id: int, max_bytes: int, isolation: Isolation = Isolation.READ_UNCOMMITTED,
         as_extent: bool = False,
     ) -> FetchedPart:  # fmt: skip
-        """Answer a fetch: consumers see what their isolation says, followers up to the end; a follower's offset is
-        noted.
+        """Answer a fetch: consumers see what their isolation says, followers up to the end; the offset of a follower
+        that knows a high watermark is noted.
 
         Raises: FencedLeaderEpoch, UnknownLeaderEpoch (the asker believes in another epoch), OffsetOutOfRange,
         CorruptBatch.
@@ -112,11 +113,18 @@ class Leader:
             diverging = None
         if diverging is not None:
             return self._answer(part, diverging=diverging)
-        if follower and replica_id in self._follower_ends and part.offset <= self.partition.next_offset:
+        if follower and self._is_claim(part) and replica_id in self._follower_ends:
             self._follower_ends[replica_id] = part.offset
             self.advance()
         seen = None if follower else isolation
         return read_part(self.partition, part, isolation=seen, max_bytes=max_bytes, as_extent=as_extent)
+
+    def _is_claim(self, part: FetchPart) -> bool:
+        return part.offset <= self.partition.next_offset and part.high_watermark != NO_HIGH_WATERMARK
+
+    def waits_for(self, offset: int) -> list[int]:
+        """The followers that have not said that they have everything below `offset`."""
+        return sorted(node for node, end in self._follower_ends.items() if end < offset)
 
     def list_offset(self, part: ListOffsetsPart, isolation: Isolation) -> ListedPart:
         """Answer one part of a ListOffsets, with the leader epoch of what lies there.
@@ -246,8 +254,8 @@ class Follower:
     """A follower of a partition for one leader epoch.
 
     The first Fetch begins with the last batch that is here: where the leader has another one in the same epoch, two
-    nodes have led in it, and nothing tells where the logs part. A compacted log is not compared, as cleaning rewrites
-    batches on each node by itself.
+    nodes have led in it, and nothing tells where the logs part. Until that is known, this node knows no high watermark,
+    and acknowledges nothing. A compacted log is not compared, as cleaning rewrites batches on each node by itself.
     """
 
     def __init__(self, partition: Partition, *, leader: int, epoch: int, topic_id: UUID = NO_ID) -> None:
@@ -264,7 +272,7 @@ class Follower:
         """The last batch here, with which the Fetch in flight begins."""
 
     def next_fetch(self, max_bytes: int) -> FetchPart:
-        """What to ask the leader for. Asking acknowledges everything below the offset."""
+        """What to ask the leader for. Asking acknowledges everything below the offset, once the logs were compared."""
         partition = self.partition
         self._last = self._last_batch() if self._compares else None
         return FetchPart(
@@ -274,7 +282,7 @@ class Follower:
             max_bytes,
             current_leader_epoch=self.epoch,
             last_fetched_epoch=partition.epochs.latest,
-            high_watermark=partition.high_watermark,
+            high_watermark=partition.high_watermark if self._last is None else NO_HIGH_WATERMARK,
             topic_id=self._topic_id,
         )
 

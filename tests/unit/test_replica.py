@@ -5,7 +5,14 @@ from uuid import UUID
 import pytest
 
 from pylog.config import TopicConfig
-from pylog.errors import CorruptBatch, DurabilityUnknown, FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
+from pylog.errors import (
+    CorruptBatch,
+    DurabilityUnknown,
+    FencedLeaderEpoch,
+    LogDiverged,
+    OffsetOutOfRange,
+    UnknownLeaderEpoch,
+)
 from pylog.files import MemoryFiles, join
 from pylog.kernel import Record
 from pylog.partition import Checkpoint, Partition
@@ -123,6 +130,17 @@ def test_a_follower_that_lost_its_tail_does_not_move_the_high_watermark_back() -
     catch_up(leader, follower)
     assert leader.partition.high_watermark == 4
     assert_same(leader, follower)
+
+
+def test_a_follower_acknowledges_nothing_before_its_log_was_compared() -> None:
+    """Both have led in epoch 0, and the leader has more: what it has there is not what the follower says it has."""
+    leader, follower = lead(make(), 0), Follower(lead(make(), 0).partition, leader=LEADER, epoch=0)
+    write(Leader(follower.partition, epoch=0, followers=frozenset(), visible_when_durable=False), "x", "y")
+    write(leader, "a", "b", "c")
+    with pytest.raises(LogDiverged):
+        fetch(leader, follower)
+    leader.advance()
+    assert leader.partition.high_watermark == 0
 
 
 def test_an_impossible_offset_is_no_acknowledgement() -> None:

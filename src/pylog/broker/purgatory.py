@@ -206,9 +206,13 @@ class Purgatory:
                 continue
             delayed, index = item
             part = delayed.produced.parts[index]
+            leader = delayed.leaders[index]
+            assert leader is not None, "only appended records wait"
+            missing = leader.waits_for(part.next_offset)
+            told = f": followers {missing} have not said that they have it" if missing else ""
             part.error = RequestTimedOut(
-                f"{part.topic}-{part.partition}: offset {part.base_offset} is in the leader's log, "
-                "but not on every replica yet"
+                f"{part.topic}-{part.partition}: offset {part.base_offset} is in the leader's log, but not on every "
+                f"replica yet{told}"
             )
             self._complete(delayed, index)
 

@@ -136,6 +136,7 @@ def test_acks_all_times_out_without_the_follower(pair: Pair) -> None:
     part = produce(pair.logs[1], b"x", timeout_ms=20).result(SECONDS).parts[0]
     assert isinstance(part.error, errors.RequestTimedOut)
     assert "offset 0 is in the leader's log" in str(part.error)
+    assert "followers [2] have not said" in str(part.error)
     with pair.logs[1].producer(request_timeout_ms=20, linger_ms=0, retries=0) as producer:
         error = producer.send("t", b"y").exception(SECONDS)
     assert isinstance(error, errors.RequestTimedOut)

@@ -434,7 +434,7 @@ def test_a_partition_with_followers_joins_in_the_log_before_it_is_written_to() -
 
 def fetched(node: Node, key: TopicPartition) -> None:
     """The follower has all that its leader has."""
-    part = FetchPart(*key, node.broker.partition(*key).next_offset)
+    part = FetchPart(*key, node.broker.partition(*key).next_offset, high_watermark=0)
     assert node.ask(Fetch([part], replica_id=77)).parts[0].error is None
 
 

@@ -17,6 +17,9 @@ CONSUMER = -1
 NO_EPOCH = -1
 NO_ID = uuid.UUID(int=0)
 NOTHING = memoryview(b"")
+NO_HIGH_WATERMARK = -1
+HIGH_WATERMARK_UNTOLD = (1 << 63) - 1
+"""The high watermark of a consumer, and of a follower that is older than the field."""
 
 
 @message
@@ -84,8 +87,11 @@ class FetchPart:
     By it the leader finds whether the log was cut below `offset`, and has other records now (KIP-595; for consumers
     KIP-320).
     """
-    high_watermark: int = -1
-    """The high watermark a follower knows: the leader answers at once when it has a newer one (KIP-1166)."""
+    high_watermark: int = HIGH_WATERMARK_UNTOLD
+    """The high watermark a follower knows: the leader answers at once when it has a newer one (KIP-1166).
+
+    One that knows none, `NO_HIGH_WATERMARK`, has not compared its log with the leader's: asking acknowledges nothing.
+    """
     topic_id: uuid.UUID = NO_ID
     """As in `ProducePart`."""
 

@@ -14,6 +14,7 @@ from typing import Any
 from pylog.errors import BatchRefused, PylogError
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
+    HIGH_WATERMARK_UNTOLD,
     NO_EPOCH,
     NO_ID,
     DeletedPart,
@@ -36,9 +37,6 @@ from pylog.protocol.messages import (
 from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, named_again, named_code
 
 __all__ = ["MAPPINGS", "fetch", "fetch_part", "fetched", "fetched_part", "produced"]
-
-HIGH_WATERMARK_UNKNOWN = (1 << 63) - 1
-"""The high watermark of a consumer, and of a follower that knows none."""
 
 
 def isolation(number: int) -> Isolation:
@@ -94,11 +92,10 @@ def fetch(body: Body, parts: list[FetchPart]) -> Fetch:
 
 def fetch_part(topic: Body, part: Body) -> FetchPart:
     """One partition of a Fetch."""
-    high_watermark = part.get("highWatermark", HIGH_WATERMARK_UNKNOWN)
     return FetchPart(
         topic["topic"], part["partition"], part["fetchOffset"], part["partitionMaxBytes"],
         part.get("currentLeaderEpoch", NO_EPOCH), part.get("lastFetchedEpoch", NO_EPOCH),
-        -1 if high_watermark == HIGH_WATERMARK_UNKNOWN else high_watermark, topic.get("topicId", NO_ID),
+        part.get("highWatermark", HIGH_WATERMARK_UNTOLD), topic.get("topicId", NO_ID),
     )  # fmt: skip
 
 

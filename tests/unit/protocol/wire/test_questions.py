@@ -191,13 +191,13 @@ def test_a_fetch_is_heard_as_it_was_said(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(9, 19))
 def test_a_fetch_of_a_replica_is_heard_as_one(version: int) -> None:
-    """Its high watermark goes along from version 18 on; without it a leader answers at once (KIP-1166)."""
+    """Its high watermark goes along from version 18 on; without it a leader has no news for it (KIP-1166)."""
     message = m.Fetch([m.FetchPart("t", 0, 5, 100, 2, 1, high_watermark=4, topic_id=ID)], replica_id=7)
     request = decoded("FetchRequest", version, QUESTIONS[m.Fetch].body(message, version))
     (topic,) = request["topics"]
     topic["topic"] = "t"
     heard = of_server.fetch(request, [of_server.fetch_part(topic, part) for part in topic["partitions"]])
-    assert (heard.replica_id, heard.parts[0].high_watermark) == (7, 4 if version >= 18 else -1)
+    assert (heard.replica_id, heard.parts[0].high_watermark) == (7, 4 if version >= 18 else m.HIGH_WATERMARK_UNTOLD)
     assert (heard.parts[0].current_leader_epoch, heard.parts[0].last_fetched_epoch) == (2, 1 if version >= 12 else -1)
 
 
