@@ -230,7 +230,7 @@ class Log(ClientHalf[TopicView]):
 
         self._check_open()
         broker = self.broker
-        node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, self._clock)
+        node = ServedNode(broker.handle, broker.node_id, broker.config, self._clock)
         server = Server(
             node, listen, advertise=advertise, security=security,
             credential_of=lambda mechanism, user: broker.image.users.get((user, mechanism)),

@@ -20,6 +20,7 @@ from support.certificates import Authority, authority
 from support.clients.values import until
 from support.copies import QUICK, caught_up, lag, same, values
 from support.killed import kill
+from support.raw_client import WireClient
 
 __all__ = ["authority"]
 
@@ -85,6 +86,15 @@ def test_a_copy_takes_over_ids_partitions_and_configs(leader: pylog.Log, server:
     found = copy.topic("t")
     assert (found.id, len(found), found.overrides) == (made.id, 3, {"retention.bytes": "12345"})
     assert copy.broker.cluster_id == leader.broker.cluster_id
+
+
+def test_a_server_that_was_there_before_tells_the_cluster_id_that_was_taken_over(
+    leader: pylog.Log, server: Server, copy: pylog.Log
+) -> None:
+    with copy.serve() as served, WireClient(served.bootstrap_servers) as client:
+        copy.follow(server.bootstrap_servers)
+        told = [client.ask(key, {})["clusterId"] for key in ("DescribeCluster", "Metadata")]
+        assert told == [leader.broker.cluster_id] * 2
 
 
 def test_a_cluster_id_that_was_taken_over_stays(tmp_path: Path, leader: pylog.Log, server: Server) -> None:

@@ -135,7 +135,7 @@ class Doorway:
 
             assert self._bound is not None, "it listens"
             place = UnixAddress(self._bound.socket.getsockname())
-            node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, self._clock, place)
+            node = ServedNode(broker.handle, broker.node_id, broker.config, self._clock, place)
             loop = Loop([Door(self._bound, node)])
             loop.start()
             self._loop = loop

@@ -27,7 +27,6 @@ class ServedNode:
 
     handle: Handle
     node_id: int
-    cluster_id: str
     config: NodeConfig
     clock: Clock
     address: Place = NOWHERE
@@ -53,6 +52,11 @@ class ServedNode:
     def brokers(self) -> list[Body]:
         """The nodes of the cluster."""
         return [{"nodeId": self.node_id, "host": self.address.host, "port": self.address.port}]
+
+    def cluster_id(self, session: Session) -> str:
+        """The id of the cluster. It changes where the node begins to copy one."""
+        found: ClusterMetadata = self.ask(Metadata([]), session)
+        return found.cluster_id
 
     def trusts(self, session: Session) -> bool:
         """Whether a client may do what is between nodes (ClusterAction): `super.users` names it, or it is in the

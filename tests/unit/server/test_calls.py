@@ -33,7 +33,7 @@ class Desk:
         self.went_on = 0
         self.selector = selectors.DefaultSelector()
         self.agenda = Agenda(self.clock, self.selector)
-        node = ServedNode(lambda message, session: self._asked(), 1, "cluster", NodeConfig(), self.clock)
+        node = ServedNode(lambda message, session: self._asked(), 1, NodeConfig(), self.clock)
         ours, self.theirs = socket.socketpair()
         self.connection = Connection(ours, "h", node, 0)
         self.calls = Calls(self, self.agenda, Counts(), lambda call: fate)

@@ -24,7 +24,7 @@ def frame(name: str, version: int, body: dict[str, object], correlation_id: int 
 def connection() -> Iterator[Connection]:
     ours, theirs = socket.socketpair()
     with theirs:
-        node = ServedNode(lambda message, session: failed(Closed("")), 1, "cluster", NodeConfig(), SystemClock())
+        node = ServedNode(lambda message, session: failed(Closed("")), 1, NodeConfig(), SystemClock())
         made = Connection(ours, "/host", node, 0)
         yield made
         made.close()

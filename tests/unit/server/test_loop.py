@@ -52,7 +52,7 @@ class Node:
 
 
 def served(node: Node, **config: Any) -> ServedNode:
-    return ServedNode(node.handle, 1, "cluster", NodeConfig(**config), SystemClock())
+    return ServedNode(node.handle, 1, NodeConfig(**config), SystemClock())
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def fails(asked: Any, session: Session) -> Future[Any]:
 
 
 def node(handle: Callable[[Any, Session], Future[Any]]) -> ServedNode:
-    return ServedNode(handle, 1, "cluster", NodeConfig(), SystemClock())
+    return ServedNode(handle, 1, NodeConfig(), SystemClock())
 
 
 def answered(name: str, version: int, body: dict[str, Any], handle: Callable[[Any, Session], Future[Any]]) -> Any:

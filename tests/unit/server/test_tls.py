@@ -162,7 +162,7 @@ def test_an_old_version_of_tls_is_refused(server: Server, authority: Authority) 
 def test_a_handshake_that_takes_too_long_is_ended(authority: Authority) -> None:
     with StandIn() as kafka:
         broker = kafka.log.broker
-        node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, kafka.clock)
+        node = ServedNode(broker.handle, broker.node_id, broker.config, kafka.clock)
         with (
             Server(node, LISTEN, security=authority.server) as server,  # type: ignore[arg-type]
             WireClient(server.bootstrap_servers) as silent,
@@ -188,7 +188,7 @@ def test_a_client_that_says_the_end_hears_it_from_the_server(server: Server, aut
 
 def test_a_forked_child_lets_go_of_a_connection_without_a_word(authority: Authority) -> None:
     certificates = Certificates(Security.of(authority.server))  # type: ignore[arg-type]
-    node = ServedNode(lambda message, session: Future(), 1, "cluster", NodeConfig(), SystemClock())
+    node = ServedNode(lambda message, session: Future(), 1, NodeConfig(), SystemClock())
     ours, theirs = socket.socketpair()
     with theirs:
         Connection(ours, "h", node, 0, None, certificates.wrap(ours)).abandon()
@@ -197,7 +197,7 @@ def test_a_forked_child_lets_go_of_a_connection_without_a_word(authority: Author
 
 def test_what_the_socket_did_not_take_is_sent_later(authority: Authority) -> None:
     certificates = Certificates(Security.of(authority.server))  # type: ignore[arg-type]
-    node = ServedNode(lambda message, session: Future(), 1, "cluster", NodeConfig(), SystemClock())
+    node = ServedNode(lambda message, session: Future(), 1, NodeConfig(), SystemClock())
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -246,7 +246,7 @@ def principals(authority: Authority, client_auth: str, *certificate: str) -> lis
     seen: list[str] = []
     with pylog.open(":memory:") as log:
         broker = log.broker
-        node = ServedNode(broker.handle, broker.node_id, broker.cluster_id, broker.config, SystemClock())
+        node = ServedNode(broker.handle, broker.node_id, broker.config, SystemClock())
         security = {**authority.server, "ssl_ca_location": authority.cafile, "ssl_client_auth": client_auth}
         served = Server(
             node, LISTEN, security=security,  # type: ignore[arg-type]

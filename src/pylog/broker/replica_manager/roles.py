@@ -180,6 +180,7 @@ class Roles:
     def describe(self, asked: Metadata) -> ClusterMetadata:
         """Answer a Metadata request from the metadata log, and from the roles that were given since."""
         described = describe_topics(self._topics.image, asked, self.leader_of)
+        described.cluster_id = self._topics.directories.first.cluster_id
         for topic in described.topics:
             for state in topic.partitions:
                 role = self._roles.get(TopicPartition(topic.name, state.partition))

@@ -47,7 +47,7 @@ class TopicMetadata:
 class ClusterMetadata:
     topics: list[TopicMetadata]
     cluster_id: str = ""
-    """The id of the cluster; empty in an answer within a process."""
+    """The id of the cluster; empty: a reader's answer, or that of a node that is older than the field."""
     nodes: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Host and port of nodes by their ids; in an answer within a process those of leaders elsewhere alone."""
 

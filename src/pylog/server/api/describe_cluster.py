@@ -17,7 +17,7 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         error = MismatchedEndpointType if kind == CONTROLLERS else UnsupportedEndpointType
         return {"errorCode": error.code, "errorMessage": "this endpoint is one of brokers", "clusterId": ""}
     brokers = [{"brokerId": node.node_id, "host": node.address.host, "port": node.address.port}]
-    return {"clusterId": node.cluster_id, "controllerId": node.node_id, "brokers": brokers}
+    return {"clusterId": node.cluster_id(request.session), "controllerId": node.node_id, "brokers": brokers}
 
 
 API = api("DescribeCluster", answer)

@@ -43,7 +43,7 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     allowed = node.config.auto_create_topics_enable and request.body.get("allowAutoTopicCreation", True)
     if missing and allowed:
         return Later(lambda: _make(missing, request, node))
-    return _response(found.topics, request, node, found.nodes)
+    return _response(found.topics, request, node, found)
 
 
 def _wanted(request: Request) -> Metadata:
@@ -64,7 +64,7 @@ def _make(names: list[str], request: Request, node: ServedNode) -> Body:
         error = errors.get(topic.name)
         is_refused = topic.error is not None and error is not None and not isinstance(error, TopicAlreadyExists)
         topics.append(replace(topic, error=error) if is_refused else topic)
-    return _response(topics, request, node, found.nodes)
+    return _response(topics, request, node, found)
 
 
 def made(names: list[str], node: ServedNode, session: Session) -> TopicsChanged:
@@ -73,18 +73,16 @@ def made(names: list[str], node: ServedNode, session: Session) -> TopicsChanged:
     return changed
 
 
-def _response(
-    topics: list[TopicMetadata], request: Request, node: ServedNode, others: dict[int, tuple[str, int]]
-) -> Body:
+def _response(topics: list[TopicMetadata], request: Request, node: ServedNode, found: ClusterMetadata) -> Body:
     version = request.version
     brokers = node.brokers()
     # The leaders that this node follows: a client that has asked the copy goes to them.
-    brokers += [{"nodeId": other, "host": host, "port": port} for other, (host, port) in others.items()]
+    brokers += [{"nodeId": other, "host": host, "port": port} for other, (host, port) in found.nodes.items()]
     body: Body = {"brokers": brokers, "topics": [topic_body(topic, version) for topic in topics]}
     if version >= 1:
         body["controllerId"] = node.node_id
     if version >= 2:
-        body["clusterId"] = node.cluster_id
+        body["clusterId"] = found.cluster_id
     return body
 
 
