@@ -12,8 +12,6 @@ no more. So a producer may be told OutOfOrderSequence, or hear nothing in time: 
 there. Such records may be there once, or not at all.
 """
 
-import argparse
-import logging
 import os
 import random
 import subprocess
@@ -26,6 +24,7 @@ from pathlib import Path
 import pylog
 from conformance.kafka_broker import free_port
 from crash.follow_kill_node import TOPIC
+from crash.kills import command
 from pylog.errors import OutOfOrderSequence, RequestTimedOut
 from pylog.runtime.future import Future
 from support.bad_network import BadNetwork
@@ -38,22 +37,6 @@ PROMOTED = 0.2
 BYTES_MAX = 200_000
 PATIENCE_SECONDS = 90
 KEY = pylog.TopicPartition(TOPIC, 0)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Kill a leader and its follower over a bad network.")
-    parser.add_argument("kills", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    began = time.monotonic()
-    try:
-        told = run(arguments.kills, arguments.seed)
-    except AssertionError as error:
-        print(f"FAILED seed {arguments.seed}: {error}")
-        return 1
-    print(f"{arguments.kills} kills, {time.monotonic() - began:.0f} s: {told}")
-    return 0
 
 
 class Node:
@@ -212,4 +195,4 @@ def _ends(node: Node) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command("Kill a leader and its follower over a bad network.", run))

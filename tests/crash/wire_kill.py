@@ -8,8 +8,6 @@ end every record of an idempotent producer lies in its topic once, in order, at 
 reader has seen nothing else.
 """
 
-import argparse
-import logging
 import random
 import sys
 import tempfile
@@ -18,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.wire.servers import PylogServer
+from crash.kills import command
 from crash.wire_kill_clients import AioProducer, CommittingConsumer, ConfluentProducer, Load
 from support.clients.values import until
 from support.raw_client import WireClient
@@ -25,22 +24,6 @@ from support.wire_requests import LATEST, Requests
 
 ALIVE_SECONDS = 0.6
 TOPICS = ("confluent", "aio")
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Kill a server under three clients.")
-    parser.add_argument("kills", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    logging.disable(logging.CRITICAL)
-    began = time.monotonic()
-    try:
-        told = run(arguments.kills, arguments.seed)
-    except AssertionError as error:
-        print(f"FAILED seed {arguments.seed}: {error}")
-        return 1
-    print(f"{arguments.kills} kills, {time.monotonic() - began:.0f} s: {told}")
-    return 0
 
 
 def run(kills: int, seed: int = 0) -> str:
@@ -116,4 +99,4 @@ def _difference(numbers: list[int], sent: int) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command("Kill a server under three clients.", run))
