@@ -19,6 +19,7 @@ import logging
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 from uuid import UUID
@@ -38,11 +39,16 @@ from pylog.errors import (
     UnsupportedVersion,
 )
 from pylog.protocol.messages import (
+    CONSUMER,
+    LATEST,
     NO_EPOCH,
     NO_ID,
     ClusterMetadata,
     DescribedTopicConfigs,
     DescribeTopicConfigs,
+    ListedOffsets,
+    ListOffsets,
+    ListOffsetsPart,
     Metadata,
     PartitionMetadata,
     Session,
@@ -59,6 +65,7 @@ __all__ = ["Following", "ReplicaLag"]
 
 logger = logging.getLogger("pylog")
 
+LOOK_MS = 500
 REFRESH_MS = 10_000
 """How often it is looked for new topics, partitions and configs while nothing is wrong."""
 SHAPING = ("segment.bytes", "segment.ms", "segment.jitter.ms", "segment.index.bytes", "index.interval.bytes")
@@ -77,6 +84,10 @@ class ReplicaLag:
     """The end of the copy."""
     high_watermark: int
     """The high watermark of the leader, as of its last answer; -1: there was none."""
+    leader_end: int
+    """How far the leader has shown its log to this copy: to the end where it counts this copy, to the high watermark
+    otherwise; -1: it has not answered.
+    """
     leader: int
     leader_epoch: int
     """The leader epoch in which it is followed; -1: it is not, for the moment."""
@@ -87,8 +98,8 @@ class ReplicaLag:
 
     @property
     def lag(self) -> int:
-        """How many offsets that consumers of the leader see are not here yet; -1: that is not known."""
-        return -1 if self.high_watermark < 0 else max(0, self.high_watermark - self.next_offset)
+        """How many offsets that the leader shows are not here yet; -1: that is not known."""
+        return -1 if self.leader_end < 0 else max(0, self.leader_end - self.next_offset)
 
 
 class Following:
@@ -114,6 +125,8 @@ class Following:
         self._roles: dict[TopicPartition, tuple[LeaderEndPoint, int, UUID]] = {}
         """The leader of each partition, its epoch, and the id of the topic."""
         self._leaders: set[LeaderEndPoint] = set()
+        self._ends: dict[TopicPartition, int] = {}
+        """How far the leaders have shown their logs."""
         self._said = ""
         self._due_ms = clock.tick_ms() + REFRESH_MS
         self._worker = Worker(f"pylog-following-{broker.node_id}", clock, lambda: self._due_ms, self._work)
@@ -136,15 +149,41 @@ class Following:
         return sorted({key.topic for key in list(self._roles)})
 
     def lag(self) -> dict[TopicPartition, ReplicaLag]:
-        """How far each partition has come, and what is wrong with it, if anything."""
+        """How far each partition has come, and what is wrong with it, if anything.
+
+        The leaders are asked where their logs end. What one does not answer within half a second is as it was before.
+        """
+        self._ask_ends()
+        return self._lags()
+
+    def _lags(self) -> dict[TopicPartition, ReplicaLag]:
         return {key: self._lag(key, *role) for key, role in sorted(dict(self._roles).items())}
+
+    def _ask_ends(self) -> None:
+        asked: dict[LeaderEndPoint, list[ListOffsetsPart]] = {}
+        for key, (leader, epoch, _) in dict(self._roles).items():
+            asked.setdefault(leader, []).append(ListOffsetsPart(*key, LATEST, epoch))
+        answers = []
+        for leader, parts in asked.items():
+            replica_id = self._broker.node_id if leader.is_replica else CONSUMER
+            with suppress(PylogError):
+                message = ListOffsets(parts, replica_id=replica_id)
+                answers.append(leader.transport.send(leader.node, message, self._session))
+        until_ms = self._clock.tick_ms() + LOOK_MS
+        for answer in answers:
+            with suppress(PylogError, TimeoutError):
+                listed: ListedOffsets = answer.result(max(0, until_ms - self._clock.tick_ms()) / 1000)
+                for part in listed.parts:
+                    if part.error is None:
+                        self._ends[TopicPartition(part.topic, part.partition)] = part.offset
 
     def _lag(self, key: TopicPartition, leader: LeaderEndPoint, epoch: int, _: UUID) -> ReplicaLag:
         role = self._broker.node.roles.held(*key)
         follower = role if isinstance(role, Follower) else None
+        high_watermark = follower.leader_high_watermark if follower is not None else -1
         return ReplicaLag(
-            next_offset=role.partition.next_offset if role is not None else 0,
-            high_watermark=follower.leader_high_watermark if follower is not None else -1,
+            next_offset=role.partition.next_offset if role is not None else 0, high_watermark=high_watermark,
+            leader_end=max(self._ends.get(key, -1), high_watermark),
             leader=leader.node, leader_epoch=epoch, is_replica=leader.is_replica,
             error=self._stopped.get(key) or (follower.error if follower is not None else None),
         )  # fmt: skip
@@ -173,7 +212,7 @@ class Following:
 
     def _rest(self) -> None:
         rest_ms = self._broker.config.replica_fetch_backoff_ms
-        troubled = self._said or any(lag.error is not None for lag in self.lag().values())
+        troubled = self._said or any(lag.error is not None for lag in self._lags().values())
         self._due_ms = self._clock.tick_ms() + (rest_ms if troubled else REFRESH_MS)
 
     def _refresh(self, *, is_first: bool = False) -> None:

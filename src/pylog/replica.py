@@ -126,7 +126,7 @@ class Leader:
         """The followers that have not said that they have everything below `offset`."""
         return sorted(node for node, end in self._follower_ends.items() if end < offset)
 
-    def list_offset(self, part: ListOffsetsPart, isolation: Isolation) -> ListedPart:
+    def list_offset(self, part: ListOffsetsPart, isolation: Isolation | None) -> ListedPart:
         """Answer one part of a ListOffsets, with the leader epoch of what lies there.
 
         Raises: FencedLeaderEpoch, UnknownLeaderEpoch, CorruptBatch.
@@ -230,14 +230,16 @@ def list_part(find: Callable[[str, int], ReadablePartition], part: ListOffsetsPa
 
 
 def list_offset(
-    partition: ReadablePartition, part: ListOffsetsPart, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    partition: ReadablePartition, part: ListOffsetsPart, isolation: Isolation | None = Isolation.READ_UNCOMMITTED
 ) -> ListedPart:
-    """The start, the end that `isolation` sees, the newest record, or the first at or after a time; -1 where that is
-    not below this end. Markers and aborted records count, as in Kafka. Raises CorruptBatch.
+    """The start, the end that `isolation` sees (None: that of the log), the newest record, or the first at or after a
+    time; -1 where that is not below this end. Markers and aborted records count, as in Kafka. Raises CorruptBatch.
     """
     answer = ListedPart(part.topic, part.partition)
     committed = isolation is Isolation.READ_COMMITTED
     end = partition.last_stable_offset if committed else partition.high_watermark
+    if isolation is None:
+        end = partition.next_offset
     if part.timestamp == EARLIEST:
         answer.offset = partition.start_offset
     elif part.timestamp == LATEST:

@@ -188,9 +188,26 @@ def test_lag_says_how_far_a_copy_has_come(leader: pylog.Log, server: Server, cop
     following = copy.follow(server.bootstrap_servers)
     caught_up(leader, copy)
     found = lag(following)
-    assert (found.next_offset, found.high_watermark, found.lag, found.error) == (50, 50, 0, None)
+    assert (found.next_offset, found.high_watermark, found.leader_end, found.lag) == (50, 50, 50, 0)
+    assert found.error is None
     assert (found.leader, found.leader_epoch, found.is_replica) == (1, 0, False)
     assert repr(following) == f"<Following {server.bootstrap_servers} with 1 partitions>"
+
+
+def test_the_lag_of_a_copy_that_counts_is_what_appends_wait_for(
+    leader: pylog.Log, server: Server, copy: pylog.Log
+) -> None:
+    """The leader's high watermark waits for the copy, so it says nothing of the lag."""
+    leader.create_topic("t")
+    leader.lead("t", followers={2})
+    following = copy.follow(server.bootstrap_servers)
+    fill(leader)
+    copy.broker.partition("t", 0).latch(errors.StorageError("the copy's disk is gone"))
+    with leader.producer(acks=1) as producer:
+        producer.send("t", b"is not copied").result(SECONDS)
+    assert (lag(following).leader_end, lag(following).lag) == (51, 1)
+    server.close()
+    assert (lag(following).leader_end, lag(following).lag) == (51, 1)
 
 
 def test_a_leader_that_is_away_is_told_and_followed_when_it_is_back(tmp_path: Path, copy: pylog.Log) -> None:
@@ -203,6 +220,7 @@ def test_a_leader_that_is_away_is_told_and_followed_when_it_is_back(tmp_path: Pa
     caught_up(leader, copy)
     leader.close()
     assert isinstance(until(lambda: lag(following).error), errors.NetworkError)
+    assert (lag(following).leader_end, lag(following).lag) == (50, 0)
     with pylog.open(tmp_path / "leader") as leader, leader.serve(address):
         fill(leader)
         same(leader, copy)

@@ -56,11 +56,12 @@ class Reads:
 
     def list_offsets(self, message: ListOffsets) -> Future[ListedOffsets]:
         """Answer a ListOffsets."""
+        isolation = message.isolation if message.replica_id == CONSUMER else None
         parts = []
         for part in message.parts:
             try:
                 leader = self._node.roles.leader(part.topic, part.partition)
-                parts.append(leader.list_offset(part, message.isolation))
+                parts.append(leader.list_offset(part, isolation))
             except PylogError as error:
                 parts.append(ListedPart(part.topic, part.partition, error))
         return completed(ListedOffsets(parts))

@@ -121,5 +121,5 @@ def _line(name: str, lag: "ReplicaLag", before: "ReplicaLag | None", elapsed_ms:
     if lag.error is not None:
         return f"{name}  offset {count_text(lag.next_offset)}  {lag.error}"
     come = max(0, lag.next_offset - before.next_offset) if before is not None else 0
-    leader = f"leader {count_text(lag.high_watermark)}  {count_text(lag.lag)} behind" if lag.lag >= 0 else "waiting"
+    leader = f"leader {count_text(lag.leader_end)}  {count_text(lag.lag)} behind" if lag.lag >= 0 else "waiting"
     return f"{name}  offset {count_text(lag.next_offset)}  {leader}  {rate_text(come, elapsed_ms)}"

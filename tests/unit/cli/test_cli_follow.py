@@ -98,9 +98,15 @@ def test_a_follower_needs_a_leader_and_files(run: Run) -> None:
     misused(run("follow", "--from", "a:1", "--bootstrap", "a:1"), "needs the files")
 
 
-def lag(end: int, high_watermark: int, error: PylogError | None = None) -> pylog.ReplicaLag:
+def lag(end: int, leader_end: int, error: PylogError | None = None) -> pylog.ReplicaLag:
     return pylog.ReplicaLag(
-        next_offset=end, high_watermark=high_watermark, leader=1, leader_epoch=0, is_replica=False, error=error
+        next_offset=end,
+        high_watermark=leader_end,
+        leader_end=leader_end,
+        leader=1,
+        leader_epoch=0,
+        is_replica=False,
+        error=error,
     )
 
 

@@ -191,6 +191,8 @@ class ListOffsetsPart:
 class ListOffsets:
     parts: list[ListOffsetsPart]
     isolation: Isolation = Isolation.READ_UNCOMMITTED
+    replica_id: int = CONSUMER
+    """A node that follows: its logs are looked at up to their ends."""
 
 
 @message

@@ -151,7 +151,7 @@ def _list_offsets(body: Body, version: int) -> ListOffsets:
         for topic in body["topics"]
         for part in topic["partitions"]
     ]
-    return ListOffsets(parts, isolation(body.get("isolationLevel", 0)))
+    return ListOffsets(parts, isolation(body.get("isolationLevel", 0)), body["replicaId"])
 
 
 def _listed_offsets(body: Body, answer: ListedOffsets, version: int) -> Body:

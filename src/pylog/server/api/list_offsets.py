@@ -9,6 +9,7 @@ twice is InvalidRequest.
 """
 
 from collections import Counter
+from dataclasses import replace
 
 from pylog.errors import InvalidRequest, PylogError
 from pylog.protocol.messages import EARLIEST, ListedOffsets, ListedPart, ListOffsets, ListOffsetsPart
@@ -47,7 +48,7 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         return MAPPING.response(body, MAPPING.refusal(asked, error), version)
 
     try:
-        return Reply(node.handle(ListOffsets(sent, asked.isolation), request.session), response, refused)
+        return Reply(node.handle(replace(asked, parts=sent), request.session), response, refused)
     except PylogError as error:
         return refused(error)
 

@@ -196,7 +196,7 @@ def _list_offsets(message: ListOffsets, version: int) -> Body:
         return {**entry, "currentLeaderEpoch": part.current_leader_epoch} if version >= 4 else entry
 
     body: Body = {
-        "replicaId": -1,
+        "replicaId": message.replica_id,
         "isolationLevel": int(message.isolation is Isolation.READ_COMMITTED),
         "topics": by_topic(message.parts, one),
     }
