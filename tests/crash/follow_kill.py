@@ -7,9 +7,9 @@ A producer writes all the while, with acks=all and a follower that counts. Some 
 follower takes over by hand, in the middle of the writes, and the old leader comes back as its follower. In the end
 both logs have the same files, byte for byte, and every record that was acknowledged lies where that was said, once.
 
-A node that is killed twice before it could answer knows the last batch of a producer alone, as Kafka's snapshots have
-no more. So a producer may be told OutOfOrderSequence, or hear nothing in time: it does not know whether a record is
-there. Such records may be there once, or not at all.
+A node that is killed knows the last batches of a producer that lie in its last segment, and one of those before, as
+Kafka's snapshots have no more. So where a segment has just begun a producer may be told OutOfOrderSequence, or it hears
+nothing in time: it does not know whether a record is there. Such records may be there once, or not at all.
 """
 
 import os
