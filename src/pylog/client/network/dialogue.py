@@ -84,7 +84,7 @@ class Dialogue:
         self.state = DialogueState.VERSIONS
         self.versions: NodeVersions | None = None
         self._client_id = client_id.encode()
-        self._framer = Framer(limit)
+        self._framer = Framer(limit, keeps=True)
         self._mechanism = mechanism
         self._login = login
         self._exchange: SaslClient | None = None

@@ -5,6 +5,9 @@
 Small frames are cut out of the buffer that all connections share. The rest of a frame that does not fit there goes into
 a bytearray of its own, which `target` gives: the caller receives into it, and nothing is copied twice.
 
+New memory is filled with zeros, page by page, which takes longer than a checksum. So a client, which gets one large
+frame after the other, uses the memory of the last two again, once nothing looks at it any more.
+
 Invariant: a length is checked against the limit before anything of that size is made.
 """
 
@@ -15,15 +18,25 @@ GROWTH_BYTES = 1 << 20
 """A frame that is announced gets memory in steps as it comes: an announcement alone costs no more than one step."""
 STEPS_MIN = 32
 """A small limit is taken in this many steps at least: where it is small, the client is not known yet."""
+KEPT_MAX = 2
+KEPT_BYTES_MAX = 8 << 20
+"""How many frames are kept for the next ones, and the size of the largest."""
 
 
 class Framer:
-    """The frames of one connection. `limit` is the size of the largest frame that is taken."""
+    """The frames of one connection. `limit` is the size of the largest frame that is taken.
 
-    __slots__ = ("_frame", "_have", "_head", "_size", "limit")
+    `keeps`: whether memory is used again. A caller has looked at a frame by the next call, and holds views of it alone.
+    """
 
-    def __init__(self, limit: int) -> None:
+    __slots__ = ("_done", "_frame", "_have", "_head", "_keeps", "_kept", "_size", "limit")
+
+    def __init__(self, limit: int, *, keeps: bool = False) -> None:
         self.limit = limit
+        self._keeps = keeps
+        self._kept: list[bytearray] = []
+        self._done: bytearray | None = None
+        """The frame that the last call has given."""
         self._head = b""
         self._frame: bytearray | None = None
         self._have = 0
@@ -44,9 +57,12 @@ class Framer:
         if self._frame is None:
             return None
         if self._have == len(self._frame):
-            step = max(self._have, min(GROWTH_BYTES, self.limit // STEPS_MIN), 1)
-            self._frame.extend(bytes(min(step, self._size - self._have)))
+            self._grow(self._frame, self._size)
         return memoryview(self._frame)[self._have :]
+
+    def _grow(self, frame: bytearray, size: int) -> None:
+        step = max(len(frame), min(GROWTH_BYTES, self.limit // STEPS_MIN), 1)
+        frame.extend(bytes(min(step, size - len(frame))))
 
     def filled(self, count: int) -> bytearray | None:
         """`count` bytes were received into `target`; gives the frame if it is whole now."""
@@ -55,7 +71,23 @@ class Framer:
         if self._have < self._size:
             return None
         frame, self._frame = self._frame, None
+        if self._keeps and self._size <= KEPT_BYTES_MAX:
+            self._done = frame
         return frame
+
+    def _begun(self, there: memoryview, size: int) -> bytearray:
+        """The memory of a frame that begins with `there`: that of an earlier one, if nothing looks at it any more."""
+        for kept in self._kept:
+            try:
+                # Refused as long as there is a view of it.
+                del kept[min(size, len(kept) - 1) :]
+            except BufferError:
+                continue
+            self._kept = [other for other in self._kept if other is not kept]
+            kept[: len(there)] = there
+            self._grow(kept, size)
+            return kept
+        return bytearray(there)
 
     def clear(self) -> None:
         """Release the memory of an unfinished frame: no more of it comes."""
@@ -66,6 +98,9 @@ class Framer:
 
         Raises InvalidRequest (a length that is negative or above the limit): the connection cannot go on.
         """
+        if self._done is not None:
+            self._kept = [*self._kept, self._done][-KEPT_MAX:]
+            self._done = None
         frames: list[bytearray] = []
         position, end = 0, len(data)
         if self._frame is not None:
@@ -95,5 +130,5 @@ class Framer:
             if len(there) == size:
                 frames.append(bytearray(there))
             else:
-                self._frame, self._have, self._size = bytearray(there), len(there), size
+                self._frame, self._have, self._size = self._begun(there, size), len(there), size
         return frames

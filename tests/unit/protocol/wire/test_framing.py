@@ -94,3 +94,39 @@ def test_a_small_limit_is_taken_in_small_steps() -> None:
     assert steps[0] == 16 << 10
     assert sum(steps) == (512 << 10) - 1
     assert all(later <= sum(steps[:index]) + 1 for index, later in enumerate(steps[1:], 1))
+
+
+def test_the_memory_of_a_frame_is_used_again_when_nothing_looks_at_it() -> None:
+    framer = Framer(LIMIT, keeps=True)
+    first = whole(framer, b"1" * 200_000)
+    view = memoryview(first)[:10]
+    second = whole(framer, b"2" * 300_000)
+    assert second is not first
+    assert view == b"1" * 10
+    view.release()
+    for content in (b"3" * 100_000, b"4" * 400_000):
+        frame = whole(framer, content)
+        assert frame is first or frame is second
+        assert frame == content
+
+
+def test_the_memory_of_a_frame_is_its_callers_unless_told_otherwise() -> None:
+    framer = Framer(LIMIT)
+    first = whole(framer, b"1" * 200_000)
+    assert whole(framer, b"2" * 200_000) is not first
+    assert first == b"1" * 200_000
+
+
+def whole(framer: Framer, content: bytes) -> bytearray:
+    """A large frame, received in two pieces."""
+    assert framer.feed(memoryview(framed(content)[:1000])) == []
+    while True:
+        target = framer.target()
+        assert target is not None
+        have = framer._have
+        count = min(len(target), len(content) - have)
+        target[:count] = content[have : have + count]
+        target.release()
+        frame = framer.filled(count)
+        if frame is not None:
+            return frame
