@@ -27,6 +27,7 @@ from pylog.errors import (
     PylogError,
     UnknownLeaderEpoch,
 )
+from pylog.kernel import walk
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, Origin, split
 from pylog.protocol.isolation import Isolation
@@ -277,16 +278,28 @@ class Follower:
         """What to ask the leader for. Asking acknowledges everything below the offset, once the logs were compared."""
         partition = self.partition
         self._last = self._last_batch() if self._compares else None
+        offset = partition.next_offset if self._last is None else self._last.base_offset
+        part = self._asking(offset, partition.epochs.latest, max_bytes)
+        if self._last is not None:
+            part.high_watermark = NO_HIGH_WATERMARK
+        return part
+
+    def fetch_behind(self, fetched: FetchedPart, max_bytes: int) -> FetchPart | None:
+        """What to ask for before an answer is taken, as if it were. None: it has to be taken first."""
+        if self._last is not None or fetched.error is not None or fetched.diverging is not None:
+            return None
+        # Nothing is checked yet: what a wrong header makes this node ask for is not taken.
+        spans, _, _ = walk(fetched.data, check_crc=False)
+        if not spans:
+            return self._asking(self.partition.next_offset, self.partition.epochs.latest, max_bytes)
+        return self._asking(spans[-1].last_offset + 1, spans[-1].leader_epoch, max_bytes)
+
+    def _asking(self, offset: int, last_epoch: int, max_bytes: int) -> FetchPart:
+        partition = self.partition
         return FetchPart(
-            partition.topic,
-            partition.number,
-            partition.next_offset if self._last is None else self._last.base_offset,
-            max_bytes,
-            current_leader_epoch=self.epoch,
-            last_fetched_epoch=partition.epochs.latest,
-            high_watermark=partition.high_watermark if self._last is None else NO_HIGH_WATERMARK,
-            topic_id=self._topic_id,
-        )
+            partition.topic, partition.number, offset, max_bytes, current_leader_epoch=self.epoch,
+            last_fetched_epoch=last_epoch, high_watermark=partition.high_watermark, topic_id=self._topic_id,
+        )  # fmt: skip
 
     def apply(self, fetched: FetchedPart, now_ms: int) -> bool:
         """Take the leader's answer: append its bytes unchanged or truncate where it says. Gives whether the log

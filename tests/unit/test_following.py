@@ -115,6 +115,21 @@ def test_the_segments_of_a_copy_begin_where_the_leaders_node_config_says(tmp_pat
         assert copy.topic("t").overrides == {"segment.bytes": str(1 << 20)}
 
 
+def test_what_was_read_ahead_of_a_damaged_batch_is_not_taken(
+    leader: pylog.Log, server: Server, copy: pylog.Log
+) -> None:
+    leader.create_topic("t")
+    fill(leader, 40, size=100_000)
+    path = Path(leader.topic("t")[0].path) / f"{0:020d}.log"
+    with path.open("r+b") as file:
+        file.seek(5 * path.stat().st_size // 40 + 50_000)
+        file.write(b"y")
+    following = copy.follow(server.bootstrap_servers)
+    for _ in range(3):
+        assert isinstance(until(lambda: lag(following).error), errors.CorruptBatch)
+        assert copy.topic("t")[0].next_offset == 5
+
+
 def test_new_topics_partitions_and_configs_come_with_a_refresh(
     leader: pylog.Log, server: Server, copy: pylog.Log
 ) -> None:

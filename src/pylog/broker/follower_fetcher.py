@@ -2,6 +2,8 @@
 
     send      one Fetch names all of them; the leader answers it at once, or when there is more
     apply     the answer, part by part; the next Fetch is the acknowledgement
+    ahead     where asking acknowledges nothing, the next Fetch goes out before the answer is applied: the leader sends
+              on while this node checks and writes. An answer to what the log has not come to is dropped
     ask       where the leader's log starts, if that lies behind what was asked for, and a network does not say so
 
 All happen in a worker's thread, which the completed answer wakes. A partition whose answer is an error rests for a
@@ -30,9 +32,11 @@ from pylog.protocol.messages import (
     Fetch,
     Fetched,
     FetchedPart,
+    FetchPart,
     ListedOffsets,
     ListOffsets,
     ListOffsetsPart,
+    Message,
     Session,
 )
 from pylog.record import TopicPartition
@@ -49,6 +53,7 @@ ANSWER_MS_SPARE = 30_000
 """How much longer than it was asked to a leader may take."""
 LEADER_MOVED = (FencedLeaderEpoch, LeaderNotAvailable, NotLeaderOrFollower, UnknownLeaderEpoch)
 """The errors that end with the role of the moment."""
+_Asked = dict[TopicPartition, tuple[Follower, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +94,8 @@ class FollowerFetcher:
         self._said = ""
         self._lock = WholeLock()
         self._closed = False
-        self._asked: dict[TopicPartition, Follower] = {}
-        """The followers that the request in flight names."""
+        self._asked: _Asked = {}
+        """The followers that the request in flight names, each with where its log ends when the answer is of use."""
         self._in_flight: Future[Any] | None = None
         self._due_ms = 0
         """When the next Fetch goes out; while one is in flight, when it is given up."""
@@ -125,29 +130,61 @@ class FollowerFetcher:
 
     def _work(self) -> None:
         """Apply the answer, and send the next Fetch."""
-        in_flight, self._in_flight = self._in_flight, None
-        if in_flight is not None and not self._applied(in_flight):
+        answer, self._in_flight = self._in_flight, None
+        asked = self._asked
+        is_ahead = answer is not None and self._read_ahead(answer)
+        if answer is not None and not self._applied(answer, asked):
             self._due_ms = self._clock.tick_ms() + self._config.replica_fetch_backoff_ms
-            return
-        if not self._closed:
-            self._send()
+        elif not is_ahead and not self._closed:
+            self._ask()
 
-    def _send(self) -> None:
-        now = self._clock.tick_ms()
+    def _wanted(self, now_ms: int) -> dict[TopicPartition, Follower]:
         with self._lock:
-            asked = {
+            return {
                 key: follower
                 for key, follower in self._followers.items()
                 # What a failed partition holds is in doubt, and a fetch would claim that it is safe.
-                if self._resting.get(key, now) <= now and not follower.partition.failed
+                if self._resting.get(key, now_ms) <= now_ms and not follower.partition.failed
             }
-            lost = {key: follower for key, follower in asked.items() if key in self._lost}
-            self._asked = lost or asked
-        if not asked:
+
+    def _ask(self) -> None:
+        now = self._clock.tick_ms()
+        wanted = self._wanted(now)
+        lost = {key: follower for key, follower in wanted.items() if key in self._lost}
+        self._asked = {key: (follower, follower.partition.next_offset) for key, follower in (lost or wanted).items()}
+        if not wanted:
             self._due_ms = now + self._config.replica_fetch_backoff_ms
             return
-        message = _list_starts(lost) if lost else self._fetch(list(asked.values()))
-        self._due_ms = now + self._config.replica_fetch_wait_max_ms + ANSWER_MS_SPARE
+        max_bytes = self._config.replica_fetch_max_bytes
+        self._send(
+            _list_starts(lost) if lost else self._fetch([one.next_fetch(max_bytes) for one in wanted.values()]), now
+        )
+
+    def _read_ahead(self, answer: Future[Any]) -> bool:
+        """Send the Fetch that follows an answer before that is applied; False where it would acknowledge what is not
+        here, and where anything is wrong.
+        """
+        if self._leader.is_replica or self._closed or not answer.done() or answer.exception() is not None:
+            return False
+        result, now = answer.result(), self._clock.tick_ms()
+        wanted = self._wanted(now)
+        if not isinstance(result, Fetched) or len(wanted) != len(result.parts):
+            return False
+        parts, asked = [], {}
+        for part in result.parts:
+            key = TopicPartition(part.topic, part.partition)
+            follower, end = self._asked[key]
+            behind = follower.fetch_behind(part, self._config.replica_fetch_max_bytes)
+            if behind is None or wanted.get(key) is not follower or follower.partition.next_offset != end:
+                return False
+            parts.append(behind)
+            asked[key] = follower, behind.offset
+        self._asked = asked
+        self._send(self._fetch(parts), now)
+        return True
+
+    def _send(self, message: Message, now_ms: int) -> None:
+        self._due_ms = now_ms + self._config.replica_fetch_wait_max_ms + ANSWER_MS_SPARE
         try:
             future = self._leader.transport.send(self._leader.node, message, self._session)
         except PylogError as error:
@@ -156,11 +193,10 @@ class FollowerFetcher:
         if not future.done():
             future.add_done_callback(self._answered)
 
-    def _fetch(self, followers: list[Follower]) -> Fetch:
+    def _fetch(self, parts: list[FetchPart]) -> Fetch:
         config = self._config
         return Fetch(
-            [follower.next_fetch(config.replica_fetch_max_bytes) for follower in followers],
-            replica_id=self._node_id if self._leader.is_replica else CONSUMER,
+            parts, replica_id=self._node_id if self._leader.is_replica else CONSUMER,
             max_wait_ms=config.replica_fetch_wait_max_ms, max_bytes=config.replica_fetch_response_max_bytes,
         )  # fmt: skip
 
@@ -169,12 +205,12 @@ class FollowerFetcher:
         if future is self._in_flight:
             self._worker.wake_by(0)
 
-    def _applied(self, answer: Future[Any]) -> bool:
-        """Apply an answer; False where there is none."""
+    def _applied(self, answer: Future[Any], asked: _Asked) -> bool:
+        """Apply an answer to what was `asked`; False where there is none."""
         late = RequestTimedOut("it has not answered in time")
         error = answer.exception() if answer.done() else late
         if isinstance(error, PylogError):
-            self._note_failure(error)
+            self._note_failure(error, asked)
             return False
         self._note_answer()
         result: Fetched | ListedOffsets = answer.result()
@@ -182,14 +218,15 @@ class FollowerFetcher:
         for part in parts:
             if self._closed:
                 break
-            self._apply(TopicPartition(part.topic, part.partition), part)
+            self._apply(TopicPartition(part.topic, part.partition), part, asked)
         return True
 
-    def _apply(self, key: TopicPartition, part: FetchedPart) -> None:
+    def _apply(self, key: TopicPartition, part: FetchedPart, asked: _Asked) -> None:
         with self._lock:
-            follower = self._followers.get(key)
-            if follower is None or follower is not self._asked.get(key):
-                # The role has changed since the Fetch: its answer may not touch the log any more.
+            follower, end = asked[key]
+            if follower is not self._followers.get(key) or follower.partition.next_offset != end:
+                # The role has changed since the Fetch, and its answer may not touch the log any more; or the log has
+                # not come to where it was read ahead.
                 return
             if isinstance(part.error, OffsetOutOfRange) and part.log_start_offset < 0 and key not in self._lost:
                 self._lost.add(key)
@@ -220,12 +257,12 @@ class FollowerFetcher:
             self._followers.pop(key, None)
         self._leader.refused(error)
 
-    def _note_failure(self, error: PylogError) -> None:
+    def _note_failure(self, error: PylogError, asked: _Asked) -> None:
         """The leader has not answered."""
         if self._said != str(error):
             logger.warning("node %d cannot fetch from node %d: %s", self._node_id, self._leader.node, error)
             self._said = str(error)
-        for follower in self._asked.values():
+        for follower, _ in asked.values():
             follower.error = error
         self._leader.refused(error)
 
