@@ -114,8 +114,8 @@ class NodeConfig(Config):
     """How many bytes of requests a server holds at once; -1: as many as come."""
     replica_fetch_backoff_ms: int = option(1000, integer(0))
     """How long a follower waits when there is nothing to fetch, and after an error."""
-    replica_fetch_max_bytes: int = option(1 << 20, integer(0))
-    """How many bytes of a partition a follower asks for at once."""
+    replica_fetch_max_bytes: int = option(2 << 20, integer(0))
+    """How many bytes of a partition a follower asks for at once (Kafka: 1 MiB)."""
     replica_fetch_response_max_bytes: int = option(10 << 20, integer(0))
     """How many bytes a follower asks for at once in all."""
     replica_fetch_wait_max_ms: int = option(500, integer())
