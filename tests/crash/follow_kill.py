@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pylog
@@ -184,7 +185,8 @@ def _check(leader: Node, follower: Node, writer: Writer) -> str:
     strange = [error for error in writer.failed if not isinstance(error, OutOfOrderSequence | RequestTimedOut)]
     assert not strange, f"{len(strange)} records failed: {strange[:3]}"
     told = f"{len(writer.acknowledged)} records acknowledged in {len(found[0])} segments"
-    return f"{told}, {len(writer.failed)} whose fate the producer does not know"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(type(one).__name__ for one in writer.failed).items())
+    return f"{told}, {len(writer.failed)} whose fate the producer does not know ({kinds or 'none'})"
 
 
 def _ends(node: Node) -> tuple[int, int]:
