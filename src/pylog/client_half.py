@@ -85,13 +85,17 @@ class ClientHalf(ABC, Generic[View]):
         self._check_open()
         self._topics.delete_topic(name)
 
-    def alter_config(self, name: str, config: "TopicOptions | None" = None, *, delete: Iterable[str] = ()) -> View:
-        """Set configs of a topic, and take those named in `delete` back to their defaults; the others stay.
+    def alter_config(
+        self, name: str, config: "TopicOptions | None" = None, *, delete: Iterable[str] = (),
+        append: "TopicOptions | None" = None, subtract: "TopicOptions | None" = None,
+    ) -> View:  # fmt: skip
+        """Set configs of a topic, take those named in `delete` back to their defaults, and add words to lists or take
+        them away (`append={"cleanup.policy": "compact"}`); the others stay.
 
         Open partitions go by it at once. Raises UnknownTopicOrPartition, InvalidConfig, ReadOnly; nothing is changed.
         """
         self._check_open()
-        self._topics.alter_config(name, config or {}, delete)
+        self._topics.alter_config(name, config, delete, append=append, subtract=subtract)
         return self.topic(name)
 
     def create_partitions(self, name: str, total: int) -> View:

@@ -28,7 +28,7 @@ from pylog.errors import InvalidConfig
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 PARTITIONER = "(topic, key, value, partitions) -> partition"
-PARTITIONERS = ("murmur2", "murmur3", "sticky", "round_robin")
+PARTITIONERS = ("murmur2", "murmur3", "consistent_random", "sticky", "round_robin")
 IN_FLIGHT_MAX = 5
 """How many batches of a producer a partition remembers (Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 Deserializer = Callable[[bytes], Any]
@@ -86,9 +86,10 @@ class ProducerConfig(Config):
     """How often a topic is looked at for new partitions, when a record begins a batch."""
     partitioner: str | Partitioner | None = option(None, Function(PARTITIONER, *PARTITIONERS))
     """Which partition a record goes to that is sent to none. "murmur2" (None too): by its key, as a Java producer; a
-    sticky one without. "murmur3": by another hash of its key. "sticky": a sticky one, whatever its key. "round_robin":
-    the next one. Or a function of the topic, the key and value in bytes, and how many partitions there are. (Kafka:
-    partitioner.class.)
+    sticky one without. "murmur3": by another hash of its key. "consistent_random": by the hash that librdkafka takes by
+    default, so a key lands where a confluent-kafka producer puts it; an empty key is none. "sticky": a sticky one,
+    whatever its key. "round_robin": the next one. Or a function of the topic, the key and value in bytes, and how many
+    partitions there are. (Kafka: partitioner.class.)
     """
     partitioner_ignore_keys: bool = option(False, Switch())
     """Whether a partitioner of pylog ignores keys."""

@@ -30,7 +30,7 @@ class ProducerOptions(TypedDict, total=False):
     max_in_flight_requests_per_connection: int
     max_request_size: int
     metadata_max_age_ms: int
-    partitioner: Literal["murmur2", "murmur3", "sticky", "round_robin"] | Partitioner | None
+    partitioner: Literal["murmur2", "murmur3", "consistent_random", "sticky", "round_robin"] | Partitioner | None
     partitioner_ignore_keys: bool
     request_timeout_ms: int
     retries: int

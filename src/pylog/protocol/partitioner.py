@@ -6,13 +6,14 @@ empty key is a key. Records without a key stick to a partition until about a bat
 one, chosen uniformly: batches are full, and every partition gets its share.
 
 Groups and transactional ids belong to partitions of the internal topics by another hash, Java's of a string. Two other
-partitioners go by murmur3 of the key (x86, 32 bits, seed 0, not signed), and by turns.
+partitioners go by murmur3 of the key (x86, 32 bits, seed 0, not signed), and by turns; and one chooses as librdkafka.
 """
 
 from codecs import getencoder
 from itertools import count
 from random import Random
 from struct import iter_unpack
+from zlib import crc32
 
 from mmh3 import hash as murmur3
 
@@ -54,6 +55,16 @@ def murmur3_partition(key: bytes, partitions: int) -> int:
     if partitions <= 0:
         raise ValueError(f"{partitions} partitions: there is none to choose")
     return murmur3(key, signed=False) % partitions
+
+
+def crc32_partition(key: bytes, partitions: int) -> int:
+    """The partition of a keyed record as librdkafka chooses it by default ("consistent_random"), by CRC-32.
+
+    There an empty key is none. Raises ValueError where there are no partitions.
+    """
+    if partitions <= 0:
+        raise ValueError(f"{partitions} partitions: there is none to choose")
+    return crc32(key) % partitions
 
 
 class RoundRobinPartitioner:

@@ -228,3 +228,75 @@ def test_the_configs_of_a_topic_say_which_are_its_own(tmp_path: Path, mode: Any)
         assert (found["retention.ms"], found["segment.bytes"]) == (("5000", True), ("1073741824", False))
         with pytest.raises(errors.UnknownTopicOrPartition):
             log.admin.describe_topic_config("gone")
+
+
+# --- topics -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["here", "elsewhere"])
+def topics(request: pytest.FixtureRequest, log: pylog.Log) -> Iterator[pylog.Log | pylog.ConnectedLog]:
+    """The log of `log`, in this process and by a network."""
+    if request.param == "here":
+        yield log
+    else:
+        with pylog.connect(log.serve().bootstrap_servers) as connected:
+            yield connected
+
+
+AnyLog = pylog.Log | pylog.ConnectedLog
+
+
+def test_many_topics_are_made_and_removed_by_one_call(topics: AnyLog) -> None:
+    made = topics.admin.create_topics({"a": 3, "t": 1, "b/c": 1, "d": -1}, {"retention.ms": 5})
+    assert [type(error) for error in made.values()] == [
+        type(None), errors.TopicAlreadyExists, errors.InvalidTopic, type(None),
+    ]  # fmt: skip
+    assert topics.topics() == ["a", "d", "t"] and len(topics.topic("a")) == 3
+    assert topics.admin.describe_topic_config("a")["retention.ms"] == ("5", True)
+
+    gone = topics.admin.delete_topics(["a", "never", "d", "a"])
+    assert list(gone) == ["a", "never", "d"]
+    assert [type(error) for error in gone.values()] == [type(None), errors.UnknownTopicOrPartition, type(None)]
+    assert topics.topics() == ["t"]
+
+
+def test_what_is_only_validated_changes_nothing(topics: AnyLog) -> None:
+    admin = topics.admin
+    admin.create_topic("new", 3, {"retention.ms": 5}, validate_only=True)
+    admin.create_partitions("t", 5, validate_only=True)
+    admin.alter_config("t", {"retention.ms": 5}, validate_only=True)
+    assert topics.topics() == ["t"] and len(topics.topic("t")) == 2
+    assert admin.describe_topic_config("t")["retention.ms"] == ("-1", False)
+
+    with pytest.raises(errors.TopicAlreadyExists):
+        admin.create_topic("t", validate_only=True)
+    with pytest.raises(errors.InvalidPartitions):
+        admin.create_partitions("t", 1, validate_only=True)
+    with pytest.raises(errors.InvalidConfig):
+        admin.alter_config("t", {"retention.ms": "soon"}, validate_only=True)
+
+
+def test_words_are_added_to_a_list_of_a_config_and_taken_away(topics: AnyLog) -> None:
+    def policy() -> set[str]:
+        return set(topics.admin.describe_topic_config("t")["cleanup.policy"].value.split(","))
+
+    topics.alter_config("t", append={"cleanup.policy": "compact"})
+    assert policy() == {"delete", "compact"}
+    topics.alter_config("t", {"retention_ms": 7}, subtract={"cleanup_policy": "delete"})
+    assert policy() == {"compact"}
+    with pytest.raises(errors.InvalidConfig):
+        topics.alter_config("t", append={"retention.ms": "7"})
+
+
+def test_transactional_ids_are_listed_by_a_pattern(topics: AnyLog) -> None:
+    for name in ("billing-1", "billing-2", "search"):
+        with topics.producer(transactional_id=name) as producer, producer.transaction():
+            producer.send("t", b"x", partition=0)
+
+    def listed(pattern: str) -> list[str]:
+        return [one.transactional_id for one in topics.admin.list_transactions(pattern=pattern)]
+
+    assert listed("billing-.*") == ["billing-1", "billing-2"]
+    assert listed("billing") == []
+    with pytest.raises(errors.InvalidRegularExpression):
+        listed("(")

@@ -2,10 +2,12 @@
 
 import json
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import confluent_kafka
 import mmh3
 import pytest
 
@@ -362,6 +364,22 @@ def test_partitioners_by_name(log: pylog.Log) -> None:
     ):  # fmt: skip
         assert len(set(partitions(log, KEYS, **sticky))) == 1
     assert len(set(partitions(log, [None] * 40, partitioner="murmur3"))) == 1
+    assert partitions(log, KEYS, partitioner="consistent_random") == [zlib.crc32(key) % 4 for key in KEYS]
+    assert len(set(partitions(log, [b""] * 40, partitioner="consistent_random"))) == 1
+
+
+def test_a_key_lands_where_a_confluent_kafka_producer_puts_it(log: pylog.Log) -> None:
+    landed: dict[bytes, int] = {}
+
+    def note(error: object, message: Any) -> None:
+        assert error is None
+        landed[message.key()] = message.partition()
+
+    sending = confluent_kafka.Producer({"bootstrap.servers": log.serve().bootstrap_servers})
+    for key in KEYS:
+        sending.produce("t", b"x", key=key, on_delivery=note)
+    assert sending.flush(20) == 0
+    assert partitions(log, KEYS, partitioner="consistent_random") == [landed[key] for key in KEYS]
 
 
 def test_a_partitioner_of_ones_own(log: pylog.Log) -> None:

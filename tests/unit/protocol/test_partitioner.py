@@ -12,6 +12,7 @@ from pylog.kernel import murmur2
 from pylog.protocol.partitioner import (
     RoundRobinPartitioner,
     StickyPartitioner,
+    crc32_partition,
     murmur3_partition,
     partition_for,
     partition_for_key,
@@ -58,6 +59,14 @@ def test_murmur3_has_its_own_vectors() -> None:
     assert murmur3_partition(b"test", 7) == 0xBA6BD213 % 7
     with pytest.raises(ValueError, match="there is none"):
         murmur3_partition(b"k", 0)
+
+
+def test_librdkafkas_default_goes_by_crc32() -> None:
+    """The check value of CRC-32 (ISO-HDLC)."""
+    assert crc32_partition(b"123456789", 1 << 32) == 0xCBF43926
+    assert crc32_partition(b"123456789", 7) == 0xCBF43926 % 7
+    with pytest.raises(ValueError, match="there is none"):
+        crc32_partition(b"k", 0)
 
 
 def test_round_robin_takes_turns_in_each_topic() -> None:

@@ -98,6 +98,8 @@ class GroupAdmin:
         """
         wanted = ListGroups(checked_words("states", states, STATES), checked_words("types", types, TYPES))
         answer: ListedGroups = self._cluster.ask(wanted)
+        if answer.error is not None:
+            raise answer.error
         return sorted(answer.groups)
 
     def describe_group(self, group_id: str) -> GroupDescription:

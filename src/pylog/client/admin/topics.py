@@ -52,32 +52,58 @@ class TopicAdmin:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def create_topic(self, name: str, partitions: int, config: Mapping[str, object]) -> None:
-        """Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig, TypeError; nothing is made."""
-        _check_types(name, partitions)
-        self._changed(self._cluster.ask(CreateTopics([NewTopic(name, partitions, _texts(config))])))
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None, *, validate_only: bool = False
+    ) -> None:
+        """Make a topic, or only say what would be wrong with it (`validate_only`). Raises TopicAlreadyExists,
+        InvalidTopic, InvalidPartitions, InvalidConfig, TypeError; nothing is made then.
+        """
+        _raise_first(self.create_topics({name: partitions}, config, validate_only=validate_only))
+
+    def create_topics(
+        self, topics: Mapping[str, int], config: Mapping[str, object] | None = None, *, validate_only: bool = False
+    ) -> dict[str, PylogError | None]:
+        """Make topics with so many partitions each, by one request, and give the error of each, or None. Raises
+        TypeError; nothing is made then.
+        """
+        for name, partitions in topics.items():
+            _check_types(name, partitions)
+        wanted = [NewTopic(name, partitions, _texts(config or {})) for name, partitions in topics.items()]
+        answer: TopicsChanged = self._cluster.ask(CreateTopics(wanted, validate_only))
+        return dict(zip(topics, answer.errors, strict=True))
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records. Raises UnknownTopicOrPartition, InvalidTopic (an internal one)."""
-        self._changed(self._cluster.ask(DeleteTopics([name])))
+        _raise_first(self.delete_topics([name]))
 
-    def create_partitions(self, name: str, total: int) -> None:
-        """Let a topic have `total` partitions. Raises UnknownTopicOrPartition, InvalidPartitions, InvalidTopic (an
-        internal one), TypeError.
+    def delete_topics(self, names: Iterable[str]) -> dict[str, PylogError | None]:
+        """Remove topics by one request, and give the error of each, or None."""
+        wanted = list(dict.fromkeys(checked_names("names", names)))
+        answer: TopicsChanged = self._cluster.ask(DeleteTopics(wanted))
+        return dict(zip(wanted, answer.errors, strict=True))
+
+    def create_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
+        """Let a topic have `total` partitions, or only say what would be wrong with that (`validate_only`). Raises
+        UnknownTopicOrPartition, InvalidPartitions, InvalidTopic (an internal one), TypeError.
         """
         _check_types(name, total)
-        self._changed(self._cluster.ask(CreatePartitions([NewPartitions(name, total)])))
+        self._changed(self._cluster.ask(CreatePartitions([NewPartitions(name, total)], validate_only)))
         self._cluster.refresh([name])
 
-    def alter_config(self, name: str, config: Mapping[str, object], delete: Iterable[str] = ()) -> None:
-        """Set configs and take others back to their defaults.
+    def alter_config(
+        self, name: str, config: Mapping[str, object] | None = None, delete: Iterable[str] = (), *,
+        append: Mapping[str, object] | None = None, subtract: Mapping[str, object] | None = None,
+        validate_only: bool = False,
+    ) -> None:  # fmt: skip
+        """Set configs, take others back to their defaults, and add words to those that are lists or take them away
+        (`append`, `subtract`); or only say what would be wrong with that (`validate_only`).
 
         Raises UnknownTopicOrPartition, InvalidConfig, TypeError; nothing is changed then.
         """
-        delete = checked_names("delete", delete)
-        changes = [ConfigChange(key.replace("_", "."), text) for key, text in _texts(config).items()]
-        changes += [ConfigChange(key.replace("_", "."), operation="delete") for key in delete]
-        self._changed(self._cluster.ask(AlterConfigs([TopicChange(name, changes)])))
+        changes = [ConfigChange(_dotted(key), operation="delete") for key in checked_names("delete", delete)]
+        for operation, given in {"set": config, "append": append, "subtract": subtract}.items():
+            changes += [ConfigChange(_dotted(key), text, operation) for key, text in _texts(given or {}).items()]
+        self._changed(self._cluster.ask(AlterConfigs([TopicChange(name, changes)], validate_only)))
 
     def move_partition(self, topic: str, partition: int, path: str) -> None:
         """Let a partition lie in another log directory. Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull."""
@@ -155,6 +181,16 @@ class TopicAdmin:
         for error in answer.errors:
             if error is not None:
                 raise error
+
+
+def _raise_first(errors: Mapping[str, PylogError | None]) -> None:
+    for error in errors.values():
+        if error is not None:
+            raise error
+
+
+def _dotted(key: str) -> str:
+    return key.replace("_", ".")
 
 
 def _timestamp(spec: int | str) -> int:

@@ -48,14 +48,19 @@ class TransactionAdmin:
     _cluster: Cluster
 
     def list_transactions(
-        self, *, states: Iterable[str] = (), producer_ids: Iterable[int] = (), duration_ms: int = -1
-    ) -> list[ListedTransaction]:
+        self, *, states: Iterable[str] = (), producer_ids: Iterable[int] = (), duration_ms: int = -1,
+        pattern: str | None = None,
+    ) -> list[ListedTransaction]:  # fmt: skip
         """The transactional ids that are known, by name: all, or those in one of these states, of one of these producer
-        ids, or open longer than `duration_ms`. Raises ValueError (no transaction is ever in such a state).
+        ids, open longer than `duration_ms`, or whose whole id matches a regular expression (`pattern`, KIP-1152).
+
+        Raises ValueError (no transaction is ever in such a state), InvalidRegularExpression.
         """
         wanted = checked_words("states", states, STATES)
-        message = ListTransactions(wanted, list(producer_ids), duration_ms)
+        message = ListTransactions(wanted, list(producer_ids), duration_ms, pattern)
         answer: ListedTransactions = self._cluster.ask(message)
+        if answer.error is not None:
+            raise answer.error
         return sorted(answer.transactions)
 
     def describe_transaction(self, transactional_id: str) -> DescribedTransaction:

@@ -35,12 +35,14 @@ from pylog.errors import (
 )
 from pylog.kernel import check_fields, checked_headers, record_size_bound
 from pylog.protocol.messages import ClusterMetadata, Metadata
-from pylog.protocol.partitioner import RoundRobinPartitioner, murmur3_partition, partition_for_key
+from pylog.protocol.partitioner import RoundRobinPartitioner, crc32_partition, murmur3_partition, partition_for_key
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
 from pylog.runtime.signals import FIRM, whole
 from pylog.transport import Transport
+
+BY_KEY = {"murmur3": murmur3_partition, "consistent_random": crc32_partition}
 
 
 class NoRoom(Exception):  # noqa: N818 - it is no error
@@ -60,9 +62,10 @@ class ProducerClient:
         self._waits = waits
         named_one = config.partitioner if isinstance(config.partitioner, str) else None
         by_key = None if config.partitioner_ignore_keys or named_one == "sticky" else partition_for_key
-        if by_key is not None and named_one == "murmur3":
-            by_key = murmur3_partition
+        if by_key is not None and named_one in BY_KEY:
+            by_key = BY_KEY[named_one]
         self._by_key = by_key
+        self._empty_is_none = named_one == "consistent_random"
         self._choose = RoundRobinPartitioner() if named_one == "round_robin" else config.partitioner
         if named_one is not None and named_one != "round_robin":
             self._choose = None
@@ -193,7 +196,7 @@ class ProducerClient:
                     f"topic {topic!r} has no partition {partition}; it has {count}, from 0 on"
                 )
             return partition
-        if key is not None and self._by_key is not None:
+        if key is not None and self._by_key is not None and (key or not self._empty_is_none):
             return self._by_key(key, count)
         sticky = self._accumulator.sticky(topic)
         chosen = sticky.partition(count)
