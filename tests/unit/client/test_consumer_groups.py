@@ -705,3 +705,54 @@ def test_a_log_closes_all_clients_whatever_one_of_them_raises() -> None:
     with pytest.raises(ZeroDivisionError):
         log.close()
     assert sorted(future.result(0).offset for future in futures) == list(range(8))
+
+
+# --- commits of one's own, and those that come by themselves ----------------------------------------------------------
+
+
+def committed(log: pylog.Log) -> int | None:
+    found = log.admin.committed("g").get(KEYS[0])
+    return None if found is None else found.offset
+
+
+def test_the_end_of_a_consumer_commits_nothing_over_an_offset_that_was_committed() -> None:
+    """Of what was read only a part was done, and the program has said so."""
+    with pylog.open(":memory:") as log:
+        fill(log.create_topic("t"))
+        with member(log) as consumer:
+            assert len(consumer.poll(timeout_ms=5000, max_records=10)) == 10
+            consumer.commit({KEYS[0]: 4})
+        assert committed(log) == 4
+
+        with member(log) as consumer:
+            assert [record.offset for record in consumer.poll(timeout_ms=5000, max_records=2)] == [4, 5]
+            consumer.commit({KEYS[0]: 5})
+            assert len(consumer.poll(timeout_ms=5000, max_records=3)) == 3
+        # What was read after it counts as done, as always.
+        assert committed(log) == 9
+
+
+def test_a_loop_that_is_left_commits_nothing_over_an_offset_that_was_committed() -> None:
+    with pylog.open(":memory:") as log:
+        fill(log.create_topic("t"))
+        with member(log) as consumer:
+            for record in consumer:
+                if record.offset == 7:
+                    consumer.commit({KEYS[0]: 3})
+                    break
+        assert committed(log) == 3
+
+
+def test_an_automatic_commit_passes_over_an_offset_that_was_committed() -> None:
+    clock = SimClock()
+    with pylog.open(":memory:", clock=clock) as log:
+        fill(log.create_topic("t"))
+        with member(log, auto_commit_interval_ms=1000) as consumer:
+            assert len(consumer.poll(timeout_ms=5000, max_records=10)) == 10
+            consumer.commit({KEYS[0]: 4})
+            clock.advance(5000)
+            consumer.poll(max_records=1)
+            assert committed(log) == 4
+            clock.advance(5000)
+            consumer.poll(max_records=1)
+            assert committed(log) == 11

@@ -65,13 +65,13 @@ class OffsetCommitter:
         self._due_ms = clock.tick_ms() + config.auto_commit_interval_ms
 
     def news(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The positions of these partitions, or of all, that are not committed yet."""
+        """The positions of these partitions, or of all, that are not committed yet, nor settled by the program."""
         states = self._subscription.states
         wanted = states if partitions is None else set(partitions)
         return {
             key: at
             for key, at in self._subscription.positions().items()
-            if key in wanted and at.offset != states[key].committed
+            if key in wanted and at.offset not in (states[key].committed, states[key].settled)
         }
 
     def send(self, offsets: ToCommit, then: Committed) -> PendingRequest:

@@ -240,8 +240,9 @@ class Consumer(Generic[Key, Value]):
     ) -> None:
         """Commit these offsets, each that of the next record to read; None: the positions. Waits until it is done.
 
-        In a loop over the consumer the position is behind the record that the loop was last given. Waits for
-        `default_api_timeout_ms` unless told otherwise. Raises: CommitFailed (the group has moved on),
+        In a loop over the consumer the position is behind the record that the loop was last given. No automatic commit
+        goes over given offsets until more is read (Kafka's does). Waits for `default_api_timeout_ms` unless told
+        otherwise. Raises: CommitFailed (the group has moved on),
         RebalanceInProgress (poll, then commit again), FencedInstanceId, InvalidGroupId (there is no group),
         RequestTimedOut, and other errors of the coordinator.
         """

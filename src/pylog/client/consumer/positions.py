@@ -61,14 +61,21 @@ class Positions:
     def to_commit(
         self, given: Mapping[TopicPartition, int | OffsetAndMetadata] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit is given; None: all positions that are known."""
-        if given is not None:
-            return checked_positions(given)
+        """What a commit is given; None: all positions that are known.
+
+        An offset that is given is the last word about all that was read of its partition so far: what is committed by
+        itself, later or at the end, passes over that.
+        """
         positions = self._subscription.positions()
         for key, offset in self._loop.first_unseen().items():
             if key in positions:
                 positions[key] = positions[key]._replace(offset=offset)
-        return positions
+        if given is None:
+            return positions
+        wanted = checked_positions(given)
+        for key in wanted.keys() & positions.keys():
+            self._subscription.states[key].settled = positions[key].offset
+        return wanted
 
     def of(self, key: TopicPartition) -> Rounds[int]:
         """The offset of the next record. Raises NoOffsetForPartition, RequestTimedOut."""

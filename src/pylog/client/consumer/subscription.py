@@ -65,6 +65,8 @@ class PartitionState:
     """Of the last record before the position, as far as it is known."""
     committed: int | None = None
     """The position that was last committed, as far as it is known."""
+    settled: int | None = None
+    """The position at which the program has committed an offset of its own choice: it is not committed by itself."""
     reset: int | None = None
     looked_up: bool = False
     """True once the committed offset was looked up."""

@@ -263,6 +263,7 @@ class RecordAppender(Generic[Key, Value]):
         without a key a sticky one. A record without timestamp gets the time of the call. `on_delivery(metadata, error)`
         is called when the future is done, one of the two being None, in whatever thread brings the answer; what it
         raises is logged. In a callback `send` is allowed, but no call that waits.
+        Where `send` raises, the record was not taken; what becomes of one that was taken, its future says.
         Raises: UnknownTopicOrPartition, InvalidTopic, RecordTooLarge (`max_request_size`, `buffer_memory`),
         BufferExhausted (the buffer stayed full for `max_block_ms`), RequestTimedOut (no node has said in that time what
         the topic is), Closed, TypeError, ValueError; with transactions InvalidTxnState and TransactionAbortable; after
