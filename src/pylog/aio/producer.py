@@ -4,7 +4,7 @@ A record is taken in one step, between two awaits: a call that is cancelled has 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from types import TracebackType
 from typing import Generic, Self
@@ -14,7 +14,7 @@ from pylog.client.producer.client import NoRoom, ProducerClient
 from pylog.client.producer.failures import tell_failures
 from pylog.client.record_append import RecordAppender
 from pylog.errors import RequestTimedOut, Undelivered, UnknownTopicOrPartition
-from pylog.kernel.values import Key, Value
+from pylog.kernel.values import Headers, Key, Value
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease, drop, warn
@@ -63,7 +63,7 @@ class Producer(Generic[Key, Value]):
 
     async def send(
         self, topic: str, value: Value | None = None, key: Key | None = None, partition: int | None = None,
-        timestamp_ms: int | None = None, headers: Iterable[tuple[str, bytes | None]] = (),
+        timestamp_ms: int | None = None, headers: Headers = (),
     ) -> Future[RecordMetadata]:  # fmt: skip
         """Add a record to the batch of its partition; await the future for where it landed, or for its error.
 
@@ -87,7 +87,7 @@ class Producer(Generic[Key, Value]):
 
     async def send_and_wait(
         self, topic: str, value: Value | None = None, key: Key | None = None, partition: int | None = None,
-        timestamp_ms: int | None = None, headers: Iterable[tuple[str, bytes | None]] = (),
+        timestamp_ms: int | None = None, headers: Headers = (),
     ) -> RecordMetadata:  # fmt: skip
         """Send a record, and wait until it is there; gives where. Raises what `send` does, and the record's error.
 
@@ -111,7 +111,7 @@ class Producer(Generic[Key, Value]):
 
     async def _send_with_room(
         self, topic: str, value: Value | None, key: Key | None, partition: int | None, timestamp_ms: int | None,
-        headers: Iterable[tuple[str, bytes | None]],
+        headers: Headers,
     ) -> Future[RecordMetadata]:  # fmt: skip
         try:
             async with asyncio.timeout(self.config.max_block_ms / 1000), self._room:

@@ -11,9 +11,9 @@ adds records to the batches in `routes`.
 """
 
 from collections import deque
-from collections.abc import Iterable
 
 from pylog.client.record_append import Bring, OpenBatches, ProducerBatch, Route, StickyPartitioner
+from pylog.kernel.values import Headers
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.future import Future
 
@@ -51,7 +51,7 @@ class Accumulator(OpenBatches):
         value: bytes | None,
         key: bytes | None,
         timestamp: int,
-        headers: Iterable[tuple[str, bytes | None]],
+        headers: Headers,
         tick_ms: int,
         bring: Bring | None = None,
     ) -> tuple[Future[RecordMetadata], bool]:
@@ -83,7 +83,7 @@ class Accumulator(OpenBatches):
         value: bytes | None,
         key: bytes | None,
         timestamp: int,
-        headers: Iterable[tuple[str, bytes | None]],
+        headers: Headers,
         tick_ms: int,
         bring: Bring | None,
     ) -> tuple[Future[RecordMetadata], ProducerBatch]:

@@ -1,7 +1,7 @@
 """The values that the record classes of both kernels are made of, and the checks of their fields."""
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog.errors import RecordTooLarge
@@ -26,6 +26,10 @@ class Header(NamedTuple):
 
     key: str
     value: bytes | None
+
+
+Headers = Mapping[str, bytes | None] | Iterable[tuple[str, bytes | None]]
+"""Headers as they are given: by name, or as pairs, where a name may be there twice."""
 
 
 class BatchScope(NamedTuple):
@@ -74,10 +78,11 @@ def check_fields(value: object, key: object, timestamp: object) -> None:
             raise ValueError(f"timestamp {timestamp} does not fit into 64 bits: it counts milliseconds")
 
 
-def checked_headers(headers: Iterable[Any]) -> tuple[Header, ...]:
+def checked_headers(headers: Headers) -> tuple[Header, ...]:
     """The headers as a tuple. Raises TypeError where one is not (str, bytes or None)."""
     checked = []
-    for pair in headers:
+    pairs: Iterable[Any] = headers.items() if isinstance(headers, Mapping) else headers
+    for pair in pairs:
         try:
             name, value = pair
         except (TypeError, ValueError):

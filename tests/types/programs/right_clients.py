@@ -14,6 +14,7 @@ def fill(log: pylog.Log) -> list[pylog.RecordMetadata]:
         assert_type(producer, pylog.Producer[bytes, bytes])
         futures: list[pylog.Future[pylog.RecordMetadata]] = [
             producer.send("orders", b"2 apples", key=b"alice", headers=[("trace", b"1"), ("none", None)]),
+            producer.send("orders", b"3 pears", headers={"trace": b"1", "none": None}),
             producer.send("orders", None, b"alice", partition=0, timestamp_ms=1),
             *producer.send_many("orders", [b"1 pear", pylog.Record(b"3 pears", key=b"bob")]),
         ]

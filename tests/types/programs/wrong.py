@@ -28,7 +28,7 @@ def configs(log: pylog.Log) -> None:
 def clients(log: pylog.Log, producer: pylog.Producer) -> None:
     producer.send("t", "text")  # refused
     producer.send("t", b"value", key="key")  # refused
-    producer.send("t", b"value", headers={"a": b"1"})  # refused
+    producer.send("t", b"value", headers={"a": "1"})  # refused
     producer.send("t", b"value").get()  # refused
     log.producer(key_serializer=str.encode).send("t", b"value", key=b"key")  # refused
     log.producer(value_serializer=json.dumps)  # refused

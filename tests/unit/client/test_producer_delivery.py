@@ -343,6 +343,19 @@ def test_many_records_have_a_future_each(log: pylog.Log) -> None:
     ]
 
 
+def test_headers_are_given_by_name_or_in_pairs(log: pylog.Log) -> None:
+    given = {"trace": b"1", "empty": None}
+    pairs = [("trace", b"1"), ("trace", b"2")]
+    assert Record(b"x", headers=given).headers == tuple(given.items())
+    with log.producer() as sending:
+        sending.send("t", b"by name", headers=given, partition=0)
+        sending.send("t", b"in pairs", headers=pairs, partition=0)
+        sending.send("t", b"none", headers={}, partition=0)
+        with pytest.raises(TypeError, match="not a pair"):
+            sending.send("t", b"x", headers={"trace": "1"})  # type: ignore[dict-item]
+    assert [one.headers for one in log.topic("t")[0].records(0)] == [tuple(given.items()), tuple(pairs), ()]
+
+
 KEYS = [b"%d" % number for number in range(40)]
 
 

@@ -12,7 +12,7 @@ It does for a record what `record_append` cannot do, and it ends the producer. A
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from pylog.client.accumulator import Accumulator
@@ -34,6 +34,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.kernel import check_fields, checked_headers, record_size_bound
+from pylog.kernel.values import Headers
 from pylog.protocol.messages import ClusterMetadata, Metadata
 from pylog.protocol.partitioner import RoundRobinPartitioner, crc32_partition, murmur3_partition, partition_for_key
 from pylog.record import RecordMetadata, TopicPartition
@@ -107,7 +108,7 @@ class ProducerClient:
         key: Any,
         partition: int | None,
         timestamp_ms: int | None,
-        headers: Iterable[tuple[str, bytes | None]],
+        headers: Headers,
     ) -> Future[RecordMetadata]:
         """See `RecordAppender.send`."""
         if self._serializes:
@@ -126,7 +127,7 @@ class ProducerClient:
 
     def _send_bytes(
         self, topic: str, value: bytes | None, key: bytes | None, partition: int | None, timestamp_ms: int | None,
-        headers: Iterable[tuple[str, bytes | None]],
+        headers: Headers,
     ) -> Future[RecordMetadata]:  # fmt: skip
         check_fields(value, key, timestamp_ms)
         timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms

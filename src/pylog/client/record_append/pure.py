@@ -2,13 +2,13 @@
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import itemgetter
 from time import monotonic
 from typing import Any, Generic, NamedTuple, Protocol
 
 from pylog.kernel import HEADER_BYTES, OpenBatch
-from pylog.kernel.values import Key, Value
+from pylog.kernel.values import Headers, Key, Value
 from pylog.protocol.partitioner import StickyPartitioner
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
@@ -21,7 +21,7 @@ logger = logging.getLogger("pylog")
 Bring = Callable[[Any, float | None], None]
 OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
 SendAny = Callable[
-    [str, Any, Any, int | None, int | None, Iterable[tuple[str, bytes | None]]],
+    [str, Any, Any, int | None, int | None, Headers],
     Future[RecordMetadata],
 ]
 """`send` of a topic, value, key, partition, time in ms and headers."""
@@ -214,7 +214,7 @@ class OpenBatches:
         value: bytes | None,
         key: bytes | None,
         timestamp: int,
-        headers: Iterable[tuple[str, bytes | None]] = (),
+        headers: Headers = (),
     ) -> Future[RecordMetadata] | None:
         """Add a record to a batch; gives its future, or None when it does not fit: then nothing was added.
 
@@ -254,7 +254,7 @@ class RecordAppender(Generic[Key, Value]):
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
-        headers: Iterable[tuple[str, bytes | None]] = (),
+        headers: Headers = (),
         on_delivery: OnDelivery | None = None,
     ) -> Future[RecordMetadata]:
         """Add a record to the batch of its partition; the future answers with where it landed, or with its error.

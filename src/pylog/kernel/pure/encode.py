@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pylog.kernel.format import HEADER_BYTES, MAX_TIMESTAMP, RECORD_OVERHEAD_MAX
 from pylog.kernel.pure.records import ConsumerRecord, Record
 from pylog.kernel.pure.varint import NONE, NULL, SIZED, VARINTS, varint
-from pylog.kernel.values import check_fields, checked_headers
+from pylog.kernel.values import Headers, check_fields, checked_headers
 
 Row = tuple[bytes | None, bytes | None, int | None, Sequence[tuple[str, bytes | None]]]
 
@@ -127,7 +127,7 @@ class OpenBatch:
         value: bytes | None,
         key: bytes | None,
         timestamp: int,
-        headers: Iterable[tuple[str, bytes | None]] = (),
+        headers: Headers = (),
     ) -> int:
         """Add a record; return its number in the batch, or -1 when it does not fit: then nothing was added.
 

@@ -8,12 +8,12 @@ All records of a batch share one object, the scope: topic, partition, leader epo
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable
 from typing import Any, Generic
 
 from pylog.kernel.values import (
     BatchScope,
     Header,
+    Headers,
     Key,
     Value,
     check_fields,
@@ -58,7 +58,7 @@ class Record(_Fields):
         value: bytes | None,
         key: bytes | None = None,
         timestamp: int | None = None,
-        headers: Iterable[tuple[str, bytes | None]] = (),
+        headers: Headers = (),
     ) -> None:
         check_fields(value, key, timestamp)
         self.value = value
