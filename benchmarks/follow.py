@@ -31,7 +31,7 @@ with socket.create_server(("127.0.0.1", 0)) as server:
             while sent := os.sendfile(near.fileno(), file.fileno(), at, 1 << 20):
                 at += sent
 """
-POLL_SECONDS = 0.0005
+POLL_SECONDS = 0.005
 
 
 @contextmanager
