@@ -171,7 +171,7 @@ class FollowerFetcher:
         if not isinstance(result, Fetched) or len(wanted) != len(result.parts):
             return False
         parts, asked = [], {}
-        for part in result.parts:
+        for part in sorted(result.parts, key=lambda part: part.size > 0):
             key = TopicPartition(part.topic, part.partition)
             follower, end = self._asked[key]
             behind = follower.fetch_behind(part, self._config.replica_fetch_max_bytes)
@@ -244,6 +244,9 @@ class FollowerFetcher:
                 self._refused(key, follower, error)
             else:
                 follower.error = None
+                if part.size:
+                    # The answer to the next Fetch has room for the others first (Kafka: updateAndMoveToEnd).
+                    self._followers[key] = self._followers.pop(key)
 
     # --- errors ------------------------------------------------------------------------------------------------------
 
