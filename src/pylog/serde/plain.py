@@ -1,0 +1,73 @@
+"""Serdes that need no schema: text, whole numbers as Java's clients write them, JSON.
+
+(Kafka: StringSerializer, IntegerSerializer, LongSerializer)
+"""
+
+from collections.abc import Callable
+from json import dumps, loads
+from struct import Struct
+from typing import Any, TypeVar, cast, overload
+
+from pylog.serde.serde import Serde
+
+T = TypeVar("T")
+
+
+def string(encoding: str = "utf-8") -> Serde[str]:
+    """Text."""
+    return Serde(lambda text: text.encode(encoding), lambda data: data.decode(encoding))
+
+
+def integer() -> Serde[int]:
+    """Whole numbers of 32 bits, the highest byte first, as Java's IntegerSerializer. Raises ValueError for others."""
+    return _number(Struct(">i"))
+
+
+def long() -> Serde[int]:
+    """Whole numbers of 64 bits, the highest byte first, as Java's LongSerializer. Raises ValueError for others."""
+    return _number(Struct(">q"))
+
+
+def _number(packed: Struct) -> Serde[int]:
+    bits = 8 * packed.size
+
+    def serialize(number: int) -> bytes:
+        if not -(1 << bits - 1) <= number < 1 << bits - 1:
+            raise ValueError(f"{number} does not fit into {bits} bits")
+        return packed.pack(number)
+
+    def deserialize(data: bytes) -> int:
+        if len(data) != packed.size:
+            raise ValueError(f"{len(data)} bytes are no number of {bits} bits")
+        return cast(int, packed.unpack(data)[0])
+
+    return Serde(serialize, deserialize)
+
+
+@overload
+def json() -> Serde[Any]: ...
+@overload
+def json(of: type[T], /) -> Serde[T]: ...
+def json(of: type[Any] | None = None, /) -> Serde[Any]:
+    """JSON: of anything that JSON knows, by orjson where that is installed; or of a type.
+
+    `of`: a pydantic model, or what msgspec knows: a Struct, a dataclass, a TypedDict, `list[int]`... Reading checks the
+    types then. Raises ImportError, which says what to install.
+    """
+    if of is None:
+        return Serde(*_untyped())
+    if hasattr(of, "model_validate_json"):
+        return Serde(lambda model: cast(bytes, model.model_dump_json().encode()), of.model_validate_json)
+    try:
+        import msgspec
+    except ModuleNotFoundError as error:
+        raise ImportError(f"JSON of {of} needs msgspec: pip install msgspec ({error})") from error
+    return Serde(msgspec.json.Encoder().encode, msgspec.json.Decoder(of).decode)
+
+
+def _untyped() -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    try:
+        import orjson
+    except ModuleNotFoundError:
+        return lambda value: dumps(value, separators=(",", ":"), ensure_ascii=False).encode(), loads
+    return orjson.dumps, orjson.loads

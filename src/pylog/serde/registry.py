@@ -1,0 +1,126 @@
+"""Which schema has which id: the registry of schemas, and one that is reached by HTTP.
+
+A schema belongs to subjects ("orders-value"), in versions from 1 on; its id is the same in each of them.
+(Confluent: SchemaRegistryClient)
+"""
+
+import json
+from abc import ABC, abstractmethod
+from base64 import b64encode
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+from pylog.errors import SchemaNotFound, SchemaRegistryError
+
+AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
+CONTENT = "application/vnd.schemaregistry.v1+json"
+
+
+class Reference(NamedTuple):
+    """A schema that another one uses, and by which name."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class Schema(NamedTuple):
+    """A schema as a registry keeps it: its text, and whether that is "AVRO", "PROTOBUF" or "JSON"."""
+
+    text: str
+    type: str = AVRO
+    references: tuple[Reference, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields by Confluent's names; Avro is what is meant where there is no type."""
+        found: dict[str, Any] = {"schema": self.text}
+        if self.type != AVRO:
+            found["schemaType"] = self.type
+        if self.references:
+            found["references"] = [reference._asdict() for reference in self.references]
+        return found
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> "Schema":
+        """The same back."""
+        references = [Reference(one["name"], one["subject"], one["version"]) for one in found.get("references") or ()]
+        return cls(found["schema"], found.get("schemaType") or AVRO, tuple(references))
+
+
+class RegisteredSchema(NamedTuple):
+    """A schema in a version of a subject."""
+
+    id: int
+    subject: str
+    version: int
+    schema: Schema
+
+
+class SchemaRegistry(ABC):
+    """Keeps schemas. Thread-safe. Schemas that were found are kept in memory."""
+
+    @abstractmethod
+    def register(self, subject: str, schema: Schema) -> int:
+        """Give a schema's id in a subject, of which it becomes a new version if it is in none. Raises
+        SchemaRegistryError (the registry refuses it, or cannot be asked).
+        """
+
+    @abstractmethod
+    def by_id(self, schema_id: int) -> Schema:
+        """The schema with this id. Raises SchemaNotFound, SchemaRegistryError."""
+
+    @abstractmethod
+    def version(self, subject: str, version: int | None = None) -> RegisteredSchema:
+        """A version of a subject; None: the latest. Raises SchemaNotFound, SchemaRegistryError."""
+
+
+class HttpRegistry(SchemaRegistry):
+    """A Confluent Schema Registry, or another with its API, at a URL."""
+
+    def __init__(
+        self, url: str, *, username: str | None = None, password: str | None = None, timeout: float = 10.0
+    ) -> None:
+        """`username`, `password`: for a server that asks for a login. `timeout`: of each request, in seconds."""
+        self._url = url.rstrip("/")
+        self._timeout = timeout
+        self._headers = {"Accept": CONTENT, "Content-Type": CONTENT}
+        if username is not None:
+            login = b64encode(f"{username}:{password or ''}".encode()).decode()
+            self._headers["Authorization"] = f"Basic {login}"
+        self._ids: dict[tuple[str, Schema], int] = {}
+        self._schemas: dict[int, Schema] = {}
+
+    def __repr__(self) -> str:
+        return f"<HttpRegistry at {self._url}>"
+
+    def register(self, subject: str, schema: Schema) -> int:
+        known = self._ids.get((subject, schema))
+        if known is None:
+            found = self._ask(f"/subjects/{quote(subject, '')}/versions", schema.to_json())
+            known = self._ids[subject, schema] = int(found["id"])
+        return known
+
+    def by_id(self, schema_id: int) -> Schema:
+        known = self._schemas.get(schema_id)
+        if known is None:
+            known = self._schemas[schema_id] = Schema.from_json(self._ask(f"/schemas/ids/{schema_id}"))
+        return known
+
+    def version(self, subject: str, version: int | None = None) -> RegisteredSchema:
+        found = self._ask(f"/subjects/{quote(subject, '')}/versions/{'latest' if version is None else version}")
+        return RegisteredSchema(found["id"], found["subject"], found["version"], Schema.from_json(found))
+
+    def _ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        asked = Request(self._url + path, data, self._headers)
+        try:
+            with urlopen(asked, timeout=self._timeout) as answer:
+                return json.load(answer)
+        except HTTPError as error:
+            with error:
+                words = f"{self._url}{path}: {error.code} {error.read(1000).decode(errors='replace')}"
+            raise (SchemaNotFound if error.code == 404 else SchemaRegistryError)(words) from None
+        except (OSError, ValueError) as error:
+            raise SchemaRegistryError(f"{self._url}{path}: {error}") from error

@@ -1,0 +1,213 @@
+"""Avro, JSON Schema and Protobuf in Confluent's format, held against Confluent's own serializers."""
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
+
+import pylog
+from pylog import serde
+from pylog.errors import SchemaNotFound
+from support.schema_server import served
+
+ORDER = {
+    "type": "record", "name": "Order",
+    "fields": [{"name": "apples", "type": "int"}, {"name": "note", "type": ["null", "string"], "default": None}],
+}  # fmt: skip
+OBJECT = {"type": "object", "properties": {"apples": {"type": "integer"}}, "required": ["apples"], "title": "Order"}
+
+
+@pytest.fixture
+def registry() -> Iterator[serde.LogRegistry]:
+    with pylog.open(":memory:") as log:
+        yield serde.LogRegistry(log)
+
+
+def messages() -> dict[str, Any]:
+    """Classes of two files: `Basket` of one imports the other, and has `Basket.Inner.Innermost` in it."""
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    fruit = descriptor_pb2.FileDescriptorProto(name="fruit.proto", package="shop", syntax="proto3")
+    fruit.message_type.add(name="Fruit").field.add(name="weight", number=1, type=5, label=1)
+    basket = descriptor_pb2.FileDescriptorProto(
+        name="basket.proto", package="shop", syntax="proto3",
+        dependency=["fruit.proto", "google/protobuf/timestamp.proto"],
+    )  # fmt: skip
+    basket.message_type.add(name="Other")
+    one = basket.message_type.add(name="Basket")
+    one.field.add(name="fruit", number=1, type=11, label=3, type_name=".shop.Fruit")
+    one.field.add(name="at", number=2, type=11, label=1, type_name=".google.protobuf.Timestamp")
+    for number in range(70):
+        one.nested_type.add(name=f"Empty{number}")
+    inner = one.nested_type.add(name="Inner").nested_type.add(name="Innermost")
+    inner.field.add(name="text", number=1, type=9, label=1)
+    pool.Add(fruit) if hasattr(pool, "Add") else pool.AddSerializedFile(fruit.SerializeToString())
+    pool.Add(basket) if hasattr(pool, "Add") else pool.AddSerializedFile(basket.SerializeToString())
+    return {
+        name.rpartition(".")[2]: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"shop.{name}"))
+        for name in ("Fruit", "Other", "Basket", "Basket.Inner.Innermost")
+    }
+
+
+MESSAGES = messages()
+
+
+def theirs(kind: str) -> Any:
+    """A module of Confluent's serializers."""
+    from importlib import import_module
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what it imports
+        return import_module(f"confluent_kafka.schema_registry{kind}")
+
+
+@pytest.fixture
+def confluent(registry: serde.LogRegistry) -> Iterator[Callable[[str], Any]]:
+    """Gives a client of the registry, and the context of a value of topic t, to a call."""
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    context = SerializationContext("t", MessageField.VALUE)
+    with served(registry) as url, theirs("").SchemaRegistryClient({"url": url}) as client:
+        yield lambda call: call(client, context)
+
+
+# --- Avro ------------------------------------------------------------------------------------------------------------
+
+
+def test_avro_has_the_bytes_of_confluent(registry: serde.LogRegistry, confluent: Any) -> None:
+    orders, avro = serde.avro(registry, "t-value", ORDER), theirs(".avro")
+    data = orders.serialize({"apples": -3})
+    assert data == b"\0\0\0\0\1" + b"\5\0"
+    assert confluent(lambda client, context: avro.AvroDeserializer(client)(data, context)) == {
+        "apples": -3, "note": None
+    }  # fmt: skip
+    text = registry.by_id(1).text
+    made = confluent(lambda client, context: avro.AvroSerializer(client, text)({"apples": 7, "note": "x"}, context))
+    assert orders.deserialize(made) == {"apples": 7, "note": "x"} and made[:5] == data[:5]
+
+
+def test_avro_is_read_by_the_schema_that_it_was_written_by(registry: serde.LogRegistry) -> None:
+    old = {"type": "record", "name": "Order", "fields": [{"name": "apples", "type": "int"}]}
+    data = serde.avro(registry, "t-value", old).serialize({"apples": 1})
+    assert serde.avro(registry, "t-value", ORDER).deserialize(data) == {"apples": 1, "note": None}
+    assert serde.avro(registry, "t-value").deserialize(data) == {"apples": 1}
+    latest = serde.avro(registry, "t-value")
+    assert latest.serialize({"apples": 1}) == data
+    serde.avro(registry, "t-value", ORDER).serialize({"apples": 1})
+    assert latest.serialize({"apples": 1}) == data, "the latest version is looked up once"
+
+
+def test_avro_with_a_reference_is_read(registry: serde.LogRegistry) -> None:
+    registry.register("order", serde.Schema(json.dumps({**ORDER, "namespace": "shop"})))
+    basket = {
+        "type": "record", "name": "Basket", "namespace": "shop",
+        "fields": [{"name": "first", "type": "Order"}, {"name": "others", "type": {"type": "array", "items": "Order"}}],
+    }  # fmt: skip
+    uses = (serde.Reference("shop.Order", "order", 1),)
+    registry.register("t-value", serde.Schema(json.dumps(basket), "AVRO", uses))
+    baskets, order = serde.avro(registry, "t-value"), {"apples": 1, "note": None}
+    value = {"first": order, "others": [order, order]}
+    assert baskets.deserialize(baskets.serialize(value)) == value
+    registry.register("u-value", serde.Schema('{"type":"map","values":["null","shop.Order"]}', "AVRO", uses))
+    maps = serde.avro(registry, "u-value")
+    assert maps.deserialize(maps.serialize({"a": order, "b": None})) == {"a": order, "b": None}
+
+
+def test_avro_refuses_what_does_not_fit(registry: serde.LogRegistry) -> None:
+    orders = serde.avro(registry, "t-value", ORDER)
+    data = orders.serialize({"apples": 1})
+    for wrong in ({"pears": 1}, {"apples": "x"}, {"apples": 1, "pears": 2}):
+        with pytest.raises((ValueError, TypeError)):
+            orders.serialize(wrong)
+    for bad in (b"", b"\0\0\0", b"\1" + data[1:], data + b"x"):
+        with pytest.raises(ValueError):
+            orders.deserialize(bad)
+    with pytest.raises(SchemaNotFound):
+        orders.deserialize(b"\0\0\0\0\7\2\0")
+    with pytest.raises(SchemaNotFound, match="subject nothing"):
+        serde.avro(registry, "nothing").serialize({})
+
+
+# --- JSON Schema -----------------------------------------------------------------------------------------------------
+
+
+def test_json_schema_has_the_bytes_of_confluent(registry: serde.LogRegistry, confluent: Any) -> None:
+    orders, module = serde.json_schema(registry, "t-value", OBJECT), theirs(".json_schema")
+    data = orders.serialize({"apples": 3})
+    assert data == b'\0\0\0\0\1{"apples":3}'
+    text = registry.by_id(1).text
+    assert confluent(lambda client, context: module.JSONDeserializer(text)(data, context)) == {"apples": 3}
+    made = confluent(lambda client, context: module.JSONSerializer(text, client)({"apples": 4}, context))
+    assert orders.deserialize(made) == serde.json_schema(registry, "t-value").deserialize(made) == {"apples": 4}
+    assert made[:5] == data[:5] and registry.version("t-value").schema.type == "JSON"
+
+
+def test_json_schema_checks_both_ways(registry: serde.LogRegistry) -> None:
+    orders = serde.json_schema(registry, "t-value", OBJECT)
+    with pytest.raises(jsonschema.ValidationError):
+        orders.serialize({"apples": "x"})
+    data = orders.serialize({"apples": 1})
+    for reader in (orders, serde.json_schema(registry, "t-value")):
+        assert reader.serialize({"apples": 1}) == data
+        with pytest.raises(jsonschema.ValidationError):
+            reader.deserialize(data[:5] + b"{}")
+        with pytest.raises(ValueError):
+            reader.deserialize(data[:-1])
+    with pytest.raises(jsonschema.SchemaError):
+        serde.json_schema(registry, "t-value", {"type": 5})
+
+
+# --- Protobuf --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [("Fruit", b"\0"), ("Other", b"\0"), ("Basket", b"\2\2"), ("Innermost", b"\6\2\x8c\1\0")],
+)
+def test_protobuf_has_the_bytes_of_confluent(
+    registry: serde.LogRegistry, confluent: Any, name: str, head: bytes
+) -> None:
+    kind, module = MESSAGES[name], theirs(".protobuf")
+    one = serde.protobuf(registry, "t-value", kind)
+    value = kind()
+    if name == "Basket":
+        value.fruit.add(weight=300)
+        value.at.seconds = 5
+    elif name == "Fruit":
+        value.weight = 7
+    data = one.serialize(value)
+    assert data[5:] == head + value.SerializeToString() and one.deserialize(data) == value
+    made = confluent(lambda client, context: module.ProtobufSerializer(kind, client)(value, context))
+    assert made == data
+    assert confluent(lambda client, context: module.ProtobufDeserializer(kind)(data, context)) == value
+
+
+def test_the_files_that_a_message_imports_are_registered_first(registry: serde.LogRegistry) -> None:
+    serde.protobuf(registry, "t-value", MESSAGES["Basket"]).serialize(MESSAGES["Basket"]())
+    assert registry.version("t-value").schema.references == (serde.Reference("fruit.proto", "fruit.proto", 1),)
+    assert registry.version("fruit.proto").id == 1 and registry.version("t-value").id == 2
+
+
+def test_protobuf_refuses_what_is_another_message(registry: serde.LogRegistry) -> None:
+    one, other = (serde.protobuf(registry, "t-value", MESSAGES[name]) for name in ("Basket", "Other"))
+    with pytest.raises(TypeError, match="Other is not Basket"):
+        one.serialize(MESSAGES["Other"]())
+    with pytest.raises(ValueError, match=r"another one of its file than shop\.Basket"):
+        one.deserialize(other.serialize(MESSAGES["Other"]()))
+    for bad in (b"", b"\xff" * 9, b"\1", b"\4\2", b"\xca\1"):
+        with pytest.raises(ValueError):
+            one.deserialize(b"\0\0\0\0\1" + bad)
+
+
+@pytest.mark.parametrize(("call", "module"), [(serde.avro, "fastavro"), (serde.json_schema, "jsonschema")])
+def test_an_extra_that_is_not_installed_is_named(
+    registry: serde.LogRegistry, monkeypatch: pytest.MonkeyPatch, call: Any, module: str
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, module, None)
+    monkeypatch.setitem(__import__("sys").modules, f"{module}.validators", None)
+    with pytest.raises(ImportError, match=f"pip install {module}"):
+        call(registry, "t-value", {})
