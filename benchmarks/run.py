@@ -19,7 +19,7 @@ from harness import MODES
 HERE = Path(__file__).parent
 WORKLOADS = """append send threads consume arrow compressed fetch visible durable wakeup transactions groups open runs
     lookup recovery compaction replication follow spark_scan memory kafka_perf wire
-    attach""".split()
+    attach aio""".split()
 
 
 def run(name: str, words: list[str]) -> list[dict[str, Any]] | None:

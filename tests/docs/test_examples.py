@@ -20,9 +20,10 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+import uvicorn
 
 import pylog
-from examples import bank, fan_out, http_queue, outbox, warm_standby, work_queue
+from examples import aio_web, bank, fan_out, http_queue, outbox, warm_standby, work_queue
 from support.clients.values import until
 
 ROOT = Path(__file__).parents[2]
@@ -186,6 +187,44 @@ def test_a_queue_by_http_gives_each_message_to_each_group_once(tmp_path: Path) -
             finally:
                 serving.shutdown()
                 thread.join()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_web_application_in_a_loop_appends_and_streams(tmp_path: Path, loop: str) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    app = aio_web.application(str(tmp_path / "log"))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", loop=loop, timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    connections = [HTTPConnection(*listener.getsockname()[:2], timeout=30) for _ in range(3)]
+    poster, reader, late = connections
+
+    def post(message: bytes) -> tuple[int, Any]:
+        poster.request("POST", "/topics/news", message)
+        answer = poster.getresponse()
+        return answer.status, json.load(answer)
+
+    try:
+        assert post(b"first") == (201, {"partition": 0, "offset": 0})
+        reader.request("GET", "/topics/news?from=0")
+        stream = reader.getresponse()
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        assert [stream.readline() for _ in range(3)] == [b"id: 0\n", b"data: first\n", b"\n"]
+        # It streams what comes while it waits.
+        assert post(b"two\nlines") == (201, {"partition": 0, "offset": 1})
+        assert [stream.readline() for _ in range(4)] == [b"id: 1\n", b"data: two\n", b"data: lines\n", b"\n"]
+        late.request("GET", "/topics/news", headers={"Last-Event-ID": "0"})
+        assert late.getresponse().readline() == b"id: 1\n"
+        poster.request("GET", "/topics/none")
+        assert poster.getresponse().status == 404
+    finally:
+        for connection in connections:
+            connection.close()
+        server.should_exit = True
+        thread.join()
+        listener.close()
+    with pylog.open(tmp_path / "log") as log:
+        assert values(log, "news") == [b"first", b"two\nlines"]
 
 
 def test_the_tests_of_the_shop_pass() -> None:

@@ -33,6 +33,8 @@ from pylog.runtime.signals import WHOLE
 
 T = TypeVar("T")
 FOREVER_MS = 1 << 40
+UNBROKEN_SECONDS = 0.001
+"""After so long a reader lets the loop go round: where there are records all the time, no poll has to wait."""
 
 
 class Consumer(Generic[Key, Value]):
@@ -53,6 +55,8 @@ class Consumer(Generic[Key, Value]):
         """To be subscribed to."""
         self._bell = Bell(client.requests)
         self._is_reading = False
+        self._rested = 0.0
+        """When a poll has let the loop go round last."""
         try:
             lease.log.add(client)
         except BaseException:
@@ -264,8 +268,10 @@ class Consumer(Generic[Key, Value]):
         self._is_reading = True
         try:
             await self.start()
-            # Where there are records all the time, nothing else would have to wait.
-            await asyncio.sleep(0)
+            loop = asyncio.get_running_loop()
+            if loop.time() - self._rested > UNBROKEN_SECONDS:
+                await asyncio.sleep(0)
+                self._rested = loop.time()
             return await self._carry_on(self._client.poll(timeout_ms, max_records))
         finally:
             self._is_reading = False

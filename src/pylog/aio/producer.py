@@ -4,8 +4,9 @@ A record is taken in one step, between two awaits: a call that is cancelled has 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import Generic, Self
 
@@ -45,6 +46,8 @@ class Producer(Generic[Key, Value]):
         """Held by the one send that waits for room: the others wait for their turn."""
         self._starting = asyncio.Lock()
         self._is_started = client.config.transactional_id is None
+        self._last: asyncio.Future[None] | None = None
+        """The last call of a transaction: where its caller was cancelled, it goes on."""
         self._sends = 0
         lease.log.add(client)
         self._lease = lease
@@ -165,17 +168,29 @@ class Producer(Generic[Key, Value]):
     # --- transactions ------------------------------------------------------------------------------------------------
 
     async def begin_transaction(self) -> None:
-        """See `pylog.Producer.begin`."""
+        """See `pylog.Producer.begin`. Waits for calls that go on, as their callers were cancelled."""
         await self.start()
+        if self._last is not None:
+            await asyncio.wait([self._last])
         self._client.transactions.begin()
 
     async def commit_transaction(self) -> None:
         """See `pylog.Producer.commit`. It goes on where this is cancelled."""
-        await self._threads.call(self._client.transactions.end_transaction, None, is_commit=True)
+        await self._in_turn(partial(self._client.transactions.end_transaction, None, is_commit=True))
 
     async def abort_transaction(self) -> None:
         """See `pylog.Producer.abort`. It goes on where this is cancelled."""
-        await self._threads.call(self._client.transactions.end_transaction, None, is_commit=False)
+        await self._in_turn(partial(self._client.transactions.end_transaction, None, is_commit=False))
+
+    async def _in_turn(self, call: Callable[[], None]) -> None:
+        """Make a call after those that were begun before. It goes on where the caller is cancelled."""
+        self._last = asyncio.ensure_future(self._after(self._last, call))
+        await asyncio.shield(self._last)
+
+    async def _after(self, before: asyncio.Future[None] | None, call: Callable[[], None]) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        await self._threads.call(call)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
@@ -183,18 +198,25 @@ class Producer(Generic[Key, Value]):
         await self.begin_transaction()
         try:
             yield self
-            await self.commit_transaction()
         except BaseException:
-            # A commit that was cancelled goes on.
-            if self._client.transactions.is_undone:
-                await self.abort_transaction()
+            await self._abort_undone()
             raise
+        try:
+            await self.commit_transaction()
+        except Exception:
+            # Not where it was cancelled: the commit goes on.
+            await self._abort_undone()
+            raise
+
+    async def _abort_undone(self) -> None:
+        if self._client.transactions.is_undone:
+            await self.abort_transaction()
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata | str
     ) -> None:
         """See `pylog.Producer.send_offsets`."""
-        await self._threads.call(self._client.transactions.send_offsets, offsets, group)
+        await self._in_turn(partial(self._client.transactions.send_offsets, offsets, group))
 
     # --- beginning and end -------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from pylog.errors import (
     Undelivered,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import Message, Metadata, Produce, Session
+from pylog.protocol.messages import EndTxn, Message, Metadata, Produce, Session
 from pylog.runtime.future import Future
 from support.loops import in_loop, turns
 
@@ -263,6 +263,52 @@ async def test_a_cancelled_block_aborts() -> None:
             async with producer.transaction():
                 await producer.send("t", b"b")
         assert await committed(log) == [b"b"]
+
+
+@in_loop
+async def test_a_transaction_begins_when_the_end_of_a_cancelled_commit_has_come(wire: Wire) -> None:
+    async with pylog.aio.open(":memory:", transport=wire) as log:
+        await log.create_topic("t")
+        async with log.producer(transactional_id="x") as producer:
+            await producer.begin_transaction()
+            await producer.send("t", b"a")
+            wire.kept.add(EndTxn)
+            committing = asyncio.create_task(producer.commit_transaction())
+            while not wire.waiting:
+                await turns()
+            committing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await committing
+            beginning = asyncio.create_task(producer.begin_transaction())
+            await turns(20)
+            assert not beginning.done()
+            wire.let_go()
+            await beginning
+            await producer.send("t", b"b")
+            await producer.commit_transaction()
+        assert await committed(log) == [b"a", b"b"]
+
+
+@in_loop
+async def test_a_block_that_is_cancelled_as_its_commit_begins_commits() -> None:
+    async with pylog.aio.open(":memory:") as log:
+        await log.create_topic("t")
+        async with log.producer(transactional_id="x") as producer:
+
+            async def work() -> None:
+                async with producer.transaction():
+                    await producer.send("t", b"a")
+                    left.set()
+
+            left = asyncio.Event()
+            working = asyncio.create_task(work())
+            await left.wait()
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
+            async with producer.transaction():
+                await producer.send("t", b"b")
+        assert await committed(log) == [b"a", b"b"]
 
 
 @in_loop
