@@ -57,10 +57,12 @@ class Log(Generic[View]):
         await self._threads.call(self.sync.delete_topic, name)
 
     async def alter_config(
-        self, name: str, config: "TopicOptions | None" = None, *, delete: Iterable[str] = ()
-    ) -> View:
+        self, name: str, config: "TopicOptions | None" = None, *, delete: Iterable[str] = (),
+        append: "TopicOptions | None" = None, subtract: "TopicOptions | None" = None,
+    ) -> View:  # fmt: skip
         """See `Log.alter_config`."""
-        return await self._threads.call(self.sync.alter_config, name, config, delete=delete)
+        alter = self.sync.alter_config
+        return await self._threads.call(alter, name, config, delete=delete, append=append, subtract=subtract)
 
     async def create_partitions(self, name: str, total: int) -> View:
         """See `Log.create_partitions`."""

@@ -1,12 +1,14 @@
 """A log in an event loop: opening, closing, topics, the admin, a cluster behind a network."""
 
 import asyncio
+import inspect
 import threading
 
 import pytest
 
 import pylog
 from pylog.aio.threads import Threads
+from pylog.client_half import ClientHalf
 from pylog.errors import Closed, NetworkError, ReadOnly, TopicAlreadyExists
 from support.loops import in_loop
 
@@ -47,6 +49,14 @@ async def test_topics_and_the_admin_are_awaited() -> None:
             await log.admin.no_such_call()
         await log.delete_topic("t")
         assert await log.topics() == []
+
+
+def test_the_calls_of_a_log_are_those_of_the_synchronous_one_with_the_same_parameters() -> None:
+    calls = {name for name in dir(ClientHalf) if not name.startswith("_")}
+    assert calls == {name for name in dir(pylog.aio.Log) if not name.startswith("_")}
+    for name in calls - {"admin", "producer", "consumer"}:
+        ours, theirs = inspect.signature(getattr(pylog.aio.Log, name)), inspect.signature(getattr(ClientHalf, name))
+        assert list(ours.parameters) == list(theirs.parameters), name
 
 
 @in_loop
