@@ -5,11 +5,11 @@
 
 A producer writes all the while, with acks=all and a follower that counts. Some kills of the leader are for good: the
 follower takes over by hand, in the middle of the writes, and the old leader comes back as its follower. In the end
-both logs have the same files, byte for byte, and every record that was acknowledged lies where that was said, once.
+both logs have the same bytes, and every record that was acknowledged lies where that was said, once.
 
-A node that is killed knows the last batches of a producer that lie in its last segment, and one of those before, as
-Kafka's snapshots have no more. So where a segment has just begun a producer may be told OutOfOrderSequence, or it hears
-nothing in time: it does not know whether a record is there. Such records may be there once, or not at all.
+A node that is killed twice before it could answer knows the last batch of a producer alone, as Kafka's snapshots have
+no more. So a producer may be told OutOfOrderSequence, or hear nothing in time: it does not know whether a record is
+there. Such records may be there once, or not at all.
 """
 
 import os
@@ -182,8 +182,9 @@ def _check(leader: Node, follower: Node, writer: Writer) -> str:
             wrong = {number: at for number, at in writer.acknowledged.items() if numbers[at : at + 1] != [number]}
             assert not wrong, f"node {node.number}: acknowledged elsewhere than they are: {list(wrong.items())[:5]}"
             assert len(set(numbers)) == len(numbers), f"node {node.number} has records twice"
-    differing = [name for name in found[0] | found[1] if found[0].get(name) != found[1].get(name)]
-    assert not differing, f"the files differ: {differing}, {[sorted(files) for files in found]}"
+    # A leader begins a segment for a batch before it sees that it has it already, as Kafka's does; its copy does not.
+    whole = [b"".join(files.values()) for files in found]
+    assert whole[0] == whole[1], f"the logs differ: {[sorted(files) for files in found]}"
     strange = [error for error in writer.failed if not isinstance(error, DOUBTS)]
     assert not strange, f"{len(strange)} records failed: {strange[:3]}"
     told = f"{len(writer.acknowledged)} records acknowledged in {len(found[0])} segments"

@@ -32,6 +32,7 @@ RENAMED = {
 CLASSES: dict[str, Any] = {"topic": TopicConfig, "producer": ProducerConfig, "consumer": ConsumerConfig}
 OTHER_DEFAULTS = {
     ("broker", "group.initial.rebalance.delay.ms"): 0,  # in process nobody is on his way
+    ("broker", "replica.fetch.max.bytes"): 2 << 20,  # a copy over the loopback is a third faster than with one
     ("broker", "sasl.enabled.mechanisms"): ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),  # there is no Kerberos
     ("topic", "retention.ms"): -1,  # nothing is deleted that nobody asked to delete
     ("consumer", "enable.auto.commit"): None,  # where there is a group

@@ -133,7 +133,7 @@ class Machine(RuleBasedStateMachine):
         too_large = batch.size > self.config.segment_bytes
         seen = self.model.known.get(batch.producer_id)
         refusal = seen.refusal(wanted) if seen is not None and batch.producer_id >= 0 else None  # type: ignore[arg-type]
-        if too_large and refusal is None:
+        if too_large:
             refusal = RecordBatchTooLarge
         try:
             if encoded_elsewhere:

@@ -1,6 +1,5 @@
 """The two roles over a partition, driven by hand: what is fetched, acknowledged, cut and refused."""
 
-from contextlib import suppress
 from uuid import UUID
 
 import pytest
@@ -12,7 +11,6 @@ from pylog.errors import (
     FencedLeaderEpoch,
     LogDiverged,
     OffsetOutOfRange,
-    OutOfOrderSequence,
     UnknownLeaderEpoch,
 )
 from pylog.files import MemoryFiles, join
@@ -207,25 +205,6 @@ def test_batches_in_one_fetch_are_appended_as_if_one_by_one(limit: dict[str, str
     assert len(by_batch.segments) > 4
     assert segment_files(at_once) == segment_files(by_batch)
     assert index_files(at_once) == index_files(by_batch)
-
-
-@pytest.mark.parametrize("sequence", [0, 7])
-def test_a_batch_that_is_repeated_or_refused_begins_no_segment(sequence: int) -> None:
-    """What follows it fits into the segment that it would not have fitted into, there as here."""
-    leader, follower = lead(make(), 0), Follower(make(), leader=LEADER, epoch=0)
-
-    def send(number: int, size: int) -> None:
-        batch = encode([Record(b"x" * size)], now_ms=NOW, producer_id=7, producer_epoch=0, base_sequence=number)
-        leader.append(batch, NOW)
-
-    send(0, 300)
-    send(1, 300)
-    with suppress(OutOfOrderSequence):
-        send(sequence, 300)
-    send(2, 10)
-    catch_up(leader, follower)
-    assert len(leader.partition.segments) == 1
-    assert_same(leader, follower)
 
 
 def index_files(partition: Partition) -> dict[str, bytes]:

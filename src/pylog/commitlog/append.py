@@ -92,6 +92,9 @@ class Appender:
             batch.stamp(base_offset, epoch)
             if epoch != state.latest_epoch or base_offset < state.latest_epoch_start:
                 self._note_epochs((batch,))
+            segment = self._local.active
+            if not segment.tail.takes_batch(batch):
+                segment = self._taking(batch.size, base_offset, batch.last_offset, batch.max_timestamp, now_ms)
             plan = None
             if batch.producer_id >= 0:
                 marker = batch.marker() if batch.is_control else None
@@ -101,10 +104,6 @@ class Appender:
                 if plan.duplicate is not None:
                     known = plan.duplicate
                     return Appended(known.first_offset, known.last_offset + 1, known.timestamp, duplicate=True)
-            # Only now: a batch that is not written begins no segment, or followers, which do not see it, would not.
-            segment = self._local.active
-            if not segment.tail.takes_batch(batch):
-                segment = self._taking(batch.size, base_offset, batch.last_offset, batch.max_timestamp, now_ms)
             if state.is_bounded and origin is Origin.CLIENT:
                 # Only now: a repetition needs no room.
                 segment = self._with_room(batch, epoch, now_ms)
@@ -176,13 +175,13 @@ class Appender:
         first, state = spans[0], self._state
         if not state.latest_epoch == oldest_epoch == newest_epoch or first.base_offset < state.latest_epoch_start:
             self._note_epochs(spans)
+        segment = self._local.active
+        if not segment.tail.takes(size, last_offset, newest):
+            segment = self._taking(size, first.base_offset, last_offset, newest, now_ms)
         plan = None
         if producer_id >= 0:
             marked = [(span, marker_at(data, span)) for span in spans.of_producers()]
             plan = self._producers.plan(marked, origin=Origin.REPLICATION)
-        segment = self._local.active
-        if not segment.tail.takes(size, last_offset, newest):
-            segment = self._taking(size, first.base_offset, last_offset, newest, now_ms)
         with self._durability.in_doubt():
             segment.append(memoryview(data)[first.position : first.position + size], spans)
             state.next_offset = segment.next_offset

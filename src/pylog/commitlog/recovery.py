@@ -13,6 +13,7 @@ No other thread sees the partition yet, so no lock is taken. (Kafka: LogLoader, 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from pylog.commitlog.local_log import LocalLog
@@ -87,13 +88,17 @@ class Recovery:
         self.key = key
         self.epochs = epochs
         self.producers = producers
-        self._replay = ProducerReplay(producers)
         self.checkpoint = checkpoint
         self.start_offset = checkpoint.start_offset
         self.promised = checkpoint.durable_offset
         self.now_ms = now_ms
         self.torn: Recovered | None = None
         self.quarantined: list[Quarantined] = []
+
+    @cached_property
+    def _scratch(self) -> ProducerReplay:
+        """Producers of the segments that are read anew; most openings read none."""
+        return ProducerReplay(Producers(self.producers.name, expiration_ms=self.producers.expiration_ms))
 
     def run(self, listing: Listing) -> int:
         """Open what is on disk, which `listing` says; gives where the log ends."""
@@ -238,7 +243,7 @@ class Recovery:
         segment.activate(rebuilding=True)
         known = list(segment.aborted)
         while True:
-            self._bring(self._replay, segment.base_offset)
+            self._bring(self._scratch, segment.base_offset)
             fault = None
             for window in segment.recover():
                 fault = window.fault
@@ -249,7 +254,7 @@ class Recovery:
             if fault is None or fault.offset >= self.promised:
                 self._keep_aborted(segment, known)
                 segment.aborted.trim()
-                self.local.snapshot(self._replay.producers, self._replay.end_offset)
+                self.local.snapshot(self._scratch.producers, self._scratch.end_offset)
                 return fault
             self._quarantine(segment, fault, end)
 
@@ -265,7 +270,7 @@ class Recovery:
     def _follow(self, segment: Segment, window: Window) -> None:
         for epoch, start in window.spans.epochs(self.epochs.latest):
             self.epochs.assign(epoch, start)
-        for txn in self._replay.follow(window):
+        for txn in self._scratch.follow(window):
             segment.aborted.append(txn)
 
     def _quarantine(self, segment: Segment, fault: Fault, end: int) -> None:
@@ -350,14 +355,11 @@ class Recovery:
     def finish(self, end: int) -> None:
         """Bring the producers to the end of the log, with snapshots where the next open may want to begin.
 
-        A log that was closed cleanly and has no snapshot has no producers. Where segments were read anew, the last
-        batches of each producer are known. A snapshot has one, which is all that Kafka knows after any stop: a producer
-        with several under way would hear OutOfOrderSequence. (UnifiedLog.rebuildProducerState)
+        A log that was closed cleanly and has no snapshot has no producers. (UnifiedLog.rebuildProducerState)
         """
         bases = self.segments.bases[-2:]
         if self.checkpoint.clean and not self.local.snapshots.offsets:
             for offset in (*bases, end):
                 self.local.snapshot(self.producers, offset)
             return
-        self._bring(self._replay, end, snapshots_at=bases)
-        self.producers.expire(self.now_ms)
+        self._bring(ProducerReplay(self.producers), end, snapshots_at=bases)

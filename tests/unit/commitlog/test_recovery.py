@@ -3,7 +3,7 @@
 import pytest
 
 from pylog.commitlog.crash_cleanup import settle
-from pylog.errors import CorruptBatch, OutOfOrderSequence
+from pylog.errors import CorruptBatch
 from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
@@ -209,40 +209,3 @@ def test_deleted_records_are_not_durable_by_their_deletion() -> None:
     partition = log.reopen(Checkpoint(start_offset=4, clean=False, durable_offset=0))
     assert (partition.quarantined, partition.start_offset, partition.next_offset) == ((), 4, 4)
     assert UNCLEAN.durable_offset == 0
-
-
-def is_repeated(log: Log, number: int, timestamp: int = NOW) -> bool:
-    """Append the batch with this number of a producer; whether it is there already."""
-    batch = encode(
-        [Record(b"v", timestamp=timestamp)], now_ms=NOW, producer_id=7, producer_epoch=0, base_sequence=number
-    )
-    return log.partition.append(batch, epoch=0, now_ms=NOW).duplicate
-
-
-def test_a_producers_last_batches_are_known_after_unclean_stops() -> None:
-    """A snapshot has the last one alone, but the batches that recovery reads tell."""
-    log = Log()
-    assert not any(is_repeated(log, number) for number in range(6))
-    for _ in range(3):
-        log.reopen(UNCLEAN)
-        assert all(is_repeated(log, number) for number in range(1, 6))
-    with pytest.raises(OutOfOrderSequence):
-        is_repeated(log, 0)
-
-
-def test_a_producers_last_batch_alone_is_known_after_a_close() -> None:
-    """As in Kafka: it is what a snapshot has."""
-    log = Log()
-    assert not any(is_repeated(log, number) for number in range(2))
-    log.partition.close()
-    log.reopen(Checkpoint(clean=True, durable_offset=2))
-    assert is_repeated(log, 1)
-    with pytest.raises(OutOfOrderSequence):
-        is_repeated(log, 0)
-
-
-def test_a_producer_of_old_records_has_expired_after_an_unclean_stop() -> None:
-    log = Log()
-    is_repeated(log, 0, timestamp=NOW - 100_000_000)
-    log.reopen(UNCLEAN)
-    assert not log.partition.producers.entries()
