@@ -1,9 +1,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from pylog.attach.places import find_owner
+from pylog.errors import StorageError
 from pylog.files import DiskFiles
 from pylog.files.protocol import SMALL_BYTES_MAX
+from pylog.logdirs.log_directory import LOCK
 from support.other_process import other_process
 
 
@@ -31,3 +35,12 @@ def test_an_owner_is_not_taken_for_the_one_whose_notice_was_read_before_it_came(
         assert found is not None
         with found[1]:
             assert found[0].flush == "none"
+
+
+def test_a_notice_that_cannot_be_read_again_is_an_error_and_keeps_no_connection(tmp_path: Path) -> None:
+    def spoil() -> None:
+        (tmp_path / LOCK).unlink()
+        (tmp_path / LOCK).mkdir()
+
+    with other_process(tmp_path), pytest.raises(StorageError):
+        find_owner(InterruptedFiles(spoil), str(tmp_path))

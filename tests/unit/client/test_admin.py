@@ -12,6 +12,7 @@ from pylog import TopicPartition, errors
 from pylog.client.admin.transactions import HangingTransaction
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import InitProducerId, JoinGroup, Produce, ProducePart, Session, SyncGroup
+from pylog.testing import StandIn
 
 NOW = 1_700_000_000_000
 SESSION = Session("me")
@@ -300,3 +301,10 @@ def test_transactional_ids_are_listed_by_a_pattern(topics: AnyLog) -> None:
     assert listed("billing") == []
     with pytest.raises(errors.InvalidRegularExpression):
         listed("(")
+
+
+def test_an_error_in_the_answer_to_a_list_is_raised() -> None:
+    with StandIn() as server, pylog.connect(server.bootstrap_servers) as log:
+        server.fail("ListGroups", errors.ClusterAuthorization, times=None)
+        with pytest.raises(errors.ClusterAuthorization):
+            log.admin.list_groups()

@@ -9,13 +9,14 @@ import pytest
 import pylog
 from pylog.client.network.address import Address, parse
 from pylog.client.network.call import Call
+from pylog.client.network.lookup import FindCoordinator
 from pylog.client.network.network import Network
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import Closed, NetworkError
 from pylog.protocol.messages import EndTxn, Metadata, Session
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.clock import MovableClock, SystemClock
-from pylog.runtime.future import Future, completed
+from pylog.runtime.future import Future, completed, failed
 
 SECONDS = 20
 NOWHERE = Address("127.0.0.1", 1)
@@ -136,3 +137,24 @@ def test_a_call_that_waits_to_be_sent_again_goes_to_the_successor_first() -> Non
     assert looked_up.future.result(SECONDS) is None
     assert passed == [waiting.message, looked_up.message, later.message] and done.wait(SECONDS)
     network.close()
+
+
+def test_a_call_that_is_handed_to_a_successor_has_its_answer_or_its_error(network: Network) -> None:
+    def refuse(message: object, session: Session) -> Future[Any]:
+        raise Closed("it is closed")
+
+    found = call(network)
+    found.hand_to(lambda message, session: completed(message))
+    assert found.future.result(0) is found.message
+    refused, broken = call(network), call(network)
+    refused.hand_to(refuse)
+    broken.hand_to(lambda message, session: failed(NetworkError("away")))
+    with pytest.raises(Closed):
+        refused.future.result(0)
+    with pytest.raises(NetworkError, match="away"):
+        broken.future.result(0)
+
+    lookup = Call(-1, FindCoordinator("group", "g"), QUESTIONS[Metadata], Session("me"), network.future(), 0)
+    lookup.hand_to(refuse)
+    with pytest.raises(NetworkError, match="in this process"):
+        lookup.future.result(0)

@@ -1,0 +1,102 @@
+"""What clients of an event loop show, and what they leave behind where they end in another way than usual."""
+
+import asyncio
+import gc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog import TopicPartition
+from pylog.errors import Closed, ConcurrentUse, LogDirNotFound, TransactionAbortable
+from pylog.protocol.messages import EndTxn, Message, Session
+from pylog.runtime.future import Future, failed
+from support.loops import in_loop
+
+
+class Refusing(pylog.MemoryTransport):
+    """A transport that refuses the first end of a transaction."""
+
+    refused = False
+
+    def send(self, node: int, message: Message, session: Session) -> Future[Any]:
+        if type(message) is EndTxn and not self.refused:
+            self.refused = True
+            return failed(TransactionAbortable("no"))
+        return super().send(node, message, session)
+
+
+@in_loop
+async def test_a_log_and_its_clients_show_what_they_are(tmp_path: Path) -> None:
+    async with pylog.aio.open(tmp_path / "log") as log:
+        await log.create_topic("t")
+        producer = log.producer(client_id="mine")
+        assert str(tmp_path) in repr(log)
+        assert "mine" in repr(producer) and "closed" not in repr(producer)
+        await producer.stop()
+        assert "closed" in repr(producer)
+        consumer = log.consumer("t", group_id="g")
+        assert consumer.group_metadata().group_id == "g"
+        with pytest.raises(LogDirNotFound):
+            await log.move_partition("t", 0, tmp_path / "nowhere")
+
+
+@in_loop
+async def test_a_closed_log_makes_no_clients_and_leaves_nothing_of_them() -> None:
+    log = await pylog.aio.open(":memory:")
+    async with log:
+        pass
+    with pytest.raises(Closed):
+        log.consumer("t", group_id="g")
+    with pytest.raises(Closed):
+        log.producer()
+
+
+@in_loop
+async def test_a_loop_over_a_consumer_ends_after_its_time_without_a_record() -> None:
+    async with pylog.aio.open(":memory:") as log:
+        await log.create_topic("t")
+        consumer = log.consumer("t", consumer_timeout_ms=1)
+        assert [record async for record in consumer] == []
+
+
+@in_loop
+async def test_a_producer_that_is_dropped_delivers_and_says_so() -> None:
+    async with pylog.aio.open(":memory:") as log:
+        view = await log.create_topic("t")
+        producer = log.producer()
+        await producer.send("t", b"x")
+        with pytest.warns(ResourceWarning, match="Producer"):
+            del producer
+            gc.collect()
+        while not view[0].high_watermark:
+            await asyncio.sleep(0)
+
+
+@in_loop
+async def test_a_block_whose_commit_is_refused_aborts_and_goes_on() -> None:
+    async with pylog.aio.open(":memory:", transport=Refusing()) as log:
+        await log.create_topic("t")
+        async with log.producer(transactional_id="x") as producer:
+            with pytest.raises(TransactionAbortable):
+                async with producer.transaction():
+                    await producer.send_and_wait("t", b"a")
+            async with producer.transaction():
+                await producer.send("t", b"b")
+        values = [one.value for one in (await log.topic("t"))[0].records(isolation_level="read_committed")]
+        assert values == [b"b"]
+
+
+def test_a_listener_must_not_close_its_consumer() -> None:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+
+        class Closing(pylog.RebalanceListener):
+            def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+                consumer.close()
+
+        with log.consumer(group_id="g") as consumer:
+            consumer.subscribe(["t"], listener=Closing())
+            with pytest.raises(ConcurrentUse, match="must not close"):
+                consumer.poll(timeout_ms=5000)
