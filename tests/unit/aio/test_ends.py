@@ -100,3 +100,29 @@ def test_a_listener_must_not_close_its_consumer() -> None:
             consumer.subscribe(["t"], listener=Closing())
             with pytest.raises(ConcurrentUse, match="must not close"):
                 consumer.poll(timeout_ms=5000)
+
+
+@in_loop
+async def test_a_consumer_that_a_closing_log_does_not_take_is_ended() -> None:
+    log = await pylog.aio.open(":memory:")
+    await log.create_topic("t")
+    taken = log.consumer("t")
+    lease = taken._lease
+    assert lease is not None
+    await log.close()
+    with pytest.raises(Closed):
+        pylog.aio.Consumer(taken._client, (), lease)
+    gc.collect()
+
+
+@in_loop
+async def test_a_wait_whose_loop_has_gone_takes_no_record() -> None:
+    async with pylog.aio.open(":memory:") as log:
+        view = await log.create_topic("t")
+        consumer = log.consumer("t", auto_offset_reset="earliest")
+        await consumer.start()
+        waiting = consumer.getmany(timeout_ms=60_000)
+        waiting.send(None)
+        waiting.close()
+        view[0].append([pylog.Record(b"x")])
+        assert (await consumer.getone()).value == b"x"

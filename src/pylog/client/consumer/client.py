@@ -54,10 +54,6 @@ class ConsumerClient:
         self._poll_loop = PollLoop(*shared, self.group, self.loop, self._assignment, self._offsets)
         self.turn = SingleThread()
 
-    @property
-    def _turn(self) -> SingleThread:
-        return self.turn
-
     def checked(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
         """The states of partitions that are read. Raises ValueError, TypeError, Closed."""
         self.requests.check_open()
