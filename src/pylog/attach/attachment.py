@@ -186,7 +186,7 @@ class Attachment:
         """Append a batch, in the owner. Raises DurabilityUnknown (the owner ended, or did not answer, while it had the
         batch), and what the owner's append raises.
         """
-        if self._is_forked:
+        if self._is_forked:  # pragma: no cover - in a forked child
             raise _inherited()
         if self._owned is not None:
             return self._owned.broker.append(topic, partition, batch, now_ms)
@@ -279,7 +279,7 @@ class Attachment:
 
     def close(self) -> None:
         """Let go of the owner, or close the node that this process has."""
-        if self._is_forked:
+        if self._is_forked:  # pragma: no cover - in a forked child
             return
         self._succession.close()
         try:

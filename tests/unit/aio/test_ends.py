@@ -12,7 +12,7 @@ from pylog import TopicPartition
 from pylog.errors import Closed, ConcurrentUse, LogDirNotFound, TransactionAbortable
 from pylog.protocol.messages import EndTxn, Message, Session
 from pylog.runtime.future import Future, failed
-from support.loops import in_loop
+from support.loops import in_loop, turns
 
 
 class Refusing(pylog.MemoryTransport):
@@ -126,3 +126,21 @@ async def test_a_wait_whose_loop_has_gone_takes_no_record() -> None:
         waiting.close()
         view[0].append([pylog.Record(b"x")])
         assert (await consumer.getone()).value == b"x"
+
+
+def test_a_call_that_waits_in_a_loop_that_has_gone_is_over() -> None:
+    async def opened() -> tuple[pylog.aio.Log[pylog.TopicView], pylog.aio.Consumer]:
+        log = await pylog.aio.open(":memory:")
+        await log.create_topic("t")
+        return log, log.consumer("t", auto_offset_reset="earliest")
+
+    loop = asyncio.new_event_loop()
+    log, consumer = loop.run_until_complete(opened())
+    waiting = consumer.getmany(timeout_ms=60_000)
+    task = loop.create_task(waiting)
+    loop.run_until_complete(turns(20))
+    waiting.close()
+    task.cancel()
+    loop.run_until_complete(asyncio.wait([task]))
+    loop.run_until_complete(log.close())
+    loop.close()

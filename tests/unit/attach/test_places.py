@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from pylog.attach.places import find_owner
+import pylog
+from pylog.attach.places import find_owner, listening
 from pylog.errors import StorageError
 from pylog.files import DiskFiles
 from pylog.files.protocol import SMALL_BYTES_MAX
-from pylog.logdirs.log_directory import LOCK
+from pylog.logdirs.log_directory import LOCK, SOCKET
 from support.other_process import other_process
 
 
@@ -44,3 +45,18 @@ def test_a_notice_that_cannot_be_read_again_is_an_error_and_keeps_no_connection(
 
     with other_process(tmp_path), pytest.raises(StorageError):
         find_owner(InterruptedFiles(spoil), str(tmp_path))
+
+
+def test_where_the_directory_has_no_room_for_a_socket_it_lies_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / SOCKET).mkdir()
+    bound, place = listening(str(tmp_path))
+    try:
+        assert Path(place).is_socket() and Path(place).parent != tmp_path
+    finally:
+        bound.socket.close()
+        bound.release()
+
+
+def test_network_file_systems_are_not_looked_for_where_they_are_allowed(tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "log", config={"allow.network.file.systems": True}) as log:
+        assert log.mode == "own"
