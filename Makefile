@@ -55,7 +55,7 @@ demo: .venv/demo.stamp ## run the main job on 336,776 real flights
 
 .PHONY: unit
 unit: .venv/dev.stamp ## run the quick tests, in about a minute: no command, no Spark, no crash, signal or process tests
-	@$(PYTEST) -q -n $(JOBS) --dist loadfile tests/unit --ignore=tests/unit/cli --ignore=tests/unit/spark \
+	@$(PYTEST) -q -n $(JOBS) --dist loadfile tests/unit --ignore=tests/unit/attach --ignore=tests/unit/cli --ignore=tests/unit/spark \
 	    $(SLOW:%=--ignore=tests/unit/%)
 
 .PHONY: test

@@ -12,11 +12,16 @@ begins again. Whether a new version is compatible with the one before is not che
 import json
 import logging
 import threading
-from contextlib import suppress
 from typing import Any
 
 from pylog.client_half import ClientHalf
-from pylog.errors import ProducerFenced, SchemaNotFound, UnknownTopicOrPartition
+from pylog.errors import (
+    InvalidProducerEpoch,
+    ProducerFenced,
+    SchemaNotFound,
+    TransactionAbortable,
+    UnknownTopicOrPartition,
+)
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.serde.registry import PROTOBUF, RegisteredSchema, Schema, SchemaRegistry
 
@@ -52,8 +57,14 @@ class LogRegistry(SchemaRegistry):
             if found is None:
                 self._log.create_topic(self._place.topic, config={"cleanup.policy": "compact"}, exist_ok=True)
             while found is None:
-                with suppress(ProducerFenced):
+                try:
                     found = self._add(subject, schema)
+                except TransactionAbortable as error:
+                    # The record came behind the one that fences: its partition hears of that first.
+                    if not isinstance(error.__cause__, InvalidProducerEpoch):
+                        raise
+                except ProducerFenced:
+                    continue
         return found
 
     def _add(self, subject: str, schema: Schema) -> int:

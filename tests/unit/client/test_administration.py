@@ -483,7 +483,7 @@ def test_a_second_owner_of_any_of_them_is_refused(tmp_path: Path) -> None:
     with pylog.open([tmp_path / "a", tmp_path / "b"]):
         copy_log(tmp_path / "a", tmp_path / "c")
         with pytest.raises(errors.DirectoryLocked):
-            pylog.open([tmp_path / "c", tmp_path / "b"])
+            pylog.open([tmp_path / "c", tmp_path / "b"], wait=0)
         pylog.open(tmp_path / "c").close()
 
 
