@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from io import BytesIO
 from typing import Any
 
+from pylog.serde.parsed import ParsedSchemas
 from pylog.serde.registry import AVRO, Schema, SchemaRegistry
 from pylog.serde.serde import Serde
-from pylog.serde.wire import head, split
+from pylog.serde.wire import split
 
 
 def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str | None = None) -> Serde[Any]:
@@ -27,22 +27,10 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
     def parsed(one: Schema) -> Any:
         return parse_schema(_whole(registry, one, {}))
 
-    given = None if schema is None else Schema(schema if isinstance(schema, str) else json.dumps(schema), AVRO)
-    wanted = None if given is None else parsed(given)
-
-    @cache
-    def writer() -> tuple[bytes, Any]:
-        if given is not None:
-            return head(registry.register(subject, given)), wanted
-        latest = registry.version(subject)
-        return head(latest.id), parsed(latest.schema)
-
-    @cache
-    def written_by(schema_id: int) -> Any:
-        return parsed(registry.by_id(schema_id))
+    schemas = ParsedSchemas(registry, subject, schema, AVRO, parsed)
 
     def serialize(value: Any) -> bytes:
-        first, of = writer()
+        first, of = schemas.writer()
         out = BytesIO()
         out.write(first)
         schemaless_writer(out, of, value, strict_allow_default=True)
@@ -51,7 +39,7 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
     def deserialize(data: bytes) -> Any:
         schema_id, payload = split(data)
         source = BytesIO(payload)
-        value = schemaless_reader(source, written_by(schema_id), wanted)
+        value = schemaless_reader(source, schemas.written_by(schema_id), schemas.wanted)
         if source.read(1):
             raise ValueError(f"there are bytes behind the value: schema {schema_id} is not what it was written by")
         return value

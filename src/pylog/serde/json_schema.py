@@ -1,14 +1,14 @@
 """JSON with a schema in Confluent's format, by jsonschema: the extra `json-schema`. (KafkaJsonSchemaSerializer)"""
 
 from collections.abc import Mapping
-from functools import cache
-from json import dumps, loads
+from json import loads
 from typing import Any
 
+from pylog.serde.parsed import ParsedSchemas
 from pylog.serde.plain import json
 from pylog.serde.registry import JSON, Schema, SchemaRegistry
 from pylog.serde.serde import Serde
-from pylog.serde.wire import head, split
+from pylog.serde.wire import split
 
 
 def json_schema(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str | None = None) -> Serde[Any]:
@@ -31,29 +31,17 @@ def json_schema(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any
         return kind(of)
 
     plain = json()
-    given = None if schema is None else Schema(schema if isinstance(schema, str) else dumps(schema), JSON)
-    wanted = None if given is None else validator(given)
-
-    @cache
-    def writer() -> tuple[bytes, Any]:
-        if given is not None:
-            return head(registry.register(subject, given)), wanted
-        latest = registry.version(subject)
-        return head(latest.id), validator(latest.schema)
-
-    @cache
-    def written_by(schema_id: int) -> Any:
-        return validator(registry.by_id(schema_id))
+    schemas = ParsedSchemas(registry, subject, schema, JSON, validator)
 
     def serialize(value: Any) -> bytes:
-        first, of = writer()
+        first, of = schemas.writer()
         of.validate(value)
         return first + plain.serialize(value)
 
     def deserialize(data: bytes) -> Any:
         schema_id, payload = split(data)
         value = plain.deserialize(payload)
-        (wanted if wanted is not None else written_by(schema_id)).validate(value)
+        (schemas.wanted if schemas.wanted is not None else schemas.written_by(schema_id)).validate(value)
         return value
 
     return Serde(serialize, deserialize)
