@@ -27,7 +27,7 @@ from pylog.record import (
     OffsetAndTimestamp,
     TopicPartition,
 )
-from pylog.runtime.closing import Lease, drop, warn
+from pylog.runtime.closing import Lease
 from pylog.runtime.rounds import Rounds
 from pylog.runtime.signals import WHOLE
 
@@ -57,23 +57,13 @@ class Consumer(Generic[Key, Value]):
         self._is_reading = False
         self._rested = 0.0
         """When a poll has let the loop go round last."""
-        try:
-            lease.log.add(client)
-        except BaseException:
-            client.close_dropped()
-            raise
+        client.join(lease)
         self._lease = lease
 
     def __del__(self) -> None:
         lease, self._lease = self._lease, None
-        if lease is None:
-            return
-        client = self._client
-        if client.group is not None and not (client.requests.is_ended or lease.log.closed):
-            drop(client, lease.log)
-            warn(f"a consumer of group {self.config.group_id!r} of {lease.log}", self)
-        else:
-            client.release()
+        if lease is not None:
+            self._client.handle_dropped(self, lease)
 
     # --- carrying on -------------------------------------------------------------------------------------------------
 

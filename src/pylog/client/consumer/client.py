@@ -25,6 +25,7 @@ from pylog.config import ConsumerConfig
 from pylog.errors import ConcurrentUse, InvalidGroupId
 from pylog.record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from pylog.runtime.clock import Clock
+from pylog.runtime.closing import Lease, drop, warn
 from pylog.runtime.rounds import Rounds
 from pylog.runtime.shared_worker import SharedWorker
 from pylog.transport import Transport
@@ -207,6 +208,22 @@ class ConsumerClient:
                 self.requests.run(self.end("it was closed"))
         else:
             self._go("its log was closed")
+
+    def join(self, lease: Lease) -> None:
+        """Be closed with the log. Raises Closed where that is closed already: then this has ended, too."""
+        try:
+            lease.log.add(self)
+        except BaseException:
+            self.close_dropped()
+            raise
+
+    def handle_dropped(self, handle: object, lease: Lease) -> None:
+        """The handle that programs have is gone: end in the background, with a warning where a group is left."""
+        if self.group is not None and not (self.requests.is_ended or lease.log.closed):
+            drop(self, lease.log)
+            warn(f"a consumer of group {self.config.group_id!r} of {lease.log}", handle)
+        else:
+            self.release()
 
     def close_dropped(self) -> None:
         """Leave the group without a commit: the work on the polled records may not have been done."""

@@ -29,7 +29,7 @@ from pylog.record import (
     TopicPartition,
 )
 from pylog.runtime.clock import Clock
-from pylog.runtime.closing import Lease, drop, warn
+from pylog.runtime.closing import Lease
 from pylog.runtime.shared_worker import SharedWorker
 from pylog.runtime.signals import WHOLE
 from pylog.transport import Transport
@@ -62,24 +62,14 @@ class Consumer(Generic[Key, Value]):
         self._run = client.requests.run
         self._turn = client.turn
         if lease is not None:
-            try:
-                lease.log.add(client)
-            except BaseException:
-                client.close_dropped()
-                raise
+            client.join(lease)
         self._lease = lease
 
     def __del__(self) -> None:
         # Neither the queue of dropped handles nor a kept warning holds the consumer. Without a group it holds nothing.
         lease, self._lease = self._lease, None
-        if lease is None:
-            return
-        client = self._client
-        if client.group is not None and not (client.requests.is_ended or lease.log.closed):
-            drop(client, lease.log)
-            warn(f"a consumer of group {self.config.group_id!r} of {lease.log}", self)
-        else:
-            client.release()
+        if lease is not None:
+            self._client.handle_dropped(self, lease)
 
     def __repr__(self) -> str:
         group = "" if self._client.group is None else f" of group {self.config.group_id!r}"
