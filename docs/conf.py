@@ -31,7 +31,7 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "undoc-members": False}
 
 GIVEN = "Admin ConnectedLog Consumer Following Log PartitionView Producer Server TopicView".split()
-"""What calls give, and programs do not make: how it is made is not shown."""
+"""The classes that a program gets from calls. Their constructors are not shown."""
 
 
 def _signature(app: Any, what: str, name: str, obj: Any, options: Any, *shown: str | None) -> tuple[str, None] | None:

@@ -18,7 +18,7 @@ from pylog.errors import RequestTimedOut, Undelivered, UnknownTopicOrPartition
 from pylog.kernel.values import Headers, Key, Value
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
-from pylog.runtime.closing import Lease, drop, warn
+from pylog.runtime.closing import Lease
 from pylog.runtime.future import Future
 
 SENDS_MAX = 64
@@ -55,9 +55,8 @@ class Producer(Generic[Key, Value]):
     def __del__(self) -> None:
         # A handler that keeps the warning must not keep the log.
         lease, self._lease = self._lease, None
-        if lease is not None and not (self._client.closed or lease.log.closed):
-            drop(self._client, lease.log)
-            warn(f"{self._client} of {lease.log}", self)
+        if lease is not None:
+            self._client.handle_dropped(self, lease)
 
     def __repr__(self) -> str:
         return f"<pylog.aio {self._client!r}{', closed' if self._client.closed else ''}>"

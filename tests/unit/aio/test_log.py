@@ -52,7 +52,7 @@ async def test_topics_and_the_admin_are_awaited() -> None:
         assert await log.topics() == []
 
 
-def test_the_calls_of_a_log_are_those_of_the_synchronous_one_with_the_same_parameters() -> None:
+def test_a_log_has_the_calls_and_parameters_of_the_synchronous_one() -> None:
     calls = {name for name in dir(ClientHalf) if not name.startswith("_")}
     assert calls == {name for name in dir(pylog.aio.Log) if not name.startswith("_")}
     for name in calls - {"admin", "producer", "consumer"}:

@@ -63,8 +63,8 @@ class Positions:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a commit is given; None: all positions that are known.
 
-        An offset that is given is the last word about all that was read of its partition so far: what is committed by
-        itself, later or at the end, passes over that.
+        A given offset settles what was read of its partition so far. No automatic commit goes over it before more is
+        read.
         """
         positions = self._subscription.positions()
         for key, offset in self._loop.first_unseen().items():

@@ -37,7 +37,7 @@ from pylog.kernel import Record
 from pylog.kernel.values import Key, Value
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
-from pylog.runtime.closing import Lease, drop, warn
+from pylog.runtime.closing import Lease
 from pylog.runtime.future import Future
 from pylog.runtime.signals import WHOLE
 from pylog.transport import Transport
@@ -73,9 +73,8 @@ class Producer(RecordAppender[Key, Value], Generic[Key, Value]):
     def __del__(self) -> None:
         # A handler that keeps the warning must not keep the log.
         lease, self._lease = self._lease, None
-        if lease is not None and not (self._client.closed or lease.log.closed):
-            drop(self._client, lease.log)
-            warn(f"{self._client} of {lease.log}", self)
+        if lease is not None:
+            self._client.handle_dropped(self, lease)
 
     def __repr__(self) -> str:
         name = self.config.transactional_id or self.config.client_id

@@ -39,6 +39,7 @@ from pylog.protocol.messages import ClusterMetadata, Metadata
 from pylog.protocol.partitioner import RoundRobinPartitioner, crc32_partition, murmur3_partition, partition_for_key
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
+from pylog.runtime.closing import Lease, drop, warn
 from pylog.runtime.future import Future
 from pylog.runtime.signals import FIRM, whole
 from pylog.transport import Transport
@@ -339,6 +340,12 @@ class ProducerClient:
     def close_dropped(self) -> None:
         """Deliver the records of a handle that is gone, and stop."""
         log_failures(self.close())
+
+    def handle_dropped(self, handle: object, lease: Lease) -> None:
+        """The handle that programs have is gone: deliver in the background, with a warning."""
+        if not (self.closed or lease.log.closed):
+            drop(self, lease.log)
+            warn(f"{self} of {lease.log}", handle)
 
     def hurry(self) -> None:
         """Send nothing again for which an error comes back from now on: the node is about to close."""
