@@ -23,7 +23,9 @@ from pyspark.sql.types import StructType
 
 import pylog
 from pylog import Record
-from pylog.spark.source import BATCH_ROWS, LogRange, PylogDataSource, PylogReader
+from pylog.spark.batch_reader import BATCH_ROWS, PylogReader
+from pylog.spark.schema import LogRange
+from pylog.spark.source import PylogDataSource
 
 FIRST, SECOND, THIRD = 1_700_000_000_000, 1_700_000_001_000, 1_700_000_002_000
 """Timestamps (ms) of the records 0-9, 10-19 and 20-29 of topic clicks."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pylog.record import TopicPartition
-from pylog.spark.options import EARLIEST, LATEST, AtOffset, AtOffsets, AtTimestamp, AtTimestamps, Limit
+from pylog.spark.options.limits import EARLIEST, LATEST, AtOffset, AtOffsets, AtTimestamp, AtTimestamps, Limit
 
 
 @dataclass(frozen=True, slots=True)

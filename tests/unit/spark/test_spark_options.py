@@ -8,21 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.record import TopicPartition
-from pylog.spark.options import (
-    COLUMNS,
-    EARLIEST,
-    LATEST,
-    Assign,
-    AtOffset,
-    AtOffsets,
-    AtTimestamp,
-    AtTimestamps,
-    ReadOptions,
-    Subscribe,
-    SubscribePattern,
-    column_name,
-    parse,
-)
+from pylog.spark.columns import COLUMNS, column_name
+from pylog.spark.options.limits import EARLIEST, LATEST, AtOffset, AtOffsets, AtTimestamp, AtTimestamps
+from pylog.spark.options.read import ReadOptions, parse
+from pylog.spark.options.selection import Assign, Subscribe, SubscribePattern
 
 
 def read(**options: str) -> ReadOptions:

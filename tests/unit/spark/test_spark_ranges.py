@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.record import TopicPartition
-from pylog.spark.options import EARLIEST, LATEST, AtOffset, AtOffsets, AtTimestamp, AtTimestamps, Limit
+from pylog.spark.options.limits import EARLIEST, LATEST, AtOffset, AtOffsets, AtTimestamp, AtTimestamps, Limit
 from pylog.spark.ranges import OffsetRange, Resolved, resolve, split
 
 T1, T2, T3 = TopicPartition("t1", 1), TopicPartition("t2", 1), TopicPartition("t3", 1)

@@ -1,0 +1,9 @@
+"""What a read asks for, by the options of Spark's Kafka source. Pure: no Spark, no disk, no network.
+
+    values      texts read as numbers, flags and JSON; what options of a sink need, too
+    selection   subscribe, subscribePattern, assign: which partitions
+    limits      startingOffsets, endingTimestamp...: where a read starts and ends
+    read        all options of a read: `parse` -> `ReadOptions`
+
+Each refusal is a ValueError whose text names the option and the value.
+"""
