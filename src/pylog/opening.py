@@ -43,7 +43,7 @@ PARTS_OF_WORK = """
     pylog.kernel.pure cramjam difflib lz4.frame zstandard
 """.split()
 """The parts that an open log may need at any moment. An import takes a descriptor, and a call in the middle of work may
-find none: `open` loads them before it begins.
+find none: `open` loads them before it begins, and a command that stays once it is at work.
 """
 
 
@@ -77,12 +77,34 @@ def open(  # noqa: A001
     nothing there; or the directory named first is not the one with the list of topics: it is not mounted, say),
     UnsupportedFormat, ReadOnly, StorageError (a file where the directory should be...), InvalidConfig.
     """
+    load_parts()
+    return open_lazily(
+        path, mode=mode, flush=flush, config=config, node_id=node_id, transport=transport, clock=clock, wait=wait
+    )
+
+
+def load_parts() -> None:
+    """Load what an open log may need later."""
+    for part in PARTS_OF_WORK:
+        import_module(part)
+
+
+def open_lazily(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    mode: Mode = "auto",
+    flush: Flush | None = None,
+    config: "NodeOptions | None" = None,
+    node_id: int | None = None,
+    transport: Transport | None = None,
+    clock: Clock | None = None,
+    wait: float | None = None,
+) -> Log:
+    """`open` without `load_parts`, which is half of its time in a new process: for a command, which ends soon."""
     if mode not in MODES:
         raise ValueError(f"mode is {mode!r}, not one of {', '.join(MODES)}")
     if flush not in (None, "sync", "interval", "none"):
         raise ValueError(f'flush is {flush!r}, not "sync", "interval" or "none"')
-    for part in PARTS_OF_WORK:
-        import_module(part)
     paths = checked_paths(path)
     if node_id is not None and (type(node_id) is not int or not 0 <= node_id < 1 << 31):
         raise ValueError(f"node_id is {node_id!r}, not a whole number from 0 to {(1 << 31) - 1}")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pylog.cli.arguments import Parser, add_directory, examples, log_paths, natural, properties
 from pylog.cli.opening import owned
 from pylog.cli.output import count_text, is_terminal, plural, rate_text, say
+from pylog.opening import load_parts
 from pylog.record import TopicPartition
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def follow(args: argparse.Namespace) -> int:
             # From this line on, a signal is how it ends.
             topics = f", topics {', '.join(args.topics)}" if args.topics else ""
             say(f"following {args.leader} into {', '.join(paths)}{topics}; Ctrl-C ends it")
+            load_parts()
             (_show if is_terminal(sys.stderr) else _wait)(following)
         lags = following.lag()
     behind = sum(max(0, one.lag) for one in lags.values())

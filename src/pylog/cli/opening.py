@@ -2,6 +2,7 @@
 
 A command that only looks reads beside an owner. One that changes something owns the directory while it runs, or where
 another process owns it, has that do it; it never takes over. No command makes a log among things of something else.
+Parts of pylog are loaded as they are needed, so that a command begins at once.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from pylog.client_half import ClientHalf
 from pylog.errors import DirectoryLocked
 from pylog.files import DiskFiles
 from pylog.logdirs.foreign import refuse_foreign
+from pylog.opening import open_lazily
 
 __all__ = ["changing", "looking", "owned"]
 
@@ -25,12 +27,12 @@ def owned(paths: Sequence[str], **options: Any) -> pylog.Log:
     """Own the log in these directories; make it if they are empty or missing. Raises StorageError for other ones."""
     for path in paths:
         refuse_foreign(DiskFiles(read_only=True), path)
-    return pylog.open(list(paths), mode="own", **options)
+    return open_lazily(list(paths), mode="own", **options)
 
 
 def looking(args: argparse.Namespace) -> ClientHalf[Any]:
     """The log, to be looked at. Raises what `pylog.open` and `pylog.connect` raise."""
-    return _connected(args) or pylog.open(log_paths(args), mode="read")
+    return _connected(args) or open_lazily(log_paths(args), mode="read")
 
 
 def changing(args: argparse.Namespace, **options: Any) -> ClientHalf[Any]:
@@ -42,7 +44,7 @@ def _shared(paths: Sequence[str], **options: Any) -> pylog.Log:
     try:
         return owned(paths, **options)
     except DirectoryLocked:
-        return pylog.open(list(paths), mode="attach", wait=OPENING_SECONDS, **options)
+        return open_lazily(list(paths), mode="attach", wait=OPENING_SECONDS, **options)
 
 
 def _connected(args: argparse.Namespace) -> ClientHalf[Any] | None:

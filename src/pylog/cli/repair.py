@@ -8,13 +8,13 @@ dropped anywhere.
 
 import argparse
 
-import pylog
 from pylog.cli.arguments import Parser, add_directory, examples, log_paths
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say, size_text
 from pylog.commitlog.recovery import Quarantined
 from pylog.files import DiskFiles
 from pylog.logdirs.damage import Findings
 from pylog.logdirs.foreign import require_log
+from pylog.opening import open_lazily
 from pylog.storage.segment_checksum import CHANGED
 
 __all__ = ["add"]
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     for path in paths:
         # Opening it would make one.
         require_log(DiskFiles(read_only=True), path)
-    with pylog.open(paths, mode="own") as log:
+    with open_lazily(paths, mode="own") as log:
         findings = log.find_damage(*(args.what or ()))
         _show(findings, as_json=args.json)
         what = _facts(findings.damages)

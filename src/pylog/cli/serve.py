@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pylog
 from pylog.cli.arguments import Parser, add_directory, config_pair, examples, log_paths
 from pylog.cli.opening import owned
 from pylog.cli.output import plural, say
 from pylog.nodes import MEMORY
+from pylog.opening import load_parts, open_lazily
 from pylog.server.listeners import DEFAULT_NAME, UNIX_NAME
 
 if TYPE_CHECKING:
@@ -139,12 +139,13 @@ def serve(args: argparse.Namespace) -> int:
     paths, options = log_paths(args), {"flush": args.flush, "config": dict(args.config)}
     security = _security(args)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    log = pylog.open(MEMORY, **options) if paths == [MEMORY] else owned(paths, **options)
+    log = open_lazily(MEMORY, **options) if paths == [MEMORY] else owned(paths, **options)
     with log, log.serve(args.listen or LISTEN, advertise=args.advertise, **security) as server:
         try:
             # From this line on, a signal is how it ends.
             places = ", ".join(f"{_scheme(name)}{address}" for name, address in server.addresses.items())
             say(f"serving {', '.join(paths)} at {places}; Ctrl-C stops it")
+            load_parts()
             while True:
                 time.sleep(NAP_SECONDS)
         except KeyboardInterrupt:

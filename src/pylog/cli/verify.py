@@ -7,13 +7,13 @@ shows with --notes.
 
 import argparse
 
-import pylog
 from pylog.cli.arguments import Parser, add_directory, examples, log_path
 from pylog.cli.meter import Meter
 from pylog.cli.output import json_line, plural, print_line, say, size_text
 from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.inspect import Problem, Totals, log_bytes, verify
+from pylog.opening import open_lazily
 
 __all__ = ["add"]
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _is_empty(path: str, topic: str) -> bool:
     """Whether the log has a topic of this name whose partitions never had a record: they get folders with the first."""
-    with pylog.open(path, mode="read") as log:
+    with open_lazily(path, mode="read") as log:
         return topic in log.topics(internal=True) and all(view.next_offset == 0 for view in log.topic(topic))
 
 

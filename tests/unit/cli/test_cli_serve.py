@@ -5,6 +5,7 @@ import signal
 import ssl
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,22 @@ def test_a_log_in_memory_is_served() -> None:
         process.communicate(timeout=30)
 
     assert process.returncode == 0
+
+
+def test_what_no_first_request_needs_is_loaded_once_clients_can_connect() -> None:
+    # Python says on stderr what it imports, in order.
+    words = ["-X", "importtime", "-m", "pylog", "serve", "--log", ":memory:", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen([sys.executable, *words], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = (line.rpartition("|")[2].strip() for line in process.stderr)
+        before = set(takewhile(lambda line: not line.startswith(READY), lines))
+        last = next((line for line in lines if line == "pylog.client.consumer.client"), None)
+        process.terminate()
+        process.communicate(timeout=30)
+
+    assert "pylog.server.server" in before
+    assert not before & {"pylog.client.consumer.client", "pylog.coordinator.group.members", "pylog.kernel.pure.decode"}
+    assert last is not None
 
 
 def test_listening_everywhere_without_an_address_says_why(
