@@ -14,6 +14,7 @@ from collections import deque
 
 from pylog.client.record_append import Bring, OpenBatches, ProducerBatch, Route, StickyPartitioner
 from pylog.kernel.values import Headers
+from pylog.protocol.batch import Batch
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.future import Future
 
@@ -93,6 +94,20 @@ class Accumulator(OpenBatches):
         assert future is not None, "the first record always fits"
         self.unanswered.add(batch)
         return future, batch
+
+    def add_sealed(
+        self, where: TopicPartition, sealed: Batch, tick_ms: int, bring: Bring | None
+    ) -> Future[RecordMetadata]:
+        """Queue a batch that someone else has made, behind the records of its partition; gives its first record's
+        future. It is ready.
+        """
+        batch = self._open.get(where)
+        if batch is not None:
+            self._close_due(batch)
+        batch = ProducerBatch(where, 0, tick_ms + self._linger_ms, bring, sealed)
+        self.hold(batch)
+        self._queue(batch)
+        return batch.delivery.future(0, sealed.base_timestamp)
 
     def sticky(self, topic: str) -> StickyPartitioner:
         """The partitioner of records without a key; it outlives the routes."""

@@ -7,7 +7,9 @@ import pytest
 
 import pylog
 
-OF_PRODUCERS = "abort begin close commit config flush partitions_for send send_many send_offsets transaction".split()
+OF_PRODUCERS = (
+    "abort begin close commit config flush partitions_for send send_batch send_many send_offsets transaction".split()
+)
 OF_CONSUMERS = """
     assign assignment beginning_offsets close commit commit_async committed config end_offsets group_metadata lag
     offsets_for_times partitions_for_topic pause paused poll position resume seek seek_to_beginning seek_to_end skip

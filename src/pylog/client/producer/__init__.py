@@ -5,6 +5,7 @@
     lifetime                its lock, the threads that wait in it, and its end
     sender                  batches, from their queue to an answer
     load                    the bytes of a batch, and its parts where it is too large
+    foreign                 the batches that someone else has encoded
     answers                 what follows from an answer
     completion              the futures of a batch, and the callbacks of its records
     failures                the records that failed and were not looked at
@@ -93,6 +94,17 @@ class Producer(RecordAppender[Key, Value], Generic[Key, Value]):
             else send(topic, one)
             for one in records
         ]
+
+    def send_batch(self, topic: str, partition: int, batch: bytes | bytearray | memoryview) -> Future[RecordMetadata]:
+        """Send a record batch that is encoded already (format v2, whole, with its CRC), and nothing of it is decoded.
+
+        It goes behind the records that were sent before. Its producer id, epoch and sequence, and whether it belongs to
+        a transaction, become this producer's; its codec and timestamps stay. The future is that of its first record: a
+        node has all of them or none. Do not change the bytes before the future is done.
+        Raises: CorruptBatch, UnsupportedFormat, ValueError (control records, none, or gaps), RecordTooLarge (the batch
+        is over `max_request_size` or `buffer_memory`), and what `send` does.
+        """
+        return self._client.send_batch(topic, partition, batch)
 
     def partitions_for(self, topic: str) -> list[int]:
         """The partition numbers of a topic. Raises UnknownTopicOrPartition."""

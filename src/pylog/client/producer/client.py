@@ -18,6 +18,7 @@ from typing import Any
 from pylog.client.accumulator import Accumulator
 from pylog.client.cluster import Cluster
 from pylog.client.producer.failures import log_failures
+from pylog.client.producer.foreign import foreign_batch, make_transactional
 from pylog.client.producer.lifetime import Lifetime
 from pylog.client.producer.sender import Sender
 from pylog.client.producer.transactions import Transactions, refuse_inside
@@ -35,6 +36,7 @@ from pylog.errors import (
 )
 from pylog.kernel import check_fields, checked_headers, record_size_bound
 from pylog.kernel.values import Headers
+from pylog.protocol.batch import Batch
 from pylog.protocol.messages import ClusterMetadata, Metadata
 from pylog.protocol.partitioner import RoundRobinPartitioner, crc32_partition, murmur3_partition, partition_for_key
 from pylog.record import RecordMetadata, TopicPartition
@@ -117,14 +119,40 @@ class ProducerClient:
             value = serialized(self.config.value_serializer, value)
         try:
             return self._send_bytes(topic, value, key, partition, timestamp_ms, headers)
-        except InvalidTxnState:
-            # It was in no transaction. Another thread may have begun one since.
-            raise
         except PylogError as error:
-            if self._transaction_manager is not None:
-                # Committed without it, the transaction would be another one than was meant (KafkaProducer.doSend).
-                self.transactions.fail_open(error)
+            self._refused(error)
             raise
+
+    def _refused(self, error: PylogError) -> None:
+        # InvalidTxnState: it was in no transaction. Another thread may have begun one since.
+        if self._transaction_manager is not None and not isinstance(error, InvalidTxnState):
+            # Committed without it, the transaction would be another one than was meant (KafkaProducer.doSend).
+            self.transactions.fail_open(error)
+
+    def send_batch(self, topic: str, partition: int, data: bytes | bytearray | memoryview) -> Future[RecordMetadata]:
+        """See `Producer.send_batch`."""
+        try:
+            return self._send_sealed(topic, partition, foreign_batch(data, self.record_bytes_max))
+        except PylogError as error:
+            self._refused(error)
+            raise
+
+    def _send_sealed(self, topic: str, partition: int, batch: Batch) -> Future[RecordMetadata]:
+        make_transactional(batch, is_transactional=self._transaction_manager is not None)
+        tick_ms = self._clock.tick_ms()
+        count = self._partitions(topic, partition, tick_ms)
+        key = TopicPartition(topic, self._partition(topic, count, None, partition, batch.size))
+        lifetime, accumulator = self._lifetime, self._accumulator
+        with FIRM:
+            with lifetime.lock.inner:
+                self._make_room(batch.size)
+                if self._transaction_manager is not None:
+                    self._transaction_manager.add()
+                future = accumulator.add_sealed(key, batch, tick_ms, self.sender.bring)
+            self.sender.ship(key)
+            if key in accumulator.queues:
+                self.sender.note_waiting()
+            return future
 
     def _send_bytes(
         self, topic: str, value: bytes | None, key: bytes | None, partition: int | None, timestamp_ms: int | None,

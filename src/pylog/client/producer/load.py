@@ -14,12 +14,12 @@ from pylog.protocol.compression import Codec
 class Load:
     """The content of a batch in flight: a producer's batch, or the records of it from number `first` on."""
 
-    sealed: Batch | None = None
     first = 0
     parts: "Parts | None" = None
 
     def __init__(self, batch: ProducerBatch) -> None:
         self.batch = batch
+        self.sealed: Batch | None = batch.sealed
 
 
 class Parts:

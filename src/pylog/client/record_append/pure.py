@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, Protocol
 
 from pylog.kernel import HEADER_BYTES, OpenBatch
 from pylog.kernel.values import Headers, Key, Value
+from pylog.protocol.batch import Batch
 from pylog.protocol.partitioner import StickyPartitioner
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
@@ -181,13 +182,22 @@ class RecordFuture(Future[RecordMetadata]):
 
 
 class ProducerBatch(OpenBatch):
-    """Records for one partition, encoded, of at most `limit` bytes and one record at least; `delivery` answers them."""
+    """Records for one partition, encoded, of at most `limit` bytes and one record at least; `delivery` answers them.
 
-    def __init__(self, key: TopicPartition, limit: int, due_ms: int, bring: Bring | None = None) -> None:
+    With `sealed` it is that batch, which someone else has made, and takes no records.
+    """
+
+    def __init__(
+        self, key: TopicPartition, limit: int, due_ms: int, bring: Bring | None = None, sealed: Batch | None = None
+    ) -> None:
         super().__init__(limit)
         self.key = key
         self.due_ms = due_ms
         self.delivery = Delivery(key.topic, key.partition, bring)
+        self.sealed = sealed
+        if sealed is not None:
+            self.size = sealed.size
+            self._rows, self._drained = None, sealed.count
 
 
 class Route:
@@ -226,6 +236,10 @@ class OpenBatches:
             return None
         self.bytes_waiting += batch.size - before
         return batch.delivery.future(index, timestamp)
+
+    def hold(self, batch: ProducerBatch) -> None:
+        """Count the bytes of a batch that comes with all its records."""
+        self.bytes_waiting += batch.size - HEADER_BYTES
 
     def free(self, batch: ProducerBatch) -> None:
         """The batch was answered: its bytes are free."""

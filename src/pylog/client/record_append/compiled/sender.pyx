@@ -34,17 +34,25 @@ cdef Py_ssize_t HEADER = HEADER_BYTES
 
 
 cdef class ProducerBatch(OpenBatch):
-    """Records for one partition, encoded, of at most `limit` bytes and one record at least; `delivery` answers them."""
+    """Records for one partition, encoded, of at most `limit` bytes and one record at least; `delivery` answers them.
+
+    With `sealed` it is that batch, which someone else has made, and takes no records.
+    """
 
     cdef readonly object key
     cdef readonly object due_ms
     cdef readonly Delivery delivery
+    cdef readonly object sealed
 
-    def __init__(self, key, Py_ssize_t limit, due_ms, bring=None):
-        super().__init__(limit)
+    def __init__(self, key, Py_ssize_t limit, due_ms, bring=None, sealed=None):
+        super().__init__(0 if sealed is not None else limit)
         self.key = key
         self.due_ms = due_ms
         self.delivery = Delivery(key.topic, key.partition, bring)
+        self.sealed = sealed
+        if sealed is not None:
+            self.buffer = None
+            self.size, self.count = sealed.size, sealed.count
 
 
 @cython.final
@@ -119,6 +127,10 @@ cdef class OpenBatches:
             return None
         self.bytes_waiting += batch.last
         return future_of(batch.delivery, index, timestamp)
+
+    def hold(self, ProducerBatch batch not None):
+        """Count the bytes of a batch that comes with all its records."""
+        self.bytes_waiting += batch.size - HEADER
 
     def free(self, ProducerBatch batch not None):
         """The batch was answered: its bytes are free."""
