@@ -5,16 +5,15 @@ reference/errors.md      the classes in `pylog.errors`, as the tree that they ar
 reference/command.md     the help texts of the command
 """
 
-import argparse
 import ast
 import inspect
-import os
 import textwrap
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+
+import click
 
 from pylog import cli, errors
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig, TopicConfig
@@ -125,13 +124,14 @@ def _errors(kind: type[errors.PylogError], level: int) -> Iterator[str]:
 
 def command() -> str:
     """The help of the command, and of each command below it."""
-    with patch.dict(os.environ, COLUMNS="100"):
-        return "\n\n".join(["# The command", *_helps(cli.parser())]) + "\n"
+    top = click.Context(cli.root, info_name="pylog", terminal_width=100, **cli.root.context_settings)
+    return "\n\n".join(["# The command", *_helps(cli.root, top)]) + "\n"
 
 
-def _helps(parser: argparse.ArgumentParser) -> Iterator[str]:
-    yield f"## {parser.prog}\n\n```\n{parser.format_help().rstrip()}\n```"
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for below in dict.fromkeys(action.choices.values()):
-                yield from _helps(below)
+def _helps(command: click.Command, ctx: click.Context) -> Iterator[str]:
+    yield f"## {ctx.command_path}\n\n```\n{command.get_help(ctx).rstrip()}\n```"
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            below = command.get_command(ctx, name)
+            assert below is not None, name
+            yield from _helps(below, click.Context(below, ctx, name, terminal_width=100))

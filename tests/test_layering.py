@@ -58,7 +58,9 @@ LAZILY = {
     "pylog.broker.coordinators": {"pylog.coordinator"},
     "pylog.broker.hanging_transactions": {"pylog.coordinator"},
     "pylog.broker.replica_manager.users": {"pylog.protocol.sasl.hashing"},
+    "pylog.cli": {"pylog.cli.completion"},
     "pylog.cli.follow": {"rich"},
+    "pylog.cli.meter": {"pylog.cli.bar"},
     "pylog.cli.output": {"rich"},
     "pylog.aio.opening": {"pylog.opening"},
     "pylog.attach.doorway": {"pylog.server"},
@@ -81,7 +83,7 @@ LATE = {
     "pylog.following",
 }  # fmt: skip
 """What the public face has, and no log needs before it is asked for."""
-CORE = {"cramjam", "crc32c", "lz4", "mmh3", "rich", "sortedcontainers", "zstandard"}
+CORE = {"click", "cramjam", "crc32c", "lz4", "mmh3", "rich", "sortedcontainers", "zstandard"}
 
 
 def table() -> dict[str, set[str]]:

@@ -34,11 +34,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.Ca
 
     def call(*args: str, stdin: bytes = b"") -> Done:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        try:
-            code = main(list(args))
-        except SystemExit as leaving:
-            assert isinstance(leaving.code, int)
-            code = leaving.code
+        code = main(list(args))
         out, err = capsysbinary.readouterr()
         return Done(code, out, err)
 
@@ -57,6 +53,6 @@ def failed(done: Done, *words: str) -> None:
 def misused(done: Done, *words: str) -> None:
     """Ended as wrong usage."""
     assert done.code == 2, done
-    assert "usage: pylog" in done.err
+    assert "Usage: pylog" in done.err
     for word in words:
         assert word in done.err, done

@@ -6,9 +6,9 @@
     pylog group list|describe|seek|delete       pylog txn list|describe|producers|hanging|abort
     pylog user list|set|delete                  pylog serve
     pylog config describe                       pylog follow --from HOST:PORT [TOPIC...]
-    pylog version
+    pylog version                               pylog completion bash|zsh|fish
 
-One file per group of commands; each adds its parsers (`add`) and names the function that runs it. What leaves the
+One file per group of commands; its `command` is what click runs (`commands`). What leaves the
 program:
 
     0    done, also when the reader of the output has gone (`| head -1`)
@@ -21,24 +21,27 @@ process owns the log. With `--bootstrap` all but those that need files (`verify`
 `follow`, `topic clean`) work against a server that runs.
 """
 
-import argparse
 import logging
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+import click
+
 import pylog
-from pylog.cli.arguments import Parser, add_log, examples
+from pylog.cli.commands import COMPLETION, Group
 from pylog.cli.output import say
+from pylog.cli.place import Place
 from pylog.errors import DirectoryLocked, PylogError
 
-__all__ = ["main", "parser"]
+__all__ = ["main", "root"]
 
+WRONG_USAGE = 2
 INTERRUPTED = 130
 COMMANDS = (
     "topic", "produce", "consume", "group", "txn", "user", "config", "serve", "follow", "segment", "verify", "repair",
-    "version",
+    "version", "completion",
 )  # fmt: skip
 
 
@@ -53,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command;
 
     `argv` without the program's name (default: `sys.argv`). Gives the exit code, and never raises for an error that a
-    user can do something about. Wrong usage ends in SystemExit(2), as argparse has it.
+    user can do something about.
     """
     logger = logging.getLogger("pylog")
     if not any(isinstance(handler, _Said) for handler in logger.handlers):
@@ -63,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say("stdout is closed, so there is no place for what this command writes: send it to /dev/null")
         return 1
     try:
-        code = _run(argv)
+        code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
@@ -85,37 +88,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1
 
 
-def _run(argv: Sequence[str] | None) -> int:
-    words = sys.argv[1:] if argv is None else argv
-    # To load one command is quicker than to load all: that is for help, and for what is not understood.
-    named = words[:1] if words and words[0] in COMMANDS else COMMANDS
-    args = parser(named).parse_args(words)
-    code: int = args.run(args)
-    return code
+def _run(words: Sequence[str]) -> int:
+    instruction = os.environ.get(COMPLETION)
+    if instruction:
+        from pylog.cli.completion import answer
+
+        return answer(root, instruction)
+    try:
+        with root.make_context("pylog", list(words), obj=Place()) as ctx:
+            code: int = root.invoke(ctx)
+            return code
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.UsageError as wrong:
+        wrong.show()
+        return WRONG_USAGE
 
 
-def parser(named: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
-    """The parser of the command line, with these commands."""
-    made = Parser(
-        prog="pylog",
-        description="Kafka's log as a library: topics, partitions and offsets in a directory, no server.",
-        epilog=examples((
+class _Root(Group):
+    """The command line. A command is loaded when it is named: to load all is for help, and for what is near."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = import_module(f"pylog.cli.{cmd_name}").command
+        return found
+
+
+root = click.version_option(pylog.__version__, prog_name="pylog", message="%(prog)s %(version)s")(
+    _Root(
+        "pylog",
+        help="Kafka's log as a library: topics, partitions and offsets in a directory, no server.",
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+        examples=(
             "export PYLOG_LOG=data",
             "pylog topic create clicks --partitions 6",
             "pylog produce clicks access.log --key-separator ' '",
             "pylog consume clicks --from-beginning --max-records 10 --format json",
             "pylog topic describe clicks",
             "pylog verify",
-        )),
-    )  # fmt: skip
-    made.add_argument(
-        "--version", action="version", version=f"pylog {pylog.__version__}", help="print the version and leave"
+        ),
     )
-    add_log(made)
-    commands = made.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for name in named:
-        import_module(f"pylog.cli.{name}").add(commands)
-    return made
+)
+"""The command line as a whole."""
 
 
 def _forget_stdout() -> None:

@@ -8,76 +8,31 @@ Only looks: nothing is locked or committed, so any number of these run beside an
 come in the order of their offsets; across partitions there is no order, as in Kafka.
 """
 
-import argparse
 import sys
+from collections.abc import Sequence
 from typing import Any
 
-from pylog.cli.arguments import Parser, add_log, count, examples, moment, natural
+import click
+
+from pylog.cli import commands
+from pylog.cli import completion as complete
+from pylog.cli.arguments import Moment, count, moment, natural
 from pylog.cli.opening import looking
 from pylog.cli.output import check_reader, is_terminal, say, write
+from pylog.cli.params import argument, at_most_one, option
+from pylog.cli.place import Place
 from pylog.cli.template import Renderer, renderer
 from pylog.client.consumer.consumer import Consumer
 from pylog.client_half import ClientHalf
 from pylog.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from pylog.protocol.isolation import IsolationLevel
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 
-__all__ = ["add"]
+__all__ = ["command"]
 
 POLL_MS = 500
 BATCH = 5000
-
-
-def add(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add `consume`."""
-    parser = commands.add_parser(
-        "consume",
-        help="print records",
-        description=(
-            "Print records, from the end unless told otherwise. Without --follow it stops at the ends that the\n"
-            "partitions had when it started; so say --from-beginning, --offset or --since, or --follow, or both."
-        ),
-        epilog=examples((
-            "pylog consume clicks --from-beginning",
-            "pylog consume clicks --bootstrap 127.0.0.1:9092 --follow",
-            "pylog consume clicks --offset -10                       # the last 10 of each partition",
-            "pylog consume clicks --since 10m --follow --format json | jq .value",
-            "pylog consume clicks --from-beginning --format '{partition}:{offset} {timestamp:%H:%M:%S} {key}'",
-        )) + "\n\n" + FORMATS,
-    )  # fmt: skip
-    parser.add_argument("topics", nargs="+", metavar="TOPIC", help="the topics")
-    _add_range(parser)
-    parser.add_argument(
-        "--isolation-level", choices=("read_uncommitted", "read_committed"), default="read_uncommitted",
-        help="read_committed leaves out open and aborted transactions (default: read_uncommitted)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--format",
-        default="raw",
-        metavar="FORMAT",
-        type=renderer,
-        help="raw, json, or a template, see below (default: raw)",
-    )
-    add_log(parser)
-    parser.set_defaults(run=run, parser=parser)
-
-
-def _add_range(parser: Parser) -> None:
-    """Add the options that say where reading begins and ends."""
-    start = parser.add_mutually_exclusive_group()
-    start.add_argument("--from-beginning", "-b", action="store_true", help="start with the first record there is")
-    start.add_argument(
-        "--offset", "-o", type=_offset, metavar="N", help="start at offset N, or -N: the last N of each partition"
-    )
-    start.add_argument(
-        "--since", "-s", type=moment, metavar="TIME",
-        help="start with the first record of that time or later: 10m or 2h ago, ISO 8601 (UTC), or ms since 1970",
-    )  # fmt: skip
-    parser.add_argument("--partition", "-p", type=natural, metavar="N", help="this partition alone")
-    parser.add_argument("--max-records", "-n", type=count, metavar="N", help="stop after N records")
-    parser.add_argument(
-        "--follow", "-f", action="store_true", help="wait for more records instead of stopping at the end"
-    )
 
 
 FORMATS = """formats:
@@ -92,26 +47,69 @@ def _offset(text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no offset: give a number, or -N for the last N") from error
+        raise click.BadParameter(f"{text!r} is no offset: give a number, or -N for the last N") from error
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run `consume`."""
-    with looking(args) as log:
-        chosen = _chosen(log, args.topics, args.partition)
+@commands.command(
+    "consume",
+    short_help="print records",
+    examples=(
+        "pylog consume clicks --from-beginning",
+        "pylog consume clicks --bootstrap 127.0.0.1:9092 --follow",
+        "pylog consume clicks --offset -10                       # the last 10 of each partition",
+        "pylog consume clicks --since 10m --follow --format json | jq .value",
+        "pylog consume clicks --from-beginning --format '{partition}:{offset} {timestamp:%H:%M:%S} {key}'",
+    ),
+    notes=FORMATS,
+)
+@argument("topics", "TOPIC...", "the topics", nargs=-1, required=True, shell_complete=complete.topics)
+@option("--from-beginning", "-b", is_flag=True, help="start with the first record there is")
+@option("--offset", "-o", type=_offset, metavar="N", help="start at offset N, or -N: the last N of each partition")
+@option(
+    "--since", "-s", type=moment, metavar="TIME",
+    help="start with the first record of that time or later: 10m or 2h ago, ISO 8601 (UTC), or ms since 1970",
+)  # fmt: skip
+@option("--partition", "-p", type=natural, metavar="N", help="this partition alone")
+@option("--max-records", "-n", type=count, metavar="N", help="stop after N records")
+@option("--follow", "-f", is_flag=True, help="wait for more records instead of stopping at the end")
+@option(
+    "--isolation-level", "isolation", type=click.Choice(("read_uncommitted", "read_committed")),
+    default="read_uncommitted",
+    help="read_committed leaves out open and aborted transactions (default: read_uncommitted)",
+)  # fmt: skip
+@option(
+    "--format", "render", default="raw", metavar="FORMAT", type=renderer,
+    help="raw, json, or a template, see below (default: raw)",
+)  # fmt: skip
+def command(
+    place: Place, topics: tuple[str, ...], from_beginning: bool, offset: int | None, since: Moment | None,
+    partition: int | None, max_records: int | None, follow: bool, isolation: IsolationLevel, render: Renderer,
+) -> int:  # fmt: skip
+    """Print records, from the end unless told otherwise.
+
+    Without --follow it stops at the ends that the partitions had when it started; so say --from-beginning, --offset
+    or --since, or --follow, or both.
+    """
+    at_most_one({"--from-beginning": from_beginning, "--offset": offset, "--since": since})
+    with looking(place) as log:
+        chosen = _chosen(log, topics, partition)
         # "none": an offset that is not there any more (an owner's retention) is an error, never a silent jump.
-        with log.consumer(auto_offset_reset="none", isolation_level=args.isolation_level) as consumer:
+        with log.consumer(auto_offset_reset="none", isolation_level=isolation) as consumer:
             consumer.assign(chosen)
             ends = consumer.end_offsets(chosen)
-            _start(args, consumer, chosen, ends)
-            if args.follow:
-                _follow(consumer, args.format, args.max_records)
+            if not _start(consumer, ends, from_beginning, offset, since) and not follow:
+                say(
+                    "this starts and stops at the end: give --from-beginning, --offset or --since, or --follow to wait "
+                    "for more"
+                )
+            if follow:
+                _follow(consumer, render, max_records)
             else:
-                _drain(consumer, args.format, args.max_records, ends)
+                _drain(consumer, render, max_records, ends)
     return 0
 
 
-def _chosen(log: ClientHalf[Any], topics: list[str], partition: int | None) -> list[TopicPartition]:
+def _chosen(log: ClientHalf[Any], topics: Sequence[str], partition: int | None) -> list[TopicPartition]:
     known = log.topics(internal=True)
     chosen = []
     for name in dict.fromkeys(topics):
@@ -128,29 +126,25 @@ def _chosen(log: ClientHalf[Any], topics: list[str], partition: int | None) -> l
 
 
 def _start(
-    args: argparse.Namespace, consumer: Consumer, chosen: list[TopicPartition], ends: dict[TopicPartition, int]
-) -> None:
-    if args.from_beginning:
-        consumer.seek_to_beginning(*chosen)
-        return
-    if args.since is not None:
-        since = args.since.at(SystemClock())
-        found = consumer.offsets_for_times(dict.fromkeys(chosen, since))
-        for partition in chosen:
+    consumer: Consumer, ends: dict[TopicPartition, int], from_beginning: bool, offset: int | None, since: Moment | None
+) -> bool:
+    """Go where reading begins; False: at the ends, as nothing was said."""
+    if from_beginning:
+        consumer.seek_to_beginning(*ends)
+    elif since is not None:
+        found = consumer.offsets_for_times(dict.fromkeys(ends, since.at(SystemClock())))
+        for partition, end in ends.items():
             at = found.get(partition)
-            consumer.seek(partition, ends[partition] if at is None else at.offset)
-        return
-    if args.offset is not None:
-        starts = consumer.beginning_offsets(chosen)
-        for partition in chosen:
-            consumer.seek(partition, _seek(partition, args.offset, starts[partition], ends[partition]))
-        return
-    for partition in chosen:
-        consumer.seek(partition, ends[partition])
-    if not args.follow:
-        say(
-            "this starts and stops at the end: give --from-beginning, --offset or --since, or --follow to wait for more"
-        )
+            consumer.seek(partition, end if at is None else at.offset)
+    elif offset is not None:
+        starts = consumer.beginning_offsets(list(ends))
+        for partition, end in ends.items():
+            consumer.seek(partition, _seek(partition, offset, starts[partition], end))
+    else:
+        for partition, end in ends.items():
+            consumer.seek(partition, end)
+        return False
+    return True
 
 
 def _seek(partition: TopicPartition, offset: int, start: int, end: int) -> int:

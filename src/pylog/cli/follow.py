@@ -7,7 +7,6 @@
 Where stderr is no terminal, a line says so when the copy has caught up, and what goes wrong is said as it happens.
 """
 
-import argparse
 import signal
 import sys
 import time
@@ -16,16 +15,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pylog.cli.arguments import Parser, add_directory, examples, log_paths, natural, properties
+import click
+
+from pylog.cli import commands
+from pylog.cli.arguments import natural
 from pylog.cli.opening import owned
 from pylog.cli.output import count_text, is_terminal, plural, rate_text, say
+from pylog.cli.params import argument, option
+from pylog.cli.place import Place, keep
 from pylog.opening import load_parts
 from pylog.record import TopicPartition
 
 if TYPE_CHECKING:
     from pylog.following import Following, ReplicaLag
 
-__all__ = ["add"]
+__all__ = ["command"]
 
 LOOK_SECONDS = 0.5
 NODE_ID = 2
@@ -35,47 +39,42 @@ ROWS_MAX = 30
 Lags = Mapping[TopicPartition, "ReplicaLag"]
 
 
-def add(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add `follow`."""
-    parser = commands.add_parser(
-        "follow", help="copy a leader's topics, and keep up with it",
-        description="Copy topics of a pylog server, or of a Kafka cluster, into a log, and keep up until Ctrl-C: the\n"
-        "same offsets, ids and configs; the same files, byte for byte, where the leader is a pylog and nothing was\n"
-        "cleaned. Started again it goes on. To let the copy take over, stop this and call Log.lead.",
-        epilog=examples((
-            "pylog follow --log copy --from 127.0.0.1:9092",
-            "pylog follow --log copy --from 127.0.0.1:9092 flights shop",
-            "pylog follow --log copy --from kafka:9093 --command-config client.properties flights",
-        )),
-    )  # fmt: skip
-    parser.add_argument("topics", nargs="*", metavar="TOPIC", help="the topics (default: all, and those to come)")
-    parser.add_argument(
-        "--from", dest="leader", metavar="HOST:PORT", required=True, help="the leader; several nodes with commas"
-    )
-    parser.add_argument(
-        "--command-config", metavar="FILE", default=argparse.SUPPRESS,
-        help="lines of configs for the connection: security.protocol=SASL_SSL, sasl.mechanism=..., sasl.username=...",
-    )  # fmt: skip
-    parser.add_argument(
-        "--node-id", type=natural, metavar="N",
-        help=f"the id of this node, which no node there has (default: the directory's; for a new one {NODE_ID})",
-    )  # fmt: skip
-    add_directory(parser)
-    parser.set_defaults(run=follow, parser=parser)
+@commands.command(
+    "follow",
+    on_files=True,
+    short_help="copy a leader's topics, and keep up with it",
+    examples=(
+        "pylog follow --log copy --from 127.0.0.1:9092",
+        "pylog follow --log copy --from 127.0.0.1:9092 flights shop",
+        "pylog follow --log copy --from kafka:9093 --command-config client.properties flights",
+    ),
+)
+@argument("topics", "[TOPIC...]", "the topics (default: all, and those to come)", nargs=-1)
+@option("--from", "leader", metavar="HOST:PORT", required=True, help="the leader; several nodes with commas")
+@option(
+    "--command-config", metavar="FILE", type=click.Path(), expose_value=False, callback=keep,
+    help="lines of configs for the connection: security.protocol=SASL_SSL, sasl.mechanism=..., sasl.username=...",
+)  # fmt: skip
+@option(
+    "--node-id", type=natural, metavar="N",
+    help=f"the id of this node, which no node there has (default: the directory's; for a new one {NODE_ID})",
+)  # fmt: skip
+def command(place: Place, topics: tuple[str, ...], leader: str, node_id: int | None) -> int:
+    """Copy topics of a pylog server, or of a Kafka cluster, into a log, and keep up until Ctrl-C.
 
-
-def follow(args: argparse.Namespace) -> int:
-    """Run `follow`."""
-    paths = log_paths(args)
+    The copy has the same offsets, ids and configs, and the same files, byte for byte, where the leader is a pylog and
+    nothing was cleaned. Started again it goes on. To let the copy take over, stop this and call Log.lead.
+    """
+    paths = place.paths
     is_new = not (Path(paths[0]) / META_PROPERTIES).exists()
-    node_id = NODE_ID if args.node_id is None and is_new else args.node_id
+    node_id = NODE_ID if node_id is None and is_new else node_id
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with owned(paths, node_id=node_id) as log:
-        following = log.follow(args.leader, args.topics or None, config=properties(args))
+        following = log.follow(leader, topics or None, config=place.properties())
         with suppress(KeyboardInterrupt):
             # From this line on, a signal is how it ends.
-            topics = f", topics {', '.join(args.topics)}" if args.topics else ""
-            say(f"following {args.leader} into {', '.join(paths)}{topics}; Ctrl-C ends it")
+            named = f", topics {', '.join(topics)}" if topics else ""
+            say(f"following {leader} into {', '.join(paths)}{named}; Ctrl-C ends it")
             load_parts()
             (_show if is_terminal(sys.stderr) else _wait)(following)
         lags = following.lag()

@@ -4,20 +4,29 @@
 Kafka calls resetting offsets, is for groups without members.
 """
 
-import argparse
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, TypeVar
 
-from pylog.cli.arguments import Parser, add_log, examples, moment, natural, partitions_of, topic_partition
+import click
+
+from pylog.cli import completion as complete
+from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
+from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say
+from pylog.cli.params import argument, at_most_one, json_option, option, yes_option
+from pylog.cli.place import Place
 from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
 from pylog.client_half import ClientHalf
 from pylog.errors import PylogError
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 
-__all__ = ["add"]
+__all__ = ["command"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Where = tuple[tuple[str, int | None], ...]
 
 LAG_COLUMNS = (
     Column("topic"), Column("partition", True), Column("committed", True), Column("end", True), Column("lag", True),
@@ -26,127 +35,58 @@ LAG_COLUMNS = (
 CHANGE_COLUMNS = (Column("topic"), Column("partition", True), Column("before", True), Column("after", True))
 
 
-def add(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add `group` and its subcommands."""
-    group = commands.add_parser(
-        "group", help="list, describe, seek and delete consumer groups", description="The consumer groups of a log."
-    )
-    add_log(group)
-    verbs = group.add_subparsers(title="commands", dest="verb", metavar="COMMAND", required=True)
-    _add_list(verbs)
-    _add_describe(verbs)
-    _add_seek(verbs)
-    _add_delete(verbs)
+command = Group(
+    "group", short_help="list, describe, seek and delete consumer groups", help="The consumer groups of a log."
+)
+a_group = argument("name", "GROUP", "the group", shell_complete=complete.groups)
 
 
-def _add_list(verbs: "argparse._SubParsersAction[Parser]") -> None:
-    parser = verbs.add_parser(
-        "list",
-        help="all groups and their states",
-        description="All groups: name, state, type.",
-        epilog=examples(("pylog group list", "pylog group list --state empty --json")),
-    )
-    parser.add_argument(
-        "--state", action="append", default=[], type=str.lower, choices=[state.lower() for state in STATES],
-        metavar="STATE", help="only groups in this state; may be repeated",
+def _topics(words: str, *, is_needed: bool = False) -> Callable[[F], F]:
+    return option(
+        "--topic", "where", type=topic_partition, multiple=True, metavar="TOPIC[:P]", required=is_needed, help=words,
+        shell_complete=complete.topics,
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON object a line and group")
-    add_log(parser)
-    parser.set_defaults(run=list_groups, parser=parser)
 
 
-def _add_describe(verbs: "argparse._SubParsersAction[Parser]") -> None:
-    parser = verbs.add_parser(
-        "describe",
-        help="members, committed offsets and lag of a group",
-        description="Members, and per partition the committed offset, the end of the log, and the lag between them.",
-        epilog=examples(("pylog group describe analytics", "pylog group describe analytics --json | jq .lag")),
-    )
-    parser.add_argument("name", metavar="GROUP", help="the group")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    add_log(parser)
-    parser.set_defaults(run=describe, parser=parser)
-
-
-def _add_seek(verbs: "argparse._SubParsersAction[Parser]") -> None:
-    parser = verbs.add_parser(
-        "seek",
-        help="let a group go on elsewhere",
-        description="Commit other offsets for a group that has no members (Kafka: --reset-offsets).",
-        epilog=examples((
-            "pylog group seek analytics --to earliest --yes",
-            "pylog group seek analytics --to-time 2024-05-01T12:00 --topic clicks --dry-run",
-            "pylog group seek analytics --shift -100 --topic clicks:0",
-        )),
-    )  # fmt: skip
-    parser.add_argument("name", metavar="GROUP", help="the group")
-    ways = parser.add_mutually_exclusive_group(required=True)
-    ways.add_argument("--to", choices=("earliest", "latest"), help="an end of each partition")
-    ways.add_argument("--to-offset", type=natural, metavar="O", help="an offset")
-    ways.add_argument("--to-time", type=moment, metavar="TIME", help="the first record not older: 2h, or ISO 8601")
-    ways.add_argument("--shift", type=int, metavar="N", help="N records further on, or back where N is negative")
-    _add_topics(parser, "only here; may be repeated (default: all that the group has committed)")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be")
-    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    add_log(parser)
-    parser.set_defaults(run=seek, parser=parser)
-
-
-def _add_delete(verbs: "argparse._SubParsersAction[Parser]") -> None:
-    offsets = verbs.add_parser(
-        "delete-offsets",
-        help="forget what a group has committed in some partitions",
-        description="Forget what a group has committed in partitions of topics that no member subscribes to.",
-        epilog=examples(("pylog group delete-offsets analytics --topic clicks --yes",)),
-    )
-    offsets.add_argument("name", metavar="GROUP", help="the group")
-    _add_topics(offsets, "where; may be repeated", required=True)
-    offsets.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    add_log(offsets)
-    offsets.set_defaults(run=delete_offsets, parser=offsets)
-    parser = verbs.add_parser(
-        "delete",
-        help="forget groups that have no members",
-        description="Forget groups that have no members, with all that they have committed.",
-        epilog=examples(("pylog group delete analytics --yes",)),
-    )
-    parser.add_argument("name", nargs="+", metavar="GROUP", help="the group")
-    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    add_log(parser)
-    parser.set_defaults(run=delete, parser=parser)
-
-
-def _add_topics(parser: argparse.ArgumentParser, what: str, *, required: bool = False) -> None:
-    parser.add_argument(
-        "--topic", type=topic_partition, action="append", default=[], metavar="TOPIC[:P]", required=required, help=what
-    )
-
-
-# --- running --------------------------------------------------------------------------------------------------------
-
-
-def list_groups(args: argparse.Namespace) -> int:
-    """Run `group list`."""
-    with looking(args) as log:
-        groups = log.admin.list_groups(states=args.state)
-    if args.json:
+@command.verb(
+    "list",
+    short_help="all groups and their states",
+    examples=("pylog group list", "pylog group list --state empty --json"),
+)
+@option(
+    "--state", "states", multiple=True, type=click.Choice([state.lower() for state in STATES], case_sensitive=False),
+    metavar="STATE", help="only groups in this state; may be repeated",
+)  # fmt: skip
+@json_option("one JSON object a line and group")
+def list_groups(place: Place, states: tuple[str, ...], as_json: bool) -> int:
+    """All groups: name, state, type."""
+    with looking(place) as log:
+        groups = log.admin.list_groups(states=states)
+    if as_json:
         for one in groups:
             print_line(json_line(one._asdict()))
     elif groups:
         rows = [(one.group_id, one.state, one.type, one.protocol_type or "-") for one in groups]
         print_table((Column("group"), Column("state"), Column("type"), Column("protocol")), rows)
-    elif args.state:
+    elif states:
         say("there are no such groups")
     else:
         say("there are no groups: `log.consumer(..., group_id=NAME)` makes one")
     return 0
 
 
-def describe(args: argparse.Namespace) -> int:
-    """Run `group describe`."""
-    with looking(args) as log:
-        group, lags = log.admin.describe_group(args.name), log.admin.lag(args.name)
-    if args.json:
+@command.verb(
+    "describe",
+    short_help="members, committed offsets and lag of a group",
+    examples=("pylog group describe analytics", "pylog group describe analytics --json | jq .lag"),
+)
+@a_group
+@json_option("one JSON object")
+def describe(place: Place, name: str, as_json: bool) -> int:
+    """Members, and per partition the committed offset, the end of the log, and the lag between them."""
+    with looking(place) as log:
+        group, lags = log.admin.describe_group(name), log.admin.lag(name)
+    if as_json:
         print_line(json_line(_as_json(group, lags)))
         return 0
     members = plural(len(group.members), "member")
@@ -191,58 +131,93 @@ def _as_json(group: GroupDescription, lags: dict[TopicPartition, PartitionLag]) 
     }  # fmt: skip
 
 
-def seek(args: argparse.Namespace) -> int:
-    """Run `group seek`."""
-    with looking(args) if args.dry_run else changing(args) as log:
-        changes = _seek(log, args, dry_run=True)
+@command.verb(
+    "seek",
+    short_help="let a group go on elsewhere",
+    examples=(
+        "pylog group seek analytics --to earliest --yes",
+        "pylog group seek analytics --to-time 2024-05-01T12:00 --topic clicks --dry-run",
+        "pylog group seek analytics --shift -100 --topic clicks:0",
+    ),
+)
+@a_group
+@option("--to", type=click.Choice(("earliest", "latest")), help="an end of each partition")
+@option("--to-offset", type=natural, metavar="O", help="an offset")
+@option("--to-time", type=moment, metavar="TIME", help="the first record not older: 2h, or ISO 8601")
+@option("--shift", type=int, metavar="N", help="N records further on, or back where N is negative")
+@_topics("only here; may be repeated (default: all that the group has committed)")
+@option("--dry-run", is_flag=True, help="only show what would be")
+@yes_option
+def seek(place: Place, name: str, where: Where, dry_run: bool, is_agreed: bool, **way: Any) -> int:
+    """Commit other offsets for a group that has no members (Kafka: --reset-offsets)."""
+    at_most_one({f"--{one.replace('_', '-')}": value for one, value in way.items()}, is_needed=True)
+    with looking(place) if dry_run else changing(place) as log:
+        reset = partial(_reset, log, name, _partitions(log, where), **way)
+        changes = reset(dry_run=True)
         if not changes:
-            say(f"group {args.name} has committed nothing: give --topic")
+            say(f"group {name} has committed nothing: give --topic")
             return 1
         rows = [(key.topic, str(key.partition), *map(_number, change)) for key, change in changes.items()]
         print_table(CHANGE_COLUMNS, rows)
-        what = f"committing these offsets for group {args.name}"
-        if args.dry_run:
+        what = f"committing these offsets for group {name}"
+        if dry_run:
             say("nothing was changed: this was a dry run")
             return 0
-        if not args.yes and not agreed(what, what.capitalize(), "yes"):
+        if not is_agreed and not agreed(what, what.capitalize(), "yes"):
             return 1
-        _seek(log, args, dry_run=False)
-    say(f"group {args.name} goes on there")
+        reset(dry_run=False)
+    say(f"group {name} goes on there")
     return 0
 
 
-def _seek(log: ClientHalf[Any], args: argparse.Namespace, *, dry_run: bool) -> dict[TopicPartition, OffsetMove]:
+def _reset(
+    log: ClientHalf[Any], name: str, partitions: list[TopicPartition] | None, *,
+    to: Literal["earliest", "latest"] | None, to_offset: int | None, to_time: Moment | None, shift: int | None,
+    dry_run: bool,
+) -> dict[TopicPartition, OffsetMove]:  # fmt: skip
+    time_ms = to_time.at(SystemClock()) if to_time is not None else None
     return log.admin.reset_offsets(
-        args.name, args.to, offset=args.to_offset, shift=args.shift,
-        time_ms=args.to_time.at(SystemClock()) if args.to_time is not None else None,
-        partitions=_partitions(log, args.topic), dry_run=dry_run,
-    )  # fmt: skip
+        name, to, offset=to_offset, shift=shift, time_ms=time_ms, partitions=partitions, dry_run=dry_run
+    )
 
 
-def _partitions(log: ClientHalf[Any], given: Sequence[tuple[str, int | None]]) -> list[TopicPartition] | None:
-    return [key for name, number in given for key in partitions_of(log, name, number)] if given else None
+def _partitions(log: ClientHalf[Any], where: Where) -> list[TopicPartition] | None:
+    return [key for name, number in where for key in partitions_of(log, name, number)] if where else None
 
 
-def delete_offsets(args: argparse.Namespace) -> int:
-    """Run `group delete-offsets`."""
-    with changing(args) as log:
-        keys = _partitions(log, args.topic) or []
-        what = f"what group {args.name} has committed in {plural(len(keys), 'partition')}"
-        if not args.yes and not agreed(f"deleting {what}", f"Delete {what}", "yes"):
+@command.verb(
+    "delete-offsets",
+    short_help="forget what a group has committed in some partitions",
+    examples=("pylog group delete-offsets analytics --topic clicks --yes",),
+)
+@a_group
+@_topics("where; may be repeated", is_needed=True)
+@yes_option
+def delete_offsets(place: Place, name: str, where: Where, is_agreed: bool) -> int:
+    """Forget what a group has committed in partitions of topics that no member subscribes to."""
+    with changing(place) as log:
+        keys = _partitions(log, where) or []
+        what = f"what group {name} has committed in {plural(len(keys), 'partition')}"
+        if not is_agreed and not agreed(f"deleting {what}", f"Delete {what}", "yes"):
             return 1
-        log.admin.delete_offsets(args.name, keys)
+        log.admin.delete_offsets(name, keys)
     print_line(f"deleted {what}")
     return 0
 
 
-def delete(args: argparse.Namespace) -> int:
-    """Run `group delete`."""
-    names = ", ".join(args.name)
-    if not args.yes and not agreed(f"deleting {names}", f"Delete {names} with all committed offsets", "yes"):
+@command.verb(
+    "delete", short_help="forget groups that have no members", examples=("pylog group delete analytics --yes",)
+)
+@argument("names", "GROUP...", "the groups", nargs=-1, required=True, shell_complete=complete.groups)
+@yes_option
+def delete(place: Place, names: tuple[str, ...], is_agreed: bool) -> int:
+    """Forget groups that have no members, with all that they have committed."""
+    listed = ", ".join(names)
+    if not is_agreed and not agreed(f"deleting {listed}", f"Delete {listed} with all committed offsets", "yes"):
         return 1
     refused = 0
-    with changing(args) as log:
-        for name in args.name:
+    with changing(place) as log:
+        for name in names:
             try:
                 log.admin.delete_groups([name])
                 print_line(f"deleted group {name}")

@@ -5,60 +5,37 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from pylog.cli.output import is_terminal
 
-from pylog.cli.output import is_terminal, plural, rate_text
+if TYPE_CHECKING:
+    from rich.progress import Progress, Task
 
 __all__ = ["Meter"]
 
 MEASURE_SECONDS = 0.1
 
 
-class _RateColumn(ProgressColumn):
-    """Records so far and per second."""
-
-    def render(self, task: Task) -> Text:
-        records = int(task.fields["records"])
-        elapsed_ms = round((task.finished_time or task.elapsed or 0) * 1000)
-        return Text(f"{plural(records, 'record')}  {rate_text(records, elapsed_ms)}", style="cyan")
-
-
 class Meter:
-    """Progress on stderr:
+    """Progress on stderr: a bar where the total is known, a running count where not.
 
-    a bar where the total is known, a running count where not; nothing unless stderr is a terminal.
-
-    `total` is in bytes. A context manager: the bar goes when it ends, so that the summary stands alone.
+    Nothing unless stderr is a terminal, or where `is_shown` says no: one types into that terminal. `total` is in
+    bytes. A context manager: the bar goes when it ends, so that the summary stands alone.
     """
 
-    def __init__(self, what: str, total: int | None, *, get_time: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, what: str, total: int | None, *, is_shown: bool = True, get_time: Callable[[], float] = time.monotonic
+    ) -> None:
         self._progress: Progress | None = None
         self._task: Task | None = None
         self._get_time = get_time
         self._measure_at = -math.inf
-        if is_terminal(sys.stderr):
-            ends = (TimeElapsedColumn(),) if total is None else (TaskProgressColumn(), TimeRemainingColumn())
-            bar: ProgressColumn = SpinnerColumn() if total is None else BarColumn(bar_width=30)
-            console = Console(stderr=True)
-            self._progress = Progress(
-                TextColumn("{task.description}"), bar, *ends, _RateColumn(), console=console, transient=True,
-                get_time=get_time,
-            )  # fmt: skip
-            self._progress.add_task(what, total=total, records=0)
+        if is_shown and is_terminal(sys.stderr):
+            # Loading rich takes longer than most commands run.
+            from pylog.cli.bar import bar
+
+            self._progress = bar(what, total, get_time)
             self._task = self._progress.tasks[0]
 
     def __enter__(self) -> Self:

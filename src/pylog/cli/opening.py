@@ -5,12 +5,11 @@ another process owns it, has that do it; it never takes over. No command makes a
 Parts of pylog are loaded as they are needed, so that a command begins at once.
 """
 
-import argparse
 from collections.abc import Sequence
 from typing import Any
 
 import pylog
-from pylog.cli.arguments import bootstrap, log_paths, properties
+from pylog.cli.place import Place
 from pylog.client_half import ClientHalf
 from pylog.errors import DirectoryLocked
 from pylog.files import DiskFiles
@@ -19,6 +18,7 @@ from pylog.opening import open_lazily
 
 __all__ = ["changing", "looking", "owned"]
 
+LIMITS = ("request.timeout.ms", "socket.connection.setup.timeout.ms")
 OPENING_SECONDS = 10.0
 """How long to wait for an owner that opens a large log."""
 
@@ -30,14 +30,16 @@ def owned(paths: Sequence[str], **options: Any) -> pylog.Log:
     return open_lazily(list(paths), mode="own", **options)
 
 
-def looking(args: argparse.Namespace) -> ClientHalf[Any]:
-    """The log, to be looked at. Raises what `pylog.open` and `pylog.connect` raise."""
-    return _connected(args) or open_lazily(log_paths(args), mode="read")
+def looking(place: Place, *, patience_ms: int | None = None) -> ClientHalf[Any]:
+    """The log, to be looked at; `patience_ms` is how long a server may take. Raises what `pylog.open` and
+    `pylog.connect` raise.
+    """
+    return _connected(place, patience_ms) or open_lazily(place.paths, mode="read")
 
 
-def changing(args: argparse.Namespace, **options: Any) -> ClientHalf[Any]:
+def changing(place: Place, **options: Any) -> ClientHalf[Any]:
     """The log, to be changed; `options` are those of `pylog.open`. Raises what that and `pylog.connect` raise."""
-    return _connected(args) or _shared(log_paths(args), **options)
+    return _connected(place) or _shared(place.paths, **options)
 
 
 def _shared(paths: Sequence[str], **options: Any) -> pylog.Log:
@@ -47,6 +49,9 @@ def _shared(paths: Sequence[str], **options: Any) -> pylog.Log:
         return open_lazily(list(paths), mode="attach", wait=OPENING_SECONDS, **options)
 
 
-def _connected(args: argparse.Namespace) -> ClientHalf[Any] | None:
-    servers = bootstrap(args)
-    return None if servers is None else pylog.connect(servers, config=properties(args))
+def _connected(place: Place, patience_ms: int | None = None) -> ClientHalf[Any] | None:
+    servers = place.servers
+    if servers is None:
+        return None
+    limits = dict.fromkeys(LIMITS, str(patience_ms)) if patience_ms is not None else {}
+    return pylog.connect(servers, config={**place.properties(), **limits})

@@ -1,58 +1,47 @@
 """`pylog topic offsets | dirs`: where things are: offsets by time, and partitions in directories. Both only look."""
 
-import argparse
+from typing import Literal, get_args
 
-from pylog.cli.arguments import Parser, add_log, examples, moment, partitions_of, topic_partition
+from pylog.cli import completion as complete
+from pylog.cli.arguments import Moment, moment, partitions_of, topic_partition
+from pylog.cli.commands import command
 from pylog.cli.opening import looking
 from pylog.cli.output import Column, count_text, json_line, print_line, print_table, say, size_text
+from pylog.cli.params import argument, json_option, option
+from pylog.cli.place import Place
 from pylog.protocol.isolation import IsolationLevel
 from pylog.runtime.clock import SystemClock
 
-__all__ = ["add"]
+__all__ = ["dirs", "offsets"]
 
-ENDS = ("earliest", "latest", "max_timestamp")
-
-
-def add(verbs: "argparse._SubParsersAction[Parser]") -> None:
-    """Add the subcommands of `topic` that say where things are."""
-    parser = verbs.add_parser(
-        "offsets",
-        help="the offsets of a topic at a time, or at an end",
-        description="An offset of each partition: an end, or the first record, in offset order, not older than a time.",
-        epilog=examples(("pylog topic offsets clicks", "pylog topic offsets clicks:0 --at 2h --json")),
-    )
-    parser.add_argument("name", type=topic_partition, metavar="NAME[:P]", help="the topic, or one partition of it")
-    parser.add_argument(
-        "--at", default="latest", metavar="WHEN", help=f"{', '.join(ENDS)}, 2h (ago) or ISO 8601 (default: latest)"
-    )
-    parser.add_argument(
-        "--read-committed", action="store_true", help="the end that readers of committed records see, for latest"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line and partition")
-    add_log(parser)
-    parser.set_defaults(run=offsets, parser=parser)
-    parser = verbs.add_parser(
-        "dirs",
-        help="the log's directories and what lies in them",
-        description="The log directories, and how many bytes of records each partition has there.",
-        epilog=examples(("pylog topic dirs --log disk1,disk2",)),
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line and directory")
-    add_log(parser)
-    parser.set_defaults(run=dirs, parser=parser)
+End = Literal["earliest", "latest", "max_timestamp"]
+ENDS: tuple[End, ...] = get_args(End)
 
 
-def offsets(args: argparse.Namespace) -> int:
-    """Run `topic offsets`."""
-    try:
-        spec = args.at if args.at in ENDS else moment(args.at).at(SystemClock())
-    except argparse.ArgumentTypeError as error:
-        args.parser.error(f"--at: {error}")
-    isolation: IsolationLevel = "read_committed" if args.read_committed else "read_uncommitted"
-    with looking(args) as log:
-        keys = partitions_of(log, *args.name)
+def _when(text: str) -> End | Moment:
+    return next((end for end in ENDS if end == text), None) or moment(text)
+
+
+@command(
+    "offsets",
+    short_help="the offsets of a topic at a time, or at an end",
+    examples=("pylog topic offsets clicks", "pylog topic offsets clicks:0 --at 2h --json"),
+)
+@argument("what", "NAME[:P]", "the topic, or one partition of it", type=topic_partition, shell_complete=complete.topics)
+@option(
+    "--at", type=_when, default="latest", metavar="WHEN",
+    help=f"{', '.join(ENDS)}, 2h (ago) or ISO 8601 (default: latest)",
+)  # fmt: skip
+@option("--read-committed", is_flag=True, help="the end that readers of committed records see, for latest")
+@json_option("one JSON object a line and partition")
+def offsets(place: Place, what: tuple[str, int | None], at: End | Moment, read_committed: bool, as_json: bool) -> int:
+    """An offset of each partition: an end, or the first record, in offset order, not older than a time."""
+    spec = at.at(SystemClock()) if isinstance(at, Moment) else at
+    isolation: IsolationLevel = "read_committed" if read_committed else "read_uncommitted"
+    with looking(place) as log:
+        keys = partitions_of(log, *what)
         found = log.admin.list_offsets(dict.fromkeys(keys, spec), isolation_level=isolation)
-    if args.json:
+    if as_json:
         for key, part in found.items():
             facts = {"offset": part.offset, "timestamp": part.timestamp, "leader_epoch": part.leader_epoch}
             print_line(json_line({**key._asdict(), **facts}))
@@ -67,11 +56,15 @@ def offsets(args: argparse.Namespace) -> int:
     return 0
 
 
-def dirs(args: argparse.Namespace) -> int:
-    """Run `topic dirs`."""
-    with looking(args) as log:
+@command(
+    "dirs", short_help="the log's directories and what lies in them", examples=("pylog topic dirs --log disk1,disk2",)
+)
+@json_option("one JSON object a line and directory")
+def dirs(place: Place, as_json: bool) -> int:
+    """The log directories, and how many bytes of records each partition has there."""
+    with looking(place) as log:
         found = log.admin.describe_log_dirs()
-    if args.json:
+    if as_json:
         for one in found:
             parts = [{**key._asdict(), "bytes": size} for key, size in sorted(one.partitions.items())]
             print_line(json_line({"path": one.path, "partitions": parts}))

@@ -9,18 +9,24 @@ Bytes stay bytes: nothing is decoded. Memory stays bounded: a line may be as lon
 records are acknowledged; Ctrl-C stops reading, waits for what was sent, and says how much that was.
 """
 
-import argparse
 import signal
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Literal, Self
 
-from pylog.cli.arguments import Parser, add_log, bootstrap, codec, examples, headers, log_path, natural, separator
+import click
+
+from pylog.cli import commands
+from pylog.cli import completion as complete
+from pylog.cli.arguments import codec, headers, natural, separator
 from pylog.cli.meter import Meter
 from pylog.cli.opening import changing
-from pylog.cli.output import plural, rate_text, say, size_text
+from pylog.cli.output import is_terminal, plural, rate_text, say, size_text
+from pylog.cli.params import argument, option
+from pylog.cli.place import Place
 from pylog.client.producer import Producer
 from pylog.client_half import ClientHalf
 from pylog.errors import RecordTooLarge, UnknownTopicOrPartition
@@ -30,67 +36,13 @@ from pylog.record import RecordMetadata
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future
 
-__all__ = ["add"]
+__all__ = ["command"]
 
 WAITING = 10_000
 LINE_BYTES = 1 << 20
 """The longest line: a producer's `max.request.size`."""
 STDIN = "-"
-
-
-def add(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add `produce`."""
-    parser = commands.add_parser(
-        "produce",
-        help="append lines of files, or of standard input, as records",
-        description="Append lines as records: one a line, from files or standard input. Owns the log while it runs.",
-        epilog=examples((
-            "pylog produce clicks access.log",
-            "zcat access.log.gz | pylog produce clicks --key-separator ' ' --codec zstd",
-            "pylog produce clicks access.log --bootstrap 127.0.0.1:9092",
-            "tail -f app.log | pylog produce logs --headers host=web1,env=prod --flush interval",
-        )),
-    )  # fmt: skip
-    _add_arguments(parser)
-    add_log(parser)
-    parser.set_defaults(run=run, parser=parser)
-
-
-def _add_arguments(parser: Parser) -> None:
-    parser.add_argument("topic", metavar="TOPIC", help="the topic; make one with `pylog topic create`")
-    parser.add_argument("files", nargs="*", metavar="FILE", help="files to read, - for standard input (the default)")
-    parser.add_argument(
-        "--key-separator", "-K", type=separator, metavar="SEP",
-        help="what stands between key and value in a line (\\t is a tab); without it records have no key",
-    )  # fmt: skip
-    parser.add_argument("--headers", "-H", type=headers, default=(), metavar="K=V,...", help="headers of every record")
-    parser.add_argument(
-        "--codec",
-        "-z",
-        type=codec,
-        default="none",
-        metavar="CODEC",
-        help="none, gzip, snappy, lz4 or zstd (default: none)",
-    )
-    parser.add_argument(
-        "--partition",
-        "-p",
-        type=natural,
-        metavar="N",
-        help="the partition (default: by key, or wherever a batch is open)",
-    )
-    parser.add_argument(
-        "--acks",
-        choices=("all", "1", "0"),
-        default="all",
-        help="the replicas that must store a record before it counts (default: all)",
-    )
-    parser.add_argument(
-        "--flush", choices=("sync", "interval", "none"),
-        help="when records become durable: before they are acknowledged (sync, the default), every second, or when the "
-        "system likes",
-    )  # fmt: skip
-    parser.add_argument("--quiet", "-q", action="store_true", help="no progress and no summary")
+CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 class _Brake:
@@ -158,26 +110,82 @@ class _Count:
         self.waiting.clear()
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run `produce`."""
-    if bootstrap(args) is None:
-        require_directory(DiskFiles(read_only=True), log_path(args))
-    elif args.flush is not None:
-        args.parser.error("--flush is for --log: a server has its own")
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """Where records come from, and what each of them is."""
+
+    topic: str
+    sources: Sequence[str]
+    key_separator: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    partition: int | None
+    is_quiet: bool
+
+
+@commands.command(
+    "produce",
+    short_help="append lines of files, or of standard input, as records",
+    examples=(
+        "pylog produce clicks access.log",
+        "zcat access.log.gz | pylog produce clicks --key-separator ' ' --codec zstd",
+        "pylog produce clicks access.log --bootstrap 127.0.0.1:9092",
+        "tail -f app.log | pylog produce logs --headers host=web1,env=prod --flush interval",
+    ),
+)
+@argument("topic", "TOPIC", "the topic; make one with `pylog topic create`", shell_complete=complete.topics)
+@argument("files", "[FILE...]", "files to read, - for standard input (the default)", nargs=-1, type=click.Path())
+@option(
+    "--key-separator", "-K", type=separator, metavar="SEP",
+    help="what stands between key and value in a line (\\t is a tab); without it records have no key",
+)  # fmt: skip
+@option("--headers", "-H", type=headers, default="", metavar="K=V,...", help="headers of every record")
+@option(
+    "--codec",
+    "-z",
+    "compression",
+    type=codec,
+    default="none",
+    metavar="CODEC",
+    help="none, gzip, snappy, lz4 or zstd (default: none)",
+)
+@option(
+    "--partition", "-p", type=natural, metavar="N", help="the partition (default: by key, or wherever a batch is open)"
+)
+@option(
+    "--acks", type=click.Choice(("all", "1", "0")), default="all",
+    help="the replicas that must store a record before it counts (default: all)",
+)  # fmt: skip
+@option(
+    "--flush", type=click.Choice(("sync", "interval", "none")),
+    help="when records become durable: before they are acknowledged (sync, the default), every second, or when the "
+    "system likes",
+)  # fmt: skip
+@option("--quiet", "-q", "is_quiet", is_flag=True, help="no progress and no summary")
+def command(
+    place: Place, topic: str, files: tuple[str, ...], compression: CompressionType, acks: str, flush: str | None,
+    **given: Any,
+) -> int:  # fmt: skip
+    """Append lines as records: one a line, from files or standard input. Owns the log while it runs."""
+    if place.servers is None:
+        require_directory(DiskFiles(read_only=True), place.path)
+    elif flush is not None:
+        raise click.UsageError("--flush is for --log: a server has its own")
+    wanted: int | Literal["all"] = "all" if acks == "all" else int(acks)
+    source = _Input(topic, files or (STDIN,), **given)
     clock = SystemClock()
     started = clock.tick_ms()
     count = _Count()
     try:
-        with changing(args, flush=args.flush) as log:
-            _check_place(log, args.topic, args.partition)
-            with log.producer(acks=args.acks, compression_type=args.codec) as producer:
+        with changing(place, flush=flush) as log:
+            _check_place(log, topic, source.partition)
+            with log.producer(acks=wanted, compression_type=compression) as producer:
                 with _Brake() as brake:
-                    _send_all(args, producer, count, brake)
+                    _send_all(source, producer, count, brake)
                 brake.check()
     finally:
         # Also after an error or Ctrl-C: how much went in is what one needs to know then.
-        if not args.quiet and (count.sent or sys.exc_info()[0] is None):
-            _summary(args.topic, count, clock.tick_ms() - started)
+        if not source.is_quiet and (count.sent or sys.exc_info()[0] is None):
+            _summary(topic, count, clock.tick_ms() - started)
     return 0
 
 
@@ -191,16 +199,20 @@ def _check_place(log: ClientHalf[Any], topic: str, partition: int | None) -> Non
         raise UnknownTopicOrPartition(f"topic {topic!r} has no partition {partition}: it has {partitions}, from 0 on")
 
 
-def _send_all(args: argparse.Namespace, producer: Producer, count: _Count, brake: _Brake) -> None:
-    sources = args.files or [STDIN]
+def _send_all(source: _Input, producer: Producer, count: _Count, brake: _Brake) -> None:
+    is_typed = STDIN in source.sources and is_terminal(sys.stdin)
+    if is_typed and not source.is_quiet:
+        say("one line is one record; Ctrl-D ends it")
     try:
-        with Meter(args.topic, _total(sources) if not args.quiet else 0) as meter:
-            for source in sources:
-                name = "standard input" if source == STDIN else source
-                for number, line in _lines(source, name, count, brake):
-                    key, value = _split(line, args.key_separator, name, number)
+        with Meter(source.topic, _total(source.sources), is_shown=not source.is_quiet and not is_typed) as meter:
+            for path in source.sources:
+                name = "standard input" if path == STDIN else path
+                for number, line in _lines(path, name, count, brake):
+                    key, value = _split(line, source.key_separator, name, number)
                     try:
-                        future = producer.send(args.topic, value, key, partition=args.partition, headers=args.headers)
+                        future = producer.send(
+                            source.topic, value, key, partition=source.partition, headers=source.headers
+                        )
                     except RecordTooLarge as error:
                         raise RecordTooLarge(f"{name}, line {number}: {error}") from error
                     count.add(future)
@@ -215,7 +227,7 @@ def _send_all(args: argparse.Namespace, producer: Producer, count: _Count, brake
         raise
 
 
-def _total(sources: list[str]) -> int | None:
+def _total(sources: Sequence[str]) -> int | None:
     """The bytes of all sources; None when one of them is a stream."""
     if STDIN in sources:
         return None

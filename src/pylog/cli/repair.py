@@ -6,10 +6,13 @@ when it is agreed to. A partition that cannot be opened, because its metadata ca
 dropped anywhere.
 """
 
-import argparse
+import click
 
-from pylog.cli.arguments import Parser, add_directory, examples, log_paths
+from pylog.cli import commands
+from pylog.cli import completion as complete
 from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say, size_text
+from pylog.cli.params import argument, json_option, option, yes_option
+from pylog.cli.place import Place
 from pylog.commitlog.recovery import Quarantined
 from pylog.files import DiskFiles
 from pylog.logdirs.damage import Findings
@@ -17,7 +20,7 @@ from pylog.logdirs.foreign import require_log
 from pylog.opening import open_lazily
 from pylog.storage.segment_checksum import CHANGED
 
-__all__ = ["add"]
+__all__ = ["command"]
 
 COLUMNS = (
     Column("PARTITION"), Column("OFFSETS"), Column("FILE"), Column("POSITION", is_number=True),
@@ -25,56 +28,53 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def add(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add `repair`."""
-    parser = commands.add_parser(
-        "repair",
-        help="give up what cannot be read, keeping a copy",
-        description=(
-            "Read every byte of a log, show what cannot be read, and drop it after a confirmation.\n"
-            "Reading steps over the gap then. The files as they were are kept beside the log directory."
-        ),
-        epilog=examples(("pylog repair --dry-run", "pylog repair clicks:0", "pylog repair --yes --keep /backup/kept")),
-    )
-    parser.add_argument(
-        "what", nargs="?", type=topic_partition, metavar="TOPIC[:PARTITION]", help="this alone (default: everything)"
-    )
-    parser.add_argument("--dry-run", "-n", action="store_true", help="show what would be dropped, and leave it")
-    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    parser.add_argument("--keep", metavar="PATH", help="where copies go (default: the log's path with -repaired)")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    add_directory(parser)
-    parser.set_defaults(run=run, parser=parser)
-
-
-def topic_partition(text: str) -> tuple[str, int | None]:
+def _where(text: str) -> tuple[str, int | None]:
     """`clicks` or `clicks:0`."""
     topic, colon, number = text.partition(":")
     if not topic or (colon and not (number.isascii() and number.isdigit())):
-        raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC or TOPIC:PARTITION, as in clicks:0")
+        raise click.BadParameter(f"{text!r} is not TOPIC or TOPIC:PARTITION, as in clicks:0")
     return topic, int(number) if colon else None
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run `repair`."""
-    paths = log_paths(args)
+@commands.command(
+    "repair",
+    on_files=True,
+    short_help="give up what cannot be read, keeping a copy",
+    examples=("pylog repair --dry-run", "pylog repair clicks:0", "pylog repair --yes --keep /backup/kept"),
+)
+@argument(
+    "what", "[TOPIC[:PARTITION]]", "this alone (default: everything)", required=False, type=_where,
+    shell_complete=complete.topics,
+)  # fmt: skip
+@option("--dry-run", "-n", is_flag=True, help="show what would be dropped, and leave it")
+@yes_option
+@option("--keep", metavar="PATH", type=click.Path(), help="where copies go (default: the log's path with -repaired)")
+@json_option("one JSON object a line")
+def command(
+    place: Place, what: tuple[str, int | None] | None, dry_run: bool, is_agreed: bool, keep: str | None, as_json: bool
+) -> int:
+    """Read every byte of a log, show what cannot be read, and drop it after a confirmation.
+
+    Reading steps over the gap then. The files as they were are kept beside the log directory.
+    """
+    paths = place.paths
     for path in paths:
         # Opening it would make one.
         require_log(DiskFiles(read_only=True), path)
     with open_lazily(paths, mode="own") as log:
-        findings = log.find_damage(*(args.what or ()))
-        _show(findings, as_json=args.json)
-        what = _facts(findings.damages)
-        if args.dry_run:
-            say(f"would drop {what}" if findings.damages else "would drop nothing")
+        findings = log.find_damage(*(what or ()))
+        _show(findings, as_json=as_json)
+        lost = _facts(findings.damages)
+        if dry_run:
+            say(f"would drop {lost}" if findings.damages else "would drop nothing")
             return 0
-        if findings.damages and not args.yes and not agreed(f"dropping {what}", f"Drop {what}", "yes"):
+        if findings.damages and not is_agreed and not agreed(f"dropping {lost}", f"Drop {lost}", "yes"):
             return 1
-        kept = log.repair(findings, keep_in=args.keep)
+        kept = log.repair(findings, keep_in=keep)
     for key, folder in sorted(kept.items()):
         line = {"type": "kept", "topic": key.topic, "partition": key.partition, "path": folder}
         text = f"{key.topic}-{key.partition}: dropped what could not be read; the files as they were are in {folder}"
-        print_line(json_line(line) if args.json else text)
+        print_line(json_line(line) if as_json else text)
     if not findings.damages:
         say("nothing had to be dropped")
     return 0

@@ -4,59 +4,56 @@ Needs no log: the file's name says what it is, so it works on a copy as well. Da
 stderr and makes the exit code 1.
 """
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import fields
 from itertools import chain
 
-from pylog.cli.arguments import Parser, add_directory, examples, refuse_bootstrap
+import click
+
+from pylog.cli.commands import Group
 from pylog.cli.output import json_line, plural, print_line, say, text_or_base64
+from pylog.cli.params import argument, json_option, option
+from pylog.cli.place import Place
 from pylog.files import DiskFiles
 from pylog.inspect import DumpLine, Problem, RecordEntry, dump_segment
 
-__all__ = ["add"]
+__all__ = ["command"]
 
 
-def add(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add `segment dump`."""
-    group = commands.add_parser(
-        "segment", help="look into segment files", description="Look into the files of a log directory."
-    )
-    add_directory(group)
-    verbs = group.add_subparsers(title="commands", dest="verb", metavar="COMMAND", required=True)
-    parser = verbs.add_parser(
-        "dump",
-        help="batches, records, index entries, checkpoints",
-        description=(
-            "Show the content of .log, .index, .timeindex, .txnindex, .snapshot and checkpoint files, line by line,\n"
-            "as kafka-dump-log.sh does. Records of __cluster_metadata are decoded."
-        ),
-        epilog=examples((
-            "pylog segment dump data/clicks-0/00000000000000000000.log --records",
-            "pylog segment dump data/clicks-0/*.index",
-            "pylog segment dump --json data/clicks-0/*.log | jq 'select(.type == \"batch\") | .codec'",
-        )),
-    )  # fmt: skip
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a file of a log directory, or a copy of one")
-    parser.add_argument("--records", "-v", action="store_true", help="also the records of each batch")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    add_directory(parser)
-    parser.set_defaults(run=run, parser=parser)
+command = Group(
+    "segment", on_files=True, short_help="look into segment files", help="Look into the files of a log directory."
+)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run `segment dump`."""
-    refuse_bootstrap(args)
+@command.verb(
+    "dump",
+    on_files=True,
+    short_help="batches, records, index entries, checkpoints",
+    examples=(
+        "pylog segment dump data/clicks-0/00000000000000000000.log --records",
+        "pylog segment dump data/clicks-0/*.index",
+        "pylog segment dump --json data/clicks-0/*.log | jq 'select(.type == \"batch\") | .codec'",
+    ),
+)
+@argument("paths", "FILE...", "a file of a log directory, or a copy of one", nargs=-1, required=True, type=click.Path())
+@option("--records", "-v", is_flag=True, help="also the records of each batch")
+@json_option("one JSON object a line")
+def dump(place: Place, paths: tuple[str, ...], records: bool, as_json: bool) -> int:
+    """Show the content of .log, .index, .timeindex, .txnindex, .snapshot and checkpoint files, line by line.
+
+    The words are those of kafka-dump-log.sh. Records of __cluster_metadata are decoded.
+    """
+    place.refuse_bootstrap()
     files = DiskFiles(read_only=True)
     problems = 0
-    for path in args.files:
-        lines = dump_segment(files, path, records=args.records)
+    for path in paths:
+        lines = dump_segment(files, path, records=records)
         # The first line is asked for before anything is printed: a file that is not there has no heading.
         first = next(lines, None)
-        if not args.json:
+        if not as_json:
             print_line(f"Dumping {path}" if first is not None else f"{path} is empty.")
         for line in () if first is None else chain((first,), lines):
-            print_line(json_line(_as_json(path, line)) if args.json else str(line))
+            print_line(json_line(_as_json(path, line)) if as_json else str(line))
             problems += isinstance(line, Problem)
     if problems:
         say(f"{plural(problems, 'problem')} found, each at its place in the output; `pylog verify` says what to do")

@@ -8,10 +8,11 @@ Without a format a field is written byte for byte (a value that is not UTF-8 com
 text. Only the seven names are known: no attributes, no indexes, so a template from elsewhere can do nothing.
 """
 
-import argparse
 import string
 from collections.abc import Callable
 from datetime import UTC, datetime
+
+import click
 
 from pylog.cli.output import json_line, text_or_base64
 from pylog.record import ConsumerRecord
@@ -26,7 +27,7 @@ FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers"
 def renderer(text: str) -> Renderer:
     """The function for a format's name or a template.
 
-    Raises ArgumentTypeError (unknown field, bad braces or format).
+    Raises BadParameter (unknown field, bad braces or format).
     """
     if text == "raw":
         return _raw
@@ -75,10 +76,10 @@ def _compile(text: str) -> list[bytes | Renderer]:
             if name is not None:
                 pieces.append(_field(name, spec or "", conversion))
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no template: {error}; write {{{{ for a brace") from error
+        raise click.BadParameter(f"{text!r} is no template: {error}; write {{{{ for a brace") from error
     if not any(callable(piece) for piece in pieces):
         known = " ".join(f"{{{name}}}" for name in FIELDS)
-        raise argparse.ArgumentTypeError(f"{text!r} names no field: give raw, json, or a template with some of {known}")
+        raise click.BadParameter(f"{text!r} names no field: give raw, json, or a template with some of {known}")
     if not (isinstance(pieces[-1], bytes) and pieces[-1].endswith((b"\n", b"\0"))):
         pieces.append(b"\n")
     return pieces
@@ -87,7 +88,7 @@ def _compile(text: str) -> list[bytes | Renderer]:
 def _field(name: str, spec: str, conversion: str | None) -> Renderer:
     if name not in FIELDS or conversion:
         known = " ".join(f"{{{field}}}" for field in FIELDS)
-        raise argparse.ArgumentTypeError(f"{{{name}}} is no field: there are {known}")
+        raise click.BadParameter(f"{{{name}}} is no field: there are {known}")
     if not spec:
         return PLAIN[name]
     text = TEXT[name]
@@ -96,7 +97,7 @@ def _field(name: str, spec: str, conversion: str | None) -> Renderer:
     try:
         format(0 if name in ("partition", "offset", "timestamp") else "", spec)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{{{name}:{spec}}}: {error}") from error
+        raise click.BadParameter(f"{{{name}:{spec}}}: {error}") from error
     return lambda record: format(text(record), spec).encode()
 
 

@@ -5,11 +5,12 @@ What `describe` shows of a partition are half-open ends: start is the first offs
 watermark the first there is not.
 """
 
-import argparse
 from typing import Any
 
 from pylog.cli import change, places
-from pylog.cli.arguments import Parser, add_log, bootstrap, config_pair, count, examples, place, topic_options
+from pylog.cli import completion as complete
+from pylog.cli.arguments import config_pair, count, topic_options
+from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import (
     Column,
@@ -22,11 +23,13 @@ from pylog.cli.output import (
     say,
     size_text,
 )
+from pylog.cli.params import argument, json_option, option
+from pylog.cli.place import Place
 from pylog.cli.topic_facts import PartitionFacts, TopicFacts, facts_of
 from pylog.config import TopicConfig
 from pylog.protocol.topic_names import validate_topic_name
 
-__all__ = ["add"]
+__all__ = ["command"]
 
 MAKE_ONE = "make one with `pylog topic create NAME`"
 ALWAYS_SHOWN = (
@@ -43,109 +46,82 @@ PARTITION_COLUMNS = (
 )  # fmt: skip
 
 
-def add(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add `topic` and its subcommands."""
-    group = commands.add_parser(
-        "topic", help="create, list, describe, alter, trim, clean and delete topics", description="The topics of a log."
-    )
-    add_log(group)
-    verbs = group.add_subparsers(title="commands", dest="verb", metavar="COMMAND", required=True)
-    _add_create(verbs)
-    _add_list(verbs)
-    _add_describe(verbs)
-    change.add(verbs)
-    places.add(verbs)
+command = Group(
+    "topic", short_help="create, list, describe, alter, trim, clean and delete topics", help="The topics of a log."
+)
 
 
-def _add_create(verbs: "argparse._SubParsersAction[Parser]") -> None:
-    parser = verbs.add_parser(
-        "create",
-        help="make a topic, and the log directory if it is missing",
-        description="Make a topic. The log's directory is made if it does not exist.",
-        epilog=examples((
-            "pylog topic create clicks --log data",
-            "pylog topic create flights --partitions 6 --config compression.type=zstd --config retention.ms=604800000",
-        )),
-    )  # fmt: skip
-    parser.add_argument("name", metavar="NAME", help="1 to 249 characters of a-z A-Z 0-9 . _ -")
-    parser.add_argument("--partitions", "-p", type=count, default=1, metavar="N", help="how many (default: 1)")
-    parser.add_argument(
-        "--config", "-c", type=config_pair, action="append", default=[], metavar="NAME=VALUE",
-        help="a topic config by its Kafka name; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--if-not-exists", action="store_true", help="leave a topic of that name as it is")
-    add_log(parser)
-    parser.set_defaults(run=create, parser=parser)
-
-
-def _add_list(verbs: "argparse._SubParsersAction[Parser]") -> None:
-    parser = verbs.add_parser(
-        "list", help="the names of all topics", description="The names of all topics, one a line."
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line and topic")
-    parser.add_argument("--internal", action="store_true", help="also Kafka's own topics, whose names begin with __")
-    add_log(parser)
-    parser.set_defaults(run=list_names, parser=parser)
-
-
-def _add_describe(verbs: "argparse._SubParsersAction[Parser]") -> None:
-    parser = verbs.add_parser(
-        "describe",
-        help="configs and partitions of a topic, or of all",
-        description="Configs, and per partition offsets, size, segments. An end is the first offset not there.",
-        epilog=examples(("pylog topic describe flights", "pylog topic describe --json | jq .partitions[].end")),
-    )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the topic (default: all)")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line and topic, with all configs")
-    add_log(parser)
-    parser.set_defaults(run=describe, parser=parser)
-
-
-# --- running --------------------------------------------------------------------------------------------------------
-
-
-def create(args: argparse.Namespace) -> int:
-    """Run `topic create`."""
+@command.verb(
+    "create",
+    short_help="make a topic, and the log directory if it is missing",
+    examples=(
+        "pylog topic create clicks --log data",
+        "pylog topic create flights --partitions 6 --config compression.type=zstd --config retention.ms=604800000",
+    ),
+)
+@argument("name", "NAME", "1 to 249 characters of a-z A-Z 0-9 . _ -")
+@option("--partitions", "-p", type=count, default="1", metavar="N", help="how many (default: 1)")
+@option(
+    "--config", "-c", "configs", type=config_pair, multiple=True, metavar="NAME=VALUE",
+    help="a topic config by its Kafka name; may be repeated", shell_complete=complete.topic_configs,
+)  # fmt: skip
+@option("--if-not-exists", is_flag=True, help="leave a topic of that name as it is")
+def create(place: Place, name: str, partitions: int, configs: tuple[tuple[str, str], ...], if_not_exists: bool) -> int:
+    """Make a topic. The log's directory is made if it does not exist."""
     # First, so that what cannot be made does not leave an empty log behind.
-    validate_topic_name(args.name)
-    if bootstrap(args) is None:
+    validate_topic_name(name)
+    if place.servers is None:
         # A cluster may know configs that are not known here.
-        TopicConfig.from_kafka(dict(args.config))
-    with changing(args) as log:
-        if args.if_not_exists and args.name in log.topics(internal=True):
-            say(f"there is a topic {args.name} already: it stays as it is")
+        TopicConfig.from_kafka(dict(configs))
+    with changing(place) as log:
+        if if_not_exists and name in log.topics(internal=True):
+            say(f"there is a topic {name} already: it stays as it is")
             return 0
-        topic = log.create_topic(args.name, partitions=args.partitions, config=topic_options(args))
+        topic = log.create_topic(name, partitions=partitions, config=topic_options(configs))
         print_line(f"created topic {topic.name} with {plural(len(topic), 'partition')}")
     return 0
 
 
-def list_names(args: argparse.Namespace) -> int:
-    """Run `topic list`."""
-    with looking(args) as log:
-        names = log.topics(internal=args.internal)
+@command.verb("list", short_help="the names of all topics")
+@json_option("one JSON object a line and topic")
+@option("--internal", is_flag=True, help="also Kafka's own topics, whose names begin with __")
+def list_names(place: Place, as_json: bool, internal: bool) -> int:
+    """The names of all topics, one a line."""
+    with looking(place) as log:
+        names = log.topics(internal=internal)
         for name in names:
-            print_line(json_line({"name": name, "partitions": len(log.topic(name))}) if args.json else name)
+            print_line(json_line({"name": name, "partitions": len(log.topic(name))}) if as_json else name)
         if not names:
-            say(f"there are no topics in {place(args)}: {MAKE_ONE}")
+            say(f"there are no topics in {place}: {MAKE_ONE}")
     return 0
 
 
-def describe(args: argparse.Namespace) -> int:
-    """Run `topic describe`."""
-    with looking(args) as log:
-        names = [args.name] if args.name is not None else log.topics()
-        for number, name in enumerate(names):
-            topic = facts_of(log, name)
-            if args.json:
+@command.verb(
+    "describe",
+    short_help="configs and partitions of a topic, or of all",
+    examples=("pylog topic describe flights", "pylog topic describe --json | jq .partitions[].end"),
+)
+@argument("name", "[NAME]", "the topic (default: all)", required=False, shell_complete=complete.topics)
+@json_option("one JSON object a line and topic, with all configs")
+def describe(place: Place, name: str | None, as_json: bool) -> int:
+    """Configs, and per partition offsets, size, segments. An end is the first offset not there."""
+    with looking(place) as log:
+        names = [name] if name is not None else log.topics()
+        for number, one in enumerate(names):
+            topic = facts_of(log, one)
+            if as_json:
                 print_line(json_line(_as_json(topic)))
                 continue
             if number > 0:
                 print_line("")
             _print_topic(topic)
         if not names:
-            say(f"there are no topics in {place(args)}: {MAKE_ONE}")
+            say(f"there are no topics in {place}: {MAKE_ONE}")
     return 0
+
+
+for _one in (change.alter, change.trim, change.clean, change.move, change.delete, places.offsets, places.dirs):
+    command.add_command(_one)
 
 
 # --- showing --------------------------------------------------------------------------------------------------------

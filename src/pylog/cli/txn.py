@@ -4,96 +4,64 @@ All but `abort` and what asks producers only look, and work beside an owner. A t
 partition and no coordinator knows of it: readers of committed records wait for it for ever, until it is aborted.
 """
 
-import argparse
+import click
 
-from pylog.cli.arguments import Parser, add_log, examples, moment, natural, partitions_of, topic_partition
+from pylog.cli import completion as complete
+from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
+from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, agreed, count_text, duration_text, json_line, print_line, print_table, say
+from pylog.cli.params import argument, json_option, option, yes_option
+from pylog.cli.place import Place
 from pylog.client.admin.transactions import STATES, HangingTransaction
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 
-__all__ = ["add"]
+__all__ = ["command"]
 
 
-def add(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add `txn` and its subcommands."""
-    group = commands.add_parser(
-        "txn", help="list, describe and abort transactions", description="The transactions of a log."
-    )
-    add_log(group)
-    verbs = group.add_subparsers(title="commands", dest="verb", metavar="COMMAND", required=True)
-    parser = _verb(verbs, "list", "all transactional ids and their states", list_transactions)
-    parser.add_argument(
-        "--state", action="append", default=[], choices=STATES, metavar="STATE",
-        help="only in this state (Ongoing...); may be repeated",
-    )  # fmt: skip
-    parser = _verb(verbs, "describe", "the transaction of a transactional id", describe)
-    parser.add_argument("name", metavar="ID", help="the transactional id")
-    parser = _verb(verbs, "producers", "the producers that are known in a topic", producers)
-    parser.add_argument("topic", type=topic_partition, metavar="TOPIC[:P]", help="where")
-    parser = _verb(verbs, "hanging", "list transactions that no coordinator will end", hanging)
-    parser.add_argument("--topic", type=topic_partition, metavar="TOPIC[:P]", help="only here")
-    parser.add_argument("--older-than", type=moment, metavar="TIME", help="only those without a record since: 15m")
-    _add_abort(verbs)
+command = Group("txn", short_help="list, describe and abort transactions", help="The transactions of a log.")
 
 
-def _verb(
-    verbs: "argparse._SubParsersAction[Parser]", name: str, what: str, run: object, *, json: bool = True
-) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(name, help=what, description=f"{what.capitalize()}.")
-    if json:
-        parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    add_log(parser)
-    parser.set_defaults(run=run, parser=parser)
-    return parser
-
-
-def _add_abort(verbs: "argparse._SubParsersAction[Parser]") -> None:
-    parser = _verb(verbs, "abort", "end the transaction of an ID, or one that hangs in a partition", abort, json=False)
-    parser.epilog = examples((
-        "pylog txn list --state Ongoing", "pylog txn abort billing",
-        "pylog txn hanging", "pylog txn abort --topic orders:3 --start-offset 1234 --yes",
-    ))  # fmt: skip
-    parser.add_argument("name", metavar="ID", nargs="?", help="the transactional id; its producer is fenced")
-    parser.add_argument("--topic", type=topic_partition, metavar="TOPIC:P", help="the partition in which one hangs")
-    parser.add_argument("--start-offset", type=natural, metavar="O", help="where that begins there")
-    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
-
-
-# --- running --------------------------------------------------------------------------------------------------------
-
-
-def list_transactions(args: argparse.Namespace) -> int:
-    """Run `txn list`."""
-    with looking(args) as log:
-        found = log.admin.list_transactions(states=args.state)
-    if args.json:
+@command.verb("list", short_help="all transactional ids and their states")
+@option(
+    "--state", "states", multiple=True, type=click.Choice(STATES), metavar="STATE",
+    help="only in this state (Ongoing...); may be repeated",
+)  # fmt: skip
+@json_option("one JSON object a line")
+def list_transactions(place: Place, states: tuple[str, ...], as_json: bool) -> int:
+    """All transactional ids and their states."""
+    with looking(place) as log:
+        found = log.admin.list_transactions(states=states)
+    if as_json:
         for one in found:
             print_line(json_line(one._asdict()))
     elif found:
         rows = [(one.transactional_id, str(one.producer_id), one.state) for one in found]
         print_table((Column("transactional id"), Column("producer id", True), Column("state")), rows)
-    elif args.state:
+    elif states:
         say("there are no such transactions")
     else:
         say("there are no transactions: `log.producer(transactional_id=NAME)` begins them")
     return 0
 
 
-def describe(args: argparse.Namespace) -> int:
-    """Run `txn describe`."""
-    with looking(args) as log:
-        found = log.admin.describe_transaction(args.name)
-    if args.json:
+@command.verb("describe", short_help="the transaction of a transactional id")
+@argument("name", "ID", "the transactional id", shell_complete=complete.transactional_ids)
+@json_option("one JSON object")
+def describe(place: Place, name: str, as_json: bool) -> int:
+    """The transaction of a transactional id."""
+    with looking(place) as log:
+        found = log.admin.describe_transaction(name)
+    if as_json:
         facts = {
-            "transactional_id": args.name, "state": found.state, "producer_id": found.producer_id,
+            "transactional_id": name, "state": found.state, "producer_id": found.producer_id,
             "producer_epoch": found.producer_epoch, "timeout_ms": found.timeout_ms,
             "start_time_ms": found.start_time_ms, "partitions": [key._asdict() for key in sorted(found.partitions)],
         }  # fmt: skip
         print_line(json_line(facts))
         return 0
-    print_line(f"transactional id {args.name}: {found.state}, producer {found.producer_id}, "
+    print_line(f"transactional id {name}: {found.state}, producer {found.producer_id}, "
                f"epoch {found.producer_epoch}, timeout {duration_text(found.timeout_ms)}")  # fmt: skip
     if found.start_time_ms >= 0:
         age = max(0, SystemClock().wall_ms() - found.start_time_ms)
@@ -105,12 +73,15 @@ def _name(key: TopicPartition) -> str:
     return f"{key.topic}:{key.partition}"
 
 
-def producers(args: argparse.Namespace) -> int:
-    """Run `txn producers`."""
-    with changing(args) as log:
-        described = log.admin.describe_producers(partitions_of(log, *args.topic))
+@command.verb("producers", short_help="the producers that are known in a topic")
+@argument("where", "TOPIC[:P]", "where", type=topic_partition, shell_complete=complete.topics)
+@json_option("one JSON object a line")
+def producers(place: Place, where: tuple[str, int | None], as_json: bool) -> int:
+    """The producers that are known in a topic."""
+    with changing(place) as log:
+        described = log.admin.describe_producers(partitions_of(log, *where))
     found = [(key, one) for key, ones in sorted(described.items()) for one in ones]
-    if args.json:
+    if as_json:
         for key, one in found:
             print_line(json_line({**key._asdict(), **one._asdict()}))
         return 0
@@ -130,13 +101,17 @@ def producers(args: argparse.Namespace) -> int:
     return 0
 
 
-def hanging(args: argparse.Namespace) -> int:
-    """Run `txn hanging`."""
-    older_than_ms = args.older_than.at(SystemClock()) if args.older_than is not None else 0
-    with changing(args) as log:
-        keys = partitions_of(log, *args.topic) if args.topic is not None else None
+@command.verb("hanging", short_help="list transactions that no coordinator will end")
+@option("--topic", "where", type=topic_partition, metavar="TOPIC[:P]", help="only here", shell_complete=complete.topics)
+@option("--older-than", type=moment, metavar="TIME", help="only those without a record since: 15m")
+@json_option("one JSON object a line")
+def hanging(place: Place, where: tuple[str, int | None] | None, older_than: Moment | None, as_json: bool) -> int:
+    """List transactions that no coordinator will end."""
+    older_than_ms = older_than.at(SystemClock()) if older_than is not None else 0
+    with changing(place) as log:
+        keys = partitions_of(log, *where) if where is not None else None
         found = log.admin.find_hanging_transactions(keys, older_than_ms=older_than_ms)
-    if args.json:
+    if as_json:
         for one in found:
             print_line(json_line(one._asdict()))
     elif found:
@@ -155,39 +130,61 @@ def hanging(args: argparse.Namespace) -> int:
     return 0
 
 
-def abort(args: argparse.Namespace) -> int:
-    """Run `txn abort`."""
-    if (args.name is None) == (args.topic is None) or (args.topic is None) != (args.start_offset is None):
-        args.parser.error("give either an ID, or --topic and --start-offset")
-    return _abort_open(args) if args.name is not None else _abort_hanging(args)
+@command.verb(
+    "abort",
+    short_help="end the transaction of an ID, or one that hangs in a partition",
+    examples=(
+        "pylog txn list --state Ongoing", "pylog txn abort billing",
+        "pylog txn hanging", "pylog txn abort --topic orders:3 --start-offset 1234 --yes",
+    ),
+)  # fmt: skip
+@argument(
+    "name", "[ID]", "the transactional id; its producer is fenced", required=False,
+    shell_complete=complete.transactional_ids,
+)  # fmt: skip
+@option(
+    "--topic", "where", type=topic_partition, metavar="TOPIC:P", help="the partition in which one hangs",
+    shell_complete=complete.topics,
+)  # fmt: skip
+@option("--start-offset", type=natural, metavar="O", help="where that begins there")
+@yes_option
+def abort(
+    place: Place, name: str | None, where: tuple[str, int | None] | None, start_offset: int | None, is_agreed: bool
+) -> int:
+    """End the transaction of an ID, or one that hangs in a partition."""
+    if name is not None and where is None and start_offset is None:
+        return _abort_open(place, name, is_agreed)
+    if name is not None or where is None or start_offset is None:
+        raise click.UsageError("give either an ID, or --topic and --start-offset")
+    if where[1] is None:
+        raise click.UsageError("--topic: give the partition, too, as in orders:3")
+    return _abort_hanging(place, TopicPartition(where[0], where[1]), start_offset, is_agreed)
 
 
-def _abort_open(args: argparse.Namespace) -> int:
-    with changing(args) as log:
-        found = log.admin.describe_transaction(args.name)
+def _abort_open(place: Place, name: str, is_agreed: bool) -> int:
+    with changing(place) as log:
+        found = log.admin.describe_transaction(name)
         if found.state != "Ongoing":
-            say(f"transactional id {args.name} has no transaction open: {found.state}")
+            say(f"transactional id {name} has no transaction open: {found.state}")
             return 1
         places = ", ".join(map(_name, sorted(found.partitions)))
-        what = f"the transaction of {args.name}, in {places}"
-        if not args.yes and not agreed(f"aborting {what}", f"Abort {what}", "yes"):
+        what = f"the transaction of {name}, in {places}"
+        if not is_agreed and not agreed(f"aborting {what}", f"Abort {what}", "yes"):
             return 1
         # A new producer fences the old one of the id, and ends its transaction.
-        log.producer(transactional_id=args.name, transaction_timeout_ms=found.timeout_ms).close()
+        log.producer(transactional_id=name, transaction_timeout_ms=found.timeout_ms).close()
     print_line(f"aborted {what}")
     return 0
 
 
-def _abort_hanging(args: argparse.Namespace) -> int:
-    if args.topic[1] is None:
-        args.parser.error("--topic: give the partition, too, as in orders:3")
-    with changing(args) as log:
-        found = _hanging_at(log.admin.find_hanging_transactions(partitions_of(log, *args.topic)), args.start_offset)
+def _abort_hanging(place: Place, key: TopicPartition, start_offset: int, is_agreed: bool) -> int:
+    with changing(place) as log:
+        found = _hanging_at(log.admin.find_hanging_transactions(partitions_of(log, *key)), start_offset)
         if found is None:
-            say(f"no transaction hangs in {args.topic[0]}:{args.topic[1]} since offset {args.start_offset}")
+            say(f"no transaction hangs in {_name(key)} since offset {start_offset}")
             return 1
         what = f"the transaction of producer {found.producer_id} in {found.topic}:{found.partition}"
-        if not args.yes and not agreed(f"aborting {what}", f"Abort {what}", "yes"):
+        if not is_agreed and not agreed(f"aborting {what}", f"Abort {what}", "yes"):
             return 1
         log.admin.abort_transaction(found)
     print_line(f"aborted {what}")

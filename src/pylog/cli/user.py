@@ -7,57 +7,40 @@ The log keeps what SCRAM needs of a password (`UserScramCredentialRecord`, Kafka
 a SASL listener lets these users in.
 """
 
-import argparse
 import getpass
 import sys
 
-from pylog.cli.arguments import Parser, add_log, examples
+from pylog.cli import completion as complete
+from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, json_line, print_line, print_table, say
+from pylog.cli.params import argument, json_option, option
+from pylog.cli.place import Place
 from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN
 
-__all__ = ["add"]
+__all__ = ["command"]
 
 PASSWORD_CHARS_MAX = 1024
 
 
-def add(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add `user` and its subcommands."""
-    group = commands.add_parser(
-        "user", help="list, add and delete users", description="The users of a log, for SASL/SCRAM.",
-        epilog=examples((
-            "pylog user set alice", "pylog user list", "pylog user delete alice",
-            "pylog serve --listen SASL_PLAINTEXT://127.0.0.1:9092",
-        )),
-    )  # fmt: skip
-    add_log(group)
-    verbs = group.add_subparsers(title="commands", dest="verb", metavar="COMMAND", required=True)
-    parser = _verb(verbs, "list", "all users", list_users)
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    parser = _verb(verbs, "set", "add a user, or give it another password: asked for, or the first line of stdin", put)
-    parser.add_argument("name", metavar="NAME", help="the user")
-    parser.add_argument(
-        "--iterations", type=int, default=ITERATIONS_MIN, metavar="N",
-        help=f"how often the password is hashed, {ITERATIONS_MIN} to {ITERATIONS_MAX} (default: {ITERATIONS_MIN})",
-    )  # fmt: skip
-    parser = _verb(verbs, "delete", "let a user in no more", delete)
-    parser.add_argument("name", metavar="NAME", help="the user")
+command = Group(
+    "user",
+    short_help="list, add and delete users",
+    help="The users of a log, for SASL/SCRAM.",
+    examples=(
+        "pylog user set alice", "pylog user list", "pylog user delete alice",
+        "pylog serve --listen SASL_PLAINTEXT://127.0.0.1:9092",
+    ),
+)  # fmt: skip
 
 
-def _verb(
-    verbs: "argparse._SubParsersAction[Parser]", name: str, what: str, run: object
-) -> argparse.ArgumentParser:  # fmt: skip
-    parser = verbs.add_parser(name, help=what, description=f"{what.capitalize()}.")
-    add_log(parser)
-    parser.set_defaults(run=run, parser=parser)
-    return parser
-
-
-def list_users(args: argparse.Namespace) -> int:
-    """Run `user list`."""
-    with looking(args) as log:
+@command.verb("list", short_help="all users")
+@json_option("one JSON object a line")
+def list_users(place: Place, as_json: bool) -> int:
+    """All users."""
+    with looking(place) as log:
         found = log.admin.users()
-    if args.json:
+    if as_json:
         for name, mechanisms in found.items():
             print_line(json_line({"user": name, "mechanisms": mechanisms}))
     elif found:
@@ -68,20 +51,28 @@ def list_users(args: argparse.Namespace) -> int:
     return 0
 
 
-def put(args: argparse.Namespace) -> int:
-    """Run `user set`."""
-    password = _password(args.name)
-    with changing(args) as log:
-        log.admin.set_password(args.name, password, iterations=args.iterations)
-    say(f"{args.name} has a password")
+@command.verb("set", short_help="add a user, or give it another password")
+@argument("name", "NAME", "the user")
+@option(
+    "--iterations", type=int, default=ITERATIONS_MIN, metavar="N",
+    help=f"how often the password is hashed, {ITERATIONS_MIN} to {ITERATIONS_MAX} (default: {ITERATIONS_MIN})",
+)  # fmt: skip
+def put(place: Place, name: str, iterations: int) -> int:
+    """Add a user, or give it another password: asked for, or the first line of stdin."""
+    password = _password(name)
+    with changing(place) as log:
+        log.admin.set_password(name, password, iterations=iterations)
+    say(f"{name} has a password")
     return 0
 
 
-def delete(args: argparse.Namespace) -> int:
-    """Run `user delete`."""
-    with changing(args) as log:
-        log.admin.delete_user(args.name)
-    say(f"{args.name} is deleted")
+@command.verb("delete", short_help="let a user in no more")
+@argument("name", "NAME", "the user", shell_complete=complete.users)
+def delete(place: Place, name: str) -> int:
+    """Let a user in no more."""
+    with changing(place) as log:
+        log.admin.delete_user(name)
+    say(f"{name} is deleted")
     return 0
 
 

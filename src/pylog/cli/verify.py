@@ -5,55 +5,53 @@ totals on stderr; exit code 1 if something is wrong. What is harmless (leftovers
 shows with --notes.
 """
 
-import argparse
-
-from pylog.cli.arguments import Parser, add_directory, examples, log_path
+from pylog.cli import commands
+from pylog.cli import completion as complete
 from pylog.cli.meter import Meter
 from pylog.cli.output import json_line, plural, print_line, say, size_text
+from pylog.cli.params import json_option, option
+from pylog.cli.place import Place
 from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.inspect import Problem, Totals, log_bytes, verify
 from pylog.opening import open_lazily
 
-__all__ = ["add"]
+__all__ = ["command"]
 
 
-def add(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add `verify`."""
-    parser = commands.add_parser(
-        "verify",
-        help="check every byte and report each fault with its place",
-        description=(
-            "Check every batch, record, index entry and checkpoint of a log, and report each fault with its place.\n"
-            "Changes nothing. Exit code 1 if there are problems."
-        ),
-        epilog=examples(("pylog verify --log data", "pylog verify --topic clicks", "pylog verify --json | jq .path")),
-    )
-    parser.add_argument("--topic", metavar="TOPIC", help="the partitions of this topic alone (default: everything)")
-    parser.add_argument("--notes", action="store_true", help="also report unusual but harmless findings")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line: the problems, then the totals")
-    add_directory(parser)
-    parser.set_defaults(run=run, parser=parser)
+@commands.command(
+    "verify",
+    on_files=True,
+    short_help="check every byte and report each fault with its place",
+    examples=("pylog verify --log data", "pylog verify --topic clicks", "pylog verify --json | jq .path"),
+)
+@option(
+    "--topic", metavar="TOPIC", help="the partitions of this topic alone (default: everything)",
+    shell_complete=complete.topics,
+)  # fmt: skip
+@option("--notes", is_flag=True, help="also report unusual but harmless findings")
+@json_option("one JSON object a line: the problems, then the totals")
+def command(place: Place, topic: str | None, notes: bool, as_json: bool) -> int:
+    """Check every batch, record, index entry and checkpoint of a log, and report each fault with its place.
 
-
-def run(args: argparse.Namespace) -> int:
-    """Run `verify`."""
-    path = log_path(args)
+    Changes nothing. Exit code 1 if there are problems.
+    """
+    path = place.path
     files = DiskFiles(read_only=True)
     size = records = 0
     totals: Totals | None = None
     try:
-        total = log_bytes(files, path, topic=args.topic)
+        total = log_bytes(files, path, topic=topic)
     except UnknownTopicOrPartition:
-        if not _is_empty(path, args.topic):
+        if topic is None or not _is_empty(path, topic):
             raise
-        say(f"topic {args.topic} has no records and no files yet: there is nothing to check")
+        say(f"topic {topic} has no records and no files yet: there is nothing to check")
         return 0
     with Meter("verifying", total) as meter:
-        for event in verify(files, path, topic=args.topic):
+        for event in verify(files, path, topic=topic):
             if isinstance(event, Problem):
-                if args.notes or not event.harmless:
-                    print_line(json_line(_as_json(event)) if args.json else _words(event))
+                if notes or not event.harmless:
+                    print_line(json_line(_as_json(event)) if as_json else _words(event))
             elif isinstance(event, Totals):
                 totals = event
             else:
@@ -61,10 +59,10 @@ def run(args: argparse.Namespace) -> int:
                 records += event.records
                 meter.update(size, records)
     assert totals is not None
-    if args.json:
+    if as_json:
         print_line(json_line(_totals_json(totals)))
     else:
-        _say_totals(totals, args.notes)
+        _say_totals(totals, notes)
     return 1 if totals.problems else 0
 
 

@@ -3,18 +3,19 @@
 Extras are looked up and not imported, so that the command is quick and works with a broken extra.
 """
 
-import argparse
 import importlib.util
 import platform
 from importlib import metadata
 
 import pylog
 from pylog import kernel
-from pylog.cli.arguments import Parser, add_log
+from pylog.cli import commands
 from pylog.cli.output import json_line, print_line
+from pylog.cli.params import json_option
+from pylog.cli.place import Place
 from pylog.protocol.compression import Codec
 
-__all__ = ["add"]
+__all__ = ["command"]
 
 CODECS = {Codec.SNAPPY: "cramjam", Codec.LZ4: "lz4", Codec.ZSTD: "zstandard"}
 """The codecs that need a package, and which one."""
@@ -31,18 +32,6 @@ EXTRAS = {
 }
 
 
-def add(commands: "argparse._SubParsersAction[Parser]") -> None:
-    """Add `version`."""
-    parser = commands.add_parser(
-        "version",
-        help="show the version, the kernel, the codecs and the extras",
-        description="Show the version, the kernel, the codecs and the extras.",
-    )
-    parser.add_argument("--json", action="store_true", help="as one JSON object")
-    add_log(parser)
-    parser.set_defaults(run=run, parser=parser)
-
-
 def installed(distribution: str) -> str:
     """The version of a distribution, "" where it is not installed."""
     try:
@@ -51,14 +40,16 @@ def installed(distribution: str) -> str:
         return ""
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run `version`."""
+@commands.command("version", short_help="show the version, the kernel, the codecs and the extras")
+@json_option("as one JSON object")
+def command(place: Place, as_json: bool) -> int:
+    """Show the version, the kernel, the codecs and the extras."""
     codecs = {codec.name.lower(): codec not in CODECS or _module(CODECS[codec]) is not None for codec in Codec}
     extras = {name: {module: _module(module) for module in modules} for name, modules in EXTRAS.items()}
     python = (
         f"{platform.python_version()} ({platform.python_implementation()}, {platform.system()} {platform.machine()})"
     )
-    if args.json:
+    if as_json:
         line = {
             "version": pylog.__version__,
             "python": python,

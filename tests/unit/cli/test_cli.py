@@ -35,20 +35,28 @@ def clicks(run: Run) -> Run:
 def test_every_command_has_help_with_examples(run: Run, command: list[str]) -> None:
     done = run(*command, "--help")
     assert done.code == 0
-    assert "usage: pylog" in done.out
+    assert "Usage: pylog" in done.out
     if command and command[-1] not in ("topic", "segment", "list", "version"):
         assert "examples:" in done.out
 
 
 def test_wrong_usage(run: Run) -> None:
-    misused(run(), "required")
-    misused(run("nonsense"), "invalid choice")
+    misused(run(), "Missing command")
+    misused(run("nonsense"), "there is no command 'nonsense'")
     misused(run("topic", "create"), "NAME")
     misused(run("topic", "create", "x", "--partitions", "0"), "too few")
     misused(run("consume", "x", "--since", "yesterday"), "is no time")
     misused(run("consume", "x", "--offset", "1", "--from-beginning"), "not allowed")
     misused(run("consume", "x", "--format", "{nothing}"), "is no field")
     misused(run("produce", "x", "--codec", "rar"), "is no codec")
+
+
+def test_a_misspelled_word_is_answered_with_what_is_near(run: Run) -> None:
+    misused(run("topics"), "there is no command 'topics': did you mean topic?")
+    misused(run("topic", "lst"), "did you mean list?")
+    misused(run("topic", "zzz"), "choose one of create, list, describe")
+    misused(run("topic", "create", "x", "--partition", "3"), "--partition", "Did you mean", "--partitions")
+    misused(run("consume", "x", "--from-begining"), "Did you mean", "--from-beginning")
 
 
 def test_no_log_was_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """Words on the command line as values, and records as bytes."""
 
-import argparse
 import json
 
+import click
 import pytest
 
 from pylog.cli.arguments import Moment, config_pair, count, headers, moment, natural, separator
@@ -55,7 +55,7 @@ def test_a_moment_is_a_value() -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "10", "10 parsecs", "2023-13-01", "-5m"])
 def test_no_moments(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="is no time: give"):
+    with pytest.raises(click.BadParameter, match="is no time: give"):
         moment(text)
 
 
@@ -64,18 +64,18 @@ def test_pairs() -> None:
     assert config_pair("a=b=c") == ("a", "b=c")
     assert headers("a=1,b=,a=ü") == (("a", b"1"), ("b", b""), ("a", "ü".encode()))
     for text in ("retention.ms", "=5"):
-        with pytest.raises(argparse.ArgumentTypeError, match="is not NAME=VALUE"):
+        with pytest.raises(click.BadParameter, match="is not NAME=VALUE"):
             config_pair(text)
-    with pytest.raises(argparse.ArgumentTypeError, match="'b' is not NAME=VALUE"):
+    with pytest.raises(click.BadParameter, match="'b' is not NAME=VALUE"):
         headers("a=1,b")
 
 
 def test_numbers() -> None:
     assert (natural("0"), natural("1_000"), natural("1,000"), count("5")) == (0, 1000, 1000, 5)
     for text in ("-1", "x", "", "1.5"):
-        with pytest.raises(argparse.ArgumentTypeError, match="no whole number"):
+        with pytest.raises(click.BadParameter, match="no whole number"):
             natural(text)
-    with pytest.raises(argparse.ArgumentTypeError, match="too few"):
+    with pytest.raises(click.BadParameter, match="too few"):
         count("0")
 
 
@@ -85,7 +85,7 @@ def test_separators() -> None:
     assert separator("::") == b"::"
     assert separator("→") == "→".encode()
     for text in ("", r"\n"):
-        with pytest.raises(argparse.ArgumentTypeError, match="must not"):
+        with pytest.raises(click.BadParameter, match="must not"):
             separator(text)
 
 
@@ -151,5 +151,5 @@ def test_templates_keep_bytes() -> None:
     ["{nothing}", "{value.__class__}", "{value[0]}", "{value", "plain", "", "{}", "{0}", "{key!r}", "{offset:q}"],
 )
 def test_no_templates(template: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError):
+    with pytest.raises(click.BadParameter):
         renderer(template)

@@ -146,13 +146,14 @@ def test_ctrl_c_ends_a_consumer(data: Path, terminals: list[Terminal]) -> None:
 def test_ctrl_c_ends_a_producer_and_keeps_what_was_typed(data: Path, terminals: list[Terminal]) -> None:
     terminal = Terminal(data, "produce", "lines")
     terminals.append(terminal)
+    terminal.read_until("Ctrl-D ends")
     terminal.type("one\ntwo\n")
-    terminal.read_until("2 records")
+    assert piped(data, "consume", "lines", "--offset", "20000", "--follow", "-n", "2").stdout == b"one\ntwo\n"
     terminal.type("\x03")
     assert terminal.end() == 130
     assert "Traceback" not in terminal.seen
+    assert "\x1b" not in terminal.seen, "nothing is drawn where one types"
     assert "appended 2 records (8 B)" in plain(terminal.seen)
-    assert piped(data, "consume", "lines", "--offset", "-2").stdout == b"one\ntwo\n"
 
 
 @pytest.mark.parametrize("flush", ["sync", "none"])

@@ -17,6 +17,7 @@ logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message
 sys.modules["pylog.kernel.compiled"] = None
 """
 SAY = """
+import pylog.kernel
 from pylog.cli import main
 main(["version", "--json"])
 """
