@@ -51,6 +51,7 @@ ON_EXTRAS = {
     "pylog.kernel.pure.columns",
     "pylog.kernel.compiled.columns",
     "pylog.spark",
+    "pylog.cli.table",
     "pylog.tables.parquet",
 }
 # What a module loads when it first needs it. Names of pylog stand for all that is in them.

@@ -8,31 +8,32 @@ Only looks: nothing is locked or committed, so any number of these run beside an
 come in the order of their offsets; across partitions there is no order, as in Kafka.
 """
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from pylog.cli import commands
 from pylog.cli import completion as complete
-from pylog.cli.arguments import Moment, count, moment, natural
-from pylog.cli.opening import looking
-from pylog.cli.output import check_reader, is_terminal, say, write
+from pylog.cli.arguments import Moment, count, moment, natural, partitions_of
+from pylog.cli.opening import changing, looking
+from pylog.cli.output import is_terminal, plural, say, write
 from pylog.cli.params import argument, at_most_one, option
 from pylog.cli.place import Place
+from pylog.cli.reading import Offset, Range, Wanted, offset, read
 from pylog.cli.template import Renderer, renderer
 from pylog.client.consumer.consumer import Consumer
 from pylog.client_half import ClientHalf
-from pylog.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from pylog.errors import UnknownTopicOrPartition
 from pylog.protocol.isolation import IsolationLevel
-from pylog.record import TopicPartition
-from pylog.runtime.clock import SystemClock
+from pylog.record import ConsumerRecord, TopicPartition
+from pylog.tables.schema import COLUMNS, schema_of
 
 __all__ = ["command"]
-
-POLL_MS = 500
-BATCH = 5000
 
 
 FORMATS = """formats:
@@ -43,11 +44,11 @@ FORMATS = """formats:
              {offset:>8} pads and {timestamp:%Y-%m-%d %H:%M} shows UTC; null is empty"""
 
 
-def _offset(text: str) -> int:
+def _regex(text: str) -> re.Pattern[str]:
     try:
-        return int(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no offset: give a number, or -N for the last N") from error
+        return re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is no regular expression: {error}") from error
 
 
 @commands.command(
@@ -58,17 +59,37 @@ def _offset(text: str) -> int:
         "pylog consume clicks --bootstrap 127.0.0.1:9092 --follow",
         "pylog consume clicks --offset -10                       # the last 10 of each partition",
         "pylog consume clicks --since 10m --follow --format json | jq .value",
+        "pylog consume --include 'clicks.*' -b --grep error --json",
+        "pylog consume clicks --group analytics --max-records 100",
+        "pylog consume clicks --since 2024-05-01 --until 2024-05-02 --output may.parquet",
         "pylog consume clicks --from-beginning --format '{partition}:{offset} {timestamp:%H:%M:%S} {key}'",
     ),
     notes=FORMATS,
 )
-@argument("topics", "TOPIC...", "the topics", nargs=-1, required=True, shell_complete=complete.topics)
+@argument("topics", "[TOPIC...]", "the topics", nargs=-1, shell_complete=complete.topics)
 @option("--from-beginning", "-b", is_flag=True, help="start with the first record there is")
-@option("--offset", "-o", type=_offset, metavar="N", help="start at offset N, or -N: the last N of each partition")
+@option(
+    "--offset", "-o", "offsets", type=offset, multiple=True, metavar="N",
+    help="start at offset N, or -N: the last N of each partition; or by time as in kcat: -o s@TIME -o e@TIME",
+)  # fmt: skip
 @option(
     "--since", "-s", type=moment, metavar="TIME",
     help="start with the first record of that time or later: 10m or 2h ago, ISO 8601 (UTC), or ms since 1970",
 )  # fmt: skip
+@option(
+    "--until", type=moment, metavar="TIME", help="stop before the first record of that time or later, as for --since"
+)
+@option("--until-offset", type=natural, metavar="N", help="stop before offset N of each partition")
+@option(
+    "--group", metavar="GROUP", shell_complete=complete.groups,
+    help="read as a member of this group, go on where it was, and commit what was printed",
+)  # fmt: skip
+@option(
+    "--include", type=_regex, metavar="REGEX",
+    help="also the topics whose whole names this matches, of those that are there when it begins",
+)  # fmt: skip
+@option("--key", metavar="KEY", help="only records with this key")
+@option("--grep", type=_regex, metavar="REGEX", help="only records in whose values this is found")
 @option("--partition", "-p", type=natural, metavar="N", help="this partition alone")
 @option("--max-records", "-n", type=count, metavar="N", help="stop after N records")
 @option("--follow", "-f", is_flag=True, help="wait for more records instead of stopping at the end")
@@ -78,114 +99,126 @@ def _offset(text: str) -> int:
     help="read_committed leaves out open and aborted transactions (default: read_uncommitted)",
 )  # fmt: skip
 @option(
-    "--format", "render", default="raw", metavar="FORMAT", type=renderer,
+    "--format", "render", metavar="FORMAT", type=renderer,
     help="raw, json, or a template, see below (default: raw)",
 )  # fmt: skip
+@option("--json", "is_json", is_flag=True, help="short for --format json")
+@option(
+    "--output", metavar="FILE", type=click.Path(dir_okay=False),
+    help="write into this file; one that ends with .parquet becomes Parquet, with a column for each field",
+)  # fmt: skip
 def command(
-    place: Place, topics: tuple[str, ...], from_beginning: bool, offset: int | None, since: Moment | None,
-    partition: int | None, max_records: int | None, follow: bool, isolation: IsolationLevel, render: Renderer,
+    place: Place, topics: tuple[str, ...], from_beginning: bool, offsets: tuple[Offset, ...], since: Moment | None,
+    until: Moment | None, until_offset: int | None, render: Renderer | None, is_json: bool, output: str | None,
+    **given: Any,
 ) -> int:  # fmt: skip
     """Print records, from the end unless told otherwise.
 
     Without --follow it stops at the ends that the partitions had when it started; so say --from-beginning, --offset
-    or --since, or --follow, or both.
+    or --since, or --follow, or --group.
     """
-    at_most_one({"--from-beginning": from_beginning, "--offset": offset, "--since": since})
-    with looking(place) as log:
-        chosen = _chosen(log, topics, partition)
-        # "none": an offset that is not there any more (an owner's retention) is an error, never a silent jump.
-        with log.consumer(auto_offset_reset="none", isolation_level=isolation) as consumer:
-            consumer.assign(chosen)
-            ends = consumer.end_offsets(chosen)
-            if not _start(consumer, ends, from_beginning, offset, since) and not follow:
-                say(
-                    "this starts and stops at the end: give --from-beginning, --offset or --since, or --follow to wait "
-                    "for more"
-                )
-            if follow:
-                _follow(consumer, render, max_records)
-            else:
-                _drain(consumer, render, max_records, ends)
+    at_most_one({"--json": is_json, "--format": render})
+    reading = _Reading(topics, Range.of(from_beginning, offsets, since, until, until_offset), **given)
+    reading.check()
+    is_table = output is not None and output.endswith(".parquet")
+    if is_table and (is_json or render is not None or reading.follow):
+        raise click.UsageError("a Parquet file has columns, and an end: it takes no --format, --json or --follow")
+    # A member of a group writes: what it commits.
+    with (
+        looking(place) if reading.group is None else changing(place) as log,
+        closing(reading.records(log)) as records,
+    ):
+        if is_table:
+            assert output is not None
+            _write_table(records, output)
+        else:
+            _write_lines(records, renderer("json") if is_json else render or renderer("raw"), output, reading.follow)
     return 0
 
 
-def _chosen(log: ClientHalf[Any], topics: Sequence[str], partition: int | None) -> list[TopicPartition]:
-    known = log.topics(internal=True)
-    chosen = []
-    for name in dict.fromkeys(topics):
-        if name not in known:
-            raise UnknownTopicOrPartition(f"there is no topic {name!r}: `pylog topic list` shows those there are")
-        partitions = len(log.topic(name))
-        if partition is not None and partition >= partitions:
-            raise UnknownTopicOrPartition(
-                f"topic {name!r} has no partition {partition}: it has {partitions}, from 0 on"
-            )
-        numbers = range(partitions) if partition is None else (partition,)
-        chosen += [TopicPartition(name, number) for number in numbers]
-    return chosen
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is read."""
 
+    topics: Sequence[str]
+    range: Range
+    partition: int | None
+    max_records: int | None
+    follow: bool
+    isolation: IsolationLevel
+    group: str | None
+    include: re.Pattern[str] | None
+    key: str | None
+    grep: re.Pattern[str] | None
 
-def _start(
-    consumer: Consumer, ends: dict[TopicPartition, int], from_beginning: bool, offset: int | None, since: Moment | None
-) -> bool:
-    """Go where reading begins; False: at the ends, as nothing was said."""
-    if from_beginning:
-        consumer.seek_to_beginning(*ends)
-    elif since is not None:
-        found = consumer.offsets_for_times(dict.fromkeys(ends, since.at(SystemClock())))
-        for partition, end in ends.items():
-            at = found.get(partition)
-            consumer.seek(partition, end if at is None else at.offset)
-    elif offset is not None:
-        starts = consumer.beginning_offsets(list(ends))
-        for partition, end in ends.items():
-            consumer.seek(partition, _seek(partition, offset, starts[partition], end))
-    else:
-        for partition, end in ends.items():
-            consumer.seek(partition, end)
-        return False
-    return True
+    def check(self) -> None:
+        """Raises UsageError for what does not go together."""
+        if not self.topics and self.include is None:
+            raise click.UsageError("give a TOPIC, or --include")
+        at_most_one({"--follow": self.follow, "--until": self.range.until, "--until-offset": self.range.until_offset})
+        others = {"--offset": self.range.start, "--since": self.range.since, "--partition": self.partition}
+        for name, value in others.items() if self.group is not None else ():
+            at_most_one({"--group": self.group, name: value})
 
+    def records(self, log: ClientHalf[Any]) -> Generator[list[ConsumerRecord]]:
+        """The records, as they come."""
+        chosen = self._chosen(log)
+        pattern = re.compile(self.grep.pattern.encode()) if self.grep is not None else None
+        wanted = Wanted(self.key.encode() if self.key is not None else None, pattern, self.max_records)
+        with self._consumer(log) as consumer:
+            ends = consumer.end_offsets(chosen)
+            if self.group is not None:
+                consumer.subscribe(sorted({key.topic for key in chosen}))
+            else:
+                consumer.assign(chosen)
+                self.range.seek(consumer, ends)
+                if not self.range.has_start and not self.follow:
+                    say("this starts and stops at the end: give --from-beginning, --offset or --since, or --follow to "
+                        "wait for more")  # fmt: skip
+            stops = None if self.follow else self.range.stops(consumer, ends)
+            yield from read(consumer, stops, wanted, commits=self.group is not None)
 
-def _seek(partition: TopicPartition, offset: int, start: int, end: int) -> int:
-    if offset < 0:
-        return max(start, end + offset)
-    if not start <= offset <= end:
-        raise OffsetOutOfRange(
-            f"offset {offset} of {partition.topic}-{partition.partition} is not there: it has [{start}, {end}); "
-            "give one of these, --from-beginning, or --partition for another partition"
+    def _consumer(self, log: ClientHalf[Any]) -> Consumer:
+        if self.group is None:
+            # "none": an offset that is not there any more (an owner's retention) is an error, never a silent jump.
+            return log.consumer(auto_offset_reset="none", isolation_level=self.isolation)
+        start = "earliest" if self.range.from_beginning else "latest"
+        return log.consumer(
+            group_id=self.group, auto_offset_reset=start, isolation_level=self.isolation, enable_auto_commit=False
         )
-    return offset
+
+    def _chosen(self, log: ClientHalf[Any]) -> list[TopicPartition]:
+        """The partitions. Raises UnknownTopicOrPartition."""
+        known = log.topics(internal=True)
+        matching = [name for name in known if self.include is not None and self.include.fullmatch(name)]
+        if not self.topics and not matching and self.include is not None:
+            raise UnknownTopicOrPartition(f"no topic has a name like {self.include.pattern!r}: see `pylog topic list`")
+        chosen = []
+        for name in dict.fromkeys((*self.topics, *matching)):
+            if name not in known:
+                raise UnknownTopicOrPartition(f"there is no topic {name!r}: `pylog topic list` shows those there are")
+            chosen += partitions_of(log, name, self.partition)
+        return chosen
 
 
-def _follow(consumer: Consumer, render: Renderer, limit: int | None) -> None:
-    printed = 0
-    while limit is None or printed < limit:
-        records = consumer.poll(timeout_ms=POLL_MS, max_records=_allowed(limit, printed))
-        if records:
-            write(b"".join(map(render, records)), flush=True)
-            printed += len(records)
-        else:
-            check_reader()
+def _write_lines(
+    reading: Iterator[list[ConsumerRecord]], render: Renderer, output: str | None, is_urgent: bool
+) -> None:
+    if output is not None:
+        with open(output, "wb") as file:
+            for records in reading:
+                file.write(b"".join(map(render, records)))
+                if is_urgent:
+                    file.flush()
+        return
+    flush = is_urgent or is_terminal(sys.stdout)
+    for records in reading:
+        write(b"".join(map(render, records)), flush=flush)
 
 
-def _drain(consumer: Consumer, render: Renderer, limit: int | None, ends: dict[TopicPartition, int]) -> None:
-    """Print up to `ends`. What is appended meanwhile belongs to the next run."""
-    left = {partition: end for partition, end in ends.items() if consumer.position(partition) < end}
-    consumer.pause(*(partition for partition in ends if partition not in left))
-    flush = is_terminal(sys.stdout)
-    printed = 0
-    while left and (limit is None or printed < limit):
-        records = consumer.poll(timeout_ms=POLL_MS, max_records=_allowed(limit, printed))
-        wanted = [record for record in records if record.offset < ends[TopicPartition(record.topic, record.partition)]]
-        write(b"".join(map(render, wanted)), flush=flush)
-        printed += len(wanted)
-        done = [partition for partition, end in left.items() if consumer.position(partition) >= end]
-        for partition in done:
-            del left[partition]
-        if done:
-            consumer.pause(*done)
+def _write_table(reading: Iterator[list[ConsumerRecord]], path: str) -> None:
+    """Raises ImportError, which says what to install."""
+    schema = schema_of(COLUMNS)
+    from pylog.cli.table import write_table
 
-
-def _allowed(limit: int | None, printed: int) -> int:
-    return BATCH if limit is None else min(BATCH, limit - printed)
+    say(f"wrote {plural(write_table(schema, reading, path), 'record')} to {path}")

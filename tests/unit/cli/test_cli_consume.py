@@ -1,0 +1,101 @@
+"""`pylog consume`: ranges by offset and time, filters, groups, topics by their names' form, files."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import pylog
+from support.command_line import Run, failed, misused, run
+
+__all__ = ["run"]
+
+
+@pytest.fixture
+def ten(run: Run, tmp_path: Path) -> Run:
+    """The topic `lines`: ten records in each of two partitions, at 1000 ms, 2000 ms..., `orders` with one."""
+    with pylog.open(tmp_path / "data", flush="none") as log, log.producer() as producer:
+        log.create_topic("lines", partitions=2)
+        log.create_topic("orders")
+        for number in range(20):
+            key = b"even" if number % 4 < 2 else b"odd"
+            producer.send(
+                "lines", b"line %d" % number, key, partition=number % 2, timestamp_ms=number // 2 * 1000 + 1000
+            )
+        producer.send("orders", b"order")
+    return run
+
+
+def offsets(run: Run, *words: str) -> list[int]:
+    done = run("consume", "lines", "--partition", "0", "--format", "{offset}", *words)
+    assert done.code == 0, done
+    return [int(line) for line in done.lines]
+
+
+def test_a_range_begins_and_stops_by_offset_and_time(ten: Run) -> None:
+    assert offsets(ten, "-b", "--until-offset", "3") == [0, 1, 2]
+    assert offsets(ten, "--offset", "8", "--until-offset", "100") == [8, 9]
+    assert offsets(ten, "--since", "1970-01-01T00:00:03", "--until", "1970-01-01T00:00:06") == [2, 3, 4]
+    assert offsets(ten, "-o", "s@1970-01-01T00:00:03", "-o", "e@1970-01-01T00:00:04.5") == [2, 3]
+    assert offsets(ten, "-o", "-5", "-o", "e@1970-01-01T00:00:08") == [5, 6]
+    assert offsets(ten, "-b", "--until", "1970-01-02") == list(range(10))
+    assert offsets(ten, "-b", "--until-offset", "0") == []
+
+
+def test_ends_that_exclude_each_other_are_wrong_usage(ten: Run) -> None:
+    misused(ten("consume", "lines", "-o", "1", "-o", "2"), "one start, and one end")
+    misused(ten("consume", "lines", "-o", "1", "-o", "s@10m"), "not allowed with --offset N")
+    misused(ten("consume", "lines", "-o", "e@10m", "--until", "5m"), "not allowed with --offset e@")
+    misused(ten("consume", "lines", "-b", "--follow", "--until", "5m"), "--until is not allowed with --follow")
+    misused(ten("consume", "lines", "--group", "g", "-o", "1"), "--offset is not allowed with --group")
+    misused(ten("consume", "lines", "--json", "--format", "{key}"), "not allowed with --json")
+    misused(ten("consume"), "give a TOPIC, or --include")
+    misused(ten("consume", "lines", "-o", "x@5"), "is no offset")
+    misused(ten("consume", "lines", "--grep", "("), "no regular expression")
+
+
+def test_filters_let_only_some_records_through(ten: Run) -> None:
+    assert offsets(ten, "-b", "--key", "even") == [0, 2, 4, 6, 8]
+    assert offsets(ten, "-b", "--key", "even", "--max-records", "2") == [0, 2]
+    assert offsets(ten, "-b", "--grep", "^line 1[0-4]$") == [5, 6, 7]
+    assert offsets(ten, "-b", "--grep", "nothing") == []
+
+
+def test_topics_may_be_named_by_a_regular_expression(ten: Run) -> None:
+    assert sorted(set(ten("consume", "--include", "l.*|o.*s", "-b", "--format", "{topic}").lines)) == [
+        "lines",
+        "orders",
+    ]
+    assert ten("consume", "orders", "--include", "ord.*", "-b").lines == ["order"]
+    failed(ten("consume", "--include", "x.*", "-b"), "no topic has a name like 'x.*'")
+
+
+def test_json_is_short_for_its_format(ten: Run) -> None:
+    assert ten("consume", "orders", "-b", "--json").out == ten("consume", "orders", "-b", "--format", "json").out
+
+
+def test_a_group_goes_on_where_it_was(ten: Run) -> None:
+    words = ("consume", "lines", "--group", "g", "-b")
+    assert len(ten(*words, "--max-records", "7").lines) == 7
+    assert len(ten(*words).lines) == 13
+    assert ten(*words).lines == []
+    ten("produce", "lines", "-q", stdin=b"new\n")
+    assert ten(*words, "--key", "none").lines == [], "what a filter leaves out is done, too"
+    assert json.loads(ten("group", "describe", "g", "--json").out)["lag"] == 0
+    assert ten("consume", "orders", "--group", "new").lines == [], "a group that is new begins at the end"
+
+
+def test_a_file_takes_lines_or_becomes_parquet(ten: Run, tmp_path: Path) -> None:
+    path = tmp_path / "lines.txt"
+    done = ten("consume", "orders", "-b", "--output", str(path))
+    assert (done.code, done.out, path.read_bytes()) == (0, "", b"order\n")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "lines.parquet"
+    done = ten("consume", "lines", "-b", "--key", "odd", "--output", str(path))
+    assert (done.code, done.out) == (0, "") and "wrote 10 records to" in done.err
+    table = parquet.read_table(path)
+    assert table.num_rows == 10 and set(table["key"].to_pylist()) == {b"odd"}
+    assert ten("consume", "lines", "--include", "n", "--output", str(path)).code == 0
+    assert parquet.read_table(path).num_rows == 0
+    misused(ten("consume", "lines", "-b", "--json", "--output", str(path)), "takes no --format, --json or --follow")
+    failed(ten("consume", "lines", "-b", "--output", str(tmp_path / "none" / "x")), "none")
