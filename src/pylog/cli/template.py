@@ -17,7 +17,7 @@ import click
 from pylog.cli.output import json_line, text_or_base64
 from pylog.record import ConsumerRecord
 
-__all__ = ["FIELDS", "Renderer", "renderer"]
+__all__ = ["FIELDS", "Renderer", "renderer", "unescaped"]
 
 Renderer = Callable[[ConsumerRecord], bytes]
 
@@ -33,7 +33,7 @@ def renderer(text: str) -> Renderer:
         return _raw
     if text == "json":
         return _json
-    pieces = _compile(_unescaped(text))
+    pieces = _compile(unescaped(text))
     return lambda record: b"".join([piece if isinstance(piece, bytes) else piece(record) for piece in pieces])
 
 
@@ -54,7 +54,7 @@ def _json(record: ConsumerRecord) -> bytes:
     return json_line(line).encode() + b"\n"
 
 
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
     """`\\n`, `\\t`, `\\0` and `\\\\` as in most such tools; other backslashes stay."""
     result, escapes = "", {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
     letters = iter(text)

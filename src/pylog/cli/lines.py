@@ -1,0 +1,150 @@
+"""How a line of input becomes a record for `pylog produce`: raw, JSON, or by a template.
+
+    raw         the line is the value; with a key separator, key SEP value, split at the first
+    json        an object as `consume --format json` prints them: key, value, timestamp, headers and partition are kept
+    template    '{key}\\t{timestamp}\\t{value}': what lies between the literal pieces, each taken as short as it can be
+
+All parsers take a line without its line feed, and raise ValueError, which says what is wrong with it.
+"""
+
+import base64
+import binascii
+import json
+import re
+import string
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import click
+
+from pylog.cli.template import unescaped
+
+__all__ = ["JSON", "Line", "Parser", "parser", "raw"]
+
+FIELDS = ("key", "value", "partition", "timestamp", "headers", "topic", "offset")
+"""What a template may name; the topic and the offset are where a record came from, and are left out."""
+NO_TIMESTAMP = -1
+
+
+class Line(NamedTuple):
+    """What is sent. None: no key, a tombstone, the partition of the key, the time of sending."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+Parser = Callable[[bytes], Line]
+
+
+def parser(text: str) -> Parser | None:
+    """The parser for a format's name or a template; None for raw, which `raw` gives. Raises BadParameter."""
+    if text == "raw":
+        return None
+    return JSON if text == "json" else _template(text)
+
+
+def raw(key_separator: bytes | None) -> Parser:
+    """The parser of lines that are values, or keys and values."""
+    if key_separator is None:
+        return Line
+
+    def split(line: bytes) -> Line:
+        key, found, value = line.partition(key_separator)
+        if not found:
+            raise ValueError(f"it has no key separator {key_separator.decode(errors='replace')!r}")
+        return Line(value, key)
+
+    return split
+
+
+def _json(line: bytes) -> Line:
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from error
+    if not isinstance(found, dict) or "value" not in found:
+        raise ValueError('it is no object with a "value", as `pylog consume --format json` prints them')
+    timestamp = _number(found, "timestamp")
+    headers = found.get("headers") or ()
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    try:
+        made = tuple((str(name), _bytes(value, f"header {name!r}")) for name, value in pairs)
+    except TypeError as error:
+        raise ValueError('"headers" is no list of [name, value], and no object') from error
+    return Line(
+        _bytes(found["value"], '"value"'), _bytes(found.get("key"), '"key"'), _number(found, "partition"),
+        None if timestamp == NO_TIMESTAMP else timestamp, made,
+    )  # fmt: skip
+
+
+JSON: Parser = _json
+"""The parser of JSON lines."""
+
+
+def _number(found: dict[str, Any], name: str) -> int | None:
+    number = found.get(name)
+    if number is not None and type(number) is not int:
+        raise ValueError(f'"{name}" is {number!r}, no whole number')
+    return number
+
+
+def _bytes(value: object, name: str) -> bytes | None:
+    """A string, or {"base64": ...}, as `output.text_or_base64` writes bytes; null stays null."""
+    match value:
+        case None:
+            return None
+        case str():
+            return value.encode("utf-8", "surrogatepass")
+        case {"base64": str(text), **others} if not others:
+            try:
+                return base64.b64decode(text, validate=True)
+            except binascii.Error as error:
+                raise ValueError(f"{name} is no base64: {error}") from error
+    raise ValueError(f'{name} is no string, null or {{"base64": "..."}}: put a value that is JSON into a string')
+
+
+def _template(text: str) -> Parser:
+    names: list[str] = []
+    pattern, is_after_field = b"", False
+    try:
+        for literal, name, spec, conversion in string.Formatter().parse(unescaped(text).removesuffix("\n")):
+            pattern += re.escape(literal.encode())
+            is_after_field = is_after_field and not literal
+            if name is None:
+                continue
+            if name not in FIELDS or name in names or spec or conversion:
+                known = " ".join(f"{{{one}}}" for one in FIELDS)
+                raise click.BadParameter(f"{{{name}}}: each of {known} may stand there once, and no formats")
+            if is_after_field:
+                raise click.BadParameter(f"{text!r}: nothing stands between {{{names[-1]}}} and {{{name}}}")
+            names.append(name)
+            pattern, is_after_field = pattern + b"(.*?)", True
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is no template: {error}; write {{{{ for a brace") from error
+    if "value" not in names:
+        raise click.BadParameter(f"{text!r} names no {{value}}: give raw, json, or a template with it")
+    expression = re.compile(pattern, re.DOTALL)
+
+    def parse(line: bytes) -> Line:
+        found = expression.fullmatch(line)
+        if found is None:
+            raise ValueError(f"it is not like {text!r}")
+        return _line(dict(zip(names, found.groups(), strict=True)))
+
+    return parse
+
+
+def _line(found: dict[str, bytes]) -> Line:
+    numbers = {}
+    for name in ("partition", "timestamp"):
+        if name in found:
+            digits = found[name]
+            if not digits.isdigit():
+                raise ValueError(f"its {name} is {digits.decode(errors='replace')!r}, no whole number")
+            numbers[name] = int(digits)
+    pairs = [one.partition(b"=") for one in found["headers"].split(b",")] if found.get("headers") else []
+    headers = tuple((name.decode(), value) for name, _, value in pairs)
+    return Line(found["value"], found.get("key"), numbers.get("partition"), numbers.get("timestamp"), headers)

@@ -1,0 +1,228 @@
+"""The sending half of `pylog produce`: lines of files become records, in transactions where that was asked for.
+
+Memory stays bounded: a line may be as long as a record may (`max.request.size`; one with JSON or a template longer, as
+bytes are escaped there), and no more than `WAITING` records wait for their acknowledgement.
+"""
+
+import signal
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import BinaryIO, Self
+
+from pylog.cli.lines import Parser
+from pylog.cli.meter import Meter
+from pylog.cli.output import is_terminal, say, size_text
+from pylog.client.producer import Producer
+from pylog.errors import RecordTooLarge, UnknownTopicOrPartition
+from pylog.files import DiskFiles
+from pylog.record import RecordMetadata
+from pylog.runtime.future import Future
+
+__all__ = ["STDIN", "Brake", "Count", "Input", "send_all"]
+
+WAITING = 10_000
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Where records come from, and what each of them is. `longest`: a line's bytes at most."""
+
+    topic: str
+    sources: Sequence[str]
+    parse: Parser
+    longest: int
+    headers: tuple[tuple[str, bytes], ...]
+    partition: int | None
+    transactional_id: str | None
+    transaction_records: int | None
+    is_quiet: bool
+
+
+class Brake:
+    """Ctrl-C where it does no harm: between two records, or while waiting for input. A second one stops at once.
+
+    An interrupt in the middle of a write would leave the log in doubt of that write, and latch the partition.
+    """
+
+    def __init__(self) -> None:
+        self.is_reading = False
+        self._pulled = False
+        self._before: object = None
+
+    def __enter__(self) -> Self:
+        self._before = signal.getsignal(signal.SIGINT)
+        if self._before is signal.default_int_handler:
+            # Leave it alone where it is ignored (a job in the background) or has another handler.
+            signal.signal(signal.SIGINT, self._pull)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _pull(self, number: int, frame: FrameType | None) -> None:
+        if self.is_reading or self._pulled:
+            raise KeyboardInterrupt
+        self._pulled = True
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt if it was asked for."""
+        if self._pulled:
+            raise KeyboardInterrupt
+
+
+class Count:
+    """What went in. In a transaction that counts which is committed."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.sent = 0
+        self.acknowledged = 0
+        self._committed = 0
+        self._waiting: deque[Future[RecordMetadata]] = deque()
+
+    def add(self, future: Future[RecordMetadata]) -> None:
+        """A record was sent. Waits for the oldest where many wait."""
+        self.sent += 1
+        self._waiting.append(future)
+        while len(self._waiting) > WAITING or (self._waiting and self._waiting[0].done()):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Wait for the oldest record. Raises what became of it."""
+        self._waiting.popleft().result()
+        self.acknowledged += 1
+
+    def settle_all(self) -> None:
+        """Wait for all records; they count now. Raises what became of the first that failed."""
+        while self._waiting:
+            self._settle()
+        self._committed = self.acknowledged
+
+    def settle_rest(self) -> None:
+        """After an error: what became of the others, without raising anything. Every future must be done."""
+        self.acknowledged += sum(future.exception() is None for future in self._waiting)
+        self._waiting.clear()
+
+    def give_up(self) -> None:
+        """The open transaction is aborted: what was sent in it counts for nothing."""
+        self._waiting.clear()
+        self.sent = self.acknowledged = self._committed
+
+
+def send_all(source: Input, producer: Producer, count: Count, brake: Brake) -> None:
+    """Send every line. Raises OSError (a file), ValueError (a line), RecordTooLarge, KeyboardInterrupt, and what became
+    of records; what was sent before is in the log then, but for a transaction that was open.
+    """
+    is_typed = STDIN in source.sources and is_terminal(sys.stdin)
+    if is_typed and not source.is_quiet:
+        say("one line is one record; Ctrl-D ends it")
+    is_shown = not source.is_quiet and not is_typed
+    with (
+        Meter(source.topic, _total(source.sources), is_shown=is_shown) as meter,
+        _seen_through(source, producer, count),
+    ):
+        for name, number, line in _lines(source, count, brake):
+            with _named(name, number, source):
+                future = _send(source, producer, line)
+            count.add(future)
+            if source.transaction_records is not None and count.sent % source.transaction_records == 0:
+                producer.commit()
+                count.settle_all()
+                producer.begin()
+            meter.update(count.size, count.sent)
+            brake.check()
+
+
+@contextmanager
+def _seen_through(source: Input, producer: Producer, count: Count) -> Iterator[None]:
+    """Let what was sent become durable; after an error, or Ctrl-C, too, unless it is in a transaction."""
+    is_transactional = source.transactional_id is not None
+    if is_transactional:
+        producer.begin()
+    try:
+        yield
+        if is_transactional:
+            producer.commit()
+        producer.flush()
+        count.settle_all()
+    except BaseException:
+        if is_transactional:
+            count.give_up()
+            producer.abort()
+        else:
+            # What was sent before the bad line, or before Ctrl-C, is as good as any other record: see it through.
+            producer.flush()
+            count.settle_rest()
+        raise
+
+
+@contextmanager
+def _named(name: str, number: int, source: Input) -> Iterator[None]:
+    """Let errors name the line."""
+    where = f"{name}, line {number}"
+    try:
+        yield
+    except RecordTooLarge as error:
+        raise RecordTooLarge(f"{where}: {error}") from error
+    except (ValueError, UnknownTopicOrPartition) as error:
+        before = "the lines before it were appended: mend the line and go on from there"
+        if source.transactional_id is not None:
+            before = "the open transaction was aborted"
+        raise ValueError(f"{where}: {error}; {before}") from error
+
+
+def _send(source: Input, producer: Producer, line: bytes) -> Future[RecordMetadata]:
+    one = source.parse(line)
+    partition = one.partition if source.partition is None else source.partition
+    return producer.send(
+        source.topic, one.value, one.key, partition=partition, timestamp_ms=one.timestamp_ms,
+        headers=(*one.headers, *source.headers),
+    )  # fmt: skip
+
+
+def _total(sources: Sequence[str]) -> int | None:
+    """The bytes of all sources; None when one of them is a stream."""
+    if STDIN in sources:
+        return None
+    files = DiskFiles(read_only=True)
+    sizes = [stat.size if (stat := files.stat(name)) is not None else 0 for name in sources]
+    return sum(sizes) or None
+
+
+def _lines(source: Input, count: Count, brake: Brake) -> Iterator[tuple[str, int, bytes]]:
+    """The lines of all sources, without their line feeds: source, number, line."""
+    for path in source.sources:
+        if path != STDIN:
+            with open(path, "rb") as stream:
+                yield from _numbered(stream, path, source.longest, count, brake)
+            continue
+        if sys.stdin is None:
+            raise ValueError("stdin is closed: give records there, or name files")
+        yield from _numbered(sys.stdin.buffer, "standard input", source.longest, count, brake)
+
+
+def _numbered(
+    stream: BinaryIO, name: str, longest: int, count: Count, brake: Brake
+) -> Iterator[tuple[str, int, bytes]]:
+    number = 0
+    while True:
+        brake.is_reading = True
+        line = stream.readline(longest + 1)
+        brake.is_reading = False
+        if not line:
+            return
+        number += 1
+        count.size += len(line)
+        if len(line) > longest and not line.endswith(b"\n"):
+            raise RecordTooLarge(
+                f"{name}, line {number}: it is longer than {size_text(longest)}, the most a record may have"
+            )
+        yield name, number, line.removesuffix(b"\n")
