@@ -19,7 +19,7 @@ import click
 
 from pylog.cli import commands
 from pylog.cli.arguments import natural
-from pylog.cli.opening import owned
+from pylog.cli.opening import interrupted_later, owned
 from pylog.cli.output import count_text, is_terminal, plural, rate_text, say
 from pylog.cli.params import argument, option
 from pylog.cli.place import Place, keep
@@ -75,7 +75,8 @@ def command(place: Place, topics: tuple[str, ...], leader: str, node_id: int | N
             # From this line on, a signal is how it ends.
             named = f", topics {', '.join(topics)}" if topics else ""
             say(f"following {leader} into {', '.join(paths)}{named}; Ctrl-C ends it")
-            load_parts()
+            with interrupted_later():
+                load_parts()
             (_show if is_terminal(sys.stderr) else _wait)(following)
         lags = following.lag()
     behind = sum(max(0, one.lag) for one in lags.values())

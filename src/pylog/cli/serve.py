@@ -17,7 +17,7 @@ import click
 from pylog.cli import commands
 from pylog.cli import completion as complete
 from pylog.cli.arguments import config_pair
-from pylog.cli.opening import owned
+from pylog.cli.opening import interrupted_later, owned
 from pylog.cli.output import plural, say
 from pylog.cli.params import option
 from pylog.cli.place import Place
@@ -127,7 +127,8 @@ def command(
             # From this line on, a signal is how it ends.
             places = ", ".join(f"{_scheme(name)}{address}" for name, address in server.addresses.items())
             say(f"serving {', '.join(paths)} at {places}; Ctrl-C stops it")
-            load_parts()
+            with interrupted_later():
+                load_parts()
             while True:
                 time.sleep(NAP_SECONDS)
         except KeyboardInterrupt:

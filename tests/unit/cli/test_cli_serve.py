@@ -12,6 +12,7 @@ import pytest
 
 import pylog
 from pylog.cli import main
+from pylog.cli.opening import interrupted_later
 from pylog.cli.serve import read_users
 from support.certificates import Authority, authority
 from support.sasl_client import authenticate
@@ -77,6 +78,19 @@ def test_what_no_first_request_needs_is_loaded_once_clients_can_connect() -> Non
     assert "pylog.server.server" in before
     assert not before & {"pylog.client.consumer.client", "pylog.coordinator.group.members", "pylog.kernel.pure.decode"}
     assert last is not None
+
+
+def test_a_signal_waits_for_the_end_of_what_it_must_not_interrupt() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), interrupted_later():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        done.append("whole")
+    assert done == ["whole"]
+    with interrupted_later():
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_listening_everywhere_without_an_address_says_why(
