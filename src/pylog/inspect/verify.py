@@ -23,7 +23,7 @@ from pylog.inspect.partitions import LEFT_BEHIND, RESTORE, Events, Promises, Tal
 from pylog.inspect.texts import problem_of, text_problems
 from pylog.inspect.values import Checked, Problem, Totals
 from pylog.logdirs.foreign import require_directory, require_log
-from pylog.logdirs.log_directory import PUBLISHED, SOCKET
+from pylog.logdirs.log_directory import PUBLISHED, SOCKET, STAGED
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import read_offsets
 from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
@@ -110,7 +110,7 @@ def _everything(
 
 
 def _root(files: Files, log_dir: str) -> Events:
-    for name in sorted(set(files.list_dir(log_dir)) - {SOCKET}):
+    for name in sorted(set(files.list_dir(log_dir)) - {SOCKET, STAGED}):
         path = join(log_dir, name)
         if LEFT_BEHIND.fullmatch(name):
             yield Problem(path, None, None, "it was left behind or waits for removal", NOT_PARTITIONS, harmless=True)

@@ -7,6 +7,7 @@ meta.properties             node.id, cluster.id, directory.id (kafka-format: Met
 .kafka_cleanshutdown        there only after a clean close; deleted as soon as the directory is opened
 .pylog-cleanings            the results of cleaning, as JSON: for `pylog topic describe` alone
 .pylog-published            the offsets that reader processes may see (published.py)
+.pylog-staged               a folder of batches that tasks of Spark have staged, which no reader sees (spark/sink)
 """
 
 import base64
@@ -43,6 +44,8 @@ CLEANINGS = ".pylog-cleanings"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 PUBLISHED = ".pylog-published"
 META_PROPERTIES = "meta.properties"
+STAGED = ".pylog-staged"
+"""The folder of the batches that tasks of Spark have staged. It belongs to the sink: a node passes over it."""
 FIRST_DIRECTORY_ID = "pylog.first.directory.id"
 """The id, in `meta.properties`, of the directory in which the log has its list of topics. Kafka passes over it."""
 

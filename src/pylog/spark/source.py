@@ -18,7 +18,9 @@ from pylog.opening import open as open_log
 from pylog.spark.batch_reader import PylogReader
 from pylog.spark.directory import selected
 from pylog.spark.options.read import parse
+from pylog.spark.options.write import parse_write
 from pylog.spark.schema import SPARK_TYPES, arrow_schema
+from pylog.spark.sink.writers import PylogStreamWriter, PylogWriter
 
 _log: Final = logging.getLogger(__name__)
 
@@ -56,10 +58,16 @@ class PylogDataSource(DataSource):
         """Raises NotImplementedError: Spark asks for it when a query starts, there is no earlier moment to say so."""
         raise NotImplementedError('format("pylog") is not read as a stream yet: spark.read reads it as it is now')
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Raises NotImplementedError."""
-        raise NotImplementedError('format("pylog") is not written to from Spark yet: a pylog producer writes')
+    def writer(self, schema: StructType, overwrite: bool) -> PylogWriter:
+        """A writer of one DataFrame, all or nothing; see `pylog.spark.sink`.
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802 (Spark's name)
-        """Raises NotImplementedError."""
-        self.writer(schema, overwrite)
+        Raises ValueError for wrong options or columns, LogNotFound, UnknownTopicOrPartition.
+        """
+        return PylogWriter(parse_write(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> PylogStreamWriter:  # noqa: N802 (Spark's name)
+        """A writer of the batches of a stream, each exactly once; `overwrite` is the output mode complete.
+
+        Raises what `writer` does.
+        """
+        return PylogStreamWriter(parse_write(self.options), schema, complete=overwrite)
