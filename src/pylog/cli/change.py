@@ -12,8 +12,8 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import config_pair, count, natural, topic_options
 from pylog.cli.commands import command
 from pylog.cli.opening import changing, looking, owned
-from pylog.cli.output import agreed, count_text, plural, print_line, say, size_text
-from pylog.cli.params import argument, option, yes_option
+from pylog.cli.output import agreed, count_text, plural, say, size_text, tell
+from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.client_half import ClientHalf
 from pylog.errors import NotLocal
@@ -42,8 +42,14 @@ a_partition = option("--partition", type=natural, required=True, metavar="P", he
     shell_complete=complete.topic_configs,
 )  # fmt: skip
 @option("--partitions", "-p", type=count, metavar="N", help="how many in all; keys go to other partitions then")
+@json_option
 def alter(
-    place: Place, name: str, configs: tuple[tuple[str, str], ...], deleted: tuple[str, ...], partitions: int | None
+    place: Place,
+    name: str,
+    configs: tuple[tuple[str, str], ...],
+    deleted: tuple[str, ...],
+    partitions: int | None,
+    as_json: bool,
 ) -> int:
     """Set configs of a topic, take them back to their defaults, add partitions."""
     if not (configs or deleted or partitions):
@@ -52,10 +58,12 @@ def alter(
         if configs or deleted:
             log.alter_config(name, topic_options(configs), delete=deleted)
             changed = [f"{one}={value}" for one, value in configs] + [f"{one} back to its default" for one in deleted]
-            print_line(f"altered topic {name}: {', '.join(changed)}")
+            facts = {"topic": name, "set": dict(configs), "deleted": deleted}
+            tell(as_json, facts, f"altered topic {name}: {', '.join(changed)}")
         if partitions:
             log.create_partitions(name, partitions)
-            print_line(f"topic {name} has {plural(partitions, 'partition')} now")
+            made = f"topic {name} has {plural(partitions, 'partition')} now"
+            tell(as_json, {"topic": name, "partitions": partitions}, made)
     return 0
 
 
@@ -71,7 +79,8 @@ def alter(
 @a_partition
 @option("--before-offset", type=natural, metavar="O", help="the new start (default: the end)")
 @yes_option
-def trim(place: Place, name: str, partition: int, before_offset: int | None, is_agreed: bool) -> int:
+@json_option
+def trim(place: Place, name: str, partition: int, before_offset: int | None, is_agreed: bool, as_json: bool) -> int:
     """Let a partition start at an offset; what lies before it is gone for good."""
     key = pylog.TopicPartition(name, partition)
     with looking(place) as log:
@@ -83,7 +92,8 @@ def trim(place: Place, name: str, partition: int, before_offset: int | None, is_
         return 1
     with changing(place) as log:
         start = log.delete_records({key: upto})[key]
-    print_line(f"{name}-{partition} starts at offset {count_text(start)} now")
+    facts = {"topic": name, "partition": partition, "start": start}
+    tell(as_json, facts, f"{name}-{partition} starts at offset {count_text(start)} now")
     return 0
 
 
@@ -99,7 +109,8 @@ def _partition(log: ClientHalf[Any], key: pylog.TopicPartition) -> Any:
     "clean", short_help="apply retention and compaction now", examples=("pylog topic clean", "pylog topic clean users")
 )
 @argument("name", "[NAME]", "compact this topic alone (default: all)", required=False, shell_complete=complete.topics)
-def clean(place: Place, name: str | None) -> int:
+@json_option
+def clean(place: Place, name: str | None, as_json: bool) -> int:
     """Drop the segments that no topic has to keep, and compact the topics that are compacted."""
     if place.servers is not None:
         raise NotLocal("cleaning needs the files of the log: give --log, where they lie and no server runs")
@@ -107,12 +118,18 @@ def clean(place: Place, name: str | None) -> int:
         dropped = {} if name is not None else log.apply_retention()
         cleaned = log.clean(name)
     for key, number in sorted(dropped.items()):
-        print_line(f"{key.topic}-{key.partition}: dropped {plural(number, 'segment')}")
+        facts = {**key._asdict(), "segments_dropped": number}
+        tell(as_json, facts, f"{key.topic}-{key.partition}: dropped {plural(number, 'segment')}")
     for key, done in sorted(cleaned.items()):
-        print_line(
+        facts = {
+            **key._asdict(), "records_read": done.records_read, "records_kept": done.records_kept,
+            "bytes_read": done.bytes_read, "bytes_kept": done.bytes_kept,
+        }  # fmt: skip
+        words = (
             f"{key.topic}-{key.partition}: kept {plural(done.records_kept, 'record')} of "
             f"{count_text(done.records_read)}, {size_text(done.bytes_kept)} of {size_text(done.bytes_read)}"
         )
+        tell(as_json, facts, words)
     if not dropped and not cleaned:
         say("there was nothing to clean")
     return 0
@@ -126,18 +143,21 @@ def clean(place: Place, name: str | None) -> int:
 @a_topic
 @a_partition
 @option("--to", required=True, metavar="PATH", type=click.Path(), help="one of the log's directories")
-def move(place: Place, name: str, partition: int, to: str) -> int:
+@json_option
+def move(place: Place, name: str, partition: int, to: str, as_json: bool) -> int:
     """Copy a partition into another directory of the log, and remove it where it lies now."""
     with changing(place) as log:
         log.move_partition(name, partition, to)
-        print_line(f"{name}-{partition} lies in {to} now")
+    facts = {"topic": name, "partition": partition, "path": to}
+    tell(as_json, facts, f"{name}-{partition} lies in {to} now")
     return 0
 
 
 @command("delete", short_help="remove a topic and all its records", examples=("pylog topic delete clicks --yes",))
 @a_topic
 @yes_option
-def delete(place: Place, name: str, is_agreed: bool) -> int:
+@json_option
+def delete(place: Place, name: str, is_agreed: bool, as_json: bool) -> int:
     """Remove a topic and all its records, for good. Asks on a terminal; elsewhere --yes must be given."""
     with looking(place) as log:
         facts = _facts(log, name)
@@ -145,7 +165,7 @@ def delete(place: Place, name: str, is_agreed: bool) -> int:
         return 1
     with changing(place) as log:
         log.delete_topic(name)
-    print_line(f"deleted topic {name}")
+    tell(as_json, {"topic": name, "deleted": True}, f"deleted topic {name}")
     return 0
 
 

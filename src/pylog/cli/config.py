@@ -24,7 +24,7 @@ command = Group("config", short_help="the configs of a node or a topic", help="C
     examples=("pylog config describe", "pylog config describe --topic clicks --json"),
 )
 @option("--topic", metavar="NAME", help="a topic's", shell_complete=complete.topics)
-@json_option("one JSON object")
+@json_option
 def describe(place: Place, topic: str | None, as_json: bool) -> int:
     """All configs of a topic, or, without one, of a node with their defaults."""
     config, origins = _configs(place, topic)

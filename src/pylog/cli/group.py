@@ -14,7 +14,7 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
 from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say
+from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
@@ -57,7 +57,7 @@ def _topics(words: str, *, is_needed: bool = False) -> Callable[[F], F]:
     "--state", "states", multiple=True, type=click.Choice([state.lower() for state in STATES], case_sensitive=False),
     metavar="STATE", help="only groups in this state; may be repeated",
 )  # fmt: skip
-@json_option("one JSON object a line and group")
+@json_option
 def list_groups(place: Place, states: tuple[str, ...], as_json: bool) -> int:
     """All groups: name, state, type."""
     with looking(place) as log:
@@ -81,7 +81,7 @@ def list_groups(place: Place, states: tuple[str, ...], as_json: bool) -> int:
     examples=("pylog group describe analytics", "pylog group describe analytics --json | jq .lag"),
 )
 @a_group
-@json_option("one JSON object")
+@json_option
 def describe(place: Place, name: str, as_json: bool) -> int:
     """Members, and per partition the committed offset, the end of the log, and the lag between them."""
     with looking(place) as log:
@@ -148,7 +148,8 @@ def _as_json(group: GroupDescription, lags: dict[TopicPartition, PartitionLag]) 
 @_topics("only here; may be repeated (default: all that the group has committed)")
 @option("--dry-run", is_flag=True, help="only show what would be")
 @yes_option
-def seek(place: Place, name: str, where: Where, dry_run: bool, is_agreed: bool, **way: Any) -> int:
+@json_option
+def seek(place: Place, name: str, where: Where, dry_run: bool, is_agreed: bool, as_json: bool, **way: Any) -> int:
     """Commit other offsets for a group that has no members (Kafka: --reset-offsets)."""
     at_most_one({f"--{one.replace('_', '-')}": value for one, value in way.items()}, is_needed=True)
     with looking(place) if dry_run else changing(place) as log:
@@ -157,8 +158,12 @@ def seek(place: Place, name: str, where: Where, dry_run: bool, is_agreed: bool, 
         if not changes:
             say(f"group {name} has committed nothing: give --topic")
             return 1
-        rows = [(key.topic, str(key.partition), *map(_number, change)) for key, change in changes.items()]
-        print_table(CHANGE_COLUMNS, rows)
+        if as_json:
+            for key, change in changes.items():
+                print_line(json_line({"group": name, **key._asdict(), **change._asdict()}))
+        else:
+            rows = [(key.topic, str(key.partition), *map(_number, change)) for key, change in changes.items()]
+            print_table(CHANGE_COLUMNS, rows)
         what = f"committing these offsets for group {name}"
         if dry_run:
             say("nothing was changed: this was a dry run")
@@ -193,7 +198,8 @@ def _partitions(log: ClientHalf[Any], where: Where) -> list[TopicPartition] | No
 @a_group
 @_topics("where; may be repeated", is_needed=True)
 @yes_option
-def delete_offsets(place: Place, name: str, where: Where, is_agreed: bool) -> int:
+@json_option
+def delete_offsets(place: Place, name: str, where: Where, is_agreed: bool, as_json: bool) -> int:
     """Forget what a group has committed in partitions of topics that no member subscribes to."""
     with changing(place) as log:
         keys = _partitions(log, where) or []
@@ -201,7 +207,8 @@ def delete_offsets(place: Place, name: str, where: Where, is_agreed: bool) -> in
         if not is_agreed and not agreed(f"deleting {what}", f"Delete {what}", "yes"):
             return 1
         log.admin.delete_offsets(name, keys)
-    print_line(f"deleted {what}")
+    partitions = [key._asdict() for key in keys]
+    tell(as_json, {"group": name, "deleted": True, "partitions": partitions}, f"deleted {what}")
     return 0
 
 
@@ -210,7 +217,8 @@ def delete_offsets(place: Place, name: str, where: Where, is_agreed: bool) -> in
 )
 @argument("names", "GROUP...", "the groups", nargs=-1, required=True, shell_complete=complete.groups)
 @yes_option
-def delete(place: Place, names: tuple[str, ...], is_agreed: bool) -> int:
+@json_option
+def delete(place: Place, names: tuple[str, ...], is_agreed: bool, as_json: bool) -> int:
     """Forget groups that have no members, with all that they have committed."""
     listed = ", ".join(names)
     if not is_agreed and not agreed(f"deleting {listed}", f"Delete {listed} with all committed offsets", "yes"):
@@ -220,7 +228,7 @@ def delete(place: Place, names: tuple[str, ...], is_agreed: bool) -> int:
         for name in names:
             try:
                 log.admin.delete_groups([name])
-                print_line(f"deleted group {name}")
+                tell(as_json, {"group": name, "deleted": True}, f"deleted group {name}")
             except PylogError as error:
                 refused += 1
                 say(str(error))

@@ -28,6 +28,7 @@ __all__ = [
     "rate_text",
     "say",
     "size_text",
+    "tell",
     "text_or_base64",
     "write",
 ]
@@ -145,6 +146,11 @@ def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
 def json_line(value: Mapping[str, object]) -> str:
     """A value as one line of JSON: UTF-8, no spaces."""
     return _ENCODER.encode(value)
+
+
+def tell(as_json: bool, facts: Mapping[str, object], words: str) -> None:
+    """A line on stdout that says what was done: facts as JSON, or words."""
+    print_line(json_line(facts) if as_json else words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,9 @@ def argument(name: str, metavar: str, words: str, **settings: Any) -> Callable[[
     return click.argument(name, cls=Argument, metavar=metavar, words=words, **settings)
 
 
-def json_option(words: str) -> Callable[[F], F]:
-    """Give a command the option --json."""
-    return option("--json", "as_json", is_flag=True, help=words)
+def json_option(function: F) -> F:
+    """Give a command the option --json, which means the same for all."""
+    return option("--json", "as_json", is_flag=True, help="print JSON: one object a line")(function)
 
 
 def yes_option(function: F) -> F:

@@ -33,7 +33,7 @@ def _when(text: str) -> End | Moment:
     help=f"{', '.join(ENDS)}, 2h (ago) or ISO 8601 (default: latest)",
 )  # fmt: skip
 @option("--read-committed", is_flag=True, help="the end that readers of committed records see, for latest")
-@json_option("one JSON object a line and partition")
+@json_option
 def offsets(place: Place, what: tuple[str, int | None], at: End | Moment, read_committed: bool, as_json: bool) -> int:
     """An offset of each partition: an end, or the first record, in offset order, not older than a time."""
     spec = at.at(SystemClock()) if isinstance(at, Moment) else at
@@ -59,7 +59,7 @@ def offsets(place: Place, what: tuple[str, int | None], at: End | Moment, read_c
 @command(
     "dirs", short_help="the log's directories and what lies in them", examples=("pylog topic dirs --log disk1,disk2",)
 )
-@json_option("one JSON object a line and directory")
+@json_option
 def dirs(place: Place, as_json: bool) -> int:
     """The log directories, and how many bytes of records each partition has there."""
     with looking(place) as log:

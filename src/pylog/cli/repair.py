@@ -49,7 +49,7 @@ def _where(text: str) -> tuple[str, int | None]:
 @option("--dry-run", "-n", is_flag=True, help="show what would be dropped, and leave it")
 @yes_option
 @option("--keep", metavar="PATH", type=click.Path(), help="where copies go (default: the log's path with -repaired)")
-@json_option("one JSON object a line")
+@json_option
 def command(
     place: Place, what: tuple[str, int | None] | None, dry_run: bool, is_agreed: bool, keep: str | None, as_json: bool
 ) -> int:

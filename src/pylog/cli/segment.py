@@ -37,7 +37,7 @@ command = Group(
 )
 @argument("paths", "FILE...", "a file of a log directory, or a copy of one", nargs=-1, required=True, type=click.Path())
 @option("--records", "-v", is_flag=True, help="also the records of each batch")
-@json_option("one JSON object a line")
+@json_option
 def dump(place: Place, paths: tuple[str, ...], records: bool, as_json: bool) -> int:
     """Show the content of .log, .index, .timeindex, .txnindex, .snapshot and checkpoint files, line by line.
 

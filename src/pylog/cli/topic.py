@@ -22,10 +22,11 @@ from pylog.cli.output import (
     print_table,
     say,
     size_text,
+    tell,
 )
-from pylog.cli.params import argument, json_option, option
+from pylog.cli.params import argument, at_most_one, json_option, option
 from pylog.cli.place import Place
-from pylog.cli.topic_facts import PartitionFacts, TopicFacts, facts_of
+from pylog.cli.topic_facts import PartitionFacts, TopicFacts, facts_of, sizes_of
 from pylog.config import TopicConfig
 from pylog.protocol.topic_names import validate_topic_name
 
@@ -40,6 +41,7 @@ ALWAYS_SHOWN = (
     "segment.bytes",
     "max.message.bytes",
 )
+LIST_COLUMNS = (Column("topic"), Column("partitions", True), Column("records", True), Column("size", True))
 PARTITION_COLUMNS = (
     Column("partition", True), Column("start", True), Column("end", True), Column("durable", True),
     Column("high watermark", True), Column("records", True), Column("size", True), Column("segments", True),
@@ -66,7 +68,10 @@ command = Group(
     help="a topic config by its Kafka name; may be repeated", shell_complete=complete.topic_configs,
 )  # fmt: skip
 @option("--if-not-exists", is_flag=True, help="leave a topic of that name as it is")
-def create(place: Place, name: str, partitions: int, configs: tuple[tuple[str, str], ...], if_not_exists: bool) -> int:
+@json_option
+def create(
+    place: Place, name: str, partitions: int, configs: tuple[tuple[str, str], ...], if_not_exists: bool, as_json: bool
+) -> int:
     """Make a topic. The log's directory is made if it does not exist."""
     # First, so that what cannot be made does not leave an empty log behind.
     validate_topic_name(name)
@@ -77,22 +82,41 @@ def create(place: Place, name: str, partitions: int, configs: tuple[tuple[str, s
         if if_not_exists and name in log.topics(internal=True):
             say(f"there is a topic {name} already: it stays as it is")
             return 0
-        topic = log.create_topic(name, partitions=partitions, config=topic_options(configs))
-        print_line(f"created topic {topic.name} with {plural(len(topic), 'partition')}")
+        made = len(log.create_topic(name, partitions=partitions, config=topic_options(configs)))
+    facts = {"topic": name, "partitions": made}
+    tell(as_json, facts, f"created topic {name} with {plural(made, 'partition')}")
     return 0
 
 
-@command.verb("list", short_help="the names of all topics")
-@json_option("one JSON object a line and topic")
+@command.verb(
+    "list",
+    short_help="all topics: partitions, records, bytes",
+    examples=(
+        "pylog topic list",
+        "pylog topic list --quiet | xargs pylog consume -b",
+        "pylog topic list --json | jq .bytes",
+    ),
+)
 @option("--internal", is_flag=True, help="also Kafka's own topics, whose names begin with __")
-def list_names(place: Place, as_json: bool, internal: bool) -> int:
-    """The names of all topics, one a line."""
+@option("--quiet", "-q", "is_quiet", is_flag=True, help="the names alone")
+@json_option
+def list_topics(place: Place, internal: bool, is_quiet: bool, as_json: bool) -> int:
+    """All topics: how many partitions each has, and how many records and bytes are in them."""
+    at_most_one({"--quiet": is_quiet, "--json": as_json})
     with looking(place) as log:
         names = log.topics(internal=internal)
+        found = [] if is_quiet else sizes_of(log, names)
+    if not names:
+        say(f"there are no topics in {place}: {MAKE_ONE}")
+    elif is_quiet:
         for name in names:
-            print_line(json_line({"name": name, "partitions": len(log.topic(name))}) if as_json else name)
-        if not names:
-            say(f"there are no topics in {place}: {MAKE_ONE}")
+            print_line(name)
+    elif as_json:
+        for one in found:
+            print_line(json_line(one._asdict()))
+    else:
+        rows = [(one.name, count_text(one.partitions), count_text(one.records), size_text(one.bytes)) for one in found]
+        print_table(LIST_COLUMNS, rows)
     return 0
 
 
@@ -102,7 +126,7 @@ def list_names(place: Place, as_json: bool, internal: bool) -> int:
     examples=("pylog topic describe flights", "pylog topic describe --json | jq .partitions[].end"),
 )
 @argument("name", "[NAME]", "the topic (default: all)", required=False, shell_complete=complete.topics)
-@json_option("one JSON object a line and topic, with all configs")
+@json_option
 def describe(place: Place, name: str | None, as_json: bool) -> int:
     """Configs, and per partition offsets, size, segments. An end is the first offset not there."""
     with looking(place) as log:

@@ -10,7 +10,7 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
 from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, agreed, count_text, duration_text, json_line, print_line, print_table, say
+from pylog.cli.output import Column, agreed, count_text, duration_text, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.client.admin.transactions import STATES, HangingTransaction
@@ -28,7 +28,7 @@ command = Group("txn", short_help="list, describe and abort transactions", help=
     "--state", "states", multiple=True, type=click.Choice(STATES), metavar="STATE",
     help="only in this state (Ongoing...); may be repeated",
 )  # fmt: skip
-@json_option("one JSON object a line")
+@json_option
 def list_transactions(place: Place, states: tuple[str, ...], as_json: bool) -> int:
     """All transactional ids and their states."""
     with looking(place) as log:
@@ -48,7 +48,7 @@ def list_transactions(place: Place, states: tuple[str, ...], as_json: bool) -> i
 
 @command.verb("describe", short_help="the transaction of a transactional id")
 @argument("name", "ID", "the transactional id", shell_complete=complete.transactional_ids)
-@json_option("one JSON object")
+@json_option
 def describe(place: Place, name: str, as_json: bool) -> int:
     """The transaction of a transactional id."""
     with looking(place) as log:
@@ -75,7 +75,7 @@ def _name(key: TopicPartition) -> str:
 
 @command.verb("producers", short_help="the producers that are known in a topic")
 @argument("where", "TOPIC[:P]", "where", type=topic_partition, shell_complete=complete.topics)
-@json_option("one JSON object a line")
+@json_option
 def producers(place: Place, where: tuple[str, int | None], as_json: bool) -> int:
     """The producers that are known in a topic."""
     with changing(place) as log:
@@ -104,7 +104,7 @@ def producers(place: Place, where: tuple[str, int | None], as_json: bool) -> int
 @command.verb("hanging", short_help="list transactions that no coordinator will end")
 @option("--topic", "where", type=topic_partition, metavar="TOPIC[:P]", help="only here", shell_complete=complete.topics)
 @option("--older-than", type=moment, metavar="TIME", help="only those without a record since: 15m")
-@json_option("one JSON object a line")
+@json_option
 def hanging(place: Place, where: tuple[str, int | None] | None, older_than: Moment | None, as_json: bool) -> int:
     """List transactions that no coordinator will end."""
     older_than_ms = older_than.at(SystemClock()) if older_than is not None else 0
@@ -148,20 +148,26 @@ def hanging(place: Place, where: tuple[str, int | None] | None, older_than: Mome
 )  # fmt: skip
 @option("--start-offset", type=natural, metavar="O", help="where that begins there")
 @yes_option
+@json_option
 def abort(
-    place: Place, name: str | None, where: tuple[str, int | None] | None, start_offset: int | None, is_agreed: bool
+    place: Place,
+    name: str | None,
+    where: tuple[str, int | None] | None,
+    start_offset: int | None,
+    is_agreed: bool,
+    as_json: bool,
 ) -> int:
     """End the transaction of an ID, or one that hangs in a partition."""
     if name is not None and where is None and start_offset is None:
-        return _abort_open(place, name, is_agreed)
+        return _abort_open(place, name, is_agreed, as_json)
     if name is not None or where is None or start_offset is None:
         raise click.UsageError("give either an ID, or --topic and --start-offset")
     if where[1] is None:
         raise click.UsageError("--topic: give the partition, too, as in orders:3")
-    return _abort_hanging(place, TopicPartition(where[0], where[1]), start_offset, is_agreed)
+    return _abort_hanging(place, TopicPartition(where[0], where[1]), start_offset, is_agreed, as_json)
 
 
-def _abort_open(place: Place, name: str, is_agreed: bool) -> int:
+def _abort_open(place: Place, name: str, is_agreed: bool, as_json: bool) -> int:
     with changing(place) as log:
         found = log.admin.describe_transaction(name)
         if found.state != "Ongoing":
@@ -173,11 +179,12 @@ def _abort_open(place: Place, name: str, is_agreed: bool) -> int:
             return 1
         # A new producer fences the old one of the id, and ends its transaction.
         log.producer(transactional_id=name, transaction_timeout_ms=found.timeout_ms).close()
-    print_line(f"aborted {what}")
+    partitions = [key._asdict() for key in sorted(found.partitions)]
+    tell(as_json, {"transactional_id": name, "aborted": True, "partitions": partitions}, f"aborted {what}")
     return 0
 
 
-def _abort_hanging(place: Place, key: TopicPartition, start_offset: int, is_agreed: bool) -> int:
+def _abort_hanging(place: Place, key: TopicPartition, start_offset: int, is_agreed: bool, as_json: bool) -> int:
     with changing(place) as log:
         found = _hanging_at(log.admin.find_hanging_transactions(partitions_of(log, *key)), start_offset)
         if found is None:
@@ -187,7 +194,8 @@ def _abort_hanging(place: Place, key: TopicPartition, start_offset: int, is_agre
         if not is_agreed and not agreed(f"aborting {what}", f"Abort {what}", "yes"):
             return 1
         log.admin.abort_transaction(found)
-    print_line(f"aborted {what}")
+    facts = {"producer_id": found.producer_id, "aborted": True, "partitions": [key._asdict()]}
+    tell(as_json, facts, f"aborted {what}")
     return 0
 
 

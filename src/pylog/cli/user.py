@@ -35,7 +35,7 @@ command = Group(
 
 
 @command.verb("list", short_help="all users")
-@json_option("one JSON object a line")
+@json_option
 def list_users(place: Place, as_json: bool) -> int:
     """All users."""
     with looking(place) as log:
@@ -57,23 +57,32 @@ def list_users(place: Place, as_json: bool) -> int:
     "--iterations", type=int, default=ITERATIONS_MIN, metavar="N",
     help=f"how often the password is hashed, {ITERATIONS_MIN} to {ITERATIONS_MAX} (default: {ITERATIONS_MIN})",
 )  # fmt: skip
-def put(place: Place, name: str, iterations: int) -> int:
+@json_option
+def put(place: Place, name: str, iterations: int, as_json: bool) -> int:
     """Add a user, or give it another password: asked for, or the first line of stdin."""
     password = _password(name)
     with changing(place) as log:
         log.admin.set_password(name, password, iterations=iterations)
-    say(f"{name} has a password")
+    _told(as_json, {"user": name, "iterations": iterations}, f"{name} has a password")
     return 0
 
 
 @command.verb("delete", short_help="let a user in no more")
 @argument("name", "NAME", "the user", shell_complete=complete.users)
-def delete(place: Place, name: str) -> int:
+@json_option
+def delete(place: Place, name: str, as_json: bool) -> int:
     """Let a user in no more."""
     with changing(place) as log:
         log.admin.delete_user(name)
-    say(f"{name} is deleted")
+    _told(as_json, {"user": name, "deleted": True}, f"{name} is deleted")
     return 0
+
+
+def _told(as_json: bool, facts: dict[str, object], words: str) -> None:
+    if as_json:
+        print_line(json_line(facts))
+    else:
+        say(words)
 
 
 def _password(name: str) -> str:

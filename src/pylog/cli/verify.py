@@ -30,7 +30,7 @@ __all__ = ["command"]
     shell_complete=complete.topics,
 )  # fmt: skip
 @option("--notes", is_flag=True, help="also report unusual but harmless findings")
-@json_option("one JSON object a line: the problems, then the totals")
+@json_option
 def command(place: Place, topic: str | None, notes: bool, as_json: bool) -> int:
     """Check every batch, record, index entry and checkpoint of a log, and report each fault with its place.
 

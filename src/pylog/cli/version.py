@@ -41,7 +41,7 @@ def installed(distribution: str) -> str:
 
 
 @commands.command("version", short_help="show the version, the kernel, the codecs and the extras")
-@json_option("as one JSON object")
+@json_option
 def command(place: Place, as_json: bool) -> int:
     """Show the version, the kernel, the codecs and the extras."""
     codecs = {codec.name.lower(): codec not in CODECS or _module(CODECS[codec]) is not None for codec in Codec}

@@ -67,10 +67,12 @@ def test_no_log_was_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_log_before_and_behind_the_command(run: Run, tmp_path: Path) -> None:
     other = str(tmp_path / "other")
     assert run("topic", "create", "a", "--log", other).code == 0
-    assert run("--log", other, "topic", "list").lines == ["a"]
-    assert json.loads(run("--log", other, "topic", "list", "--json").out) == {"name": "a", "partitions": 1}
-    assert run("topic", "--log", other, "list").lines == ["a"]
-    assert run("topic", "list", "--log", other).lines == ["a"]
+    assert run("--log", other, "topic", "list", "-q").lines == ["a"]
+    assert json.loads(run("--log", other, "topic", "list", "--json").out) == {
+        "name": "a", "partitions": 1, "records": 0, "bytes": 0,
+    }  # fmt: skip
+    assert run("topic", "--log", other, "list", "-q").lines == ["a"]
+    assert run("topic", "list", "--log", other, "-q").lines == ["a"]
     failed(run("topic", "list"), "data")
 
 
@@ -93,12 +95,12 @@ def test_create_list_describe_delete(run: Run) -> None:
     done = run("topic", "create", "b", "--partitions", "2", "--config", "retention.ms=604800000")
     assert (done.code, done.lines, done.err) == (0, ["created topic b with 2 partitions"], "")
     assert run("topic", "create", "a").lines == ["created topic a with 1 partition"]
-    assert run("topic", "list").lines == ["a", "b"]
+    assert run("topic", "list", "-q").lines == ["a", "b"]
     described = run("topic", "describe", "b")
     assert described.lines[0] == "topic b: 2 partitions, 0 records, 0 B"
     assert any("retention.ms" in line and "604800000 = 7 days  (set)" in line for line in described.lines)
     assert run("topic", "delete", "b", "--yes").lines == ["deleted topic b"]
-    assert run("topic", "list").lines == ["a"]
+    assert run("topic", "list", "-q").lines == ["a"]
     run("topic", "delete", "a", "-y")
     done = run("topic", "list")
     assert (done.code, done.out) == (0, "") and "pylog topic create" in done.err
@@ -109,7 +111,7 @@ def test_create_of_a_topic_that_exists_leaves_it_if_told(run: Run) -> None:
     failed(run("topic", "create", "a"), "'a' exists already")
     done = run("topic", "create", "a", "--partitions", "5", "--if-not-exists")
     assert (done.code, done.out) == (0, "") and "stays as it is" in done.err
-    assert run("topic", "list", "--json").lines == ['{"name":"a","partitions":2}']
+    assert run("topic", "list", "--json").lines == ['{"name":"a","partitions":2,"records":0,"bytes":0}']
 
 
 def test_describe_counts(clicks: Run) -> None:
@@ -140,12 +142,12 @@ def test_topic_errors(clicks: Run) -> None:
     failed(clicks("topic", "create", "y", "--config", "retention.ms=soon"), "retention.ms", "soon")
     failed(clicks("topic", "describe", "nothing"), "nothing")
     failed(clicks("topic", "delete", "nothing", "--yes"), "nothing")
-    assert clicks("topic", "list").lines == ["clicks"]
+    assert clicks("topic", "list", "-q").lines == ["clicks"]
 
 
 def test_delete_asks(clicks: Run) -> None:
     failed(clicks("topic", "delete", "clicks"), "--yes", "30 records")
-    assert clicks("topic", "list").lines == ["clicks"]
+    assert clicks("topic", "list", "-q").lines == ["clicks"]
 
 
 def test_a_directory_that_is_not_there_or_is_a_file(run: Run, tmp_path: Path) -> None:
@@ -320,7 +322,7 @@ def test_looking_beside_an_owner(clicks: Run, tmp_path: Path) -> None:
         producer.send("clicks", b"fresh", partition=0).result(10)
         assert "fresh" in clicks("consume", "clicks", "-b").lines
         assert "31 records" in clicks("topic", "describe", "clicks").out
-        assert clicks("topic", "list").lines == ["clicks"]
+        assert clicks("topic", "list", "-q").lines == ["clicks"]
         assert clicks("verify").code == 0
 
 

@@ -44,7 +44,7 @@ def test_topics_are_listed_described_changed_and_deleted(ask: Ask) -> None:
     assert "there are no topics in 127.0.0.1:" in ask("topic", "list").err
     assert ask("topic", "create", "t", "--config", "retention.ms=5000").lines == ["created topic t with 1 partition"]
     ask("produce", "t", "-q", stdin=b"1\n2\n3\n")
-    assert ask("topic", "list").lines == ["t"]
+    assert ask("topic", "list", "-q").lines == ["t"]
     described = ask("topic", "describe", "t")
     assert described.lines[0].startswith("topic t: 1 partition, 3 records")
     assert any("retention.ms" in line and "(set)" in line for line in described.lines)

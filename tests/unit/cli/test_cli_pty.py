@@ -213,7 +213,7 @@ def test_delete_asks_on_a_terminal(data: Path, terminals: list[Terminal]) -> Non
         assert "20,000 records" in terminal.read_until("Type its name")
         terminal.type(answer)
         assert terminal.end() == code
-        assert piped(data, "topic", "list").stdout == left
+        assert piped(data, "topic", "list", "-q").stdout == left
 
 
 def test_output_that_cannot_be_encoded(data: Path) -> None:
