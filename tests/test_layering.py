@@ -63,6 +63,7 @@ LAZILY = {
     "pylog.cli.follow": {"rich"},
     "pylog.cli.meter": {"pylog.cli.bar"},
     "pylog.cli.output": {"rich"},
+    "pylog.cli.top": {"rich"},
     "pylog.aio.opening": {"pylog.opening"},
     "pylog.attach.doorway": {"pylog.server"},
     "pylog.client.admin.users": {"pylog.protocol.sasl.hashing"},

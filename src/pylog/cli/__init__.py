@@ -6,7 +6,8 @@
     pylog group list|describe|seek|delete       pylog txn list|describe|producers|hanging|abort
     pylog user list|set|delete                  pylog serve
     pylog config describe                       pylog follow --from HOST:PORT [TOPIC...]
-    pylog version                               pylog completion bash|zsh|fish
+    pylog version                               pylog top
+    pylog completion bash|zsh|fish
 
 One file per group of commands; its `command` is what click runs (`commands`). What leaves the
 program:
@@ -16,8 +17,8 @@ program:
     2    wrong usage
     130  interrupted (Ctrl-C); what was sent until then was written
 
-Commands that only look (`list`, `describe`, `consume`, `verify`, `segment dump`) lock nothing and work while another
-process owns the log. With `--bootstrap` all but those that need files (`verify`, `repair`, `segment`, `serve`,
+Commands that only look (`list`, `describe`, `consume`, `top`, `verify`, `segment dump`) lock nothing and work while
+another process owns the log. With `--bootstrap` all but those that need files (`verify`, `repair`, `segment`, `serve`,
 `follow`, `topic clean`) work against a server that runs.
 """
 
@@ -40,8 +41,8 @@ __all__ = ["main", "root"]
 WRONG_USAGE = 2
 INTERRUPTED = 130
 COMMANDS = (
-    "topic", "produce", "consume", "group", "txn", "user", "config", "serve", "follow", "segment", "verify", "repair",
-    "version", "completion",
+    "topic", "produce", "consume", "group", "txn", "user", "config", "serve", "follow", "top", "segment", "verify",
+    "repair", "version", "completion",
 )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "rate_text",
     "say",
     "size_text",
+    "table_lines",
     "tell",
     "text_or_base64",
     "write",
@@ -163,17 +164,25 @@ class Column:
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, indent: int = 0) -> None:
     """Rows under names, aligned with spaces; on a terminal the names are bold. Nothing is ever cut to a width."""
+    head, *lines = table_lines(columns, rows, indent=indent)
+    (_bold_printer() if is_terminal(sys.stdout) else print_line)(head)
+    for line in lines:
+        print_line(line)
+
+
+def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, indent: int = 0) -> list[str]:
+    """The lines of a table; the first has the names of the columns."""
     names = [column.name for column in columns]
     rows = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [names, *rows]) for i in range(len(columns))]
-    bold = _bold_printer() if is_terminal(sys.stdout) else print_line
+    lines = []
     for row in [names, *rows]:
         cells = (
             cell.rjust(width) if column.is_number else cell.ljust(width)
             for cell, width, column in zip(row, widths, columns, strict=True)
         )
-        line = (" " * indent + "  ".join(cells)).rstrip()
-        (bold if row is names else print_line)(line)
+        lines.append((" " * indent + "  ".join(cells)).rstrip())
+    return lines
 
 
 def _bold_printer() -> Callable[[str], None]:

@@ -113,7 +113,9 @@ def list_topics(place: Place, internal: bool, is_quiet: bool, as_json: bool) -> 
             print_line(name)
     elif as_json:
         for one in found:
-            print_line(json_line(one._asdict()))
+            print_line(
+                json_line({"name": one.name, "partitions": one.partitions, "records": one.records, "bytes": one.bytes})
+            )
     else:
         rows = [(one.name, count_text(one.partitions), count_text(one.records), size_text(one.bytes)) for one in found]
         print_table(LIST_COLUMNS, rows)

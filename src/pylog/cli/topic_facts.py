@@ -46,12 +46,13 @@ def facts_of(log: ClientHalf[Any], name: str) -> TopicFacts:
 
 
 class TopicSize(NamedTuple):
-    """How much is in a topic; offsets that compaction has emptied count as records."""
+    """How much is in a topic; offsets that compaction has emptied count as records. `appended`: in its whole life."""
 
     name: str
     partitions: int
     records: int
     bytes: int
+    appended: int
 
 
 def sizes_of(log: ClientHalf[Any], names: Iterable[str]) -> list[TopicSize]:
@@ -64,7 +65,7 @@ def sizes_of(log: ClientHalf[Any], names: Iterable[str]) -> list[TopicSize]:
     return [
         TopicSize(
             name, len(some), sum(ends[key].offset - starts[key].offset for key in some),
-            sum(sizes.get(key, 0) for key in some),
+            sum(sizes.get(key, 0) for key in some), sum(ends[key].offset for key in some),
         )
         for name, some in keys.items()
     ]  # fmt: skip

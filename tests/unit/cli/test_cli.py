@@ -52,7 +52,7 @@ def test_wrong_usage(run: Run) -> None:
 
 
 def test_a_misspelled_word_is_answered_with_what_is_near(run: Run) -> None:
-    misused(run("topics"), "there is no command 'topics': did you mean topic?")
+    misused(run("topics"), "there is no command 'topics': did you mean topic or top?")
     misused(run("topic", "lst"), "did you mean list?")
     misused(run("topic", "zzz"), "choose one of create, list, describe")
     misused(run("topic", "create", "x", "--partition", "3"), "--partition", "Did you mean", "--partitions")

@@ -156,6 +156,17 @@ def test_ctrl_c_ends_a_producer_and_keeps_what_was_typed(data: Path, terminals: 
     assert "appended 2 records (8 B)" in plain(terminal.seen)
 
 
+def test_top_redraws_until_ctrl_c_and_leaves_the_last_view(data: Path, terminals: list[Terminal]) -> None:
+    terminal = Terminal(data, "top", "--interval", "0.1")
+    terminals.append(terminal)
+    terminal.read_until(r"20,000 records(.|\n)*20,000 records(.|\n)*0 records/s")
+    terminal.type("\x03")
+    assert terminal.end() == 0
+    assert "\x1b[?1049h" in terminal.seen, "a screen of its own"
+    assert "1 topic, 20,000 records" in plain(terminal.seen.rpartition("\x1b[?1049l")[2])
+    assert "Traceback" not in terminal.seen
+
+
 @pytest.mark.parametrize("flush", ["sync", "none"])
 def test_ctrl_c_in_the_middle_of_a_file(
     data: Path, tmp_path: Path, terminals: list[Terminal], flush: Literal["sync", "none"]
