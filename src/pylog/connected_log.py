@@ -7,32 +7,41 @@ What needs the files of a log raises NotLocal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 from uuid import UUID
 
 from pylog.client.admin.topics import TopicAdmin, TopicConfigValue
+from pylog.client.cluster import Cluster
 from pylog.client.network.transport import reached
+from pylog.client.partition_batches import PartitionBatches
 from pylog.client_half import ClientHalf
 from pylog.errors import NotLocal
 from pylog.open_log import OpenLog
-from pylog.protocol.isolation import IsolationLevel
+from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.protocol.messages import TopicMetadata
 from pylog.record import ConsumerRecord, TopicPartition
-from pylog.runtime.clock import SystemClock
+from pylog.runtime.clock import Clock, SystemClock
+from pylog.tables.record_batches import record_batches
+from pylog.tables.selection import MAX_ROWS
 from pylog.transport import ANY_NODE
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from pylog.config.typed import ConnectionOptions
 
 __all__ = ["ConnectedLog", "ConnectedPartition", "ConnectedTopic", "connect"]
 
+TIMEOUT_MS = 60_000
+"""As Kafka's default.api.timeout.ms."""
 OF_LOGS = frozenset({
     "apply_retention", "broker", "clean", "find_damage", "flush", "found_damage", "quarantined", "recovered", "repair",
     "serve",
 })  # fmt: skip
 OF_TOPICS = frozenset({"select", "to_arrow", "to_pandas", "to_parquet", "to_polars"})
 OF_PARTITIONS = frozenset({
-    "append", "check", "cleaning", "columns", "durable_offset", "leader_epoch", "path", "read", "segments", *OF_TOPICS,
+    "append", "check", "cleaning", "durable_offset", "leader_epoch", "path", "read", "segments", *OF_TOPICS,
 })  # fmt: skip
 """What a `Log`, its topics and its partitions have, and the client half has not."""
 
@@ -74,6 +83,16 @@ class ConnectedLog(ClientHalf["ConnectedTopic"]):
         self._check_open()
         self._cluster.refresh([])
 
+    @contextmanager
+    def cluster_of_its_own(self) -> Iterator[tuple[Cluster, Clock]]:
+        """A view of the nodes with connections that no other client shares, for a reader; and the clock it goes by."""
+        self._check_open()
+        cluster = Cluster(self._transport, ANY_NODE, "reader")
+        try:
+            yield cluster, self._clock
+        finally:
+            cluster.release()
+
     def topic(self, name: str) -> "ConnectedTopic":
         """A topic as it is now. Raises UnknownTopicOrPartition."""
         self._check_open()
@@ -93,7 +112,7 @@ class ConnectedTopic:
         self.id: UUID = found.id
         self._admin = admin
         self._partitions = {
-            part.partition: ConnectedPartition(log, admin, TopicPartition(found.name, part.partition))
+            part.partition: ConnectedPartition(log, admin, TopicPartition(found.name, part.partition), found.id)
             for part in found.partitions
         }
 
@@ -126,8 +145,9 @@ class ConnectedTopic:
 class ConnectedPartition:
     """A partition behind a network. Each look asks its leader; the errors are those of `Admin.list_offsets`."""
 
-    def __init__(self, log: ConnectedLog, admin: TopicAdmin, key: TopicPartition) -> None:
+    def __init__(self, log: ConnectedLog, admin: TopicAdmin, key: TopicPartition, topic_id: UUID) -> None:
         self.topic, self.partition = key
+        self._topic_id = topic_id
         self._log = log
         self._admin = admin
         self._key = key
@@ -189,6 +209,31 @@ class ConnectedPartition:
                     if record.offset >= limit:
                         return
                     yield record
+
+    def columns(
+        self,
+        offset: int | None = None,
+        end: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        max_rows: int = MAX_ROWS,
+        isolation_level: IsolationLevel = "read_uncommitted",
+        timeout_ms: int = TIMEOUT_MS,
+    ) -> "Iterator[pyarrow.RecordBatch]":
+        """The same records as Arrow record batches of at most `max_rows` rows, without an object a record.
+
+        They are fetched a piece ahead. `columns`: which of key, value, topic, partition, offset, timestamp,
+        timestamp_type, headers, in that order. Where there are no records it is one batch without rows. Needs pyarrow
+        and numpy (the extra `arrow`). Raises as `PartitionView.columns` does; UnknownTopicId (the topic was made
+        again), RequestTimedOut (no records for `timeout_ms`).
+        """
+        isolation = Isolation.named(isolation_level)
+        start = self.start_offset if offset is None else offset
+        visible = self._offset("latest", isolation_level)
+        with self._log.cluster_of_its_own() as (cluster, clock):
+            fetches = PartitionBatches(cluster, self._key, self._topic_id, isolation, clock, timeout_ms)
+            chunks = fetches.chunks(start, visible if end is None else min(end, visible))
+            yield from record_batches(chunks, self.topic, self.partition, columns, max_rows)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in OF_PARTITIONS:

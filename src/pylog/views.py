@@ -15,14 +15,14 @@ from pylog.errors import CorruptBatch
 from pylog.kernel import ConsumerRecord, Record
 from pylog.notebook import table
 from pylog.partition import Appended, Partition
-from pylog.protocol.batch import Batch, columns, split
+from pylog.protocol.batch import Batch, split
 from pylog.protocol.isolation import Isolation, IsolationLevel, VisibleBatches
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
 from pylog.storage.file_ranges import Slice
 from pylog.tables import Moment, Selection, Tabular
-from pylog.tables.schema import checked_columns, no_rows
+from pylog.tables.record_batches import record_batches
 from pylog.tables.selection import MAX_ROWS, Range, milliseconds
 
 if TYPE_CHECKING:
@@ -182,19 +182,8 @@ class PartitionView(Tabular):
         Where there are no records it is one batch without rows. Needs pyarrow and numpy (the extra `arrow`).
         Raises ValueError for an unknown column and for a `max_rows` below 1.
         """
-        if max_rows < 1:
-            raise ValueError(f"max_rows is {max_rows}, a record batch holds at least 1")
-        names = checked_columns(columns)
-        is_empty = True
-        for first, last, batches in self._chunks(offset, end, Isolation.named(isolation_level)):
-            for group in _groups(batches, max_rows):
-                decoded = self._record_batch(group, first, last, names)
-                # A batch of the log is decoded whole, however many records it has; a slice copies nothing.
-                for row in range(0, decoded.num_rows, max_rows):
-                    is_empty = False
-                    yield decoded.slice(row, max_rows)
-        if is_empty:
-            yield no_rows(names)
+        chunks = self._chunks(offset, end, Isolation.named(isolation_level))
+        yield from record_batches(chunks, self.topic, self.partition, columns, max_rows)
 
     def select(
         self,
@@ -224,22 +213,6 @@ class PartitionView(Tabular):
             ("path", self.path),
         ]  # fmt: skip
         return table(f"Partition {self.topic}-{self.partition}", ("", ""), facts)
-
-    def _record_batch(
-        self, batches: list[Batch], first: int, last: int, names: tuple[str, ...]
-    ) -> "pyarrow.RecordBatch":
-        # First, as it says what to install where pyarrow is not there.
-        decoded = columns(batches, first, last, frozenset(names) - {"topic", "partition"} | {"offset"})
-        import pyarrow
-
-        rows = len(decoded["offset"])
-        if "topic" in names:
-            decoded["topic"] = pyarrow.repeat(self.topic, rows)
-        if "partition" in names:
-            decoded["partition"] = pyarrow.repeat(pyarrow.scalar(self.partition, pyarrow.int32()), rows)
-        if "timestamp" in decoded:
-            decoded["timestamp"] = decoded["timestamp"].view(pyarrow.timestamp("ms", tz="UTC"))
-        return pyarrow.RecordBatch.from_arrays([decoded[name] for name in names], names=list(names))
 
     def _chunks(
         self, offset: int | None, end: int | None, isolation: Isolation
@@ -289,20 +262,6 @@ class PartitionView(Tabular):
     def check(self) -> None:
         """Read everything and verify every invariant. Raises CorruptBatch at the first that does not hold."""
         self._now().check()
-
-
-def _groups(batches: Iterable[Batch], max_rows: int) -> Iterator[list[Batch]]:
-    """Batches together while they hold at most so many records; a larger one is alone."""
-    group: list[Batch] = []
-    rows = 0
-    for batch in batches:
-        if group and rows + batch.count > max_rows:
-            yield group
-            group, rows = [], 0
-        group.append(batch)
-        rows += batch.count
-    if group:
-        yield group
 
 
 class TopicView(Tabular):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 
 import pylog
@@ -311,6 +312,26 @@ def test_groups_and_transactions_and_directories_are_described(log: pylog.Connec
         assert admin.find_hanging_transactions() == []
     assert [T0 in one.partitions for one in admin.describe_log_dirs()] == [True]
     assert admin.describe_node_config()["num.partitions"] == "1"
+
+
+def test_columns_come_through_the_network_as_they_are_in_the_log(server: Server, log: pylog.ConnectedLog) -> None:
+    topic = log.create_topic("t")
+    with log.producer(compression_type="zstd") as producer:
+        for n in range(25):
+            producer.send("t", b"%d" % n, key=b"k", timestamp_ms=n, headers=[("h", None)] if n % 2 else ())
+    here = server.owned
+    assert here is not None
+    expected = pyarrow.Table.from_batches(here.topic("t")[0].columns())
+    assert pyarrow.Table.from_batches(topic[0].columns()).equals(expected)
+    batches = list(topic[0].columns(5, 17, columns=["offset", "value"], max_rows=5))
+    assert [batch.num_rows for batch in batches] == [5, 5, 2]
+    assert pyarrow.Table.from_batches(batches).to_pydict() == {
+        "offset": list(range(5, 17)), "value": [b"%d" % n for n in range(5, 17)],
+    }  # fmt: skip
+    (nothing,) = topic[0].columns(25)
+    assert nothing.num_rows == 0
+    with pytest.raises(ValueError, match="max_rows is 0"):
+        next(topic[0].columns(max_rows=0))
 
 
 def test_what_needs_files_says_so(log: pylog.ConnectedLog) -> None:

@@ -10,6 +10,7 @@ network. In the order in which a record passes them:
     in_flight_batch       a batch that is under way
     transaction_manager   which call of a transaction is allowed now: a machine
     cluster               which node leads a partition
+    partition_batches     the batches of one partition in a range of offsets, for a reader of columns
     consumer/             `Consumer`: fetches, groups, offsets
     admin/                topics, groups and transactions, looked at and changed
 """

@@ -3,6 +3,7 @@
     tabular      `Tabular`: what topics, partitions and selections can be turned into
     selection    `Selection`: records of some partitions, by offset or time, and some of their columns
     schema       the columns that there are, and their Arrow types
+    record_batches   batches of the log as Arrow record batches
     parquet      the export to a file, with its progress
 
 pyarrow does the work, and is loaded when it is first needed: it is an extra.
