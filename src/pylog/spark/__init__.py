@@ -1,10 +1,15 @@
-"""Spark on a pylog directory: `spark.read.format("pylog")`, `df.write.format("pylog")`.
+"""Spark on a log: `spark.read`, `readStream`, `df.write` and `writeStream` with `.format("pylog")`.
 
     options/        what a read asks for          columns    the names of the columns      (pure: no Spark, no disk)
-    ranges          offset ranges of a read, and how they are cut into tasks               (pure)
+    ranges          offset ranges of a read, and how they are cut                          (pure)
+    stream_offsets  offsets of a stream, and how far a batch goes                          (pure)
+    tasks           ranges put together into tasks
     schema          the columns' types, and the log's batches as Spark's
-    directory       a log directory, as the source reads it
-    batch_reader    plans and reads a batch
+    place           where the records come from: a directory, or servers
+    range_reader    reads the ranges of a task, on executors
+    batch_reader    plans a batch
+    stream_reader   plans a stream
+    first_offsets   the first offsets of a stream, kept in a folder
     sink/           writes a batch, or the batches of a stream
     source          the data source that Spark loads in its Python workers
 

@@ -169,6 +169,5 @@ def _unmatched(limit: Limit, partition: TopicPartition) -> str:
 def _loss(partition: TopicPartition, start: int, end: int, first: int, last: int) -> str:
     return (
         f"offsets [{start}, {end}) of topic-partition {partition.topic}-{partition.partition} were asked for, "
-        f"the log holds [{first}, {last}): some data may have been lost; "
-        "to read what is there, set failOnDataLoss to 'false'"
+        f"the log holds [{first}, {last})"
     )

@@ -5,12 +5,9 @@ among them. Each batch has exactly Spark's Arrow schema: binary and string, not 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
-from uuid import UUID
 
 import pyarrow as pa
-from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -24,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 from pylog.spark.columns import column_name
+from pylog.spark.tasks import LogRange
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 SPARK_TYPES: Final[dict[str, DataType]] = {
@@ -48,17 +46,6 @@ ARROW_TYPES: Final = {
 }
 _NULLABLE: Final = ("key", "value", "headers")
 _LOG_COLUMNS: Final = {"timestampType": "timestamp_type"}
-
-
-@dataclass(frozen=True)
-class LogRange(InputPartition):
-    """What one task reads; the id tells the topic that was planned from one made later under the same name."""
-
-    topic: str
-    topic_id: UUID
-    partition: int
-    start: int
-    end: int
 
 
 class Shape:

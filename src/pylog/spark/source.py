@@ -1,28 +1,25 @@
-"""Spark's data source over a log directory: `spark.read.format("pylog").option("subscribe", "t").load("data")`.
+"""Spark's data source over a log: `spark.read.format("pylog").option("subscribe", "t").load("data")`.
 
-    driver host   schema()      checks options, directory and topics: wrong ones fail in load()
-                  partitions()  opens the log, resolves offsets, cuts ranges; Spark keeps the answer for that load()
-    executors     read()        one range: Arrow batches decoded from the log's own files, no lock, no server
+    driver host   schema()      checks options, log and topics: wrong ones fail in load()
+                  partitions()  resolves offsets, cuts ranges; Spark keeps the answer for that load(), or batch
+    executors     read()        one task: Arrow batches decoded from the log's own files, or fetched from servers
 
 There is no `pushFilters`: Spark 4.3 leaks pushed filters into other scans of the same DataFrame. The range options are
 per `load()` and safe.
 """
 
-import logging
-from typing import Final, NoReturn
-
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructField, StructType
 
-from pylog.opening import open as open_log
+from pylog.errors import UnknownTopicOrPartition
 from pylog.spark.batch_reader import PylogReader
-from pylog.spark.directory import selected
-from pylog.spark.options.read import parse
+from pylog.spark.options.read import ReadOptions, parse
 from pylog.spark.options.write import parse_write
+from pylog.spark.place import place_of
 from pylog.spark.schema import SPARK_TYPES, arrow_schema
 from pylog.spark.sink.writers import PylogStreamWriter, PylogWriter
-
-_log: Final = logging.getLogger(__name__)
+from pylog.spark.stream_reader import PylogStreamReader
 
 
 class PylogDataSource(DataSource):
@@ -39,10 +36,9 @@ class PylogDataSource(DataSource):
         Raises ValueError for wrong options, LogNotFound for a missing directory, UnknownTopicOrPartition.
         """
         options = parse(self.options)
-        if options.ignored:
-            _log.warning("options without effect in a batch read of a pylog directory: %s", ", ".join(options.ignored))
-        with open_log(options.path, mode="read") as log:
-            selected(log, options)
+        missing = place_of(options).select(options.selection).missing
+        if missing:
+            raise UnknownTopicOrPartition(missing[0])
         return StructType([StructField(column, SPARK_TYPES[column]) for column in options.columns])
 
     def reader(self, schema: StructType) -> PylogReader:
@@ -50,13 +46,15 @@ class PylogDataSource(DataSource):
 
         Raises ValueError for a column that is not there or has another type.
         """
-        options = parse(self.options)
-        chosen = self.options.get("columns") is not None
-        return PylogReader(options, arrow_schema(schema, options.columns if chosen else None))
+        return PylogReader(*self._asked(schema))
 
-    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802 (Spark's name)
-        """Raises NotImplementedError: Spark asks for it when a query starts, there is no earlier moment to say so."""
-        raise NotImplementedError('format("pylog") is not read as a stream yet: spark.read reads it as it is now')
+    def streamReader(self, schema: StructType) -> PylogStreamReader:  # noqa: N802 (Spark's name)
+        """The same of a stream. Spark asks for it when a query starts; there is no earlier moment to refuse options."""
+        return PylogStreamReader(*self._asked(schema))
+
+    def _asked(self, schema: StructType) -> tuple[ReadOptions, pa.Schema]:
+        options = parse(self.options)
+        return options, arrow_schema(schema, options.columns if "columns" in options.given else None)
 
     def writer(self, schema: StructType, overwrite: bool) -> PylogWriter:
         """A writer of one DataFrame, all or nothing; see `pylog.spark.sink`.

@@ -10,12 +10,20 @@ from hypothesis import strategies as st
 from pylog.record import TopicPartition
 from pylog.spark.columns import COLUMNS, column_name
 from pylog.spark.options.limits import EARLIEST, LATEST, AtOffset, AtOffsets, AtTimestamp, AtTimestamps
-from pylog.spark.options.read import ReadOptions, parse
+from pylog.spark.options.read import ReadOptions, Retries, Trigger, check_batch, check_stream, parse
 from pylog.spark.options.selection import Assign, Subscribe, SubscribePattern
+from pylog.spark.options.where import Directory, Servers
 
 
 def read(**options: str) -> ReadOptions:
-    """The options of a read of topic t in /data, with changes."""
+    """The options of a batch of topic t in /data, with changes."""
+    parsed = both(**options)
+    check_batch(parsed)
+    return parsed
+
+
+def both(**options: str) -> ReadOptions:
+    """The same of a batch or a stream."""
     if not {"subscribe", "subscribePattern", "assign"} & options.keys():
         options = {"subscribe": "t"} | options
     return parse({"path": "/data"} | options)
@@ -23,7 +31,7 @@ def read(**options: str) -> ReadOptions:
 
 def test_defaults() -> None:
     assert read() == ReadOptions(
-        path="/data",
+        where=Directory("/data"),
         selection=Subscribe(("t",)),
         starting=AtOffset(EARLIEST),
         ending=AtOffset(LATEST),
@@ -32,7 +40,10 @@ def test_defaults() -> None:
         max_records_per_partition=None,
         columns=("key", "value", "topic", "partition", "offset", "timestamp", "timestampType"),
         fail_on_data_loss=True,
-        ignored=(),
+        isolation="read_uncommitted",
+        retries=Retries(most=3, interval_ms=1_000, poll_timeout_ms=120_000),
+        trigger=Trigger(max_offsets=None, min_offsets=None, max_delay_ms=900_000, max_bytes=None),
+        state_location=None,
     )
 
 
@@ -60,7 +71,7 @@ def test_options_pickle() -> None:
     ],
 )
 def test_path(given_path: str, expected: str) -> None:
-    assert read(path=given_path).path == expected
+    assert read(path=given_path).where == Directory(expected)
 
 
 @pytest.mark.parametrize("path", ["hdfs://host/a", "s3a://bucket/a", "file://host/a"])
@@ -70,7 +81,7 @@ def test_path_on_another_machine(path: str) -> None:
 
 
 def test_path_missing_or_several() -> None:
-    with pytest.raises(ValueError, match=r"needs the log's directory: load\(path\)"):
+    with pytest.raises(ValueError, match=r"needs the log's directory, load\(path\)"):
         parse({"subscribe": "t"})
     with pytest.raises(ValueError, match="needs the log's directory"):
         read(path=" ")
@@ -140,9 +151,9 @@ def test_limits_precedence() -> None:
         "endingOffsetsByTimestamp": '{"t":{"0":4}}',
         "endingOffsets": "earliest",
     }
-    assert (read(**everything).starting, read(**everything).ending) == (AtTimestamp(1), AtTimestamp(3))
+    assert (both(**everything).starting, both(**everything).ending) == (AtTimestamp(1), AtTimestamp(3))
     del everything["startingTimestamp"], everything["endingTimestamp"]
-    assert (read(**everything).starting, read(**everything).ending) == (AtTimestamps({P0: 2}), AtTimestamps({P0: 4}))
+    assert (both(**everything).starting, both(**everything).ending) == (AtTimestamps({P0: 2}), AtTimestamps({P0: 4}))
 
 
 @pytest.mark.parametrize(
@@ -211,23 +222,106 @@ def test_unknown_options() -> None:
 @pytest.mark.parametrize(
     ("option", "instead"),
     [
-        ("kafka.bootstrap.servers", "give it as load"),
         ("kafka.auto.offset.reset", "startingOffsets"),
         ("kafka.key.deserializer", "keys are binary"),
         ("kafka.value.deserializer", "values are binary"),
         ("kafka.group.id", "no consumer group"),
-        ("kafka.enable.auto.commit", "without a Kafka client"),
-        ("Kafka.Interceptor.Classes", "without a Kafka client"),
+        ("kafka.enable.auto.commit", "nothing is committed"),
+        ("Kafka.Interceptor.Classes", "as they are in the log"),
+        ("kafka.security.protocol", "without a connection"),
     ],
 )
-def test_kafka_options(option: str, instead: str) -> None:
+def test_kafka_options_refused(option: str, instead: str) -> None:
     with pytest.raises(ValueError, match=f"Kafka option '{option.lower()}' is not supported: .*{instead}"):
         read(**{option: "x"})
 
 
-def test_options_without_effect_in_a_batch_are_reported() -> None:
-    options = read(maxOffsetsPerTrigger="5", **{"fetchOffset.numRetries": "3"})
-    assert options.ignored == ("maxOffsetsPerTrigger", "fetchOffset.numRetries")
+SERVERS = {"kafka.bootstrap.servers": " a:1,b:2 ", "subscribe": "t"}
+
+
+def test_servers_and_how_they_are_reached() -> None:
+    parsed = parse({**SERVERS, "kafka.sasl.mechanism": "PLAIN", "kafka.isolation.level": "Read_Committed"})
+    assert parsed.where == Servers("a:1,b:2", (("sasl.mechanism", "PLAIN"),))
+    assert parsed.isolation == "read_committed"
+    assert str(parsed.where) == "a:1,b:2"
+
+
+def test_a_password_is_not_in_the_words_for_the_options() -> None:
+    assert "secret" not in repr(parse({**SERVERS, "kafka.sasl.password": "secret"}))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({**SERVERS, "path": "/data"}, "both path '/data' and kafka.bootstrap.servers ' a:1,b:2 ' are given"),
+        ({**SERVERS, "kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is empty"),
+        ({**SERVERS, "kafka.group.id": "g"}, "belongs to no consumer group"),
+        ({**SERVERS, "kafka.isolation.level": "dirty"}, "'read_uncommitted' or 'read_committed', got 'dirty'"),
+    ],
+)
+def test_servers_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse(options)
+
+
+# What a batch and a stream cannot do
+
+
+def test_options_without_effect_are_told() -> None:
+    options = both(maxOffsetsPerTrigger="5", groupIdPrefix="g", stateLocation="/s")
+    assert check_batch(options) == ["maxOffsetsPerTrigger", "stateLocation", "groupIdPrefix"]
+    assert check_stream(options) == ["groupIdPrefix"]
+
+
+def test_limits_of_a_trigger() -> None:
+    options = both(
+        maxOffsetsPerTrigger="5", minOffsetsPerTrigger="3", maxTriggerDelay="2m", maxBytesPerTrigger="1000000"
+    )
+    assert options.trigger == Trigger(max_offsets=5, min_offsets=3, max_delay_ms=120_000, max_bytes=1_000_000)
+    retries = both(**{"fetchOffset.numRetries": "0", "fetchOffset.retryIntervalMs": "10"}).retries
+    assert retries == Retries(most=0, interval_ms=10, poll_timeout_ms=120_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("500ms", 500), ("30 s", 30_000), ("15M", 900_000), ("7", 7), ("1h", 3_600_000)]
+)
+def test_delays(text: str, ms: int) -> None:
+    assert both(maxTriggerDelay=text).trigger.max_delay_ms == ms
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
+            r"minOffsetsPerTrigger \(6\) is higher than",
+        ),
+        ({"maxTriggerDelay": "soon"}, "'maxTriggerDelay' is a duration such as 500ms, 30s or 15m, got 'soon'"),
+        ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger must be positive"),
+        ({"fetchOffset.numRetries": "-1"}, "fetchOffset.numRetries must be a whole number from 0 on, got '-1'"),
+        ({"endingOffsets": "latest"}, "option 'endingOffsets' is not valid in streaming queries"),
+        ({"endingTimestamp": "5"}, "option 'endingTimestamp' is not valid in streaming queries"),
+        ({"startingOffsets": "latest"}, "needs option 'stateLocation'"),
+        ({"startingTimestamp": "5"}, "needs option 'stateLocation'"),
+        ({"startingOffsets": '{"t":{"0":-1}}'}, "needs option 'stateLocation'"),
+    ],
+)
+def test_stream_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_stream(both(**options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"startingOffsets": '{"t":{"0":5,"1":-2}}'},
+        {"startingOffsets": "latest", "stateLocation": "/s"},
+        {"startingTimestamp": "5", "stateLocation": "/s"},
+    ],
+)
+def test_starts_of_a_stream(options: dict[str, str]) -> None:
+    assert check_stream(both(**options)) == []
 
 
 @given(

@@ -225,4 +225,3 @@ def test_resolve_offsets_that_are_gone_are_losses(start: int, end: int, kept: tu
     [loss] = result.losses
     assert f"[{start}, {end}) of topic-partition t-0" in loss
     assert "the log holds [10, 20)" in loss
-    assert "failOnDataLoss" in loss

@@ -22,6 +22,16 @@ def positive(given: Mapping[str, str], option: str) -> int | None:
     return value
 
 
+def whole(given: Mapping[str, str], option: str, default: int) -> int:
+    """A whole number from 0 on, or the default where the option was not given."""
+    text = given.get(option.lower())
+    if text is None:
+        return default
+    if (word := text.strip()).isascii() and word.isdigit():
+        return int(word)
+    raise ValueError(f"{option} must be a whole number from 0 on, got '{text}'")
+
+
 def flag(given: Mapping[str, str], option: str, default: bool) -> bool:
     """True or false, or the default where the option was not given."""
     text = given.get(option.lower())

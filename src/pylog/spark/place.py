@@ -1,0 +1,199 @@
+"""Where the records come from: a log directory, or servers. Batches and streams go this one way, on the driver's host
+and in tasks.
+
+    select           the partitions that are meant, and the ids of their topics
+    ends             where they begin and end
+    offset_for_time  the first offset of a time
+    mean_sizes       bytes of a record, on average
+    partition        one partition
+    columns          its records from one offset to another, as Arrow batches: what a task reads
+
+A directory is read without a lock, so its owner may write meanwhile. Servers are asked again after errors that may
+pass.
+Each process opens a place once (`place_of`), and keeps it between tasks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from uuid import UUID
+
+import pyarrow as pa
+
+from pylog.connected_log import ConnectedLog, ConnectedPartition, connect
+from pylog.errors import UnknownTopicOrPartition
+from pylog.log import Log
+from pylog.opening import open as open_log
+from pylog.record import TopicPartition
+from pylog.runtime.retries import retried
+from pylog.spark.options.read import Isolation, ReadOptions, Retries
+from pylog.spark.options.selection import Assign, Selection, Subscribe
+from pylog.spark.options.where import Directory, Where
+from pylog.spark.tasks import BATCH_ROWS, LogRange
+from pylog.views import PartitionView
+
+_PLACES_MAX: Final = 8
+_NO_ID: Final = UUID(int=0)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The partitions that a selection means now, the ids of their topics where they have any, and what is missing."""
+
+    partitions: tuple[TopicPartition, ...]
+    topic_ids: Mapping[str, UUID]
+    missing: tuple[str, ...] = field(default=())
+    """A sentence for each topic or partition that was named and is not there."""
+
+
+class Place:
+    """A log that is read. Not thread-safe."""
+
+    def __init__(self, where: Where, retries: Retries) -> None:
+        self._where = where
+        self._retries = retries
+        self._log: Log | ConnectedLog | None = None
+
+    def close(self) -> None:
+        """Close what is open. The next call opens it again."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+
+    def select(self, selection: Selection) -> Selected:
+        """The partitions of a selection. Raises what opening the log raises."""
+        return self._ask(lambda log: _selected(log, selection, str(self._where)))
+
+    def ends(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> dict[TopicPartition, tuple[int, int]]:
+        """The first offset of each partition, and the one behind the last that a reader sees.
+
+        Raises UnknownTopicOrPartition.
+        """
+        keys = list(partitions)
+
+        def ask(log: Log | ConnectedLog) -> dict[TopicPartition, tuple[int, int]]:
+            if not keys:
+                return {}
+            first = log.admin.list_offsets(dict.fromkeys(keys, "earliest"))
+            last = log.admin.list_offsets(dict.fromkeys(keys, "latest"), isolation_level=isolation)
+            return {key: (first[key].offset, last[key].offset) for key in keys}
+
+        return self._ask(ask)
+
+    def offset_for_time(self, key: TopicPartition, timestamp_ms: int) -> int | None:
+        """The first offset whose timestamp is at or after a time; None where there is none."""
+        offset = self._ask(lambda log: log.admin.list_offsets({key: timestamp_ms}))[key].offset
+        return offset if offset >= 0 else None
+
+    def mean_sizes(self, ends: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, float]:
+        """Bytes that an offset takes in the log, on average over a whole partition: an estimate."""
+        found: dict[TopicPartition, int] = {}
+        for directory in self._ask(lambda log: log.admin.describe_log_dirs()):
+            for key, size in directory.partitions.items():
+                found[key] = max(size, found.get(key, 0))
+        return {key: found.get(key, 0) / max(1, last - first) for key, (first, last) in ends.items()}
+
+    def partition(self, wanted: LogRange) -> PartitionView | ConnectedPartition | None:
+        """The partition that was planned, or None where its topic is gone. What has gone stale is opened again."""
+        for _ in range(2):
+            found = self._ask(lambda log: _partition(log, wanted))
+            if found is not None:
+                return found
+            self.close()
+        return None
+
+    def columns(
+        self, view: PartitionView | ConnectedPartition, start: int, end: int, names: Sequence[str], isolation: Isolation
+    ) -> Iterator[pa.RecordBatch]:
+        """The records of [start, end), decoded as they are asked for. Raises OffsetOutOfRange, CorruptBatch,
+        UnknownTopicOrPartition and UnknownTopicId (the topic is gone), and what else `columns` of both raises.
+        """
+        if isinstance(view, ConnectedPartition):
+            return view.columns(
+                start,
+                end,
+                columns=names,
+                max_rows=BATCH_ROWS,
+                isolation_level=isolation,
+                timeout_ms=self._retries.poll_timeout_ms,
+            )
+        return view.columns(start, end, columns=names, max_rows=BATCH_ROWS, isolation_level=isolation)
+
+    def end_of(self, view: PartitionView | ConnectedPartition) -> int:
+        """Where a partition ends now."""
+        return self._ask(lambda _: view.high_watermark)
+
+    def start_of(self, view: PartitionView | ConnectedPartition) -> int:
+        """Where a partition begins now."""
+        return self._ask(lambda _: view.start_offset)
+
+    def _ask(self, question: Callable[[Log | ConnectedLog], T]) -> T:
+        if isinstance(self._where, Directory):
+            return question(self._opened())
+        return retried(lambda: question(self._opened()), most=self._retries.most, interval_ms=self._retries.interval_ms)
+
+    def _opened(self) -> Log | ConnectedLog:
+        if self._log is None:
+            if isinstance(self._where, Directory):
+                self._log = open_log(self._where.path, mode="read")
+            else:
+                self._log = connect(self._where.bootstrap_servers, config=dict(self._where.config))
+        return self._log
+
+
+_places: dict[tuple[Where, Retries], Place] = {}
+
+
+def place_of(options: ReadOptions) -> Place:
+    """This process's place of these options. The least recently used are closed."""
+    key = options.where, options.retries
+    _places[key] = _places.pop(key) if key in _places else Place(*key)
+    while len(_places) > _PLACES_MAX:
+        _places.pop(next(iter(_places))).close()
+    return _places[key]
+
+
+def _selected(log: Log | ConnectedLog, selection: Selection, where: str) -> Selected:
+    partitions: list[TopicPartition] = []
+    ids: dict[str, UUID] = {}
+    missing = []
+    for name, numbers in _named(log, selection).items():
+        try:
+            topic = log.admin.topic(name)
+        except UnknownTopicOrPartition:
+            known = ", ".join(log.topics()) or "none"
+            missing.append(f"no topic '{name}' in {where}; there are: {known}")
+            continue
+        there = sorted(part.partition for part in topic.partitions)
+        for number in there if numbers is None else numbers:
+            if number in there:
+                partitions.append(TopicPartition(name, number))
+            else:
+                missing.append(f"no partition {number}: topic '{name}' in {where} has {len(there)}")
+        if topic.id != _NO_ID:
+            ids[name] = topic.id
+    return Selected(tuple(partitions), ids, tuple(missing))
+
+
+def _named(log: Log | ConnectedLog, selection: Selection) -> dict[str, list[int] | None]:
+    """The topics that are meant, and which of their partitions; None: all."""
+    if isinstance(selection, Assign):
+        found: dict[str, list[int] | None] = {}
+        for topic, number in selection.partitions:
+            numbers = found.get(topic) or []
+            found[topic] = [*numbers, number]
+        return found
+    names = selection.topics if isinstance(selection, Subscribe) else selection.matching(log.topics())
+    return dict.fromkeys(names)
+
+
+def _partition(log: Log | ConnectedLog, wanted: LogRange) -> PartitionView | ConnectedPartition | None:
+    try:
+        topic = log.topic(wanted.topic)
+    except UnknownTopicOrPartition:
+        return None
+    if wanted.topic_id is not None and wanted.topic_id != topic.id:
+        return None
+    return topic[wanted.partition] if wanted.partition < len(topic) else None
