@@ -60,7 +60,11 @@ unit: .venv/dev.stamp ## run the quick tests, in about a minute: no command, no 
 
 .PHONY: test
 test: .venv/dev.stamp ## run the tests
-	@$(PYTEST) -q -n $(JOBS) --dist loadfile -m "not planted and not broker"
+	@$(PYTEST) -q -n $(JOBS) --dist loadfile -m "not planted and not broker and not spark"
+
+.PHONY: spark-test
+spark-test: .venv/dev.stamp ## run the tests of Spark: batches and streams, from directories and servers, on two executors (Java 17)
+	@$(PYTEST) -q tests/spark tests/unit/spark
 
 .PHONY: planted
 planted: .venv/dev.stamp ## break pylog in each known way, and see that the tests find it (`make simulate` does for its part)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER = Path(__file__).parent
+SMOKE = "test_smoke.py"
+"""What `make test` runs of this folder: it starts Spark once, and is quick. `make spark-test` runs all."""
 
 
 def missing() -> str | None:
@@ -33,11 +35,12 @@ def missing() -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks this folder's tests and skips them where Spark cannot run."""
+    """Marks this folder's tests, and skips them where Spark cannot run."""
     reason = missing()
     for item in items:
         if FOLDER in item.path.parents:
-            item.add_marker(pytest.mark.spark)
+            if item.path.name != SMOKE:
+                item.add_marker(pytest.mark.spark)
             # Py4J leaves sockets to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
             if reason:

@@ -1,0 +1,34 @@
+"""The part of Spark's tests that `make test` runs: a batch and a stream, end to end. `make spark-test` runs all."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="SPARK TESTS SKIPPED: pip install pyspark pandas pyarrow")
+
+from pyspark.sql import SparkSession
+
+import pylog
+from pylog import Record
+
+
+def test_a_batch_and_a_stream_of_a_topic(spark: SparkSession, tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "data", flush="none") as log:
+        log.create_topic("flights", partitions=2)
+        for n in range(20):
+            log.topic("flights")[n % 2].append([Record(b"%d" % n)])
+        options = {"subscribe": "flights", "maxOffsetsPerTrigger": "10"}
+        assert spark.read.format("pylog").options(subscribe="flights").load(str(log.path)).count() == 20
+        frame = spark.readStream.format("pylog").options(**options).load(str(log.path))
+        seen: list[int] = []
+        query = (
+            frame.writeStream.foreachBatch(lambda batch, _: seen.extend(int(row.value) for row in batch.collect()))
+            .option("checkpointLocation", str(tmp_path / "cp"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+    assert sorted(seen) == list(range(20))
+    assert [progress.numInputRows for progress in query.recentProgress] == [10, 10]
+    assert json.loads(query.recentProgress[0].sources[0].endOffset)["flights"] == {"0": 5, "1": 5}
