@@ -1,4 +1,5 @@
-"""The least that a Python data source for Spark can do: Arrow batches with the columns of pylog's source, from nothing.
+"""The least that a Python data source for Spark can do: Arrow batches with the columns of pylog's source, from nothing,
+as a batch or as a stream.
 
 Nothing is read and nothing is decoded: the arrays are built anew for each batch out of memory, so what it takes is what
 Spark, its Python workers and Arrow take. The bound that pylog's source is held against.
@@ -8,7 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 SCHEMA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 ARROW = pa.schema(
@@ -35,7 +37,7 @@ class Share(InputPartition):
 
 
 class BareSource(DataSource):
-    """`format("bare")` with options rows, partitions, valueBytes."""
+    """`format("bare")` with options rows, partitions, valueBytes and, for a stream, rowsPerTrigger."""
 
     @classmethod
     def name(cls) -> str:
@@ -46,6 +48,9 @@ class BareSource(DataSource):
 
     def reader(self, schema: object) -> DataSourceReader:
         return BareReader(self.options)
+
+    def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802
+        return BareStreamReader(self.options)
 
 
 class BareReader(DataSourceReader):
@@ -60,21 +65,57 @@ class BareReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Share)
-        keys = b"".join(b"%08d" % index for index in range(BATCH_ROWS))
-        values = np.random.default_rng(2).bytes(BATCH_ROWS * self.value_bytes)
-        for start in range(partition.start, partition.end, BATCH_ROWS):
-            count = min(BATCH_ROWS, partition.end - start)
-            offsets = np.arange(start, start + count, dtype=np.int64)
-            columns = [
-                fixed(keys, 8, count),
-                fixed(values, self.value_bytes, count),
-                pa.repeat(pa.scalar("bench"), count),
-                pa.array(np.full(count, partition.partition, dtype=np.int32)),
-                pa.array(offsets),
-                pa.array(offsets + START_US).cast(pa.timestamp("us", tz="UTC")),
-                pa.array(np.zeros(count, dtype=np.int32)),
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=ARROW)
+        return batches(partition, self.value_bytes)
+
+
+class BareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: dict[str, str]) -> None:
+        self.rows = int(options["rows"])
+        self.count = int(options["partitions"])
+        self.value_bytes = int(options["valueBytes"])
+        self.most = int(options["rowsPerTrigger"])
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"row": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self.most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        pass
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        most = self.rows if isinstance(limit, ReadAllAvailable) else self.most
+        return {"row": min(self.rows, start["row"] + most)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        first, last = start["row"] // self.count, end["row"] // self.count
+        return [Share(index, first, last) for index in range(self.count)]
+
+    def commit(self, end: dict[str, int]) -> None:
+        pass
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Share)
+        return batches(partition, self.value_bytes)
+
+
+def batches(partition: Share, value_bytes: int) -> Iterator[pa.RecordBatch]:
+    keys = b"".join(b"%08d" % index for index in range(BATCH_ROWS))
+    values = np.random.default_rng(2).bytes(BATCH_ROWS * value_bytes)
+    for start in range(partition.start, partition.end, BATCH_ROWS):
+        count = min(BATCH_ROWS, partition.end - start)
+        offsets = np.arange(start, start + count, dtype=np.int64)
+        columns = [
+            fixed(keys, 8, count),
+            fixed(values, value_bytes, count),
+            pa.repeat(pa.scalar("bench"), count),
+            pa.array(np.full(count, partition.partition, dtype=np.int32)),
+            pa.array(offsets),
+            pa.array(offsets + START_US).cast(pa.timestamp("us", tz="UTC")),
+            pa.array(np.zeros(count, dtype=np.int32)),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=ARROW)
 
 
 def fixed(data: bytes, size: int, count: int) -> pa.Array:

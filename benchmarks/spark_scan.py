@@ -32,19 +32,19 @@ JAVA = scaled(usual="", quick="-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
 APPEND = 1000
 
 
-def values(partition: int) -> tuple[bytes, bytes]:
-    """All keys and all values of a partition, one after another."""
-    count = COUNT // PARTITIONS
+def values(partition: int, count: int) -> tuple[bytes, bytes]:
+    """All keys and all values of a partition of `count` records, one after another."""
     text = np.random.default_rng(partition).integers(97, 123, count * VALUE_BYTES, dtype=np.uint8).tobytes()
     return b"".join(b"%08d" % index for index in range(count)), text
 
 
-def write_log(folder: Path) -> None:
+def write_log(folder: Path, records: int = COUNT) -> None:
+    count = records // PARTITIONS
     with pylog.open(folder / "log", flush="none") as log:
         topic = log.create_topic("bench", partitions=PARTITIONS)
         for partition in range(PARTITIONS):
-            keys, text = values(partition)
-            for start in range(0, COUNT // PARTITIONS, APPEND):
+            keys, text = values(partition, count)
+            for start in range(0, count, APPEND):
                 topic[partition].append(
                     [
                         pylog.Record(
@@ -52,7 +52,7 @@ def write_log(folder: Path) -> None:
                             keys[index * KEY_BYTES : (index + 1) * KEY_BYTES],
                             bare_source.START_US // 1000 + index,
                         )
-                        for index in range(start, start + APPEND)
+                        for index in range(start, min(start + APPEND, count))
                     ]
                 )
 
@@ -60,8 +60,8 @@ def write_log(folder: Path) -> None:
 def write_parquet(folder: Path) -> None:
     (folder / "parquet").mkdir()
     for partition in range(PARTITIONS):
-        keys, text = values(partition)
         count = COUNT // PARTITIONS
+        keys, text = values(partition, count)
         offsets = np.arange(count, dtype=np.int64)
         columns = [
             bare_source.fixed(keys, KEY_BYTES, count),
