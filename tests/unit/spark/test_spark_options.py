@@ -92,6 +92,7 @@ def test_path_missing_or_several() -> None:
 def test_selection() -> None:
     assert read(subscribe=" a , b,,a").selection == Subscribe(("a", "b"))
     assert read(subscribePattern=" a.*|b ").selection == SubscribePattern("a.*|b")
+    assert SubscribePattern(".*").matching(["a", "__pylog_spark_commits"]) == ["a"]
     expected = Assign((TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)))
     assert read(assign='{"b":[1],"a":[2,0,2]}').selection == expected
 

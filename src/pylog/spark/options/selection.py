@@ -8,6 +8,8 @@ from typing import Final, TypeAlias
 from pylog.record import TopicPartition
 from pylog.spark.options.values import expected, json_object
 
+OF_THE_SINK: Final = "__pylog_spark_"
+"""How names of topics begin that the sink keeps for itself: a pattern means none of them, nor Kafka's internal ones."""
 STRATEGIES: Final = ("subscribe", "subscribePattern", "assign")
 
 _ASSIGN_EXAMPLE: Final = '{"topicA":[0,1],"topicB":[0,1]}'
@@ -27,8 +29,8 @@ class SubscribePattern:
     pattern: str
 
     def matching(self, topics: Iterable[str]) -> list[str]:
-        """Those of the topics whose whole name matches, in their order."""
-        return [topic for topic in topics if re.fullmatch(self.pattern, topic)]
+        """Those of the topics whose whole name matches, in their order. The sink's own topics are none of them."""
+        return [topic for topic in topics if re.fullmatch(self.pattern, topic) and not topic.startswith(OF_THE_SINK)]
 
 
 @dataclass(frozen=True, slots=True)
