@@ -60,11 +60,15 @@ unit: .venv/dev.stamp ## run the quick tests, in about a minute: no command, no 
 
 .PHONY: test
 test: .venv/dev.stamp ## run the tests
-	@$(PYTEST) -q -n $(JOBS) --dist loadfile -m "not planted and not broker and not spark"
+	@$(PYTEST) -q -n $(JOBS) --dist loadfile -m "not planted and not broker and not newcomer and not spark"
 
 .PHONY: spark-test
 spark-test: .venv/dev.stamp ## run the tests of Spark: batches and streams, from directories and servers, on two executors (Java 17)
 	@$(PYTEST) -q tests/spark tests/unit/spark
+
+.PHONY: newcomer
+newcomer: .venv/dev.stamp ## install pylog into fresh environments, with a C compiler and without, and do what README and tutorial show
+	@$(PYTEST) -q -n $(JOBS) --dist loadgroup tests/newcomer
 
 .PHONY: planted
 planted: .venv/dev.stamp ## break pylog in each known way, and see that the tests find it (`make simulate` does for its part)

@@ -1,6 +1,5 @@
 """These pages do what they say, block by block, each page in one session. The command takes the lines shown for it."""
 
-import re
 import shlex
 from pathlib import Path
 
@@ -9,21 +8,15 @@ import pytest
 import pylog
 from pylog.cli import main
 from pylog.cli.commands import Command
+from support.pages import blocks
 
 DOCS = Path(__file__).parents[2] / "docs"
 ELSEWHERE = {"hosts", "testing"}
 """Pages whose blocks need two hosts (`examples/warm_standby.py` is run) or are files (`test_testing.py`)."""
-TEXTS = {page.relative_to(DOCS).with_suffix("").as_posix(): page.read_text("utf-8") for page in DOCS.rglob("*.md")}
-BLOCK = re.compile(r"^```(\S*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FILES = {page.relative_to(DOCS).with_suffix("").as_posix(): page for page in DOCS.rglob("*.md")}
 
 
-def blocks(name: str, language: str) -> list[tuple[int, str]]:
-    """The blocks of a page in a language, and the lines that they begin in."""
-    text = TEXTS[name]
-    return [(text[: one.start(2)].count("\n"), one[2]) for one in BLOCK.finditer(text) if one[1] == language]
-
-
-PAGES = sorted(name for name in TEXTS if blocks(name, "python") and name not in ELSEWHERE)
+PAGES = sorted(name for name, page in FILES.items() if blocks(page, "python") and name not in ELSEWHERE)
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -31,7 +24,7 @@ def test_every_block_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     session: dict[str, object] = {}
     try:
-        for line, block in blocks(name, "python"):
+        for line, block in blocks(FILES[name], "python"):
             exec(compile("\n" * line + block, f"{name}.md", "exec"), session)
     finally:
         log = session.get("log")
@@ -41,7 +34,7 @@ def test_every_block_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pyte
 
 def commands() -> list[str]:
     """The lines of the command in blocks that are not Python, those that go on below made one."""
-    shown = "".join(block.replace("\\\n", " ") for name in TEXTS for _, block in blocks(name, ""))
+    shown = "".join(block.replace("\\\n", " ") for page in FILES.values() for _, block in blocks(page, ""))
     return sorted({line for line in shown.splitlines() if line.startswith("pylog ")})
 
 

@@ -9,15 +9,9 @@ from pathlib import Path
 import pytest
 
 from pylog.cli import main
+from support.pages import blocks
 
 README = Path(__file__).parents[2] / "README.md"
-TEXT = README.read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[tuple[int, str]]:
-    """Blocks of the page and the lines that they begin in."""
-    found = re.finditer(r"^```(\w*)\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
-    return [(TEXT[: one.start(2)].count("\n"), one[2]) for one in found if one[1] == language]
 
 
 def run_python(line: int, block: str) -> None:
@@ -49,8 +43,8 @@ def run_shell(line: str, monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_every_block_of_the_readme_runs_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    python = [(line, block) for line, block in blocks("python") if "pyspark" not in block]
-    lines = [line for _, block in blocks("") if "PYLOG_LOG" in block for line in block.splitlines()]
+    python = [(line, block) for line, block in blocks(README, "python") if "pyspark" not in block]
+    lines = [line for _, block in blocks(README, "") if "PYLOG_LOG" in block for line in block.splitlines()]
     assert len(python) >= 6 and len(lines) >= 12
     for _ in range(2):
         for at, block in python:
@@ -63,7 +57,7 @@ def test_the_first_block_prints_what_the_readme_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run_python(*blocks("python")[0])
-    (shown,) = [block for _, block in blocks("") if block.startswith("RecordMetadata")]
+    run_python(*blocks(README, "python")[0])
+    (shown,) = [block for _, block in blocks(README, "") if block.startswith("RecordMetadata")]
     without_time = re.compile(r"timestamp=\d+")
     assert without_time.sub("", capsys.readouterr().out) == without_time.sub("", shown)
