@@ -20,13 +20,15 @@ from pylog.errors import StorageError
 from pylog.files import Files, join
 from pylog.inspect.dump import aborted_entries, offset_entries, time_entries
 from pylog.inspect.scan import Damage, batches, words
-from pylog.inspect.values import AbortedEntry, Problem
+from pylog.inspect.values import AbortedEntry, Checked, Problem
 from pylog.kernel.format import NO_TIMESTAMP
 from pylog.protocol.batch import Batch
 from pylog.storage.segment_checksum import INDEX_BYTES_MAX
 
 __all__ = ["Facts", "Span", "check_segment"]
 
+STEP_BYTES = 1 << 20
+"""How much of a log is read between two reports of progress."""
 MAX_RELATIVE_OFFSET = 2**31 - 1
 REBUILD = "close the log everywhere, then delete the file: the next open for writing builds it again from the log"
 RESTORE = (
@@ -73,7 +75,9 @@ class Facts:
     newest_so_far: set[tuple[int, int]] = field(default_factory=set)
 
 
-def check_segment(files: Files, span: Span, suffixes: frozenset[str], epoch: int) -> Generator[Problem, None, Facts]:
+def check_segment(
+    files: Files, span: Span, suffixes: frozenset[str], epoch: int
+) -> Generator[Problem | Checked, None, Facts]:
     """Check the segment at `span`; `suffixes` are those of its files that exist, `epoch` the leader epoch so far.
 
     Raises: LogNotFound when the `.log` is gone (an owner's retention removed it meanwhile), StorageError (the disk).
@@ -98,12 +102,15 @@ def check_segment(files: Files, span: Span, suffixes: frozenset[str], epoch: int
 # --- the log --------------------------------------------------------------------------------------------------------
 
 
-def _check_log(files: Files, span: Span, facts: Facts) -> Iterator[Problem]:
-    path = span.path(".log")
+def _check_log(files: Files, span: Span, facts: Facts) -> Iterator[Problem | Checked]:
+    path, told, records = span.path(".log"), 0, 0
     file = files.open(path)
     try:
         facts.size = file.size()
         for found in batches(file):
+            if found.position - told >= STEP_BYTES:
+                yield Checked(path, found.position - told, facts.records - records)
+                told, records = found.position, facts.records
             if isinstance(found, Damage):
                 if facts.damaged_from is None:
                     facts.damaged_from = found.position
@@ -114,6 +121,7 @@ def _check_log(files: Files, span: Span, facts: Facts) -> Iterator[Problem]:
             for what, advice in _batch_problems(span, facts, found.batch):
                 yield Problem(path, found.position, found.batch.base_offset, what, advice)
             _note(facts, found.batch, found.position)
+        yield Checked(path, facts.size - told, facts.records - records)
     finally:
         file.close()
 

@@ -254,7 +254,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One file that a check has been through, for showing progress."""
+    """A piece of a log file that a check has been through, for showing progress: its bytes and records."""
 
     path: str
     size: int

@@ -39,9 +39,9 @@ NOT_PARTITIONS = "it is not a partition folder, and is skipped"
 def verify(files: Files, log_dir: str, *, topic: str | None = None) -> Iterator[Problem | Checked | Totals]:
     """Check everything in `log_dir`, or the partitions of `topic` alone: problems as they are found, then the totals.
 
-    A `Checked` reports that a file is done, for showing progress (`log_bytes` is their sum). Files that vanish while
-    this runs (an owner's retention) are passed over. Raises: LogNotFound (no directory, or not one of a log),
-    UnknownTopicOrPartition (`topic` has no folder), StorageError (the disk).
+    A `Checked` reports that a piece of a file is done, for showing progress (`log_bytes` is their sum). Files that
+    vanish while this runs (an owner's retention) are passed over. Raises: LogNotFound (no directory, or not one of a
+    log), UnknownTopicOrPartition (`topic` has no folder), StorageError (the disk).
     """
     require_directory(files, log_dir)
     partitions = _partitions(files, log_dir, topic)

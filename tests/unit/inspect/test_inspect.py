@@ -110,6 +110,19 @@ def test_a_sound_directory_has_no_problem(directory: Directory) -> None:
     )
 
 
+def test_progress_is_reported_within_a_large_file(directory: Directory) -> None:
+    made = encode([Record(bytes(600_000), b"key", T0 + 5)], now_ms=T0, codec=Codec.NONE)
+    large = []
+    for offset in range(5, 10):
+        made.stamp(offset, 0)
+        large.append(bytes(made.data))
+    directory.put(name(5, ".log"), b"".join(large))
+    pieces = [event for event in verify(directory.files, "data") if isinstance(event, Checked)]
+    assert [piece.records for piece in pieces if piece.path == name(5, ".log")] == [2, 2, 1]
+    assert sum(piece.size for piece in pieces) == log_bytes(directory.files, "data")
+    assert sum(piece.records for piece in pieces) == totals(directory).records
+
+
 def test_a_path_that_is_no_log_directory_raises(directory: Directory) -> None:
     directory.files.make_dir("empty")
     for path, words in (("nowhere", "nowhere"), ("data/meta.properties", "file"), ("empty", "no log directory")):
