@@ -3,96 +3,27 @@
 The cases are those of Spark's KafkaMicroBatchSourceSuite and KafkaSourceSuiteBase where they have a meaning, by name.
 """
 
-import json
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="SPARK TESTS SKIPPED: pip install pyspark pandas pyarrow")
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 import pylog
 from pylog import Record
 from pylog.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from pylog.spark.source import PylogDataSource
 from pylog.spark.stream_offsets import TOPIC_IDS
-from pylog.spark.stream_reader import PylogStreamReader
 from pylog.spark.tasks import Task
+from support.stream_query import Query, append, reader
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[pylog.Log]:
     with pylog.open(tmp_path / "data", flush="none") as log:
         yield log
-
-
-def append(log: pylog.Log, topic: str, *values: int, partition: int = 0) -> None:
-    log.topic(topic)[partition].append([Record(str(value).encode()) for value in values])
-
-
-class Query:
-    """A streaming query: the offsets of its checkpoint, and what it has given. A new reader is a restart."""
-
-    def __init__(self, log: pylog.Log, *, available_now: bool = False, **options: str) -> None:
-        self._options = {"path": str(log.path), **options}
-        self._available_now = available_now
-        self.committed: Any = None
-        self.batches: list[list[int]] = []
-        self.planned: list[int] = []
-        self.restart()
-
-    def restart(self, **options: str) -> None:
-        """Start again with the checkpoint there is; a planned batch that failed is done again."""
-        self._options |= options
-        self.reader = reader(**self._options)
-        self.limit: ReadLimit = self.reader.getDefaultReadLimit()
-        if self._available_now:
-            self.reader.prepareForTriggerAvailableNow()
-        self.started = self.committed if self.committed is not None else self.reader.initialOffset()
-
-    def trigger(self) -> list[int] | None:
-        """One batch: the values it gave; None where there was none."""
-        start = self.started
-        end = through_json(self.reader.latestOffset(start, self.limit))
-        if end == start:
-            return None
-        tasks = self.reader.partitions(start, end)
-        # Another process reads: what planning has learned is not there.
-        executor = pickle.loads(pickle.dumps(reader(**self._options)))
-        values = []
-        for task in pickle.loads(pickle.dumps(tasks)):
-            for batch in executor.read(task):
-                values += [int(value) for value in batch.column("value").to_pylist()]
-        self.planned.append(len(tasks))
-        self.batches.append(sorted(values))
-        self.reader.commit(end)
-        self.started = self.committed = end
-        return sorted(values)
-
-    def run(self) -> list[list[int]]:
-        """All batches there are now."""
-        found = []
-        while (batch := self.trigger()) is not None:
-            found.append(batch)
-        return found
-
-    def run_all(self) -> list[int]:
-        """The values of all batches there are now."""
-        return [value for batch in self.run() for value in batch]
-
-
-def reader(**options: str) -> PylogStreamReader:
-    source = PylogDataSource(options)
-    return source.streamReader(source.schema())
-
-
-def through_json(value: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(value))
-    return found
 
 
 def sizes(batches: list[list[int]]) -> list[int]:
