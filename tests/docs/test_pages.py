@@ -43,4 +43,9 @@ def test_the_command_takes_a_line_that_a_page_shows(line: str, monkeypatch: pyte
     # The words are parsed, and the command itself is not run.
     monkeypatch.setattr(Command, "invoke", lambda command, ctx: 0)
     words = shlex.split(line, comments=True)
-    assert main(words[1 : words.index(">") if ">" in words else None]) == 0
+    while words:
+        end = next((at for at, word in enumerate(words) if word in ("|", ">")), len(words))
+        program, *rest = words[:end]
+        assert program != "pylog" or main(rest) == 0
+        # What stands behind > is a file.
+        words = words[end + 1 :] if words[end:] and words[end] == "|" else []
