@@ -7,7 +7,7 @@ What needs the files of a log raises NotLocal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from pylog.open_log import OpenLog
 from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.protocol.messages import TopicMetadata
 from pylog.record import ConsumerRecord, TopicPartition
-from pylog.runtime.clock import Clock, SystemClock
+from pylog.runtime.clock import SystemClock
 from pylog.tables.record_batches import record_batches
 from pylog.tables.selection import MAX_ROWS
 from pylog.transport import ANY_NODE
@@ -83,15 +83,15 @@ class ConnectedLog(ClientHalf["ConnectedTopic"]):
         self._check_open()
         self._cluster.refresh([])
 
-    @contextmanager
-    def cluster_of_its_own(self) -> Iterator[tuple[Cluster, Clock]]:
-        """A view of the nodes with connections that no other client shares, for a reader; and the clock it goes by."""
+    @cached_property
+    def _readers(self) -> Cluster:
+        """A view of the nodes for readers of columns: they share connections, which no other client has."""
+        return Cluster(self._transport, ANY_NODE, "reader")
+
+    def batches(self, key: TopicPartition, topic_id: UUID, isolation: Isolation, timeout_ms: int) -> PartitionBatches:
+        """The batches of a partition, for whoever knows where to begin and end."""
         self._check_open()
-        cluster = Cluster(self._transport, ANY_NODE, "reader")
-        try:
-            yield cluster, self._clock
-        finally:
-            cluster.release()
+        return PartitionBatches(self._readers, key, topic_id, isolation, self._clock, timeout_ms)
 
     def topic(self, name: str) -> "ConnectedTopic":
         """A topic as it is now. Raises UnknownTopicOrPartition."""
@@ -230,10 +230,9 @@ class ConnectedPartition:
         isolation = Isolation.named(isolation_level)
         start = self.start_offset if offset is None else offset
         visible = self._offset("latest", isolation_level)
-        with self._log.cluster_of_its_own() as (cluster, clock):
-            fetches = PartitionBatches(cluster, self._key, self._topic_id, isolation, clock, timeout_ms)
-            chunks = fetches.chunks(start, visible if end is None else min(end, visible))
-            yield from record_batches(chunks, self.topic, self.partition, columns, max_rows)
+        batches = self._log.batches(self._key, self._topic_id, isolation, timeout_ms)
+        chunks = batches.chunks(start, visible if end is None else min(end, visible))
+        yield from record_batches(chunks, self.topic, self.partition, columns, max_rows)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in OF_PARTITIONS:

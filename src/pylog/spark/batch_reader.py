@@ -15,7 +15,7 @@ from pylog.record import TopicPartition
 from pylog.spark.options.read import ReadOptions, check_batch
 from pylog.spark.place import place_of
 from pylog.spark.range_reader import RangeReader
-from pylog.spark.ranges import resolve
+from pylog.spark.ranges import check_topic_ids, resolve
 from pylog.spark.tasks import tasks
 
 _log: Final = logging.getLogger(__name__)
@@ -41,6 +41,7 @@ class PylogReader(DataSourceReader):
         selected = place.select(options.selection)
         if selected.missing:
             raise UnknownTopicOrPartition(selected.missing[0])
+        check_topic_ids(selected.topic_ids, options.starting, options.ending)
         ends = place.ends(selected.partitions, options.isolation)
 
         def offset_for_time(at: TopicPartition, timestamp_ms: int) -> int | None:

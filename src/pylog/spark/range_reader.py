@@ -58,6 +58,8 @@ class RangeReader:
                         raise
                     self.lost(str(error))
                     position = start
+            if view is not None and position >= wanted.end:
+                return
             end = None if view is None else place.end_of(view)
         except (UnknownTopicOrPartition, UnknownTopicId):
             end = None

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from uuid import UUID
 
 from pylog.record import TopicPartition
 from pylog.spark.options.limits import EARLIEST, LATEST, AtOffset, AtOffsets, AtTimestamp, AtTimestamps, Limit
@@ -136,6 +137,17 @@ def _check_named(available: Mapping[TopicPartition, tuple[int, int]], limit: Lim
             f"If {option} contains specific offsets, you must specify all TopicPartitions.{hint} "
             f"Specified: {_names(named)} Assigned: {_names(available)}"
         )
+
+
+def check_topic_ids(topic_ids: Mapping[str, UUID], *limits: Limit) -> None:
+    """Raise ValueError where offsets belong to another topic than the one of that name now."""
+    for limit in limits:
+        for topic, known in (limit.topic_ids if isinstance(limit, AtOffsets) else {}).items():
+            if topic_ids.get(topic, known) != known:
+                raise ValueError(
+                    f"the offsets that were given for topic {topic} are of one that was deleted, and made again since: "
+                    "start at earliest"
+                )
 
 
 def _names(partitions: Iterable[TopicPartition]) -> str:

@@ -10,14 +10,13 @@ Source: Spark's JsonUtils.partitionOffsets and KafkaMicroBatchStream (rateLimit,
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from pylog.record import TopicPartition
+from pylog.spark.options.limits import TOPIC_IDS
 from pylog.spark.options.read import Trigger
 from pylog.spark.ranges import OffsetRange
-
-TOPIC_IDS: Final = "#topicIds"
 
 
 @dataclass(frozen=True, slots=True)

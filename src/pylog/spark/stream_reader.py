@@ -39,7 +39,7 @@ from pylog.spark.options.read import ReadOptions, check_stream
 from pylog.spark.options.selection import Assign, Subscribe
 from pylog.spark.place import Place, place_of
 from pylog.spark.range_reader import RangeReader
-from pylog.spark.ranges import resolve
+from pylog.spark.ranges import check_topic_ids, resolve
 from pylog.spark.stream_offsets import Delay, StreamOffsets, between, bounded, most_offsets
 from pylog.spark.tasks import tasks
 
@@ -167,6 +167,7 @@ class PylogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         selected = place.select(options.selection)
         if selected.missing:
             raise UnknownTopicOrPartition(selected.missing[0])
+        check_topic_ids(selected.topic_ids, options.starting)
         ends = place.ends(selected.partitions, options.isolation)
         resolved = resolve(
             ends, options.starting, AtOffset(LATEST), no_match=options.no_match, offset_for_time=place.offset_for_time

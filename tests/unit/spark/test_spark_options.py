@@ -170,6 +170,8 @@ def test_limits_precedence() -> None:
         ("startingOffsets", '{"t":{"-1":1}}', "option 'startingOffsets': expected"),
         ("startingOffsets", '{"t":{"0":"1"}}', "option 'startingOffsets': expected"),
         ("startingOffsets", '{"t":{"0":1.0}}', "option 'startingOffsets': expected"),
+        ("startingOffsets", '{"#topicIds":[]}', "option 'startingOffsets': expected"),
+        ("startingOffsets", '{"#topicIds":{"t":"no id"}}', "option 'startingOffsets': expected"),
         ("endingOffsets", '{"t":"latest"}', "option 'endingOffsets': expected"),
         ("endingOffsets", "[1]", "option 'endingOffsets': expected"),
         ("endingOffsets", '{"t":{"0":1}', "option 'endingOffsets': expected"),

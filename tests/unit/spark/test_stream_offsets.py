@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.record import TopicPartition
+from pylog.spark.options.limits import TOPIC_IDS
 from pylog.spark.options.read import Trigger
 from pylog.spark.ranges import OffsetRange
-from pylog.spark.stream_offsets import TOPIC_IDS, Delay, StreamOffsets, between, bounded, most_offsets
+from pylog.spark.stream_offsets import Delay, StreamOffsets, between, bounded, most_offsets
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 ONE, TWO = UUID(int=1), UUID(int=2)

@@ -3,6 +3,7 @@
 The cases are those of Spark's KafkaMicroBatchSourceSuite and KafkaSourceSuiteBase where they have a meaning, by name.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 import pylog
 from pylog import Record
 from pylog.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from pylog.spark.stream_offsets import TOPIC_IDS
+from pylog.spark.options.limits import TOPIC_IDS
 from pylog.spark.tasks import Task
 from support.stream_query import Query, append, reader
 
@@ -302,6 +303,21 @@ def test_offsets_of_a_future_version_are_refused(log: pylog.Log) -> None:
     log.create_topic("t")
     with pytest.raises(ValueError, match="the checkpoint has offsets that pylog did not write"):
         reader(path=str(log.path), subscribe="t").latestOffset({"v2": [1]}, ReadAllAvailable())
+
+
+def test_offsets_of_a_query_are_the_start_of_another(log: pylog.Log) -> None:
+    log.create_topic("t")
+    append(log, "t", 1)
+    query = Query(log, subscribe="t")
+    query.run()
+    append(log, "t", 2)
+    offsets = json.dumps(query.committed)
+    assert Query(log, subscribe="t", startingOffsets=offsets).run() == [[2]]
+    log.delete_topic("t")
+    log.create_topic("t")
+    append(log, "t", 1, 2, 3)
+    with pytest.raises(ValueError, match="the offsets that were given for topic t are of one that was deleted"):
+        Query(log, subscribe="t", startingOffsets=offsets)
 
 
 def test_offsets_of_the_checkpoint_of_a_kafka_source(log: pylog.Log) -> None:

@@ -3,14 +3,17 @@ precedence, and the same for the end. In the JSON forms -2 means earliest and -1
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
+from uuid import UUID
 
 from pylog.record import TopicPartition
 from pylog.spark.options.values import expected, json_object
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+TOPIC_IDS: Final = "#topicIds"
+"""How the ids of topics are called among the offsets of a stream. These offsets can be the start of another one."""
 
 _OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMESTAMPS_EXAMPLE: Final = '{"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}'
@@ -28,6 +31,8 @@ class AtOffsets:
     """An offset, EARLIEST or LATEST for each partition; must name all partitions that are read."""
 
     offsets: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, UUID] = field(default_factory=dict)
+    """The topics that these offsets belong to, where that was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,9 @@ def parse_limit(given: Mapping[str, str], side: str, default: int) -> Limit:
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         return AtOffset(EARLIEST if word == "earliest" else LATEST)
-    return AtOffsets(_per_partition(text, f"{side}Offsets", _OFFSETS_EXAMPLE, lambda value: value >= EARLIEST))
+    option = f"{side}Offsets"
+    offsets = _per_partition(text, option, _OFFSETS_EXAMPLE, lambda value: value >= EARLIEST)
+    return AtOffsets(offsets, _topic_ids(text, option))
 
 
 def refuse_limit(limit: Limit, offset: int, side: str, word: str) -> None:
@@ -88,6 +95,8 @@ def _timestamp(text: str, option: str) -> int:
 def _per_partition(text: str, option: str, example: str, valid: Callable[[int], bool]) -> dict[TopicPartition, int]:
     result: dict[TopicPartition, int] = {}
     for topic, values in json_object(text, option, example).items():
+        if topic == TOPIC_IDS:
+            continue
         if not isinstance(values, dict):
             raise expected(option, example, text)
         for number, value in values.items():
@@ -95,6 +104,14 @@ def _per_partition(text: str, option: str, example: str, valid: Callable[[int], 
                 raise expected(option, example, text)
             result[TopicPartition(topic, int(number))] = value
     return result
+
+
+def _topic_ids(text: str, option: str) -> dict[str, UUID]:
+    ids = json_object(text, option, _OFFSETS_EXAMPLE).get(TOPIC_IDS, {})
+    try:
+        return {topic: UUID(known) for topic, known in ids.items()}  # type: ignore[attr-defined]
+    except (AttributeError, TypeError, ValueError):
+        raise expected(option, _OFFSETS_EXAMPLE, text) from None
 
 
 def parse_no_match(given: Mapping[str, str]) -> Literal["error", "latest"]:
