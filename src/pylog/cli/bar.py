@@ -16,7 +16,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from pylog.cli.output import plural, rate_text
+from pylog.cli.output import rate_text
+from pylog.words import plural
 
 __all__ = ["bar"]
 

@@ -12,11 +12,12 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import config_pair, count, natural, topic_options
 from pylog.cli.commands import command
 from pylog.cli.opening import changing, looking, owned
-from pylog.cli.output import agreed, count_text, plural, say, size_text, tell
+from pylog.cli.output import agreed, say, tell
 from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.client_half import ClientHalf
 from pylog.errors import NotLocal
+from pylog.words import count_text, plural, size_text
 
 __all__ = ["alter", "clean", "delete", "move", "trim"]
 

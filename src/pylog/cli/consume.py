@@ -21,7 +21,7 @@ from pylog.cli import commands
 from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, count, moment, natural, partitions_of
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import is_terminal, plural, say, write
+from pylog.cli.output import is_terminal, say, write
 from pylog.cli.params import argument, at_most_one, option
 from pylog.cli.place import Place
 from pylog.cli.reading import Offset, Range, Wanted, offset, read
@@ -32,6 +32,7 @@ from pylog.errors import UnknownTopicOrPartition
 from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.tables.schema import COLUMNS, schema_of
+from pylog.words import plural
 
 __all__ = ["command"]
 

@@ -20,11 +20,12 @@ import click
 from pylog.cli import commands
 from pylog.cli.arguments import natural
 from pylog.cli.opening import interrupted_later, owned
-from pylog.cli.output import count_text, is_terminal, plural, rate_text, say
+from pylog.cli.output import is_terminal, rate_text, say
 from pylog.cli.params import argument, option
 from pylog.cli.place import Place, keep
 from pylog.opening import load_parts
 from pylog.record import TopicPartition
+from pylog.words import count_text, plural
 
 if TYPE_CHECKING:
     from pylog.following import Following, ReplicaLag

@@ -14,7 +14,7 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
 from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say, tell
+from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
@@ -22,6 +22,7 @@ from pylog.client_half import ClientHalf
 from pylog.errors import PylogError
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
+from pylog.words import count_text, plural
 
 __all__ = ["command"]
 

@@ -14,20 +14,18 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pylog.words import plural
+
 __all__ = [
     "Column",
     "agreed",
     "check_reader",
-    "count_text",
-    "duration_text",
     "is_terminal",
     "json_line",
-    "plural",
     "print_line",
     "print_table",
     "rate_text",
     "say",
-    "size_text",
     "table_lines",
     "tell",
     "text_or_base64",
@@ -36,40 +34,6 @@ __all__ = [
 
 # One encoder for all lines: json.dumps would make one for each.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
-SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
-DURATIONS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
-
-
-def size_text(size: int) -> str:
-    """Bytes for people: `512 B`, `1.5 KiB`, `20 MiB`."""
-    amount, unit = float(size), 0
-    while amount >= 1024 and unit < len(SIZES) - 1:
-        amount /= 1024
-        unit += 1
-    digits = 0 if unit == 0 or amount >= 99.95 else 1
-    return f"{amount:.{digits}f} {SIZES[unit]}"
-
-
-def count_text(number: int) -> str:
-    """A number with its thousands apart: `336,776`."""
-    return f"{number:,}"
-
-
-def plural(number: int, noun: str) -> str:
-    """`1 record`, `2,000 records`, `3 batches`, `2 index entries`."""
-    if number == 1:
-        return f"1 {noun}"
-    if noun.endswith("y") and noun[-2] not in "aeiou":
-        noun = noun[:-1] + "ie"
-    return f"{count_text(number)} {noun}{'es' if noun.endswith(('h', 'x')) else 's'}"
-
-
-def duration_text(ms: int) -> str:
-    """A length of time in its largest whole unit: 604800000 -> `7 days`."""
-    for unit_ms, name in DURATIONS:
-        if ms >= unit_ms and ms % unit_ms == 0:
-            return plural(ms // unit_ms, name)
-    return f"{count_text(ms)} ms"
 
 
 def rate_text(number: int, ms: int) -> str:

@@ -6,11 +6,12 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, partitions_of, topic_partition
 from pylog.cli.commands import command
 from pylog.cli.opening import looking
-from pylog.cli.output import Column, count_text, json_line, print_line, print_table, say, size_text
+from pylog.cli.output import Column, json_line, print_line, print_table, say
 from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import Place
 from pylog.protocol.isolation import IsolationLevel
 from pylog.runtime.clock import SystemClock
+from pylog.words import count_text, size_text
 
 __all__ = ["dirs", "offsets"]
 

@@ -19,7 +19,7 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import codec, count, headers, natural, separator
 from pylog.cli.lines import JSON, Parser, parser, raw
 from pylog.cli.opening import changing
-from pylog.cli.output import plural, rate_text, say, size_text
+from pylog.cli.output import rate_text, say
 from pylog.cli.params import argument, at_most_one, option
 from pylog.cli.place import Place
 from pylog.cli.sending import STDIN, Brake, Count, Input, send_all
@@ -28,6 +28,7 @@ from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.logdirs.foreign import require_directory
 from pylog.runtime.clock import SystemClock
+from pylog.words import plural, size_text
 
 if TYPE_CHECKING:
     from pylog.config.typed import ProducerOptions

@@ -10,7 +10,7 @@ import click
 
 from pylog.cli import commands
 from pylog.cli import completion as complete
-from pylog.cli.output import Column, agreed, count_text, json_line, plural, print_line, print_table, say, size_text
+from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say
 from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.commitlog.recovery import Quarantined
@@ -19,6 +19,7 @@ from pylog.logdirs.damage import Findings
 from pylog.logdirs.foreign import require_log
 from pylog.opening import open_lazily
 from pylog.storage.segment_checksum import CHANGED
+from pylog.words import count_text, plural, size_text
 
 __all__ = ["command"]
 

@@ -11,11 +11,12 @@ from itertools import chain
 import click
 
 from pylog.cli.commands import Group
-from pylog.cli.output import json_line, plural, print_line, say, text_or_base64
+from pylog.cli.output import json_line, print_line, say, text_or_base64
 from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import Place
 from pylog.files import DiskFiles
 from pylog.inspect import DumpLine, Problem, RecordEntry, dump_segment
+from pylog.words import plural
 
 __all__ = ["command"]
 

@@ -15,12 +15,13 @@ from typing import BinaryIO, Self
 
 from pylog.cli.lines import Parser
 from pylog.cli.meter import Meter
-from pylog.cli.output import is_terminal, say, size_text
+from pylog.cli.output import is_terminal, say
 from pylog.client.producer import Producer
 from pylog.errors import RecordTooLarge, UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.record import RecordMetadata
 from pylog.runtime.future import Future
+from pylog.words import size_text
 
 __all__ = ["STDIN", "Brake", "Count", "Input", "send_all"]
 

@@ -18,12 +18,13 @@ from pylog.cli import commands
 from pylog.cli import completion as complete
 from pylog.cli.arguments import config_pair
 from pylog.cli.opening import interrupted_later, owned
-from pylog.cli.output import plural, say
+from pylog.cli.output import say
 from pylog.cli.params import option
 from pylog.cli.place import Place
 from pylog.nodes import MEMORY
 from pylog.opening import load_parts, open_lazily
 from pylog.server.listeners import DEFAULT_NAME, UNIX_NAME
+from pylog.words import plural
 
 if TYPE_CHECKING:
     from pylog.server.security import SecurityOptions

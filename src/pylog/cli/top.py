@@ -24,23 +24,14 @@ import click
 from pylog.cli import commands
 from pylog.cli.arguments import count
 from pylog.cli.opening import looking
-from pylog.cli.output import (
-    Column,
-    count_text,
-    is_terminal,
-    json_line,
-    plural,
-    print_line,
-    rate_text,
-    size_text,
-    table_lines,
-)
+from pylog.cli.output import Column, is_terminal, json_line, print_line, rate_text, table_lines
 from pylog.cli.params import json_option, option
 from pylog.cli.place import Place
-from pylog.cli.topic_facts import TopicSize, sizes_of
 from pylog.client_half import ClientHalf
 from pylog.errors import GroupIdNotFound
 from pylog.runtime.clock import SystemClock
+from pylog.topic_facts import TopicSize, sizes_of
+from pylog.words import count_text, plural, size_text
 
 __all__ = ["GroupLag", "Sample", "View", "command"]
 

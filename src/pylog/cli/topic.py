@@ -12,23 +12,13 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import config_pair, count, topic_options
 from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import (
-    Column,
-    count_text,
-    duration_text,
-    json_line,
-    plural,
-    print_line,
-    print_table,
-    say,
-    size_text,
-    tell,
-)
+from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, json_option, option
 from pylog.cli.place import Place
-from pylog.cli.topic_facts import PartitionFacts, TopicFacts, facts_of, sizes_of
 from pylog.config import TopicConfig
 from pylog.protocol.topic_names import validate_topic_name
+from pylog.topic_facts import PartitionFacts, TopicFacts, facts_of, sizes_of
+from pylog.words import config_text, count_text, plural, size_text
 
 __all__ = ["command"]
 
@@ -199,7 +189,8 @@ def _print_topic(topic: TopicFacts) -> None:
     for name in names:
         value = configs.get(name, topic.overrides.get(name, ""))
         origin = "set" if name in topic.overrides else "default"
-        print_line(f"  {name.ljust(width)}  {value}{_for_people(name, value)}  ({origin})")
+        amount = config_text(name, value)
+        print_line(f"  {name.ljust(width)}  {value}{amount and f' = {amount}'}  ({origin})")
     print_table(PARTITION_COLUMNS, rows, indent=2)
     for partition in topic.partitions:
         text = _cleaning(partition.cleaning)
@@ -233,19 +224,3 @@ def _cleaning(state: dict[str, Any] | None) -> str:
         f"was cleaned up to offset {count_text(last['end_offset'])}: {plural(last['records_kept'], 'record')} of "
         f"{count_text(last['records_read'])} kept, {size_text(last['bytes_kept'])} of {size_text(last['bytes_read'])}"
     )
-
-
-def _for_people(name: str, value: str) -> str:
-    """What a raw config value amounts to, where that helps."""
-    if not value.lstrip("-").isdigit():
-        return ""
-    number = int(value)
-    if number < 0:
-        return " = no limit" if name.startswith("retention.") else ""
-    if number > 2**62:
-        return " = for ever"
-    if name.endswith(".ms") and number >= 1000:
-        return f" = {duration_text(number)}"
-    if name.endswith(".bytes") and number >= 1024:
-        return f" = {size_text(number)}"
-    return ""

@@ -10,12 +10,13 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
 from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, agreed, count_text, duration_text, json_line, print_line, print_table, say, tell
+from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.client.admin.transactions import STATES, HangingTransaction
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
+from pylog.words import count_text, duration_text
 
 __all__ = ["command"]
 

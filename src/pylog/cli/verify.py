@@ -8,13 +8,14 @@ shows with --notes.
 from pylog.cli import commands
 from pylog.cli import completion as complete
 from pylog.cli.meter import Meter
-from pylog.cli.output import json_line, plural, print_line, say, size_text
+from pylog.cli.output import json_line, print_line, say
 from pylog.cli.params import json_option, option
 from pylog.cli.place import Place
 from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.inspect import Problem, Totals, log_bytes, verify
 from pylog.opening import open_lazily
+from pylog.words import plural, size_text
 
 __all__ = ["command"]
 

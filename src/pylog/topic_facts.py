@@ -1,4 +1,4 @@
-"""The facts that `pylog topic list` and `describe` show of topics, from the files of a log or by asking a server.
+"""The facts of topics for people, from the files of a log or by asking a server.
 
 A server tells less: neither how far records are durable, nor segments, nor how cleaning goes.
 """

@@ -1,0 +1,55 @@
+"""Numbers for people: sizes, counts, lengths of time, what a config amounts to."""
+
+__all__ = ["config_text", "count_text", "duration_text", "plural", "size_text"]
+
+SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+DURATIONS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
+
+
+def size_text(size: int) -> str:
+    """Bytes for people: `512 B`, `1.5 KiB`, `20 MiB`."""
+    amount, unit = float(size), 0
+    while amount >= 1024 and unit < len(SIZES) - 1:
+        amount /= 1024
+        unit += 1
+    digits = 0 if unit == 0 or amount >= 99.95 else 1
+    return f"{amount:.{digits}f} {SIZES[unit]}"
+
+
+def count_text(number: int) -> str:
+    """A number with its thousands apart: `336,776`."""
+    return f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 record`, `2,000 records`, `3 batches`, `2 index entries`."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        noun = noun[:-1] + "ie"
+    return f"{count_text(number)} {noun}{'es' if noun.endswith(('h', 'x')) else 's'}"
+
+
+def duration_text(ms: int) -> str:
+    """A length of time in its largest whole unit: 604800000 -> `7 days`."""
+    for unit_ms, name in DURATIONS:
+        if ms >= unit_ms and ms % unit_ms == 0:
+            return plural(ms // unit_ms, name)
+    return f"{count_text(ms)} ms"
+
+
+def config_text(name: str, value: str) -> str:
+    """What the raw value of a config amounts to, where that helps: `7 days`, `1.0 GiB`, `no limit`; else ""."""
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):
+        return ""
+    number = int(value)
+    if number < 0:
+        return "no limit" if name.startswith("retention.") else ""
+    if number > 1 << 62:
+        return "for ever"
+    if name.endswith(".ms") and number >= 1000:
+        return duration_text(number)
+    if name.endswith(".bytes") and number >= 1024:
+        return size_text(number)
+    return ""

@@ -1,0 +1,31 @@
+"""The facts of a topic, from files and from a server."""
+
+import pytest
+
+import pylog
+from pylog.errors import UnknownTopicOrPartition
+from pylog.topic_facts import TopicSize, facts_of, sizes_of
+
+
+def test_a_server_tells_the_same_of_a_topic_as_the_files_or_less() -> None:
+    with pylog.serve(":memory:") as server, pylog.connect(server.bootstrap_servers) as connected:
+        log = server.owned
+        assert isinstance(log, pylog.Log)
+        log.create_topic("t", partitions=2, config={"retention.ms": 1000})
+        log.topic("t")[1].append([pylog.Record(b"x")])
+        here, there = facts_of(log, "t"), facts_of(connected, "t")
+
+        assert (there.name, there.id, there.overrides) == (here.name, here.id, here.overrides) == (
+            "t", here.id, {"retention.ms": "1000"},
+        )  # fmt: skip
+        assert there.configs.items() >= here.configs.items()
+        for one, other in zip(here.partitions, there.partitions, strict=True):
+            assert (one.start, one.end, one.high_watermark, one.size) == (
+                other.start, other.end, other.high_watermark, other.size,
+            )  # fmt: skip
+            assert one.segments is not None and other.segments is other.durable is other.cleaning is None
+        assert [one.end for one in here.partitions] == [0, 1]
+        size = log.topic("t")[1].size
+        assert sizes_of(connected, ["t"]) == sizes_of(log, ["t"]) == [TopicSize("t", 2, 1, size, 1)]
+        with pytest.raises(UnknownTopicOrPartition):
+            facts_of(connected, "none")
