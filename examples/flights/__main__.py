@@ -16,15 +16,17 @@ from .replay import replay_flights
 from .report import MismatchError, Report
 from .serve import serve_flights
 from .spark import SparkStart, aggregate_in_spark
+from .stream import stream_flights
 
 FOLDER = Path(__file__).resolve().parents[2] / "demo-data"
 LOG = str(FOLDER / "log")
 FOLLOWER = str(FOLDER / "follower")
 PICTURE = str(FOLDER / "delays.png")
+STREAM = str(FOLDER / "stream")
 
 
 def run(report: Report) -> None:
-    """All seven steps. Raises MismatchError, and what pylog and Spark raise."""
+    """All eight steps. Raises MismatchError, and what pylog and Spark raise."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     report.title("pylog: a year of flights through a log")
@@ -40,14 +42,16 @@ def run(report: Report) -> None:
             replay_flights(report, log, source)
             follow_leader(report, log, transport, FOLLOWER)
             serve_flights(report, log, source)
-            aggregate_in_spark(report, start, LOG, source, PICTURE)
+            days = aggregate_in_spark(report, start, LOG, source, PICTURE)
+            start.stop()
+            stream_flights(report, log, source, STREAM, days)
     finally:
         start.stop()
     say_what_next(report)
 
 
 def say_what_next(report: Report) -> None:
-    """Step 7: where things are, and what to type."""
+    """Step 8: where things are, and what to type."""
     report.step("Look around")
     installed = shutil.which("pylog", path=os.path.dirname(sys.executable))
     pylog_command = _relative(installed) if installed else "pylog"

@@ -24,6 +24,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 TOPIC = "flights"
+LIVE_TOPIC, WINDOWS_TOPIC = "flights-live", "delays-by-day"
+"""What step 7 streams, and where its windows are."""
 PARTITIONS = 6
 HEADERS = (("schema", b"flights-v1"),)
 TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})

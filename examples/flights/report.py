@@ -24,7 +24,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-STEPS = 7
+STEPS = 8
 WIDTH = 100
 LABEL_WIDTH = 26
 

@@ -78,7 +78,7 @@ class SparkStart:
         with open(self.words_path, "wb") as words:
             gateway = launch_gateway(conf, {"stdout": words, "stderr": words})  # type: ignore[no-untyped-call]
         spark = SparkSession(SparkContext(conf=conf, gateway=gateway))
-        _per_day(spark.sql("SELECT current_timestamp() AS timestamp, CAST('{}' AS binary) AS value")).collect()
+        per_day(spark.sql("SELECT current_timestamp() AS timestamp, CAST('{}' AS binary) AS value")).collect()
         return spark
 
     def session(self) -> "SparkSession":
@@ -96,7 +96,7 @@ class SparkStart:
             self._session.stop()
 
 
-def aggregate_in_spark(report: Report, start: SparkStart, path: str, source: Source, picture_path: str) -> None:
+def aggregate_in_spark(report: Report, start: SparkStart, path: str, source: Source, picture_path: str) -> list[Daily]:
     """Compute, compare with pandas, show a table and draw a picture."""
     report.step("Aggregate in Spark")
     report.say(
@@ -124,6 +124,7 @@ def aggregate_in_spark(report: Report, start: SparkStart, path: str, source: Sou
     )
     draw_delays(days, picture_path)
     report.figure("picture", os.path.relpath(picture_path))
+    return days
 
 
 def _row(day: Daily) -> tuple[str, ...]:
@@ -133,10 +134,10 @@ def _row(day: Daily) -> tuple[str, ...]:
 
 def _aggregate(spark: "SparkSession", path: str) -> list[Daily]:
     records = spark.read.format("pylog").option("subscribe", TOPIC).option("columns", "value,timestamp").load(path)
-    return sorted(Daily(*row) for row in _per_day(records).collect())
+    return sorted(Daily(*row) for row in per_day(records).collect())
 
 
-def _per_day(records: "DataFrame") -> "DataFrame":
+def per_day(records: "DataFrame") -> "DataFrame":
     """The query: flights, departures and mean delay per airport and day."""
     from pyspark.sql import functions as f
 
@@ -182,7 +183,7 @@ def _compare(report: Report, days: list[Daily], expected: list[Daily]) -> None:
     )
     for theirs in expected:
         ours = computed[theirs.origin, theirs.day]
-        expect(_agree(ours, theirs), f"{theirs.origin} on {theirs.day}: Spark says {ours}, pandas {theirs}")
+        expect(agree(ours, theirs), f"{theirs.origin} on {theirs.day}: Spark says {ours}, pandas {theirs}")
     by_pandas = {(day.origin, day.day): day for day in expected}
     rows = [
         (who, *_row(table[where]))
@@ -193,7 +194,8 @@ def _compare(report: Report, days: list[Daily], expected: list[Daily]) -> None:
     report.proved(f"Spark and pandas agree on these and on all other of the {len(days):,} windows")
 
 
-def _agree(ours: Daily, theirs: Daily) -> bool:
+def agree(ours: Daily, theirs: Daily) -> bool:
+    """Whether two ways came to the same; the order of summing may show in the mean."""
     if ours.mean_delay is None or theirs.mean_delay is None:
         same = ours.mean_delay is theirs.mean_delay
     else:
