@@ -9,6 +9,7 @@ imported when bytes are refused: it says why.
     records            Record, RecordMetadata and ConsumerRecord
     encode, decode     rows to a stream; a stream, or plain batches, to records
     check              a stream that comes in pieces, checked and not kept
+    rows               columns of Arrow to open batches
     columns            a stream to Arrow; imported only when it is asked for, as it needs numpy and pyarrow
     crc                CRC-32C
     header, stream     a batch and its header, batches one after the other
@@ -113,6 +114,7 @@ __all__ = [
     "Spans",
     "StreamCheck",
     "Tail",
+    "add_columns",
     "check_fields",
     "check_stream",
     "checked_headers",
@@ -150,6 +152,7 @@ if TYPE_CHECKING:
         Spans,
         StreamCheck,
         Tail,
+        add_columns,
         crc32c,
         decode_records,
         encode_records,

@@ -16,6 +16,7 @@ from pylog.kernel.compiled.keys import KeyTable, murmur2
 from pylog.kernel.compiled.open_file import OpenFile
 from pylog.kernel.compiled.publish_slots import Slots
 from pylog.kernel.compiled.records import ConsumerRecord, Record, RecordMetadata
+from pylog.kernel.compiled.rows import add_columns
 from pylog.kernel.compiled.stream import Spans, crc32c, walk
 from pylog.kernel.compiled.tail import Admission, Appended, Tail
 
@@ -40,6 +41,7 @@ __all__ = [
     "Spans",
     "StreamCheck",
     "Tail",
+    "add_columns",
     "crc32c",
     "decode_records",
     "encode_records",

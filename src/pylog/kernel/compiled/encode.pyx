@@ -92,6 +92,38 @@ cdef class OpenBatch:
             put_headers(at, <tuple>headers)
         else:
             at[0] = 0
+        return self.noted(timestamp, size)
+
+    cdef Py_ssize_t put_plain(
+        self, const uint8_t *value, Py_ssize_t value_size, const uint8_t *key, Py_ssize_t key_size, int64_t timestamp,
+    ) except -2:
+        """As `put`, for bytes that are in no object (a size of -1 is null), and without headers."""
+        cdef int64_t age = 0
+        cdef Py_ssize_t body, size
+        cdef uint8_t *at
+        if self.buffer is None:
+            raise ValueError("this batch is closed: add to a new one")
+        if self.count > 0:
+            age = <int64_t>(<uint64_t>timestamp - <uint64_t>self.base)
+        body = 2 + varint_size(zigzag(age)) + varint_size(<uint64_t>self.count << 1)
+        body += plain_size(value_size) + plain_size(key_size)
+        size = varint_size(<uint64_t>body << 1) + body
+        if self.size + size > self.limit and self.count > 0:
+            return -1
+        if self.size + size > self.capacity:
+            self.reserve(max(self.size + size, min(self.limit, 2 * self.capacity)))
+        at = <uint8_t *>PyByteArray_AS_STRING(self.buffer) + self.size
+        at = put_varint(at, <uint64_t>body << 1)
+        at[0] = 0
+        at = put_varint(at + 1, zigzag(age))
+        at = put_varint(at, <uint64_t>self.count << 1)
+        at = put_plain_bytes(at, key, key_size)
+        at = put_plain_bytes(at, value, value_size)
+        at[0] = 0
+        return self.noted(timestamp, size)
+
+    cdef Py_ssize_t noted(self, int64_t timestamp, Py_ssize_t size) noexcept:
+        """A record of so many bytes was written behind the others; gives its number."""
         if self.count == 0:
             self.base = self.newest = timestamp
         elif timestamp > self.newest:
@@ -200,6 +232,19 @@ cdef inline uint8_t *put_bytes(uint8_t *at, PyObject *data) noexcept:
     size = size_of(data)
     at = put_varint(at, <uint64_t>size << 1)
     memcpy(at, bytes_of(data), size)
+    return at + size
+
+
+cdef inline Py_ssize_t plain_size(Py_ssize_t size) noexcept:
+    return 1 if size < 0 else varint_size(<uint64_t>size << 1) + size
+
+
+cdef inline uint8_t *put_plain_bytes(uint8_t *at, const uint8_t *data, Py_ssize_t size) noexcept:
+    if size < 0:
+        at[0] = 1
+        return at + 1
+    at = put_varint(at, <uint64_t>size << 1)
+    memcpy(at, data, size)
     return at + size
 
 

@@ -13,6 +13,7 @@ from pylog.kernel.pure.keys import KeyTable, murmur2
 from pylog.kernel.pure.open_file import OpenFile
 from pylog.kernel.pure.publish_slots import Slots
 from pylog.kernel.pure.records import ConsumerRecord, Record, RecordMetadata
+from pylog.kernel.pure.rows import add_columns
 from pylog.kernel.pure.stream import Spans, walk
 from pylog.kernel.pure.tail import Admission, Appended, Tail
 
@@ -37,6 +38,7 @@ __all__ = [
     "Spans",
     "StreamCheck",
     "Tail",
+    "add_columns",
     "crc32c",
     "decode_records",
     "encode_records",

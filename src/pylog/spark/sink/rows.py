@@ -14,6 +14,7 @@ from random import randrange
 from typing import Any, Final
 
 import pyarrow as pa
+from pyarrow import compute
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -25,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from pylog.config import ProducerConfig
-from pylog.kernel import OpenBatch
+from pylog.kernel import OpenBatch, add_columns
 from pylog.protocol.batch import seal
 from pylog.protocol.compression import Codec
 from pylog.protocol.partitioner import partition_for_key
@@ -126,6 +127,25 @@ class RowEncoder:
         Raises ValueError for a row without a topic, a partition that is not there, a timestamp before 1970, a header
         without a key; UnknownTopicOrPartition.
         """
+        if self._topic is not None and not self._places.keys() & {"partition", "headers"}:
+            self._add_plain(self._find(self._topic), batch)
+        else:
+            self._add_rows(batch)
+        self.records += batch.num_rows
+
+    def _add_plain(self, at: "_Topic", batch: pa.RecordBatch) -> None:
+        """Encode rows of values, keys and timestamps: in the kernel, but for those that begin a batch."""
+        count, row = batch.num_rows, 0
+        keys = _buffers(self._column(batch, "key", pa.binary())) if "key" in self._places else None
+        values, times = _buffers(self._column(batch, "value", pa.binary())), self._times(batch)
+        stamps = times if isinstance(times, int) else (times.buffers()[1], times.offset)
+        while row < count:
+            row = add_columns(at.open, at.sticky, values, keys, stamps, row, count)
+            if row < count:
+                self._add_rows(batch.slice(row, 1))
+                row += 1
+
+    def _add_rows(self, batch: pa.RecordBatch) -> None:
         at: _Topic | None = None
         for value, key, name, number, stamp, headers in self._rows(batch):
             if at is None or name != at.name:
@@ -140,7 +160,6 @@ class RowEncoder:
             opened = at.open[number]
             if opened is None or opened.add(value, key, stamp, headers) < 0:
                 self._begin(at, number).add(value, key, stamp, headers)
-        self.records += batch.num_rows
 
     def finish(self) -> None:
         """Give all that is left to `put`."""
@@ -151,27 +170,28 @@ class RowEncoder:
     def _rows(self, batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
         count = batch.num_rows
 
-        def column(name: str, kind: pa.DataType) -> Any:
-            place = self._places.get(name)
-            if place is None:
-                return repeat(None, count)
-            array = batch.column(place)
-            return (array if array.type == kind else array.cast(kind, safe=False)).to_pylist()
+        def cells(name: str, kind: pa.DataType) -> Any:
+            return self._column(batch, name, kind).to_pylist() if name in self._places else repeat(None, count)
 
-        topics: Any = repeat(self._topic, count) if self._topic is not None else column("topic", pa.string())
+        topics: Any = repeat(self._topic, count) if self._topic is not None else cells("topic", pa.string())
+        times = self._times(batch)
+        stamps: Any = repeat(times, count) if isinstance(times, int) else times.to_pylist()
         return zip(
-            column("value", pa.binary()), column("key", pa.binary()), topics, column("partition", pa.int32()),
-            self._stamps(batch), self._headers(batch), strict=True,
+            cells("value", pa.binary()), cells("key", pa.binary()), topics, cells("partition", pa.int32()), stamps,
+            self._headers(batch), strict=True,
         )  # fmt: skip
 
-    def _stamps(self, batch: pa.RecordBatch) -> Any:
-        """The timestamps in ms."""
+    def _column(self, batch: pa.RecordBatch, name: str, kind: pa.DataType) -> "pa.Array[Any]":
+        array = batch.column(self._places[name])
+        return array if array.type == kind else array.cast(kind)
+
+    def _times(self, batch: pa.RecordBatch) -> "pa.Array[Any] | int":
+        """The timestamps in ms; one for all where there is no such column."""
         now = self._clock.wall_ms()
-        place = self._places.get("timestamp")
-        if place is None:
-            return repeat(now, batch.num_rows)
-        micros = batch.column(place).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
-        return [now if micro is None else micro // 1000 for micro in micros]
+        if "timestamp" not in self._places:
+            return now
+        micros = self._column(batch, "timestamp", pa.timestamp("us", tz="UTC")).cast(pa.int64())
+        return compute.fill_null(compute.divide(micros, 1000), now)
 
     def _headers(self, batch: pa.RecordBatch) -> Any:
         place = self._places.get("headers")
@@ -207,6 +227,11 @@ class RowEncoder:
         sealed = seal(batch.close(), codec=self._codec, level=self._level, transactional=self._transactional)
         assert isinstance(sealed.data, bytearray), "it was made here"
         self._put(topic.name, number, sealed.data)
+
+
+def _buffers(array: "pa.Array[Any]") -> tuple[Any, Any, Any, int]:
+    validity, offsets, data = array.buffers()
+    return validity, offsets, data, array.offset
 
 
 def _headers(some: list[dict[str, Any] | None] | None) -> tuple[tuple[str, bytes | None], ...]:
