@@ -93,7 +93,7 @@ sanitize: .venv/dev.stamp ## build what is compiled with gcc's address and undef
 	@rm -rf $(SCRATCH)
 	@PYLOG_CFLAGS="-fsanitize=address,undefined -fno-omit-frame-pointer -g -O1" $(PIP) install --no-deps -t build/sanitize .
 	@$(SANITIZED) $(PYTEST) -q -p no:cacheprovider -o pythonpath="build/sanitize tests" tests/properties/test_kernels.py \
-	    tests/unit/kernel/test_kernel.py tests/unit/kernel/test_kernel_compiled.py tests/unit/kernel/test_columns.py tests/fuzz/test_batch_bytes.py \
+	    tests/unit/kernel/test_kernel.py tests/unit/kernel/test_kernel_compiled.py tests/unit/kernel/test_columns.py tests/unit/kernel/test_rows.py tests/fuzz/test_batch_bytes.py \
 	    tests/unit/client/test_record_append.py tests/unit/client/test_accumulator.py tests/unit/runtime/test_future.py tests/unit/client/test_producer.py
 	@rm -rf $(SCRATCH)
 
@@ -210,6 +210,11 @@ exactly-once: RECORDS = 1000000
 exactly-once: BUDGET = 200
 exactly-once: .venv/dev.stamp ## kill a read-process-write job (BUDGET=200 kills, RECORDS=1000000)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.exactly_once $(RECORDS) $(BUDGET)
+
+.PHONY: spark-kill
+spark-kill: BUDGET = 30
+spark-kill: .venv/dev.stamp ## kill a stream of Spark's into a log, its driver or its workers (BUDGET=30 kills)
+	@PYTHONPATH=src $(BIN)/python -m tests.spark.kill $(BUDGET)
 
 .PHONY: wire-fuzz
 wire-fuzz: BUDGET = 1000000

@@ -1,0 +1,166 @@
+"""A stream of Spark's from a log into a log, killed as often as one wants: what `make spark-kill` runs.
+
+    python -m tests.spark.kill 30 --seed 7        so many kills
+
+At a random moment the driver is killed (its JVM, or all its processes at once), or one of its Python workers. In the
+end a reader of committed records finds each number once.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import pylog
+
+PIECE = 200
+"""How many numbers are sent at a time."""
+PATIENCE = 600.0
+DRIVER = Path(__file__).with_name("kill_driver.py")
+
+
+class Campaign:
+    """One log, one checkpoint, many drivers."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        self.random = random.Random(seed)
+        self.fed = 0
+        self.kinds: Counter[str] = Counter()
+        with pylog.open(folder / "data") as log:
+            log.create_topic("in", partitions=2)
+            log.create_topic("out", partitions=3)
+
+    def feed(self) -> None:
+        """Send some more numbers, in one transaction: as owner of the log, or through a worker of Spark's that is."""
+        first, self.fed = self.fed, self.fed + PIECE
+        try:
+            with (
+                pylog.open(self.folder / "data", wait=60) as log,
+                log.producer(transactional_id="feed") as producer,
+                producer.transaction(),
+            ):
+                for number in range(first, self.fed):
+                    producer.send("in", b"%d" % number, key=b"%d" % number)
+        except (pylog.PylogError, TimeoutError) as error:
+            # The owner was killed: all of them are there, or none.
+            self.kinds[f"feed: {type(error).__name__}"] += 1
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONPATH": str(Path(pylog.__file__).parents[1]), "SPARK_LOCAL_IP": "127.0.0.1"}
+        return subprocess.Popen(
+            [sys.executable, str(DRIVER), str(self.folder), *words], start_new_session=True, text=True,
+            stdout=subprocess.PIPE, stderr=(self.folder / "errors").open("a"), env=environment,
+        )  # fmt: skip
+
+    def kill_once(self) -> None:
+        """Run a driver, feed it, and kill something of it."""
+        driver = self.start()
+        assert driver.stdout is not None
+        try:
+            assert driver.stdout.readline() == "running\n", f"the driver did not start: see {self.folder}/errors"
+            until = time.monotonic() + self.random.uniform(0.5, 12)
+            while time.monotonic() < until:
+                self.feed()
+                time.sleep(self.random.uniform(0.05, 0.8))
+            kind = self.random.choice(["everything", "jvm", "worker", "worker"])
+            self.kinds[kind] += 1
+            victims = [] if kind == "everything" else processes(driver.pid, "java" if kind == "jvm" else "pyspark")
+            if victims:
+                os.kill(self.random.choice(victims), signal.SIGKILL)
+                self.feed()
+                time.sleep(self.random.uniform(0.5, 4))
+        finally:
+            end(driver)
+
+    def finish(self) -> list[str]:
+        """Let a last driver write what is left; gives what is wrong then."""
+        driver = self.start("last")
+        try:
+            code = driver.wait(PATIENCE)
+        finally:
+            end(driver)
+        if code:
+            return [f"the last driver ended with code {code}: see {self.folder}/errors"]
+        return self.check(are_all=True)
+
+    def check(self, *, are_all: bool) -> list[str]:
+        """What is wrong with the records that are committed."""
+        with pylog.open(self.folder / "data", wait=60) as log:
+            given, written = committed(log, "in"), committed(log, "out")
+        twice = sorted(number for number, count in written.items() if count > 1)
+        lacking = sorted(given - written) if are_all else []
+        other = sorted(set(written) - set(given))
+        found = {"more than once": twice, "lost": lacking, "never sent": other}
+        return [f"{words}: {len(numbers)} numbers, {numbers[:5]}..." for words, numbers in found.items() if numbers]
+
+
+def committed(log: pylog.Log, topic: str) -> Counter[int]:
+    """How often each number is there for a reader of committed records."""
+    return Counter(
+        int(record.value or b"-1")
+        for partition in log.topic(topic)
+        for record in partition.records(isolation_level="read_committed")
+    )
+
+
+def processes(session: int, word: str) -> list[int]:
+    """The processes of a session whose command line has a word; the session's own is not among them."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != session:
+            try:
+                command = (entry / "cmdline").read_bytes()
+                # Behind the name, which may have blanks: state, parent, group, session.
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == session and word.encode() in command:
+                found.append(int(entry.name))
+    return found
+
+
+def end(driver: subprocess.Popen[str]) -> None:
+    """Kill all that is left of a driver. Spark's daemons have groups of their own, and all are of one session."""
+    for pid in [*processes(driver.pid, ""), driver.pid]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    driver.wait()
+    if driver.stdout is not None:
+        driver.stdout.close()
+
+
+def main() -> int:
+    """Run the campaign; 1 where something was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kills", type=int)
+    parser.add_argument("--seed", type=int, default=None)
+    asked = parser.parse_args()
+    seed = random.randrange(1 << 32) if asked.seed is None else asked.seed
+    with tempfile.TemporaryDirectory(prefix="pylog-spark-kill-", ignore_cleanup_errors=True) as name:
+        campaign = Campaign(Path(name), seed)
+        problems: list[str] = []
+        for kill in range(asked.kills):
+            campaign.kill_once()
+            problems = campaign.check(are_all=False)
+            print(f"{kill + 1} kills ({dict(campaign.kinds)}), {campaign.fed} numbers", flush=True)
+            if problems:
+                break
+        problems = problems or campaign.finish()
+    for problem in problems:
+        print(f"FOUND {problem}; replay: python -m tests.spark.kill {asked.kills} --seed {seed}")
+    if not problems:
+        print(f"{campaign.fed} numbers, each that was sent there once; {asked.kills} kills: {dict(campaign.kinds)}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
