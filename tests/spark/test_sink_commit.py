@@ -301,6 +301,21 @@ def test_a_topic_made_again_since_the_commit_keeps_its_records(directory: Place)
     query.run(1, "d")
 
 
+def test_a_long_ledger_is_compacted_by_the_commit(directory: Place) -> None:
+    query = Query(directory[0])
+    with pylog.open(directory[0]["path"]) as log:
+        log.create_topic(LEDGER_TOPIC, LEDGER_PARTITIONS, LEDGER_CONFIG)
+        with log.producer() as producer:
+            for number in range(10_500):
+                text = b'{"version":1,"batch":%d,"records":1,"more":"%s"}' % (number, b"x" * 300)
+                producer.send(LEDGER_TOPIC, text, QUERY.encode())
+    query.run(10_499, "a")
+    query.run(10_500, "b")
+    assert values(directory) == ["b"]
+    with directory[1]() as log:
+        assert sum(1 for partition in log.topic(LEDGER_TOPIC) for _ in partition.records()) < 5_000
+
+
 def test_offsets_begin_behind_what_was_replaced(directory: Place) -> None:
     query = Query(directory[0], complete=True)
     query.run(0, "abcdef")

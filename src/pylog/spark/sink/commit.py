@@ -64,6 +64,8 @@ def commit(write: Write, messages: Sequence[Staged]) -> None:
                         producer.send_batch(topic, partition, batch)
                     if ledger is not None:
                         ledger.write(producer, entry)
+        if ledger is not None:
+            ledger.compact()
         if entry.replaced is not None:
             _delete_before(log, entry.replaced)
         staging.drop(messages)

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from pylog.client_half import ClientHalf
 from pylog.errors import RequestTimedOut, StorageError
+from pylog.log import Log
 from pylog.protocol.partitioner import partition_for_key
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
@@ -28,6 +29,8 @@ LEDGER_TOPIC: Final = "__pylog_spark_commits"
 LEDGER_PARTITIONS: Final = 4
 LEDGER_CONFIG: "Final[TopicOptions]" = {"cleanup.policy": "compact", "segment.bytes": 1 << 20}
 _POLL_MS: Final = 100
+_READ_MAX: Final = 10_000
+"""How many records of the ledger are read before it is compacted: two of its segments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,7 @@ class Ledger:
         self._query = query.encode()
         self._patience_ms = patience_ms
         log.create_topic(LEDGER_TOPIC, LEDGER_PARTITIONS, LEDGER_CONFIG, exist_ok=True)
+        self._read = 0
         self._at = TopicPartition(LEDGER_TOPIC, partition_for_key(self._query, LEDGER_PARTITIONS))
 
     def read(self) -> Entry | None:
@@ -80,6 +84,7 @@ class Ledger:
                         "what this one has committed cannot be told; let the query run again when that has ended"
                     )
                 for record in consumer.poll(timeout_ms=_POLL_MS):
+                    self._read += 1
                     if record.key == self._query and record.offset < end:
                         found = record.value
         return None if found is None else _parsed(found)
@@ -87,6 +92,13 @@ class Ledger:
     def write(self, producer: "Producer", entry: Entry) -> None:
         """Send the entry, in the producer's transaction."""
         producer.send(self._at.topic, _text(entry), self._query, partition=self._at.partition)
+
+    def compact(self) -> None:
+        """Compact the ledger where it has become long, and this process owns the directory: no other would do it where
+        the directory is open for commits alone.
+        """
+        if self._read > _READ_MAX and isinstance(self._log, Log) and self._log.mode == "own":
+            self._log.clean(LEDGER_TOPIC)
 
 
 def _text(entry: Entry) -> bytes:
