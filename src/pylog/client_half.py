@@ -16,6 +16,7 @@ from pylog.client.producer import Producer
 from pylog.client.producer.failures import tell_failures
 from pylog.config import ConsumerConfig, ProducerConfig
 from pylog.errors import TopicAlreadyExists
+from pylog.metrics.snapshot import Metrics
 from pylog.open_log import OpenLog
 from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
@@ -226,6 +227,18 @@ class ClientHalf(ABC, Generic[View]):
 
     def _check_group(self, group_id: str | None) -> None:
         """Raise ReadOnly where a group cannot be joined."""
+
+    # --- numbers -----------------------------------------------------------------------------------------------------
+
+    def metrics(self) -> Metrics:
+        """The numbers of this log about itself, by Kafka's names: docs/metrics.md lists them.
+
+        Those of the node, where it is in this process; of the servers that were made here, and the producers and
+        consumers that are open; and of the connections to a node elsewhere. Counters begin at 0 when the log, or the
+        client, is opened. Nothing is asked over a network, and no partition is opened. Raises Closed.
+        """
+        self._check_open()
+        return self._opened.metrics()
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

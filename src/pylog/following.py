@@ -38,6 +38,7 @@ from pylog.errors import (
     PylogError,
     UnsupportedVersion,
 )
+from pylog.metrics.snapshot import Metrics
 from pylog.protocol.messages import (
     CONSUMER,
     LATEST,
@@ -313,6 +314,10 @@ class Following:
         with self._lock:
             self._released.add(topic)
             self._roles = {key: role for key, role in self._roles.items() if key.topic != topic}
+
+    def measure(self, found: Metrics) -> None:
+        """Add the numbers of the connections to the leader. How far the copies are is among those of the node."""
+        self._network.measure(found)
 
     def close(self) -> None:
         """Stop copying. What is here stays, and can be followed on. Again: nothing."""

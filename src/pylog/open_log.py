@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from pylog.client.producer.client import ProducerClient
 from pylog.client.producer.failures import log_failures, together
 from pylog.errors import Closed, Undelivered
+from pylog.metrics.snapshot import Metrics
 from pylog.runtime.closing import drop, has_dropped, settle
 from pylog.runtime.signals import WholeLock, pause, whole
 from pylog.transport import Transport
@@ -30,6 +31,9 @@ PAUSE_SECONDS = 3600.0
 class Served(Protocol):
     """A server of the log."""
 
+    def measure(self, found: Metrics) -> None:
+        """Add the numbers of now."""
+
     def close(self) -> None:
         """Answer what was received, and serve no more."""
 
@@ -44,6 +48,9 @@ class Node(Protocol):
 
     def close(self) -> None:
         """Close it. Again: raise what the first close has raised."""
+
+    def measure(self, found: Metrics) -> None:
+        """Add the numbers of now."""
 
 
 class OpenLog:
@@ -135,6 +142,13 @@ class OpenLog:
                     closing.callback(client.log_closes)
             for server in self.servers:
                 closing.callback(server.close)
+
+    def metrics(self) -> Metrics:
+        """See `ClientHalf.metrics`."""
+        found = Metrics()
+        for one in (self.node, *self.servers, *self.clients):
+            one.measure(found)
+        return found
 
     def add(self, client: "ProducerClient | ConsumerClient") -> None:
         """Have a client closed with the log, which ends what it waits for. Raises Closed: it is for its maker then."""

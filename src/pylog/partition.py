@@ -5,7 +5,7 @@
     [ segment 0 ][ segment 4096 ][ segment 9001, active ]
       sealed, immutable            the only one that is written
 
-`Partition` is the face of its parts in `commitlog/`, which it makes and hands to each other, and opens and closes:
+`Partition` (Kafka: UnifiedLog) is the face of its parts in `commitlog/`. It makes them, opens them, and closes them:
 
     state        `kernel.AppendState`: all numbers, in one place; each part says which of them it writes
     local_log    the segments, and what replaces them
@@ -13,8 +13,6 @@
     watermarks   start, high watermark, generation, and what is published of them
     epochs, producers (`storage/`)
     opening; append -> roller, retention; truncation; sealed_segments; partition_reader
-
-(Kafka: UnifiedLog.)
 """
 
 from collections.abc import Callable
@@ -143,6 +141,15 @@ class Partition:
     def size(self) -> int:
         """See `PartitionReader.size`."""
         return self._reader.size
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._local.segments)
+
+    @property
+    def bytes_followed(self) -> int:
+        """See `Appender.bytes_followed`."""
+        return self._appender.bytes_followed
 
     @property
     def is_open(self) -> bool:

@@ -123,6 +123,15 @@ class Leader:
     def _is_claim(self, part: FetchPart) -> bool:
         return part.offset <= self.partition.next_offset and part.high_watermark != NO_HIGH_WATERMARK
 
+    @property
+    def replicas(self) -> tuple[int, int]:
+        """How many replicas there are, this one among them; and how many of them have said that they have all that is
+        visible.
+        """
+        visible = self.partition.high_watermark
+        in_sync = sum(end >= max(visible, 0) for end in self._follower_ends.values())
+        return 1 + len(self._follower_ends), 1 + in_sync
+
     def waits_for(self, offset: int) -> list[int]:
         """The followers that have not said that they have everything below `offset`."""
         return sorted(node for node, end in self._follower_ends.items() if end < offset)

@@ -44,6 +44,8 @@ class Topic:
         self._node_config = node_config
         self._open: dict[int, Partition] = {}
         self._homes: dict[int, LogDirectory] = {}
+        self._counted: dict[int, tuple[int, int, int]] = {}
+        """What was appended to partitions before they were closed here, to be opened elsewhere."""
 
     def home(self, number: int) -> LogDirectory:
         """The log directory of a partition. Raises KafkaStorage when it is offline, StorageError when it has two."""
@@ -92,6 +94,8 @@ class Topic:
         except BaseException:
             partition.abandon()
             raise
+        state = partition.state
+        state.appends, state.records_appended, state.bytes_appended = self._counted.get(number, (0, 0, 0))
         home.note_opened(TopicPartition(self.name, number))
         self._open[number] = partition
         return partition
@@ -157,6 +161,8 @@ class Topic:
         opened = self._open.pop(number, None)
         if opened is not None:
             self._close(number, opened)
+            state = opened.state
+            self._counted[number] = state.appends, state.records_appended, state.bytes_appended
             if not opened.closed_whole:
                 raise DurabilityUnknown(f"{self.name}-{number} failed, and stays in {opened.directory}: try again")
         self._homes.pop(number, None)

@@ -15,6 +15,7 @@ from pylog.client.consumer.client import ConsumerClient
 from pylog.client.producer.client import ProducerClient
 from pylog.client_half import ClientHalf
 from pylog.kernel.values import Key, Value
+from pylog.metrics import Metrics
 from pylog.record import TopicPartition
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ class Log(Generic[View]):
     def admin(self) -> "Admin":
         """The calls of `Log.admin`, each to be awaited."""
         return Admin(self.sync.admin, self._threads)
+
+    def metrics(self) -> Metrics:
+        """See `Log.metrics`. It waits for nothing."""
+        return self.sync.metrics()
 
     # --- topics ------------------------------------------------------------------------------------------------------
 

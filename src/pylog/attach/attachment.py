@@ -40,6 +40,7 @@ from pylog.errors import (
     SettingsDiffer,
 )
 from pylog.files import DiskFiles
+from pylog.metrics.snapshot import Metrics
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import Fetch, Message, Metadata, Produce, Produced, ProducePart, Session
@@ -276,6 +277,12 @@ class Attachment:
     def hurry(self) -> bool:
         """Let no answer wait long, if the node is in this process: gives whether it is."""
         return self._owned is not None and self._owned.hurry()
+
+    def measure(self, found: Metrics) -> None:
+        """Add the numbers of the connections to the owner, and of the node, if that is in this process."""
+        self._network.measure(found)
+        if self._owned is not None:
+            self._owned.measure(found)
 
     def close(self) -> None:
         """Let go of the owner, or close the node that this process has."""

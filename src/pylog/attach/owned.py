@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pylog.attach.doorway import Doorway
 from pylog.attach.settings import Settings
 from pylog.broker.broker import Broker
+from pylog.metrics.snapshot import Metrics
 from pylog.nodes import owner
 from pylog.transport import Transport
 
@@ -34,6 +35,10 @@ class Owned:
     def hurry(self) -> bool:
         """See `Broker.hurry`."""
         return self.broker.hurry()
+
+    def measure(self, found: Metrics) -> None:
+        """See `Broker.measure`."""
+        self.broker.measure(found)
 
     def close(self) -> None:
         """Close the door, then the node."""

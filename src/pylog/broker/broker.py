@@ -23,12 +23,12 @@ from typing import Any, ClassVar
 
 from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.describe import describe_log_dirs, describe_quorum, describe_topic_configs
-from pylog.broker.fetch import is_enough
 from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
 from pylog.broker.follower_fetcher import LeaderEndPoint
 from pylog.broker.followers import Followers
 from pylog.broker.guarantees import Guarantees
 from pylog.broker.housekeeping import Housekeeping, is_compacted
+from pylog.broker.measures import Measures
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.reads import Reads
@@ -55,7 +55,6 @@ from pylog.protocol.messages import (
     DescribeTopicConfigs,
     DescribeUserScramCredentials,
     Fetch,
-    Fetched,
     ListOffsets,
     Message,
     Metadata,
@@ -105,7 +104,9 @@ class Broker:
         self._flush_scheduler = FlushScheduler(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
         # The two need each other: a follower that has read on lets appends go that wait for it.
         self._reads = Reads(self.node, lambda partition: self._purgatory.release(partition))  # noqa: PLW0108 (as below)
-        self._purgatory: Purgatory = Purgatory(self.node, clock, self._reads.fetch, self._worker.wake)
+        self._purgatory: Purgatory = Purgatory(
+            self.node, clock, self._reads.fetch, self._reads.given, self._worker.wake
+        )
         self._guarantees = Guarantees(
             self.node, self._purgatory, clock, self._note_append, self._worker.wake_by, syncs=flush == "sync"
         )
@@ -115,6 +116,9 @@ class Broker:
             lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
         )  # fmt: skip
         self._coordinating = CoordinatorRouter(self.node, self._produce, config, clock, self._worker.wake_by)
+        self.measure = Measures(
+            self.node, self._produce, self._reads, self._purgatory, self._coordinating, self.housekeeping
+        ).add_to
         self._routes = self._routes_of(partial(describe_log_dirs, files, paths, self.node.directories.failures))
         try:
             self._coordinating.settle()
@@ -131,7 +135,7 @@ class Broker:
         changes = node.changes
         return {
             Produce: self._produce.produce,
-            Fetch: self._fetch,
+            Fetch: self._purgatory.fetch,
             ListOffsets: self._reads.list_offsets,
             OffsetForLeaderEpoch: self._reads.epoch_ends,
             Metadata: lambda message: completed(node.roles.describe(message)),
@@ -272,14 +276,6 @@ class Broker:
         if self._flush == "sync":
             follower.partition.sync()
 
-    # --- fetch -----------------------------------------------------------------------------------------------------
-
-    def _fetch(self, message: Fetch) -> Future[Fetched]:
-        fetched = self._reads.fetch(message)
-        if message.max_wait_ms <= 0 or is_enough(message, fetched):
-            return completed(fetched)
-        return self._purgatory.fetch(message, fetched, self._clock.tick_ms() + message.max_wait_ms)
-
     # --- topics ----------------------------------------------------------------------------------------
 
     def _change(self, change: Callable[[Any], None], wanted: list[Any]) -> Future[TopicsChanged]:
@@ -301,6 +297,8 @@ class Broker:
             self._followers.unfollow(key)
         self.node.changes.delete_topic(name)
         self.housekeeping.forget(keys)
+        self._reads.counts.pop(name, None)
+        self._produce.failures.pop(name, None)
         if image is not None:
             self._coordinating.topic_deleted(name, image.id)
         for key in keys:

@@ -9,6 +9,7 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -70,7 +71,7 @@ from pylog.runtime.future import Future, completed, failed, gathered
 from pylog.storage.producer_state import Verification
 
 if TYPE_CHECKING:
-    from pylog.coordinator.group import GroupCoordinator
+    from pylog.coordinator.group import Census, GroupCoordinator
     from pylog.coordinator.transaction import TransactionCoordinator
 
 logger = logging.getLogger("pylog")
@@ -130,6 +131,15 @@ class CoordinatorRouter:
             return self._routes.get(type(message), self._to_group)(message, session)
         except PylogError as error:
             return failed(error)
+
+    def census(self) -> "list[Census]":
+        """What the groups' coordinators count that were asked for since the open."""
+        found = []
+        for host in self._coordinators.made(GROUPS):
+            machine = cast("GroupCoordinator", host.machine)
+            with suppress(PylogError):  # it has gone
+                found.append(host.ask(machine.census))
+        return found
 
     @property
     def due_ms(self) -> int | None:

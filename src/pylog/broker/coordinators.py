@@ -144,6 +144,10 @@ class Coordinators:
                 given = next(self._producer_ids)
             return given
 
+    def made(self, topic: str) -> list[CoordinatorHost]:
+        """The coordinators of a topic that were asked for since the open."""
+        return [host for key, host in list(self._hosts.items()) if key.topic == topic]
+
     def kept(self, topic: str) -> list[CoordinatorHost]:
         """The coordinators that have ever written anything here. Raises what `at` raises."""
         return [self.at(key) for key in self.written(topic)]

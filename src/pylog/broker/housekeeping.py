@@ -29,9 +29,10 @@ from pylog.files import join
 from pylog.logdirs.damage import Findings, find_damage
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.logdirs.repair import copies_folder, repair
+from pylog.metrics.histogram import Times
 from pylog.partition import Partition
 from pylog.record import TopicPartition
-from pylog.runtime.clock import Clock
+from pylog.runtime.clock import Clock, stopwatch_ns
 from pylog.runtime.signals import WHOLE, WholeLock, pause
 from pylog.runtime.worker import Worker
 from pylog.storage.partition_dirs import folder_name
@@ -74,6 +75,9 @@ class Housekeeping:
         self._clean_due: int | None = None
         self._unshown: set[TopicPartition] = set()
         self._shown_ms = 0
+        self.clean_times = Times()
+        self.last_cleaned: Cleaned | None = None
+        self.last_clean_seconds = 0.0
         self.scrubber = Scrubber(node, config, clock)
         self._worker = Worker("pylog-housekeeping", clock, self._next, self._work)
         self._cleaner = Worker("pylog-cleaner", clock, lambda: self._clean_due, self._clean_once)
@@ -227,6 +231,7 @@ class Housekeeping:
         key = TopicPartition(partition.topic, partition.number)
         throttle = Throttle(self._config.log_cleaner_io_max_bytes_per_second)
         with self._cleaning:
+            began = stopwatch_ns()
             known = self.cleanings.get(key, CleaningState())
             try:
                 cleaning = Cleaner(
@@ -255,6 +260,9 @@ class Housekeeping:
                 # Of a topic that was deleted, and made again, it would be told of the new one.
                 self.node.topics.home(key).write_cleaner_offset(key, cleaning.cleaned.end_offset)
                 self._note(key, CleaningState(last=cleaning.cleaned, finished_ms=self._clock.wall_ms()))
+                took = stopwatch_ns() - began
+                self.clean_times.add(took)
+                self.last_cleaned, self.last_clean_seconds = cleaning.cleaned, took / 1e9
             return cleaning.cleaned
 
     @staticmethod

@@ -18,6 +18,7 @@ log, on which this room stands, appends for itself (`logdirs.metadata_log`).
 """
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakKeyDictionary
@@ -79,6 +80,7 @@ class ProduceHandler:
         self._room = threading.Condition()
         self._room_until = TICK_MAX
         self._closed = False
+        self.failures: defaultdict[str, int] = defaultdict(int)  # by topic
 
     def note_room(self) -> None:
         """Wake appends that wait for room: records were deleted."""
@@ -264,6 +266,8 @@ class ProduceHandler:
 
     def _failed(self, topic: str, number: int, error: PylogError) -> ProducedPart:
         """The answer for a partition whose append failed; with the start of its log where Kafka tells it, too."""
+        if topic in self._topics.image.topics:
+            self.failures[topic] += 1
         role = self._roles.held(topic, number) if isinstance(error, WITH_START) else None
         start = -1 if role is None else role.partition.start_offset
         return ProducedPart(topic, number, error, log_start_offset=start)
@@ -360,9 +364,8 @@ class ProduceHandler:
             alone.add_done_callback(lambda done: pending.set_result(done.result()))
             return
         if isinstance(outcome, BaseException):
-            error = _told_as(outcome, asked)
-            if isinstance(error, PylogError):
-                pending.set_result(Produced([ProducedPart(asked.topic, asked.partition, error)]))
+            if isinstance(error := _told_as(outcome, asked), PylogError):
+                pending.set_result(Produced([self._failed(asked.topic, asked.partition, error)]))
             else:
                 pending.set_exception(error)
             return

@@ -21,7 +21,7 @@ from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import CONSUMER, NO_EPOCH, Fetch, Fetched, Produced
 from pylog.replica import Leader, bounds_part
 from pylog.runtime.clock import Clock
-from pylog.runtime.future import Future
+from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WholeLock
 
 OFFSET_MAX = 2**63 - 1
@@ -49,15 +49,18 @@ _Delayed = _DelayedFetch | tuple[_DelayedProduce, int]
 class Purgatory:
     """The answers of one node that wait. Thread-safe.
 
-    `read` answers a Fetch with what there is now; `wake` is called when `next_deadline` may have become earlier.
+    `read` answers a Fetch with what there is now, and `given` counts what is answered; `wake` is called when
+    `next_deadline` may have become earlier.
     """
 
     def __init__(
-        self, replica_manager: ReplicaManager, clock: Clock, read: Callable[[Fetch], Fetched], wake: Callable[[], None]
-    ) -> None:
+        self, replica_manager: ReplicaManager, clock: Clock, read: Callable[[Fetch], Fetched],
+        given: Callable[[Fetch, Fetched], Fetched], wake: Callable[[], None],
+    ) -> None:  # fmt: skip
         self._roles, self._node_id = replica_manager.roles, replica_manager.id
         self._clock = clock
         self._read = read
+        self._given = given
         self._wake = wake
         self._delayed: DelayedOperations[_Delayed] = DelayedOperations()
         self._lock = WholeLock()
@@ -69,6 +72,14 @@ class Purgatory:
         """When `expire` has something to do, at the earliest; None while nothing waits."""
         with self._lock:
             return self._delayed.next_deadline
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many Produces and how many Fetches wait."""
+        with self._lock:
+            waiting = list(self._delayed.items.values())
+        fetches = sum(isinstance(item, _DelayedFetch) for item in waiting)
+        return len(waiting) - fetches, fetches
 
     def produce(
         self, produced: Produced, leaders: list[Leader | None], waiting: set[int], deadline_ms: int
@@ -91,9 +102,12 @@ class Purgatory:
             self._wake()
         return delayed.answer
 
-    def fetch(self, message: Fetch, fetched: Fetched, deadline_ms: int) -> Future[Fetched]:
-        """Answer when there is more than in `fetched`, and enough; or when the time is up, with what there is."""
-        delayed = _DelayedFetch(Future(), message, deadline_ms)
+    def fetch(self, message: Fetch) -> Future[Fetched]:
+        """Answer at once where there is enough; else when there is, or when the time is up, with what there is."""
+        fetched = self._read(message)
+        if message.max_wait_ms <= 0 or is_enough(message, fetched):
+            return completed(self._given(message, fetched))
+        delayed = _DelayedFetch(Future(), message, self._clock.tick_ms() + message.max_wait_ms)
         self._delay_fetch(delayed, fetched)
         return delayed.answer
 
@@ -122,7 +136,7 @@ class Purgatory:
     def _resume_fetch(self, delayed: _DelayedFetch) -> None:
         fetched = self._read(delayed.message)
         if is_enough(delayed.message, fetched) or self._closed or self._clock.tick_ms() >= delayed.deadline_ms:
-            delayed.answer.set_result(fetched)
+            delayed.answer.set_result(self._given(delayed.message, fetched))
         else:
             self._delay_fetch(delayed, fetched)
 
@@ -176,7 +190,7 @@ class Purgatory:
             return False
         part = bounds_part(partition, asked)
         part.data = memoryview(batch.data)
-        item.answer.set_result(Fetched([part]))
+        item.answer.set_result(self._given(message, Fetched([part])))
         return True
 
     def _complete(self, delayed: _DelayedProduce, index: int) -> None:

@@ -26,6 +26,7 @@ from pylog.errors import Closed, PylogError, ReadOnly
 from pylog.files import Files, Watch, join
 from pylog.logdirs.foreign import require_log
 from pylog.logdirs.log_directory import META_PROPERTIES, read_identity
+from pylog.metrics.snapshot import Metrics
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
@@ -197,6 +198,9 @@ class ReadOnlyBroker:
     def hurry(self) -> bool:
         """Nothing: nobody has to be waited for."""
         return False
+
+    def measure(self, found: Metrics) -> None:
+        """Nothing: the numbers are the owner's."""
 
     def close(self) -> None:
         """Answer the fetches that wait with Closed, and give the descriptors back."""

@@ -27,12 +27,47 @@ from pylog.replica import bounds_part
 from pylog.runtime.future import Future, completed
 
 
+class ReadCounts:
+    """What was read of one topic since the node was opened."""
+
+    __slots__ = ("bytes_out", "bytes_replicated", "failures", "fetches")
+
+    def __init__(self) -> None:
+        self.fetches = self.failures = 0
+        self.bytes_out = 0
+        """Given to consumers."""
+        self.bytes_replicated = 0
+        """Given to followers."""
+
+
 class Reads:
     """The reads of one node. `release` hears of a partition whose follower has come further."""
 
     def __init__(self, node: ReplicaManager, release: Callable[[Partition], object]) -> None:
         self._node = node
         self._release = release
+        self.counts: dict[str, ReadCounts] = {}
+        """By topic."""
+
+    def given(self, message: Fetch, fetched: Fetched) -> Fetched:
+        """Count an answer, and give it."""
+        for part in fetched.parts:
+            counts = self.counts.get(part.topic)
+            if counts is None:
+                if part.topic not in self._node.image.topics:
+                    continue
+                counts = self.counts.setdefault(part.topic, ReadCounts())
+            counts.fetches += 1
+            if part.error is not None:
+                counts.failures += 1
+                continue
+            # Before it is added: no other thread may come in between.
+            size = part.size
+            if message.replica_id == CONSUMER:
+                counts.bytes_out += size
+            else:
+                counts.bytes_replicated += size
+        return fetched
 
     def fetch(self, message: Fetch) -> Fetched:
         """Read what there is now. A fetch of a follower tells how far it has come."""

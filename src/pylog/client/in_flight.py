@@ -25,9 +25,17 @@ A transport answers everything in the end, if only with RequestTimedOut, and wha
 (Kafka: Sender, TransactionManager, TxnPartitionMap.)
 """
 
+from collections import defaultdict
 from typing import Any
 
-from pylog.client.in_flight_batch import NO_PRODUCER, SEQUENCE_MASK, BatchOutcome, InFlightBatch, ProducerEpoch
+from pylog.client.in_flight_batch import (
+    NO_PRODUCER,
+    SEQUENCE_MASK,
+    BatchOutcome,
+    InFlightBatch,
+    ProducerEpoch,
+    SendCounts,
+)
 from pylog.errors import (
     DuplicateSequence,
     LeaderNotAvailable,
@@ -53,9 +61,10 @@ NOT_THERE = (
 
 
 class _Lane:
-    __slots__ = ("acked", "gap", "in_flight", "next", "producer", "unanswered")
+    __slots__ = ("acked", "counts", "gap", "in_flight", "next", "producer", "unanswered")
 
-    def __init__(self) -> None:
+    def __init__(self, counts: SendCounts) -> None:
+        self.counts = counts
         self.unanswered: list[InFlightBatch] = []
         self.in_flight = 0
         """Also those that failed before their answer came."""
@@ -93,6 +102,7 @@ class InFlight:
         self._lanes: dict[TopicPartition, _Lane] = {}
         self.busy: dict[TopicPartition, _Lane] = {}
         """The lanes of which something is in flight, or waits to be sent again."""
+        self.counts: defaultdict[TopicPartition, SendCounts] = defaultdict(SendCounts)
         self.has_failed = False
         """True while `failed` has something to give."""
         self._failed: list[InFlightBatch] = []
@@ -153,7 +163,8 @@ class InFlight:
         """Number a batch that leaves its queue: it is in flight now."""
         lane = self._lanes.get(batch.key)
         if lane is None:
-            lane = self._lanes[batch.key] = _Lane()
+            lane = self._lanes[batch.key] = _Lane(self.counts[batch.key])
+        batch.counts = lane.counts
         if self.idempotent and not lane.unanswered and lane.producer != self.producer:
             lane.begin(self._present)
         if self.idempotent:
@@ -207,6 +218,7 @@ class InFlight:
             self._drop(lane, batch, error)
         elif verdict is BatchOutcome.AGAIN:
             batch.attempts += 1
+            lane.counts.retries += batch.count
             batch.not_before_ms = tick_ms + self.backoff_ms(batch.attempts)
         self._resolve(lane)
         if not lane.unanswered and not lane.in_flight:
@@ -281,6 +293,7 @@ class InFlight:
         ]
         for part, before in zip(parts, (0, first), strict=True):
             part.producer = batch.producer
+            part.counts = batch.counts
             part.doubtful = batch.doubtful
             part.position = batch.position + before if batch.position >= 0 else -1
         return parts

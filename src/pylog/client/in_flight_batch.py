@@ -31,6 +31,17 @@ class BatchOutcome(enum.Enum):
     """It had failed before: nothing waits for this answer."""
 
 
+class SendCounts:
+    """What a producer has sent to one partition. One thread at a time sends, so nothing is lost."""
+
+    __slots__ = ("batches", "bytes", "errors", "records", "retries")
+
+    def __init__(self) -> None:
+        self.batches = self.records = self.bytes = 0
+        self.retries = self.errors = 0
+        """Records that were to be sent again, and that failed."""
+
+
 class InFlightBatch:
     """A batch, or a part of one that was too large, from when it leaves its queue. `load` is the producer's own."""
 
@@ -50,6 +61,8 @@ class InFlightBatch:
     error: BaseException | None = None
     """Why it failed."""
 
+    counts: SendCounts
+    """Those of its partition, from when it leaves its queue."""
     answer: Future[Any] | None = None
     """The answer of the node, while it is awaited."""
 

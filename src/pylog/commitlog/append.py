@@ -46,6 +46,8 @@ class Appender:
         self._epochs = epochs
         self._producers = producers
         self._name = name
+        self.bytes_followed = 0
+        """Bytes that came from leaders since the partition was opened."""
         self.reconfigure(local.config)
 
     def reconfigure(self, config: TopicConfig) -> None:
@@ -113,6 +115,7 @@ class Appender:
                 state.next_offset = tail.next_offset
                 if plan is not None:
                     self._apply(plan)
+                state.note_append(batch)
             except BaseException as error:  # noqa: BLE001 - it is raised again
                 self._durability.interrupted(error)
             return Appended(base_offset, state.next_offset, batch.append_timestamp)
@@ -185,6 +188,7 @@ class Appender:
         with self._durability.in_doubt():
             segment.append(memoryview(data)[first.position : first.position + size], spans)
             state.next_offset = segment.next_offset
+            self.bytes_followed += size
             if plan is not None:
                 self._apply(plan)
 

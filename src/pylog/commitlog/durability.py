@@ -27,6 +27,7 @@ from pylog.errors import (
     StorageError,
 )
 from pylog.kernel import AppendState
+from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.signals import WholeLock
 from pylog.storage.pending_syncs import PendingSyncs
 from pylog.storage.producer_state import Producers
@@ -118,7 +119,9 @@ class Durability:
             target, cuts = self.written_end, state.cuts
         try:
             if target > state.durable_offset or self._pending.has_unsynced_names:
+                began = stopwatch_ns()
                 self._local.sync(state.durable_offset)
+                state.note_sync(stopwatch_ns() - began)
         except BaseException as error:
             self.not_synced(error)
             raise

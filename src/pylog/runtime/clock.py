@@ -13,6 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
+stopwatch_ns = time.monotonic_ns
+"""For how long something took, in metrics: nothing is decided by it."""
+
 
 class Clock(Protocol):
     """Where time comes from."""

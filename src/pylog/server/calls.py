@@ -8,12 +8,15 @@ For the loop's thread, but for what the pools call. An answer of another thread 
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
 from pylog.errors import Closed, PylogError
+from pylog.metrics.histogram import Times
+from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.runtime.agenda import Agenda
+from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.future import Future
 from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
@@ -32,10 +35,23 @@ Intercept = Callable[[Call], Fate | None]
 
 @dataclass(slots=True)
 class Counts:
-    """The connections and requests of a server so far."""
+    """The connections and requests of a server so far. The loop's thread counts, any thread reads."""
 
     connections: int = 0
     requests: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    times: dict[str, Times] = field(default_factory=dict)
+    """How long requests took, by the name of the API key."""
+
+    def note_answer(self, pending: Pending) -> None:
+        """A request was answered."""
+        name = pending.call.api.name
+        times = self.times.get(name)
+        if times is None:
+            times = self.times.setdefault(name, Times())
+        times.add(stopwatch_ns() - pending.begun_ns)
+        self.bytes_out += pending.size
 
 
 class Sockets(Protocol):
@@ -79,6 +95,7 @@ class Calls:
             self._sockets.close(connection)
             return
         self._counts.requests += 1
+        self._counts.bytes_in += SIZE_BYTES + len(frame)
         pending = connection.begun(call, outcome, len(frame))
         pending.fate = connection.judged(fate)
         if isinstance(outcome, Later):
@@ -93,6 +110,11 @@ class Calls:
         if answer is not None and not answer.done():
             # The thread that is woken for one group looks at the others, too.
             answer.hurry()
+
+    @property
+    def queue_size(self) -> int:
+        """How many requests wait for a thread, or are in one."""
+        return self._calls.unfinished + self._appends.unfinished
 
     def close(self) -> None:
         """Let the threads end when all submitted calls are done."""
@@ -141,6 +163,7 @@ class Calls:
         try:
             made = body()
             pending.pieces, pending.size = response(pending.call, made)
+            self._counts.note_answer(pending)
         except Exception as error:  # noqa: BLE001
             self._fail(connection, error)
             return

@@ -13,11 +13,12 @@ A client that has ended its side of the connection still gets the answers that i
 
 import socket
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pylog.protocol.wire.framing import Framer
 from pylog.runtime.agenda import Appointment
+from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.outgoing import Outgoing
 from pylog.server.api.call import ANONYMOUS, Fate, Later
 from pylog.server.dispatch import Call, may_overlap, read_request
@@ -43,6 +44,7 @@ class Pending:
     """How many bytes of its request are held until it is answered: those of records."""
     pieces: list[Any] | None = None
     size: int = 0
+    begun_ns: int = field(default_factory=stopwatch_ns)
     fate: Fate | None = None
 
 

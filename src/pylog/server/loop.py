@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from pylog.errors import PylogError, SaslAuthentication
+from pylog.metrics import table
+from pylog.metrics.snapshot import Metrics
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.worker import started
 from pylog.server.acceptor import Acceptor
@@ -66,6 +68,19 @@ class Loop:
         """Connections with bytes that no selector tells of: TLS has taken them from the socket."""
         self._stops_at: int | None = None
         self._thread: threading.Thread | None = None
+
+    def measure(self, found: Metrics) -> None:
+        """Add the numbers of now. From any thread."""
+        counts = self.counts
+        found.add(table.CONNECTION_COUNT, len(self._connections))
+        found.add(table.CONNECTIONS, counts.connections)
+        found.add(table.SERVER_BYTES_IN, counts.bytes_in)
+        found.add(table.SERVER_BYTES_OUT, counts.bytes_out)
+        found.add(table.REQUEST_QUEUE_SIZE, self._calls.queue_size)
+        for request, times in list(counts.times.items()):
+            histogram = times.histogram
+            found.add(table.REQUESTS, histogram.count, request=request)
+            found.add(table.REQUEST_TIMES, histogram, request=request)
 
     def start(self) -> None:
         """Begin to serve."""

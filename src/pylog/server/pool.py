@@ -23,6 +23,11 @@ class Pool:
         self._threads = 0
         self._unfinished = 0
 
+    @property
+    def unfinished(self) -> int:
+        """How many calls wait, or are made."""
+        return self._unfinished
+
     def submit(self, call: Callable[[], object]) -> None:
         """Call `call` soon, in a thread of the pool. Its exceptions are logged."""
         with self._lock:

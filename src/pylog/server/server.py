@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from pylog.config import protocols_of
+from pylog.metrics.snapshot import Metrics
 from pylog.server.api.call import Fate
 from pylog.server.binding import bind_listener
 from pylog.server.calls import Counts
@@ -115,6 +116,10 @@ class Server:
     def counts(self) -> Counts:
         """The connections and requests so far."""
         return self._loop.counts
+
+    def measure(self, found: Metrics) -> None:
+        """Add the numbers of now: see `Log.metrics`."""
+        self._loop.measure(found)
 
     def close(self) -> None:
         """Stop serving; a second time does nothing."""

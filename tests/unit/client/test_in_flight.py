@@ -97,7 +97,7 @@ def test_out_of_order_is_no_passing_error_where_nothing_is_numbered() -> None:
 def test_numbers_follow_one_another_and_wrap() -> None:
     in_flight = made()
     assert numbers(*begun(in_flight, 3, 4)) == [(0, 1), (0, 4)]
-    in_flight._lanes[B] = lane = type(in_flight._lanes[A])()
+    in_flight._lanes[B] = lane = type(in_flight._lanes[A])(in_flight.counts[B])
     lane.begin(ME)
     lane.next = lane.acked = 2**31 - 2
     first, second = sent(in_flight, 3, 1, key=B)

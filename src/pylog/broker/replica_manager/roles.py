@@ -148,6 +148,11 @@ class Roles:
                 self._broken.pop(key, None)
             return self._roles[key]
 
+    @property
+    def taken(self) -> list[Leader | Follower]:
+        """All roles that this node has taken up."""
+        return list(self._roles.values())
+
     def held(self, topic: str, number: int) -> Leader | Follower | None:
         """The role this node has taken up, if any: the question opens nothing."""
         return self._roles.get((topic, number))

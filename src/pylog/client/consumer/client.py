@@ -23,6 +23,8 @@ from pylog.client.consumer.single_thread import SingleThread
 from pylog.client.consumer.subscription import PartitionState, SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import ConcurrentUse, InvalidGroupId
+from pylog.metrics import table
+from pylog.metrics.snapshot import Metrics
 from pylog.record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease, drop, warn
@@ -43,8 +45,8 @@ class ConsumerClient:
     ) -> None:
         self.config = config
         self.requests = requests = PendingRequests(clock)
-        name = config.client_id or f"consumer-{next(_numbers)}"
-        self._cluster = cluster = Cluster(transport, node, name, requests.answer)
+        self._client_id = config.client_id or f"consumer-{next(_numbers)}"
+        self._cluster = cluster = Cluster(transport, node, self._client_id, requests.answer)
         self.subscription = subscription = SubscriptionState()
         shared = (requests, cluster, subscription, config, clock)
         self._offsets = OffsetFetcher(*shared)
@@ -173,6 +175,16 @@ class ConsumerClient:
     def wakeup(self) -> None:
         """See `Consumer.wakeup`."""
         self._poll_loop.wakeup()
+
+    def measure(self, found: Metrics) -> None:
+        """Add the numbers of now; none after the close, as in Kafka. From any thread."""
+        if self.requests.is_ended:
+            return
+        client_id = self._client_id
+        self.subscription.measure(found, client_id)
+        found.add(table.FETCHES, self._poll_loop.fetches, client_id=client_id)
+        if self.group is not None:
+            self.group.measure(found, client_id)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

@@ -62,6 +62,8 @@ class OffsetCommitter:
         self._clock = clock
         self._committer = committer
         self._refused = refused
+        self.commits = 0
+        """How many were sent."""
         self._due_ms = clock.tick_ms() + config.auto_commit_interval_ms
 
     def news(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -80,6 +82,7 @@ class OffsetCommitter:
         parts = [OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata) for key, at in offsets.items()]
         message = OffsetCommit(member.group_id, parts, member.generation_id, member.member_id, member.group_instance_id)
         node = self._cluster.coordinator("group", member.group_id)
+        self.commits += 1
         return self._requests.add(
             self._cluster.send(node, message), partial(self._answered, dict(offsets), member, then)
         )

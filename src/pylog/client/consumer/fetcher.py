@@ -212,6 +212,8 @@ class Fetcher:
         self._config = config
         self._isolation = Isolation.named(config.isolation_level)
         self._deserialize = deserializing(config)
+        self.fetches = 0
+        """How many were sent."""
 
     def ask(self, max_wait_ms: int, now_ms: int) -> bool:
         """Ask every leader for the partitions that have a position and nothing fetched; whether there were any."""
@@ -230,6 +232,7 @@ class Fetcher:
         return True
 
     def _message(self, states: States, max_wait_ms: int, keys: list[TopicPartition]) -> Fetch:
+        self.fetches += 1
         return Fetch(
             [self._part(key, states[key]) for key in keys],
             max_wait_ms=max_wait_ms,
@@ -246,11 +249,14 @@ class Fetcher:
         )  # fmt: skip
 
     def _received(self, key: TopicPartition, state: PartitionState, part: FetchedPart) -> None:
+        is_committed = self._isolation is Isolation.READ_COMMITTED
+        state.end = part.last_stable_offset if is_committed else part.high_watermark
         if part.error is not None:
             self._refused(key, part.error)
         elif part.diverging is not None:
             self._parted(key, state, part.diverging)
         elif len(part.data):
+            state.bytes += len(part.data)
             assert state.position is not None
             state.fetched = FetchedRecords(
                 part, state.position, check_crc=self._config.check_crcs, deserialize=self._deserialize,

@@ -36,6 +36,8 @@ from pylog.client.consumer.pending_requests import PendingRequest, PendingReques
 from pylog.client.consumer.subscription import SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import PylogError
+from pylog.metrics import table
+from pylog.metrics.snapshot import Metrics
 from pylog.protocol.messages import NO_ID, ConsumerGroupHeartbeat, Heartbeat, LeaveGroup, Metadata
 from pylog.record import ConsumerGroupMetadata
 from pylog.runtime.clock import Clock
@@ -92,6 +94,7 @@ class GroupMember:
         self.commits = OffsetCommitter(
             requests, cluster, subscription, config, clock, committer=self._committer, refused=self._refused
         )
+        self._heartbeats_sent = self._rebalances = 0
         self.is_calling = False
         """True while the listener is called."""
 
@@ -176,6 +179,7 @@ class GroupMember:
             finally:
                 self._subscription.remove(effect.partitions)
         elif isinstance(effect, AssignPartitions):
+            self._rebalances += 1
             self._subscription.assign([(key, self._topic_id(key.topic)) for key in effect.partitions])
             self._heartbeats.wake()
             yield from self._call("on_partitions_assigned", effect.added)
@@ -277,6 +281,7 @@ class GroupMember:
 
     def _send_aside(self, message: Any) -> Future[Any]:
         """Send a message that `poll` does not wait for; the answer is handled in the thread that brings it."""
+        self._heartbeats_sent += not isinstance(message, LeaveGroup)
         try:
             future = self._cluster.send(self._node, message)
         except PylogError as error:
@@ -305,6 +310,12 @@ class GroupMember:
         for effect in effects:
             assert isinstance(effect, Send), "partitions are given and taken in poll"
             self._send(effect.message)
+
+    def measure(self, found: Metrics, client_id: str) -> None:
+        """Add the numbers of now."""
+        found.add(table.COMMITS, self.commits.commits, client_id=client_id)
+        found.add(table.HEARTBEATS, self._heartbeats_sent, client_id=client_id)
+        found.add(table.REBALANCES, self._rebalances, client_id=client_id)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

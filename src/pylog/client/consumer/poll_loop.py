@@ -46,6 +46,11 @@ class PollLoop:
         self._fetcher = Fetcher(requests, cluster, subscription, config, clock, offsets)
         self._is_woken = False
 
+    @property
+    def fetches(self) -> int:
+        """How many fetches were sent."""
+        return self._fetcher.fetches
+
     def poll(self, timeout_ms: float, max_records: int | None) -> Rounds[list[Any]]:
         """See `Consumer.poll`."""
         if not (self._subscription.states or self._subscription.is_by_topic):

@@ -18,6 +18,8 @@ from uuid import UUID
 
 from pylog.client.consumer.pending_requests import PendingRequest
 from pylog.errors import PylogError
+from pylog.metrics import table
+from pylog.metrics.snapshot import Metrics
 from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition
 
@@ -77,6 +79,12 @@ class PartitionState:
     error: PylogError | None = None
     """The error that the next poll raises."""
     asked: PendingRequest | None = None
+    records: int = 0
+    """How many polls have given."""
+    bytes: int = 0
+    """How many were fetched."""
+    end: int = -1
+    """The end that the last fetch has named; -1: none."""
     retry_ms: int = 0
     """The tick before which nothing is asked again, after an error."""
 
@@ -112,6 +120,8 @@ class SubscriptionState:
         """Where the last poll has raised, and what."""
         self.is_shared = False
         """True where a group gives partitions and takes them."""
+        self.counted: dict[str, tuple[int, int]] = {}
+        """Records and bytes of the partitions, by topic, that are not read any more."""
         self.is_stale = False
         """True when a topic of these is not known any more, so that the topics have to be looked at."""
 
@@ -156,8 +166,7 @@ class SubscriptionState:
             states[key] = known
         for key, state in self.states.items():
             if states.get(key) is not state:
-                state.drop()
-                self.ready.pop(key, None)
+                self._end(key, state)
         self.states = states
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
@@ -165,8 +174,27 @@ class SubscriptionState:
         for key in partitions:
             state = self.states.pop(key, None)
             if state is not None:
-                state.drop()
-                self.ready.pop(key, None)
+                self._end(key, state)
+
+    def _end(self, key: TopicPartition, state: PartitionState) -> None:
+        state.drop()
+        self.ready.pop(key, None)
+        records, size = self.counted.get(key.topic, (0, 0))
+        self.counted[key.topic] = records + state.records, size + state.bytes
+
+    def measure(self, found: Metrics, client_id: str) -> None:
+        """Add the numbers of now."""
+        states = list(self.states.items())
+        counts = [*self.counted.items(), *((key.topic, (state.records, state.bytes)) for key, state in states)]
+        for topic, (records, size) in counts:
+            found.add(table.RECORDS_CONSUMED, records, client_id=client_id, topic=topic)
+            found.add(table.BYTES_CONSUMED, size, client_id=client_id, topic=topic)
+        for key, state in states:
+            position = state.position
+            if position is not None and state.end >= 0:
+                tags = {"client_id": client_id, "topic": key.topic, "partition": key.partition}
+                found.add(table.RECORDS_LAG, max(0, state.end - position), **tags)
+        found.add(table.ASSIGNED_PARTITIONS, len(states), client_id=client_id)
 
     def move(self, key: TopicPartition, offset: int | None, reset: int | None = None) -> None:
         """Go on elsewhere in a partition."""
@@ -198,12 +226,13 @@ class SubscriptionState:
             try:
                 if state.error is not None:
                     raise state.error.with_traceback(None)
-                fetched = state.fetched
+                fetched, before = state.fetched, len(records)
                 assert fetched is not None, "a ready partition has something"
                 try:
                     while len(records) < count and (taken := fetched.take(count - len(records))):
                         records = records + taken if records else taken
                 finally:
+                    state.records += len(records) - before
                     state.position = fetched.next_offset
                     state.leader_epoch = fetched.leader_epoch
             except PylogError as error:

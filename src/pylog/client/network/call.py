@@ -27,6 +27,7 @@ from pylog.protocol.messages import (
     WriteTxnMarkers,
 )
 from pylog.protocol.wire.questions.question import Question
+from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.future import Future
 from pylog.transport import Handle
 
@@ -71,7 +72,8 @@ class Call:
     """One request, from `send` to its answer."""
 
     __slots__ = (
-        "attempts", "deadline_ms", "future", "message", "node", "place", "question", "session", "tried", "version",
+        "attempts", "begun_ns", "deadline_ms", "future", "message", "node", "place", "question", "session", "tried",
+        "version",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +85,7 @@ class Call:
         self.session = session
         self.future = future
         self.deadline_ms = deadline_ms
+        self.begun_ns = stopwatch_ns()
         self.attempts = 0
         self.version = -1
         self.tried: set[Address] = set()

@@ -20,6 +20,7 @@ from pylog.client.network.address import Address
 from pylog.client.network.call import Call
 from pylog.client.network.dialogue import Answered, Dialogue, DialogueState, Pieces, silent_answer
 from pylog.client.network.merging import are_worth_a_request, next_call
+from pylog.client.network.traffic import Traffic
 from pylog.errors import NetworkError, PylogError
 from pylog.protocol.messages import Produce
 from pylog.runtime.outgoing import Outgoing
@@ -53,7 +54,7 @@ class Link:
     def __init__(
         self, key: object, address: Address, dialogue: Dialogue, selector: selectors.BaseSelector, buffer: bytearray,
         secure: Callable[[socket.socket, str], ssl.SSLSocket] | None, admits: Callable[[socket.socket], bool],
-        now_ms: int,
+        now_ms: int, traffic: Traffic,
     ) -> None:  # fmt: skip
         self.key: Any = key
         self.address = address
@@ -65,6 +66,7 @@ class Link:
         self._session_ends_ms: float | None = None
         self.next_deadline_ms: int | None = None
         """When to look for calls whose time is up: no later than the first of these."""
+        self._traffic = traffic
         self._dialogue = dialogue
         self._selector = selector
         self._buffer = memoryview(buffer)
@@ -102,6 +104,7 @@ class Link:
     def open(self, now_ms: int) -> None:
         """Begin to connect. Raises OSError (the name is not known, ...)."""
         self.begun_ms = self.used_ms = now_ms
+        self._traffic.connections += 1
         if self.address.is_unix:
             self._places.append((socket.AF_UNIX, self.address.path))
         else:
@@ -251,6 +254,7 @@ class Link:
             return False
         if not count:
             raise NetworkError("the node has closed the connection")
+        self._traffic.bytes_in += count
         found, pieces = self._dialogue.feed(place[:count]) if target is None else self._dialogue.filled(count)
         answers += found
         if pieces:
@@ -263,7 +267,9 @@ class Link:
         return isinstance(self._socket, ssl.SSLSocket) and bool(self._socket.pending())
 
     def _put(self, pieces: Pieces) -> None:
-        self._out.push(pieces, sum(map(len, pieces)))
+        size = sum(map(len, pieces))
+        self._traffic.bytes_out += size
+        self._out.push(pieces, size)
 
     def _flush(self) -> None:
         assert self._socket is not None, "it is talking"

@@ -13,6 +13,7 @@ from pylog.client.network.address import Address
 from pylog.client.network.call import Call, lane_of
 from pylog.client.network.dialogue import Dialogue
 from pylog.client.network.link import Link, LinkState
+from pylog.client.network.traffic import Traffic
 from pylog.config.connection import ConnectionConfig
 from pylog.protocol.messages import Fetch, Session
 from pylog.protocol.sasl.exchange import sasl_client
@@ -35,6 +36,7 @@ class Links:
         self._context = context
         self._admits = admits
         self._buffer = bytearray(BUFFER_BYTES)
+        self.traffic = Traffic()
         self._links: dict[LinkKey, Link] = {}
         self._sessions: dict[int, Session] = {}
         """The clients, by the identity of their sessions."""
@@ -57,7 +59,9 @@ class Links:
         key = _key(address, call)
         secure = None if self._context is None else self._secure
         dialogue = self._dialogue(call.session)
-        link = Link(key, address, dialogue, self._selector, self._buffer, secure, self._admits, now_ms)
+        link = Link(
+            key, address, dialogue, self._selector, self._buffer, secure, self._admits, now_ms, self.traffic
+        )  # fmt: skip
         self._links[key] = link
         return link
 

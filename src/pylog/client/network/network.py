@@ -37,11 +37,8 @@ from pylog.errors import (
     RequestTimedOut,
     SslAuthentication,
 )
-from pylog.protocol.messages import (
-    Fetch,
-    Metadata,
-    Session,
-)
+from pylog.metrics.snapshot import Metrics
+from pylog.protocol.messages import Fetch, Metadata, Session
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
@@ -140,6 +137,10 @@ class Network:
         if self._is_over:
             # No thread is left that would do it.
             self._agenda.call_posted()
+
+    def measure(self, found: Metrics) -> None:
+        """Add the numbers of the connections."""
+        self._links.traffic.measure(found, sum(link.is_ready for link in self._links))
 
     def hurry(self) -> bool:
         """Nothing: the nodes go on without this client."""
@@ -283,6 +284,8 @@ class Network:
 
     def _tell(self, answers: Sequence[Answered]) -> None:
         for call, answer, error, body in answers:
+            if body is not None:
+                self._links.traffic.note_answer(call)
             if isinstance(call.message, Metadata) and body is not None:
                 self.routes.learn(body["brokers"])
             if call.future.done():

@@ -116,7 +116,10 @@ class Answers:
     def _answer(self, batch: InFlightBatch, answer: Part) -> None:
         """In a FIRM block: answer the futures of a batch; those of a batch in parts when this is the last of them."""
         whole_batch, parts = batch.load.batch, batch.load.parts
-        answers: Sequence[Part] = [answer] if answer.error is None else by_record(answer, batch.count)
+        answers: Sequence[Part] = [answer]
+        if answer.error is not None:
+            answers = by_record(answer, batch.count)
+            self._in_flight.counts[batch.key].errors += batch.count
         if parts is not None:
             with self._lifetime.lock:
                 if not parts.add(batch.count, list(answers)):

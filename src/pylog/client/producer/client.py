@@ -36,6 +36,7 @@ from pylog.errors import (
 )
 from pylog.kernel import check_fields, checked_headers, record_size_bound
 from pylog.kernel.values import Headers
+from pylog.metrics.snapshot import Metrics
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import ClusterMetadata, Metadata
 from pylog.protocol.partitioner import RoundRobinPartitioner, crc32_partition, murmur3_partition, partition_for_key
@@ -282,6 +283,11 @@ class ProducerClient:
         (told,) = answer.topics
         if told.error is not None:
             raise told.error
+
+    def measure(self, found: Metrics) -> None:
+        """Add the numbers of now; none after the close, as in Kafka."""
+        if not self._lifetime.closed:
+            self.sender.measure(found)
 
     # --- the end ---------------------------------------------------------------------------------------------------
 

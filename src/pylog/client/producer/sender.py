@@ -30,6 +30,8 @@ from pylog.client.record_append import Delivery, ProducerBatch
 from pylog.client.transaction_manager import TransactionManager
 from pylog.config import ProducerConfig
 from pylog.errors import PylogError
+from pylog.metrics import table
+from pylog.metrics.snapshot import Metrics
 from pylog.protocol.messages import InitProducerId, Produce, Produced, ProducePart, ProducerIdGiven
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future, failed
@@ -71,6 +73,22 @@ class Sender:
         self._worker = Worker("pylog-producer", self._clock, self._next_due, self.do_due)
         self.bring = self._bring
         """`_bring`, bound once: each batch has it."""
+
+    def measure(self, found: Metrics) -> None:
+        """Add the numbers of now."""
+        client_id = self._config.client_id
+        for key, counts in list(self._in_flight.counts.items()):
+            tags = {"client_id": client_id, "topic": key.topic}
+            found.add(table.RECORDS_SENT, counts.records, **tags)
+            found.add(table.BYTES_SENT, counts.bytes, **tags)
+            found.add(table.BATCHES_SENT, counts.batches, **tags)
+            found.add(table.RECORD_ERRORS, counts.errors, **tags)
+            found.add(table.RECORD_RETRIES, counts.retries, **tags)
+        busy = list(self._in_flight.busy.values())
+        found.add(table.REQUESTS_IN_FLIGHT, sum(len(lane.unanswered) for lane in busy), client_id=client_id)
+        most, waiting = self._config.buffer_memory, self._accumulator.bytes_waiting
+        found.add(table.BUFFER_TOTAL, most, client_id=client_id)
+        found.add(table.BUFFER_AVAILABLE, most - waiting, client_id=client_id)
 
     # --- leaving ---------------------------------------------------------------------------------------------------
 
@@ -192,7 +210,11 @@ class Sender:
         key, config = batch.key, self._config
         try:
             topic_id, leader = self._cluster.destination(key)
-            part = ProducePart(key.topic, key.partition, self._seal(batch), topic_id)
+            sealed, counts = self._seal(batch), batch.counts
+            counts.batches += 1
+            counts.records += batch.count
+            counts.bytes += sealed.size
+            part = ProducePart(key.topic, key.partition, sealed, topic_id)
             message = Produce([part], config.acks, config.request_timeout_ms, config.transactional_id)
             answer: Future[Produced] = self._cluster.send(leader, message)
         except BaseException as error:

@@ -23,5 +23,6 @@ effects_builder, timers
 """
 
 from pylog.coordinator.group.coordinator import GroupCoordinator
+from pylog.coordinator.group.group_protocol import Census
 
-__all__ = ["GroupCoordinator"]
+__all__ = ["Census", "GroupCoordinator"]

@@ -19,7 +19,7 @@ from pylog.coordinator.group.committed_offsets import CommittedOffsets
 from pylog.coordinator.group.consumer_group import ConsumerGroup
 from pylog.coordinator.group.consumer_records import EPOCH, ConsumerChange, decode_consumer
 from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored, undone
-from pylog.coordinator.group.group_protocol import Group
+from pylog.coordinator.group.group_protocol import Census, Group
 from pylog.coordinator.group.offset_commit import Committing
 from pylog.coordinator.group.records import (
     CONSUMER_TYPES,
@@ -90,6 +90,7 @@ class GroupCoordinator:
         self._topics = topics
         self._deadlines = GroupTimers()
         self._to_clean: deque[str] = deque()
+        self._offset_commits = self._classic_rebalances = self._consumer_rebalances = 0
 
     # --- the log -----------------------------------------------------------------------------------------------------
 
@@ -105,8 +106,10 @@ class GroupCoordinator:
             self._replay_offset(change, stamp)
 
     def _replay_offset(self, change: OffsetChange, stamp: Stamp | None) -> None:
-        if change.committed is not None and change.group_id not in self._groups:
-            self._groups[change.group_id] = self._classic(change.group_id)
+        if change.committed is not None:
+            self._offset_commits += 1
+            if change.group_id not in self._groups:
+                self._groups[change.group_id] = self._classic(change.group_id)
         self._offsets.replay(change, None if stamp is None else stamp.producer_id)
 
     def _replay_group(self, change: GroupChange) -> None:
@@ -117,6 +120,8 @@ class GroupCoordinator:
                 del self._groups[change.group_id]
             return
         classic = group if isinstance(group, ClassicGroup) else self._classic(change.group_id)
+        before = None if classic.stored is None else classic.stored.generation
+        self._classic_rebalances += bool(change.stored.members) and change.stored.generation != before
         classic.replay(change.stored)
         self._groups[change.group_id] = classic
 
@@ -129,6 +134,7 @@ class GroupCoordinator:
                 group.close()
             group = self._groups[change.group_id] = self._consumer(change.group_id)
         group.replay(change)
+        self._consumer_rebalances += change.kind == EPOCH and change.value is not None
         if change.kind == EPOCH and change.value is None:
             group.close()
             del self._groups[change.group_id]
@@ -172,6 +178,7 @@ class GroupCoordinator:
     def take_over(self, now: Now) -> list[Effect]:
         """Begin where the log ends: members have a session's time to be heard of, lost ones have none."""
         out = EffectsBuilder(now)
+        self._offset_commits = self._classic_rebalances = self._consumer_rebalances = 0
         for group in self._groups.values():
             if isinstance(group, ClassicGroup):
                 group.take_over(out, self._is_lost, self._topics.named())
@@ -184,6 +191,11 @@ class GroupCoordinator:
     def append_failed(self, append: Append, error: PylogError, now: Now) -> list[Effect]:
         """Undo the changes that rest on a failed append, and tell the members that wait for it."""
         return undone(append, error, now)
+
+    def census(self, now: Now) -> Census:
+        """The groups, and what was counted."""
+        groups = [(group.listed(), self._offsets.of(group_id)) for group_id, group in self._groups.items()]
+        return Census(groups, self._offset_commits, self._classic_rebalances, self._consumer_rebalances)
 
     # --- time --------------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,12 @@
 """The interface of a group of either protocol for offsets and administration."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pylog.coordinator.effects import LogRecord
 from pylog.coordinator.group.effects_builder import EffectsBuilder
 from pylog.coordinator.group.records import Committed
 from pylog.protocol.messages import DescribedGroup, ListedGroup, OffsetCommit, OffsetFetch, TxnOffsetCommit
+from pylog.record import TopicPartition
 
 
 class Group(Protocol):
@@ -46,3 +47,15 @@ class Group(Protocol):
 
     def close(self) -> None:
         """Close the group: it is deleted."""
+
+
+class Census(NamedTuple):
+    """What a coordinator counts, since it took over."""
+
+    groups: list[tuple[ListedGroup, dict[TopicPartition, Committed]]]
+    """Each group, and what it has committed."""
+    offset_commits: int
+    classic_rebalances: int
+    """Generations of classic groups that were assigned."""
+    consumer_rebalances: int
+    """New epochs of consumer groups."""

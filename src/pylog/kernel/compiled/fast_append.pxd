@@ -15,9 +15,14 @@ cdef class AppendState:
     # Appender
     cdef public int64_t next_offset
     cdef public bint is_bounded
+    cdef public int64_t appends
+    cdef public int64_t records_appended
+    cdef public int64_t bytes_appended
     cdef public Admission admission
     # Durability
     cdef public int64_t durable_offset
+    cdef public list sync_counts
+    cdef public int64_t sync_ns
     cdef public bint is_closed
     cdef public object failure
     cdef public object lock
@@ -40,6 +45,9 @@ cdef class AppendState:
     cdef public dict producer_entries
     cdef public dict open_verifications
 
+    cpdef note_append(self, BatchHeader batch)
+    cpdef note_sync(self, int64_t ns)
+    cdef void count(self, BatchHeader batch) noexcept
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1
     cdef bint is_next(self, BatchHeader batch) except -1
     cdef int note_producer(self, BatchHeader batch) except -1
@@ -58,3 +66,4 @@ cdef class AppendState:
 
 
 cdef int64_t end_of(list answers) except -2
+cdef int64_t now_ns() noexcept nogil

@@ -10,6 +10,7 @@ handler runs in between. A refusal of the system goes to `latch`, which is Pytho
 """
 
 from libc.stdint cimport int32_t, int64_t
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from pylog.kernel.compiled.header cimport BatchHeader
 from pylog.kernel.compiled.open_file cimport OpenFile
@@ -27,6 +28,8 @@ cdef enum:
     LAST_SEQUENCE = 1  # in what is known of a batch
     BATCHES_KEPT = 5
     SEQUENCE_MAX = 0x7fffffff
+    TIME_CLASSES = 28  # as in the twin
+    NS_OF_US = 1000
 
 cdef int32_t TRANSACTIONAL = TRANSACTIONAL_BIT
 
@@ -36,6 +39,7 @@ cdef class AppendState:
 
     def __cinit__(self):
         self.owed = []
+        self.sync_counts = [0] * TIME_CLASSES
         self.producer_entries, self.open_verifications = {}, {}
         self.latest_epoch = self.first_unstable_offset = -1
 
@@ -69,6 +73,25 @@ cdef class AppendState:
         """See the twin."""
         if self.entry is not None:
             self.entry.publish(self.numbers())
+
+    cpdef note_append(self, BatchHeader batch):
+        """See the twin."""
+        self.count(batch)
+
+    cdef void count(self, BatchHeader batch) noexcept:
+        self.appends += 1
+        self.records_appended += batch.last_offset_delta + 1
+        self.bytes_appended += batch.size
+
+    cpdef note_sync(self, int64_t ns):
+        """See the twin."""
+        cdef int64_t us = ns // NS_OF_US
+        cdef Py_ssize_t index = 0
+        while us > 0 and index < TIME_CLASSES - 1:
+            us >>= 1
+            index += 1
+        self.sync_counts[index] += 1
+        self.sync_ns += ns
 
     def fast_append(
         self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint visible=False, bint at_once=False
@@ -184,6 +207,7 @@ cdef class AppendState:
             for batch in run:
                 if batch.producer_id >= 0:
                     self.note_producer(batch)
+                self.count(batch)
                 answers.append(appended(first, first + batch.last_offset_delta + 1, batch.append_time()))
                 first += batch.last_offset_delta + 1
         except BaseException as error:
@@ -207,7 +231,7 @@ cdef class AppendState:
         """Make what lies below `end` durable, where that is one sync of the active segment's file; and show it, where
         `epoch` is not over and that needs no decision. Unless one `waits`, only where no other thread has the locks.
         """
-        cdef int64_t cuts = self.cuts
+        cdef int64_t cuts = self.cuts, began
         cdef bint is_plain
         cdef Tail tail
         if end < 0:
@@ -227,8 +251,10 @@ cdef class AppendState:
                 self.lock.release()
             if not is_plain:
                 return False
+            began = now_ns()
             try:
                 (<OpenFile>file).sync()
+                self.note_sync(now_ns() - began)
             except BaseException as error:
                 self.latch.not_synced(error)
                 return False
@@ -270,6 +296,7 @@ cdef class AppendState:
             self.next_offset = tail.next_offset
             if batch.producer_id >= 0:
                 self.note_producer(batch)
+            self.count(batch)
         except BaseException as error:
             self.latch.interrupted(error)
         if visible:
@@ -350,3 +377,10 @@ cdef int64_t end_of(list answers) except -2:
         if isinstance(answer, Appended):
             end = max(end, (<Appended>answer).next_offset)
     return end
+
+
+cdef int64_t now_ns() noexcept nogil:
+    """A clock that only rises, for how long something took."""
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <int64_t>now.tv_sec * 1_000_000_000 + now.tv_nsec

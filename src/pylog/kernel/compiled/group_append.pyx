@@ -7,10 +7,9 @@ one. It sleeps without that lock, and all of a group are woken by one call of th
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t
-from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from pylog.kernel.compiled.header cimport BatchHeader
-from pylog.kernel.compiled.fast_append cimport AppendState, end_of
+from pylog.kernel.compiled.fast_append cimport AppendState, end_of, now_ns
 from pylog.kernel.compiled.tail cimport Appended
 
 cdef extern from "futex.h" nogil:
@@ -259,9 +258,3 @@ cdef class GroupAppends:
             while group.joined < expected and now_ns() < deadline:
                 sched_yield()
         return 0
-
-
-cdef inline int64_t now_ns() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <int64_t>now.tv_sec * SECOND_NS + now.tv_nsec

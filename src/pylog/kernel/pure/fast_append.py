@@ -10,6 +10,8 @@ from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.tail import Admission, Appended, Tail
 
 NO_OFFSET = NO_EPOCH = -1
+TIME_CLASSES = 28
+"""How many classes a histogram of times has: see `metrics.histogram`."""
 
 Numbers = tuple[int, int, int, int, int, int, int, int, bool, int, int]
 
@@ -58,11 +60,18 @@ class AppendState:
     next_offset: int = 0
     is_bounded: bool = False
     """Whether an append may have to make room, or to wait for it."""
+    appends: int = 0
+    records_appended: int = 0
+    bytes_appended: int = 0
+    """How many batches were appended by a leader since the partition was opened, their records, their bytes."""
     admission: Admission
     """What lets a batch in as it is."""
 
     # --- Durability: what is safe ----------------------------------------------------------------------------------
     durable_offset: int = 0
+    sync_counts: list[int]
+    sync_ns: int = 0
+    """How often syncs took how long, and how long in all: the fields of `metrics.histogram.Times`."""
     is_closed: bool = False
     failure: BaseException | None = None
     """What has latched the partition."""
@@ -107,6 +116,7 @@ class AppendState:
 
     def __init__(self) -> None:
         self.owed = []
+        self.sync_counts = [0] * TIME_CLASSES
         self.producer_entries, self.open_verifications = {}, {}
 
     @property
@@ -139,6 +149,17 @@ class AppendState:
         """Let other processes see the state. Raises what the file does."""
         if self.entry is not None:
             self.entry.publish(self.numbers())
+
+    def note_append(self, batch: BatchHeader) -> None:
+        """Count a batch that was appended. Called under `lock`."""
+        self.appends += 1
+        self.records_appended += batch.last_offset_delta + 1
+        self.bytes_appended += batch.size
+
+    def note_sync(self, ns: int) -> None:
+        """Count a sync that took so many nanoseconds. Called under `syncing`."""
+        self.sync_counts[min((ns // 1000).bit_length(), TIME_CLASSES - 1)] += 1
+        self.sync_ns += ns
 
     def fast_append(
         self, batch: BatchHeader, epoch: int, now_ms: int, visible: bool = False, at_once: bool = False

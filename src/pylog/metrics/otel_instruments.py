@@ -1,0 +1,67 @@
+"""The metrics of a log as observable instruments of OpenTelemetry."""
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, get_meter_provider
+
+from pylog.errors import Closed
+from pylog.metrics.histogram import Histogram
+from pylog.metrics.metric import Kind, Metric
+from pylog.metrics.snapshot import Measured, Metrics
+from pylog.metrics.table import TABLE
+from pylog.version import VERSION
+
+__all__ = ["make_instruments"]
+
+
+class _Snapshots:
+    """One snapshot for all instruments of a collection: an instrument that asks again has a new one made."""
+
+    def __init__(self, log: Measured) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._found = Metrics()
+        self._asked: set[str] = set()
+        self._is_first = True
+
+    def of(self, instrument: str) -> Metrics:
+        """The numbers for an instrument; none after the log is closed."""
+        with self._lock:
+            if self._is_first or instrument in self._asked:
+                self._is_first = False
+                self._asked.clear()
+                try:
+                    self._found = self._log.metrics()
+                except Closed:
+                    self._found = Metrics()
+            self._asked.add(instrument)
+            return self._found
+
+
+def make_instruments(log: Measured, provider: MeterProvider | None) -> None:
+    """See `pylog.metrics.opentelemetry`."""
+    meter = (provider or get_meter_provider()).get_meter("pylog", VERSION)
+    snapshots = _Snapshots(log)
+    for metric in TABLE:
+        name = metric.exported_name
+        if metric.kind is Kind.HISTOGRAM:
+            for part, unit in (("count", "1"), ("sum", "ms")):
+                called = f"{name}_{part}"
+                meter.create_observable_counter(
+                    called, [partial(_observe, snapshots, metric, called, part)], unit, metric.text
+                )
+        else:
+            create = meter.create_observable_counter if metric.kind is Kind.COUNTER else meter.create_observable_gauge
+            create(name, [partial(_observe, snapshots, metric, name, "")], description=metric.text)
+
+
+def _observe(
+    snapshots: _Snapshots, metric: Metric, instrument: str, part: str, options: CallbackOptions
+) -> Iterator[Observation]:
+    found = snapshots.of(instrument)
+    for name, value in found.items():
+        if found.metric(name) is metric:
+            number = getattr(value, part) if isinstance(value, Histogram) else value
+            yield Observation(number, {tag.replace("-", "_"): text for tag, text in name.tags})

@@ -1,0 +1,65 @@
+"""The numbers of one moment."""
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import add
+from typing import Any, Protocol
+
+from pylog.metrics.histogram import Histogram
+from pylog.metrics.metric import Metric, MetricName
+
+__all__ = ["Measured", "Metrics", "Value"]
+
+Value = int | float | Histogram
+
+
+class Metrics(Mapping[MetricName, Value]):
+    """Metrics by their names. It does not change: ask again for the numbers of a later moment."""
+
+    def __init__(self) -> None:
+        self._values: dict[MetricName, Value] = {}
+        self._metrics: dict[MetricName, Metric] = {}
+
+    def add(self, metric: Metric, value: Value, **tags: object) -> None:
+        """For what measures itself: another number, which is added to one of the same name. A hyphen in the name of a
+        tag is an underscore.
+        """
+        name = metric.named({tag: str(tags[tag.replace("-", "_")]) for tag in metric.tags})
+        known: Any = self._values.get(name)
+        self._values[name] = value if known is None else known + value
+        self._metrics[name] = metric
+
+    def __getitem__(self, name: MetricName) -> Value:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[MetricName]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"<Metrics, {len(self)} of them>"
+
+    def metric(self, name: MetricName) -> Metric:
+        """What the number of that name is. Raises KeyError."""
+        return self._metrics[name]
+
+    def total(self, name: str, **tags: object) -> Value:
+        """The sum of all numbers with this name, whatever their group is, that have these tags: `total("Size",
+        topic="clicks")`. Histograms are added class by class. 0 where there is no such number. A hyphen in the name of
+        a tag is an underscore.
+        """
+        wanted = {(tag.replace("_", "-"), str(value)) for tag, value in tags.items()}
+        found: list[Any] = [
+            value for known, value in self._values.items() if known.name == name and wanted <= set(known.tags)
+        ]
+        total: Value = reduce(add, found) if found else 0
+        return total
+
+
+class Measured(Protocol):
+    """What has metrics: a `Log`, a `ConnectedLog`, a `pylog.aio.Log`."""
+
+    def metrics(self) -> Metrics:
+        """The numbers of now. Raises Closed."""
