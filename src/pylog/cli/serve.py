@@ -3,12 +3,15 @@
     pylog: serving data at 127.0.0.1:9092; Ctrl-C stops it            on stderr, when clients can connect
     pylog: stopped after 3 connections and 1,204 requests
 
+With --metrics Prometheus reads the numbers of the log and of the server over HTTP.
+
 SIGINT and SIGTERM stop it: it accepts no more, answers the requests that it has, closes the log and ends with 0.
 """
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -21,12 +24,14 @@ from pylog.cli.opening import interrupted_later, owned
 from pylog.cli.output import say
 from pylog.cli.params import option
 from pylog.cli.place import Place
+from pylog.metrics import prometheus
 from pylog.nodes import MEMORY
 from pylog.opening import load_parts, open_lazily
-from pylog.server.listeners import DEFAULT_NAME, UNIX_NAME
+from pylog.server.listeners import DEFAULT_NAME, UNIX_NAME, Address, parse_address
 from pylog.words import plural
 
 if TYPE_CHECKING:
+    from pylog.log import Log
     from pylog.server.security import SecurityOptions
 
 __all__ = ["command", "read_users"]
@@ -87,6 +92,7 @@ def _secured(*names: str, **settings: Any) -> Callable[[F], F]:
         "pylog serve --log data --listen SASL_SSL://:9093 --ssl-certificate-location server.pem --users users.txt",
         "pylog serve --log data --listen 0.0.0.0:9092 --advertise kafka:9092 --allow-plaintext",
         "pylog serve --log data --listen 127.0.0.1:9092 --listen unix:/run/pylog.sock",
+        "pylog serve --log data --metrics 127.0.0.1:9308",
     ),
 )
 @option(
@@ -108,10 +114,14 @@ def _secured(*names: str, **settings: Any) -> Callable[[F], F]:
     help="a config of the node, under Kafka's name; may be repeated: num.partitions=3",
     shell_complete=complete.node_configs,
 )  # fmt: skip
+@option(
+    "--metrics", "metrics_at", metavar="HOST:PORT",
+    help="where Prometheus reads metrics, at /metrics; needs prometheus-client",
+)  # fmt: skip
 @_security_options
 def command(
     place: Place, listen: tuple[str, ...], advertise: tuple[str, ...], flush: Flush | None,
-    configs: tuple[tuple[str, str], ...], **given: Any,
+    configs: tuple[tuple[str, str], ...], metrics_at: str | None, **given: Any,
 ) -> int:  # fmt: skip
     """Serve the log to Kafka clients until Ctrl-C.
 
@@ -123,11 +133,15 @@ def command(
     security = _security(**given)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     log = open_lazily(MEMORY, **options) if paths == [MEMORY] else owned(paths, **options)
-    with log, log.serve(list(listen) or LISTEN, advertise=list(advertise) or None, **security) as server:
+    with (
+        log,
+        log.serve(list(listen) or LISTEN, advertise=list(advertise) or None, **security) as server,
+        _metrics_served(metrics_at, log) as metrics,
+    ):
         try:
             # From this line on, a signal is how it ends.
             places = ", ".join(f"{_scheme(name)}{address}" for name, address in server.addresses.items())
-            say(f"serving {', '.join(paths)} at {places}; Ctrl-C stops it")
+            say(f"serving {', '.join(paths)} at {places}{metrics}; Ctrl-C stops it")
             with interrupted_later():
                 load_parts()
             while True:
@@ -137,6 +151,29 @@ def command(
     counts = server.counts
     say(f"stopped after {plural(counts.connections, 'connection')} and {plural(counts.requests, 'request')}")
     return 0
+
+
+@contextmanager
+def _metrics_served(text: str | None, log: "Log") -> Iterator[str]:
+    """Serve the metrics of a log over HTTP; gives what is said of it. Raises ValueError, OSError, ImportError."""
+    if text is None:
+        yield ""
+        return
+    address = parse_address(text)
+    if not isinstance(address, Address):
+        raise ValueError(f"--metrics {text}: Prometheus reads from HOST:PORT")
+    collector = prometheus(log)
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    registry = CollectorRegistry()
+    registry.register(collector)
+    server, thread = start_http_server(address.port, address.host, registry)
+    try:
+        yield f", metrics at http://{address.with_port(server.server_port)}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def _security(

@@ -5,6 +5,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import urllib.request
 from itertools import takewhile
 from pathlib import Path
 
@@ -91,6 +92,30 @@ def test_a_signal_waits_for_the_end_of_what_it_must_not_interrupt() -> None:
         pass
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_metrics_are_served_beside_the_log() -> None:
+    with served("--log", ":memory:", "--metrics", "127.0.0.1:0") as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        place, _, metrics = line.partition(" at ")[2].partition(";")[0].partition(", metrics at ")
+        with WireClient(place) as client:
+            client.ask("Metadata", 12, {"topics": None})
+            with urllib.request.urlopen(metrics, timeout=30) as answer:
+                assert b'kafka_network_requestmetrics_requests_total{request="Metadata"} 1.0' in answer.read()
+        process.terminate()
+        process.communicate(timeout=30)
+
+    assert process.returncode == 0
+
+
+def test_metrics_on_a_unix_socket_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert main(["serve", "--log", ":memory:", "--listen", "127.0.0.1:0", "--metrics", "unix:/tmp/x"]) == 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "Prometheus reads from HOST:PORT" in capsys.readouterr().err
 
 
 def test_listening_everywhere_without_an_address_says_why(
