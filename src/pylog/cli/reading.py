@@ -22,6 +22,7 @@ __all__ = ["Offset", "Range", "Wanted", "offset", "read"]
 
 POLL_MS = 500
 BATCH = 5000
+FOREVER = 1 << 63
 
 Offset = int | tuple[str, Moment]
 """An offset, minus how many of the last, or ("s", start) and ("e", end) by time."""
@@ -123,6 +124,11 @@ class Wanted:
     pattern: re.Pattern[bytes] | None
     limit: int | None
 
+    @property
+    def is_any(self) -> bool:
+        """Whether no filter was given."""
+        return self.key is None and self.pattern is None
+
     def __call__(self, record: ConsumerRecord) -> bool:
         """Whether it is."""
         if self.key is not None and record.key != self.key:
@@ -131,8 +137,7 @@ class Wanted:
 
     def batch(self, found: int) -> int:
         """How many records to ask for, where so many are found by now."""
-        is_any = self.key is None and self.pattern is None
-        return BATCH if self.limit is None or not is_any else min(BATCH, self.limit - found)
+        return BATCH if self.limit is None or not self.is_any else min(BATCH, self.limit - found)
 
 
 def read(
@@ -148,21 +153,39 @@ def read(
         if not records:
             check_reader()
             continue
-        done: dict[TopicPartition, int] = {}
-        chosen = []
-        for record in records:
-            key = TopicPartition(record.topic, record.partition)
-            if stops is not None and record.offset >= stops[key]:
-                continue
-            done[key] = record.offset + 1
-            if wanted(record):
-                chosen.append(record)
-                if wanted.limit is not None and found + len(chosen) >= wanted.limit:
-                    break
+        most = None if wanted.limit is None else wanted.limit - found
+        chosen, done = _choose(records, stops, wanted, most)
         found += len(chosen)
         yield chosen
         if commits and done:
             consumer.commit(done)
+
+
+def _choose(
+    records: list[ConsumerRecord], stops: dict[TopicPartition, int] | None, wanted: Wanted, most: int | None
+) -> tuple[list[ConsumerRecord], dict[TopicPartition, int]]:
+    """The wanted records, and the offset of each partition behind the last one that was looked at."""
+    chosen: list[ConsumerRecord] = []
+    done: dict[TopicPartition, int] = {}
+    is_any = wanted.is_any
+    number, topic, stop, last = -1, "", FOREVER, -1
+    for record in records:
+        offset = record.offset
+        if record.partition != number or record.topic != topic:
+            if last >= 0:
+                done[TopicPartition(topic, number)] = last + 1
+            number, topic, last = record.partition, record.topic, -1
+            stop = FOREVER if stops is None else stops[TopicPartition(topic, number)]
+        if offset >= stop:
+            continue
+        last = offset
+        if is_any or wanted(record):
+            chosen.append(record)
+            if len(chosen) == most:
+                break
+    if last >= 0:
+        done[TopicPartition(topic, number)] = last + 1
+    return chosen, done
 
 
 def _is_over(consumer: Consumer, stops: dict[TopicPartition, int] | None) -> bool:

@@ -131,8 +131,10 @@ def send_all(source: Input, producer: Producer, count: Count, brake: Brake) -> N
         _seen_through(source, producer, count),
     ):
         for name, number, line in _lines(source, count, brake):
-            with _named(name, number, source):
+            try:
                 future = _send(source, producer, line)
+            except (RecordTooLarge, UnknownTopicOrPartition, ValueError) as error:
+                raise _named(error, f"{name}, line {number}", source) from error
             count.add(future)
             if source.transaction_records is not None and count.sent % source.transaction_records == 0:
                 producer.commit()
@@ -165,28 +167,26 @@ def _seen_through(source: Input, producer: Producer, count: Count) -> Iterator[N
         raise
 
 
-@contextmanager
-def _named(name: str, number: int, source: Input) -> Iterator[None]:
-    """Let errors name the line."""
-    where = f"{name}, line {number}"
-    try:
-        yield
-    except RecordTooLarge as error:
-        raise RecordTooLarge(f"{where}: {error}") from error
-    except (ValueError, UnknownTopicOrPartition) as error:
-        before = "the lines before it were appended: mend the line and go on from there"
-        if source.transactional_id is not None:
-            before = "the open transaction was aborted"
-        raise ValueError(f"{where}: {error}; {before}") from error
+def _named(error: Exception, where: str, source: Input) -> Exception:
+    """The error, with the line that it is about."""
+    if isinstance(error, RecordTooLarge):
+        return RecordTooLarge(f"{where}: {error}")
+    before = "the lines before it were appended: mend the line and go on from there"
+    if source.transactional_id is not None:
+        before = "the open transaction was aborted"
+    return ValueError(f"{where}: {error}; {before}")
 
 
 def _send(source: Input, producer: Producer, line: bytes) -> Future[RecordMetadata]:
-    one = source.parse(line)
-    partition = one.partition if source.partition is None else source.partition
+    value, key, partition, timestamp_ms, headers = source.parse(line)
     return producer.send(
-        source.topic, one.value, one.key, partition=partition, timestamp_ms=one.timestamp_ms,
-        headers=(*one.headers, *source.headers),
-    )  # fmt: skip
+        source.topic,
+        value,
+        key,
+        partition=partition if source.partition is None else source.partition,
+        timestamp_ms=timestamp_ms,
+        headers=(*headers, *source.headers) if headers else source.headers,
+    )
 
 
 def _total(sources: Sequence[str]) -> int | None:
