@@ -49,6 +49,8 @@ OTHER_RANGES = {
 # Kafka has no configs of these names.
 OURS = {
     ("consumer", "consumer.timeout.ms"),
+    ("consumer", "default.offset.commit.callback"),
+    ("consumer", "enable.auto.offset.store"),
     ("producer", "partitioner"),  # Kafka's partitioner.class names a Java class
     ("broker", "allow.network.file.systems"),
     ("broker", "flush.interval.ms"),

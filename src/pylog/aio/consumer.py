@@ -112,6 +112,21 @@ class Consumer(Generic[Key, Value]):
         await self._carry_on(self._client.assign(partitions))
         self._bell.note_change()
 
+    async def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `pylog.Consumer.incremental_assign`."""
+        await self._carry_on(self._client.assign_more(partitions))
+        self._bell.note_change()
+
+    async def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """See `pylog.Consumer.incremental_unassign`."""
+        await self._carry_on(self._client.assign_less(partitions))
+        self._bell.note_change()
+
+    def enforce_rebalance(self) -> None:
+        """See `pylog.Consumer.enforce_rebalance`."""
+        self._client.need_group().rebalance()
+        self._bell.note_change()
+
     async def unsubscribe(self) -> None:
         """Read nothing, and leave the group."""
         await self.assign([])
@@ -170,6 +185,10 @@ class Consumer(Generic[Key, Value]):
         """See `pylog.Consumer.end_offsets`."""
         return await self._carry_on(self._client.ends(partitions, LATEST))
 
+    async def get_watermark_offsets(self, partition: TopicPartition) -> tuple[int, int]:
+        """See `pylog.Consumer.get_watermark_offsets`."""
+        return await self._carry_on(self._client.watermarks(partition))
+
     async def lag(self) -> dict[TopicPartition, int]:
         """See `pylog.Consumer.lag`."""
         return await self._carry_on(self._client.lag())
@@ -193,6 +212,10 @@ class Consumer(Generic[Key, Value]):
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
         """See `pylog.Consumer.commit`. Where this is cancelled, it may have been done."""
         await self._carry_on(self._client.commit(offsets, None))
+
+    def store_offsets(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
+        """See `pylog.Consumer.store_offsets`."""
+        self._client.store(offsets)
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """The offset that the group has committed for a partition; None where there is none. Raises as

@@ -24,7 +24,7 @@ from pylog.config.options import (
     option,
 )
 from pylog.config.topic import RECORD_RATIO, TopicConfig
-from pylog.errors import InvalidConfig
+from pylog.errors import InvalidConfig, PylogError
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 PARTITIONER = "(topic, key, value, partitions) -> partition"
@@ -32,6 +32,7 @@ PARTITIONERS = ("murmur2", "murmur3", "consistent_random", "sticky", "round_robi
 IN_FLIGHT_MAX = 5
 """How many batches of a producer a partition remembers (Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 Deserializer = Callable[[bytes], Any]
+OnCommit = Callable[[dict[Any, Any], PylogError | None], object]
 RECORD_BYTES_MAX = RECORD_RATIO * TopicConfig().max_message_bytes
 """The default limit of a decompressed record: `max.message.bytes` of a topic by default, times `RECORD_RATIO`."""
 
@@ -193,10 +194,16 @@ class ConsumerConfig(Config):
     """A name for this client, sent along with each message: groups show it with their members."""
     consumer_timeout_ms: int | None = option(None, Whole(0, INT_MAX, optional=True))
     """How long an iteration waits for more records before it ends. None: for ever. From kafka-python, not Kafka."""
+    default_offset_commit_callback: OnCommit | None = option(None, Function("(offsets, error) -> None"))
+    """Is called as `callback(offsets, error)` after each automatic commit, and after each `commit_async` without a
+    callback of its own; None: an error is logged. From kafka-python, not Kafka."""
     default_api_timeout_ms: int = option(60_000, integer(0))
     """How long calls that have no limit of their own wait for an answer."""
     enable_auto_commit: bool | None = option(None, Switch(optional=True))
     """Whether `poll` and `close` commit what earlier polls gave; None: where there is a group."""
+    enable_auto_offset_store: bool = option(True, Switch())
+    """Whether the positions are what is committed where no offsets are given; else that is what `store_offsets` was
+    given. From librdkafka, not Kafka."""
     exclude_internal_topics: bool = option(True, Switch())
     """Whether a pattern never matches internal topics (`__...`)."""
     fetch_max_bytes: int = option(50 << 20, integer(0))
@@ -259,6 +266,8 @@ class ConsumerConfig(Config):
                 f"heartbeat.interval.ms={self.heartbeat_interval_ms} is not below "
                 f"session.timeout.ms={self.session_timeout_ms}: the group would take the member for dead"
             )
+        if self.group_id is None and not self.enable_auto_offset_store:
+            raise InvalidConfig("enable.auto.offset.store=false needs a group.id: there is no group to store for")
         for name in ("enable_auto_commit", "group_instance_id"):
             if self.group_id is None and getattr(self, name):
                 raise InvalidConfig(f"{kafka_name(name)} needs a group.id: there is no group to commit for, or be in")

@@ -9,7 +9,7 @@ number or a switch may be text: TopicOptions, NodeOptions.
 from collections.abc import Iterable
 from typing import Literal, TypedDict
 
-from pylog.config.clients import Partitioner
+from pylog.config.clients import OnCommit, Partitioner
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -48,8 +48,10 @@ class ConsumerOptions(TypedDict, total=False):
     check_crcs: bool
     client_id: str
     consumer_timeout_ms: int | None
+    default_offset_commit_callback: OnCommit | None
     default_api_timeout_ms: int
     enable_auto_commit: bool | None
+    enable_auto_offset_store: bool
     exclude_internal_topics: bool
     fetch_max_bytes: int
     fetch_max_wait_ms: int

@@ -11,8 +11,9 @@ OF_PRODUCERS = (
     "abort begin close commit config flush partitions_for send send_batch send_many send_offsets transaction".split()
 )
 OF_CONSUMERS = """
-    assign assignment beginning_offsets close commit commit_async committed config end_offsets group_metadata lag
-    offsets_for_times partitions_for_topic pause paused poll position resume seek seek_to_beginning seek_to_end skip
+    assign assignment beginning_offsets close commit commit_async committed config end_offsets enforce_rebalance
+    get_watermark_offsets group_metadata incremental_assign incremental_unassign lag offsets_for_times
+    partitions_for_topic pause paused poll position resume seek seek_to_beginning seek_to_end skip store_offsets
     subscribe subscription topics unsubscribe wakeup
 """.split()
 

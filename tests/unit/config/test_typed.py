@@ -20,7 +20,7 @@ number or a switch may be text: TopicOptions, NodeOptions.
 from collections.abc import Iterable
 from typing import Literal, TypedDict
 
-from pylog.config.clients import Partitioner
+from pylog.config.clients import OnCommit, Partitioner
 '''
 OF_SIGNATURES = {"group_id", "key_deserializer", "key_serializer", "value_deserializer", "value_serializer"}
 """Parameters of `ClientHalf.producer` and `ClientHalf.consumer`."""
@@ -43,6 +43,8 @@ def annotation(kind: Kind, *, is_text: bool) -> str:
             found = "str"
         case SomeOf() | Names():
             found = "str | Iterable[str]"
+        case Function() if not kind.words:
+            return "OnCommit | None"
         case Function():
             return f"Literal[{words(kind.words)}] | Partitioner | None"
         case _:

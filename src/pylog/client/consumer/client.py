@@ -25,7 +25,14 @@ from pylog.config import ConsumerConfig
 from pylog.errors import ConcurrentUse, InvalidGroupId
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
-from pylog.record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pylog.protocol.messages import EARLIEST, LATEST
+from pylog.record import (
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+    checked_partition,
+    checked_positions,
+)
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease, drop, warn
 from pylog.runtime.rounds import Rounds
@@ -82,6 +89,22 @@ class ConsumerClient:
         self.requests.check_open()
         return self._assignment.assign(partitions)
 
+    def assign_more(self, partitions: Iterable[TopicPartition]) -> Rounds[None]:
+        """See `Consumer.incremental_assign`."""
+        self._check_by_hand()
+        return self._assignment.assign([*self.subscription.states, *partitions])
+
+    def assign_less(self, partitions: Iterable[TopicPartition]) -> Rounds[None]:
+        """See `Consumer.incremental_unassign`."""
+        self._check_by_hand()
+        gone = self.checked(partitions)
+        return self._assignment.assign([key for key in self.subscription.states if key not in gone])
+
+    def _check_by_hand(self) -> None:
+        self.requests.check_open()
+        if self.subscription.is_by_topic:
+            raise ValueError("this consumer has subscribed to topics, and reads the partitions that follow from that")
+
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """See `Consumer.pause`."""
         states = self.checked(partitions)
@@ -116,6 +139,14 @@ class ConsumerClient:
         """See `Consumer.beginning_offsets` and `Consumer.end_offsets`."""
         self.requests.check_open()
         return self.positions.ends(partitions, which)
+
+    def watermarks(self, partition: TopicPartition) -> Rounds[tuple[int, int]]:
+        """See `Consumer.get_watermark_offsets`."""
+        self.requests.check_open()
+        key = checked_partition(partition)
+        start = yield from self.positions.ends([key], EARLIEST)
+        end = yield from self.positions.ends([key], LATEST)
+        return start[key], end[key]
 
     def lag(self) -> Rounds[dict[TopicPartition, int]]:
         """See `Consumer.lag`."""
@@ -155,6 +186,13 @@ class ConsumerClient:
         self.requests.check_open()
         commits = self.need_group().commits
         commits.in_background(self.positions.to_commit(offsets), callback)
+
+    def store(self, offsets: ToCommit) -> None:
+        """See `Consumer.store_offsets`."""
+        self.requests.check_open()
+        if self.config.enable_auto_offset_store:
+            raise ValueError("this consumer commits its positions: make it with enable_auto_offset_store=False")
+        self.subscription.store(checked_positions(offsets))
 
     def committed(self, partitions: Iterable[TopicPartition]) -> Rounds[dict[TopicPartition, OffsetAndMetadata | None]]:
         """See `Consumer.committed`."""

@@ -67,12 +67,15 @@ class OffsetCommitter:
         self._due_ms = clock.tick_ms() + config.auto_commit_interval_ms
 
     def news(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The positions of these partitions, or of all, that are not committed yet, nor settled by the program."""
-        states = self._subscription.states
+        """The positions of these partitions, or of all, that are not committed yet, nor settled by the program; where
+        offsets are stored by the program, these.
+        """
+        states, subscription = self._subscription.states, self._subscription
+        found = subscription.positions() if self._config.enable_auto_offset_store else subscription.stored()
         wanted = states if partitions is None else set(partitions)
         return {
             key: at
-            for key, at in self._subscription.positions().items()
+            for key, at in found.items()
             if key in wanted and at.offset not in (states[key].committed, states[key].settled)
         }
 
@@ -136,7 +139,8 @@ class OffsetCommitter:
             yield self._config.retry_backoff_ms
 
     def in_background(self, offsets: dict[TopicPartition, OffsetAndMetadata], callback: OnCommit | None) -> None:
-        """Commit without waiting; `callback` gets the outcome, and without one an error is logged."""
+        """Commit without waiting; `callback`, or that of the config, hears of it. Without one an error is logged."""
+        callback = callback or self._config.default_offset_commit_callback
 
         def then(error: PylogError | None) -> None:
             if callback is not None:
@@ -160,9 +164,9 @@ class OffsetCommitter:
         if not offsets:
             return
         try:
-            self.send(offsets, self._auto_done)
+            self.send(offsets, partial(self._auto_done, offsets))
         except (CommitFailed, RebalanceInProgress) as error:
-            self._auto_done(error)
+            self._auto_done(offsets, error)
 
     def finish(self, timeout_ms: int) -> Rounds[None]:
         """Commit for the last time, and wait until that is done."""
@@ -173,10 +177,12 @@ class OffsetCommitter:
             except PylogError as error:
                 logger.warning("the last positions were not committed: %s", error)
 
-    def _auto_done(self, error: PylogError | None) -> None:
+    def _auto_done(self, offsets: dict[TopicPartition, OffsetAndMetadata], error: PylogError | None) -> None:
+        if self._config.default_offset_commit_callback is not None:
+            self._config.default_offset_commit_callback(offsets, error)
         if isinstance(error, (*COORDINATOR_AWAY, RebalanceInProgress, StaleMemberEpoch)):
             self._due_ms = min(self._due_ms, self._clock.tick_ms() + self._config.retry_backoff_ms)
-        elif error is not None:
+        elif error is not None and self._config.default_offset_commit_callback is None:
             logger.warning("positions were not committed by themselves: %s", error)
 
 

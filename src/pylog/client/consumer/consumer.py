@@ -45,7 +45,9 @@ class Consumer(Generic[Key, Value]):
     all of them. Not thread-safe: two threads in it at once get ConcurrentUse, and only `wakeup` is for all. Close it,
     or use it as a context manager. A consumer with a group that is dropped without `close` leaves the group in the
     background without a commit, and is a ResourceWarning. Made by `Log.consumer`; the configs are Kafka's, in
-    `ConsumerConfig`. `Key` and `Value` are what the deserializers give: bytes where there are none.
+    `ConsumerConfig`. `pause`, `resume` and the two `seek_to_` take partitions as arguments, `pause(a, b)`, as in
+    kafka-python; all other calls that take several take one collection, `assign([a, b])`. `Key` and `Value` are what
+    the deserializers give: bytes where there are none.
     """
 
     _lease: Lease | None = None
@@ -109,6 +111,29 @@ class Consumer(Generic[Key, Value]):
         Positions of partitions that stay are kept. Raises UnknownTopicOrPartition; nothing changes then.
         """
         self._run(self._client.assign(partitions))
+
+    @alone
+    def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions besides those that are read; the others stay as they are.
+
+        Raises UnknownTopicOrPartition, ValueError (it has subscribed to topics); nothing changes then.
+        """
+        self._run(self._client.assign_more(partitions))
+
+    @alone
+    def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions no more; the others stay as they are. Raises ValueError (one is not read, or it has
+        subscribed to topics).
+        """
+        self._run(self._client.assign_less(partitions))
+
+    @alone
+    def enforce_rebalance(self) -> None:
+        """Let the next poll begin a rebalance of the group, as where something has changed that it cannot know of.
+
+        Raises InvalidGroupId (there is no group), ValueError (with group_protocol="consumer" the coordinator assigns).
+        """
+        self._client.need_group().rebalance()
 
     @alone
     def unsubscribe(self) -> None:
@@ -195,6 +220,13 @@ class Consumer(Generic[Key, Value]):
         return self._run(self._client.ends(partitions, LATEST))
 
     @alone
+    def get_watermark_offsets(self, partition: TopicPartition) -> tuple[int, int]:
+        """The offset of the first record of a partition, and the one behind the last visible record. The node is asked
+        for both, one after the other. Raises UnknownTopicOrPartition.
+        """
+        return self._run(self._client.watermarks(partition))
+
+    @alone
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets the end of each assigned partition is ahead of the position: 0 when all was read.
 
@@ -248,6 +280,15 @@ class Consumer(Generic[Key, Value]):
         with None for an error where all went well.
         """
         self._client.commit_in_background(offsets, callback)
+
+    @alone
+    def store_offsets(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
+        """Have these offsets committed by the next automatic commit, or `commit` without offsets: each that of the next
+        record to read. With `enable_auto_offset_store=False` nothing else is. They are forgotten with their partition.
+
+        Raises ValueError (a partition is not assigned, or the positions are committed), TypeError.
+        """
+        self._client.store(offsets)
 
     @alone
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:

@@ -129,6 +129,13 @@ class GroupMember:
             self._machine.rejoin()
             self._machine.subscribe(topics)
 
+    def rebalance(self) -> None:
+        """See `Consumer.enforce_rebalance`."""
+        if self._config.group_protocol != "classic":
+            raise ValueError("with group_protocol='consumer' the coordinator assigns, when something has changed")
+        with self._lock:
+            self._machine.join_again()
+
     def step(self, now_ms: int) -> Rounds[None]:
         """Go as far with joining, and with giving partitions back, as that goes without waiting for a node.
 

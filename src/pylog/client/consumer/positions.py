@@ -61,11 +61,13 @@ class Positions:
     def to_commit(
         self, given: Mapping[TopicPartition, int | OffsetAndMetadata] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit is given; None: all positions that are known.
+        """What a commit is given; None: all positions that are known, or what was stored.
 
         A given offset settles what was read of its partition so far. No automatic commit goes over it before more is
         read.
         """
+        if given is None and not self._config.enable_auto_offset_store:
+            return self._subscription.stored()
         positions = self._subscription.positions()
         for key, offset in self._loop.first_unseen().items():
             if key in positions:

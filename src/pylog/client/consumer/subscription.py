@@ -11,7 +11,7 @@ was made again. (Kafka: SubscriptionState.)
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
@@ -69,6 +69,8 @@ class PartitionState:
     """The position that was last committed, as far as it is known."""
     settled: int | None = None
     """The position at which the program has committed an offset of its own choice: it is not committed by itself."""
+    stored: OffsetAndMetadata | None = None
+    """What `store_offsets` was given, to be committed."""
     reset: int | None = None
     looked_up: bool = False
     """True once the committed offset was looked up."""
@@ -141,6 +143,16 @@ class SubscriptionState:
                 )
             found[key] = self.states[key]
         return found
+
+    def store(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """See `Consumer.store_offsets`. Raises ValueError, TypeError."""
+        states = self.checked(offsets)
+        for key, state in states.items():
+            state.stored = offsets[key]
+
+    def stored(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What was stored, to be committed."""
+        return {key: state.stored for key, state in self.states.items() if state.stored is not None}
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """All positions that are known."""
