@@ -1,8 +1,11 @@
 """Groups: who is in them, what they have committed and how far behind they are, and committing for them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
+from uuid import UUID
 
 from pylog.client.cluster import Cluster, checked_name, checked_names, checked_words
 from pylog.errors import (
@@ -13,7 +16,7 @@ from pylog.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.assignor import decode_assignment
+from pylog.protocol.assignor import decode_assignment, decode_subscription
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     EARLIEST,
@@ -24,6 +27,9 @@ from pylog.protocol.messages import (
     DescribedMember,
     DescribeGroups,
     GroupsDeleted,
+    LeaveGroup,
+    LeavingMember,
+    LeftGroup,
     ListedGroup,
     ListedGroups,
     ListGroups,
@@ -53,11 +59,20 @@ class MemberDescription:
     assignment: tuple[TopicPartition, ...]
     upgraded: bool | None = None
     """Whether it speaks the consumer protocol, in a group of that; None in a classic group."""
+    subscription: tuple[str, ...] = ()
+    """The topics that it subscribes to, by name."""
+    subscription_regex: str | None = None
+    """The pattern that the coordinator matches for it, in a group of the consumer protocol."""
+    epoch: int | None = None
+    """The epoch that it has reached, and what it is to have then; None in a classic group."""
+    target_assignment: tuple[TopicPartition, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group as its coordinator has it. `assignor` is "" where nothing was assigned, `generation` may be an epoch."""
+    """A group as its coordinator has it. `assignor` is "" where nothing was assigned. `generation` is the epoch of a
+    group of the consumer protocol.
+    """
 
     group_id: str
     state: str
@@ -67,6 +82,8 @@ class GroupDescription:
     generation: int
     coordinator: int
     members: tuple[MemberDescription, ...] = field(default_factory=tuple)
+    assignment_epoch: int | None = None
+    """The epoch for which partitions were assigned last; None in a classic group."""
 
 
 class PartitionLag(NamedTuple):
@@ -104,39 +121,50 @@ class GroupAdmin:
 
     def describe_group(self, group_id: str) -> GroupDescription:
         """A group: its state, its members and what they have. Raises GroupIdNotFound."""
-        answer: DescribedGroups = self._cluster.ask(DescribeGroups([checked_name("group_id", group_id)]))
-        (group,) = answer.groups
-        if group.error is not None:
-            raise group.error
-        members = tuple(
-            MemberDescription(
-                one.member_id,
-                one.group_instance_id,
-                one.client_id,
-                one.client_host,
-                self._assignment(group, one),
-                None if group.type == "Classic" else not one.is_classic,
-            )
-            for one in group.members
-        )
+        found = self.describe_groups([group_id])[group_id]
+        if isinstance(found, PylogError):
+            raise found
+        return found
+
+    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | PylogError]:
+        """Several groups by one call; in the place of a group that cannot be described is its error: GroupIdNotFound...
+        (Kafka: describeConsumerGroups).
+        """
+        asked = list(dict.fromkeys(checked_names("group_ids", group_ids)))
+        answer: DescribedGroups = self._cluster.ask(DescribeGroups(asked))
+        names: dict[UUID, str] = {}
+        if any(group.type == "Consumer" for group in answer.groups):
+            names = {topic.id: topic.name for topic in self._cluster.topics()}
+        return {group.group_id: group.error or self._described(group, names) for group in answer.groups}
+
+    def _described(self, group: DescribedGroup, names: Mapping[UUID, str]) -> GroupDescription:
+        is_classic = group.type == "Classic"
+        describe: Callable[[DescribedMember], MemberDescription]
+        describe = partial(_classic_member, group) if is_classic else partial(_member, names)
         return GroupDescription(
-            group_id, group.state, group.type, group.protocol_type, group.protocol, group.generation,
-            self._cluster.coordinator("group", group_id) if group.coordinator < 0 else group.coordinator, members,
+            group.group_id, group.state, group.type, group.protocol_type, group.protocol, group.generation,
+            self._cluster.coordinator("group", group.group_id) if group.coordinator < 0 else group.coordinator,
+            tuple(map(describe, group.members)), None if is_classic else group.assignment_epoch,
         )  # fmt: skip
 
-    def _assignment(self, group: DescribedGroup, member: DescribedMember) -> tuple[TopicPartition, ...]:
-        if group.type != "Classic":
-            names = {topic.id: topic.name for topic in self._cluster.topics()}
-            owned = [TopicPartition(names.get(id_, str(id_)), one) for id_, ones in member.owned for one in ones]
-            return tuple(sorted(owned))
-        if group.protocol_type != "consumer" or not member.assignment:
-            return ()
-        try:
-            assigned, _ = decode_assignment(member.assignment)
-            return tuple(sorted(assigned))
-        except CorruptBatch:
-            # What other clients put there is theirs.
-            return ()
+    def remove_group_members(self, group_id: str, instance_ids: Iterable[str] | None = None) -> None:
+        """Take static members out of a group, by their `group_instance_id`; None: all its members, static or not. The
+        group shares their partitions at once. A member that still runs joins again, as a new one.
+
+        Raises GroupIdNotFound, UnknownMemberId (there is none with that id; or it is a member of the consumer protocol,
+        and not static, which Kafka takes out by no call; the others are out), after all were tried (Kafka:
+        removeMembersFromConsumerGroup).
+        """
+        if instance_ids is None:
+            leaving = [
+                LeavingMember("" if one.group_instance_id is not None else one.member_id, one.group_instance_id)
+                for one in self.describe_group(group_id).members
+            ]
+        else:
+            leaving = [LeavingMember("", one) for one in checked_names("instance_ids", instance_ids)]
+        if leaving:
+            answer: LeftGroup = self._cluster.ask(LeaveGroup(checked_name("group_id", group_id), leaving))
+            _raise_first([answer.error, *answer.errors])
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
@@ -248,6 +276,33 @@ class GroupAdmin:
         gone = {key for key, part in parts.items() if isinstance(part.error, UnknownTopicOrPartition)}
         _raise_first([part.error for key, part in parts.items() if key not in gone])
         return {key: 0 if key in gone else part.offset for key, part in parts.items()}
+
+
+def _classic_member(group: DescribedGroup, member: DescribedMember) -> MemberDescription:
+    topics: list[str] = []
+    assigned: list[TopicPartition] = []
+    if group.protocol_type == "consumer":
+        # What other clients put there is theirs.
+        with suppress(CorruptBatch):
+            assigned, _ = decode_assignment(member.assignment)
+        with suppress(CorruptBatch):
+            topics = list(decode_subscription(member.metadata).topics) if member.metadata else []
+    return MemberDescription(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(sorted(assigned)),
+        subscription=tuple(sorted(topics)),
+    )  # fmt: skip
+
+
+def _member(names: Mapping[UUID, str], member: DescribedMember) -> MemberDescription:
+    def named(partitions: Iterable[tuple[UUID, Iterable[int]]]) -> tuple[TopicPartition, ...]:
+        return tuple(sorted(TopicPartition(names.get(id_, str(id_)), one) for id_, ones in partitions for one in ones))
+
+    return MemberDescription(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, named(member.owned),
+        upgraded=not member.is_classic, subscription=tuple(sorted(member.subscribed_topic_names)),
+        subscription_regex=member.subscribed_topic_regex, epoch=member.member_epoch,
+        target_assignment=named(member.target),
+    )  # fmt: skip
 
 
 def _check_ways(to: str | None, **ways: int | None) -> None:
