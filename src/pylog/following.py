@@ -45,6 +45,7 @@ from pylog.protocol.messages import (
     NO_EPOCH,
     NO_ID,
     ClusterMetadata,
+    ConfigSource,
     DescribedTopicConfigs,
     DescribeTopicConfigs,
     ListedOffsets,
@@ -257,8 +258,8 @@ class Following:
         return {
             name: {
                 key: value
-                for key, (value, is_set) in config.items()
-                if is_set or (key in SHAPING and value != own[key])
+                for key, (value, source) in config.items()
+                if source is ConfigSource.DYNAMIC_TOPIC_CONFIG or (key in SHAPING and value != own[key])
             }
             for name, config in found.configs.items()
             if not isinstance(config, PylogError)

@@ -9,6 +9,7 @@ from pylog.files import Files, join
 from pylog.logdirs.metadata_log import MetadataLog
 from pylog.protocol.messages import (
     ClusterMetadata,
+    ConfigSource,
     DescribedLogDir,
     DescribedLogDirs,
     DescribedQuorum,
@@ -76,15 +77,26 @@ def describe_topic_configs(
     image: MetadataImage, asked: DescribeTopicConfigs, config_of: Callable[[Mapping[str, str]], TopicConfig]
 ) -> DescribedTopicConfigs:
     """Answer a DescribeTopicConfigs request: every config that a topic goes by; an unknown topic carries its error."""
-    found: dict[str, dict[str, tuple[str, bool]] | PylogError] = {}
+    found: dict[str, dict[str, tuple[str, ConfigSource]] | PylogError] = {}
+    of_node, defaults = config_of({}).to_kafka(), TopicConfig().to_kafka()
     for name in asked.topics:
         topic = image.topics.get(name)
         if topic is None:
             found[name] = _absent(name)
             continue
         own = dict(topic.config)
-        found[name] = {key: (value, key in own) for key, value in config_of(own).to_kafka().items()}
+        found[name] = {
+            key: (value, source(key in own, of_node[key], defaults[key]))
+            for key, value in config_of(own).to_kafka().items()
+        }
     return DescribedTopicConfigs(found)
+
+
+def source(is_own: bool, of_node: str, default: str) -> ConfigSource:
+    """Where a config of a topic comes from: from itself, the node, or Kafka."""
+    if is_own:
+        return ConfigSource.DYNAMIC_TOPIC_CONFIG
+    return ConfigSource.STATIC_BROKER_CONFIG if of_node != default else ConfigSource.DEFAULT_CONFIG
 
 
 def _size(files: Files, folder: str) -> int | None:

@@ -11,8 +11,11 @@ from pylog.cli.output import Column, json_line, print_line, print_table
 from pylog.cli.params import json_option, option
 from pylog.cli.place import Place
 from pylog.config import NodeConfig
+from pylog.protocol.messages import ConfigSource
 
 __all__ = ["command"]
+
+ORIGINS = {ConfigSource.DYNAMIC_TOPIC_CONFIG: "set", ConfigSource.STATIC_BROKER_CONFIG: "node"}
 
 
 command = Group("config", short_help="the configs of a node or a topic", help="Configs.")
@@ -41,9 +44,8 @@ def _configs(place: Place, topic: str | None) -> tuple[dict[str, str], dict[str,
     if topic is not None:
         with looking(place) as log:
             found = log.admin.describe_topic_config(topic)
-        return {name: one.value for name, one in found.items()}, {
-            name: "set" for name, one in found.items() if one.is_set
-        }
+        origins = {name: ORIGINS[one.source] for name, one in found.items() if one.source in ORIGINS}
+        return {name: one.value for name, one in found.items()}, origins
     if place.servers is None:
         return NodeConfig().to_kafka(), {}
     with looking(place) as log:

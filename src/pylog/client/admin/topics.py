@@ -13,6 +13,7 @@ from pylog.protocol.messages import (
     AlterConfigs,
     AlterReplicaLogDirs,
     ConfigChange,
+    ConfigSource,
     CreatePartitions,
     CreateTopics,
     DeleteRecords,
@@ -40,10 +41,11 @@ SPECS = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
 
 
 class TopicConfigValue(NamedTuple):
-    """A config of a topic, and whether it is set on the topic itself."""
+    """A config of a topic, whether it is set on the topic itself, and else where it comes from."""
 
     value: str
     is_set: bool
+    source: ConfigSource
 
 
 class TopicAdmin:
@@ -165,7 +167,10 @@ class TopicAdmin:
         found = answer.configs[name]
         if isinstance(found, PylogError):
             raise found
-        return {key: TopicConfigValue(value, is_set) for key, (value, is_set) in sorted(found.items())}
+        return {
+            key: TopicConfigValue(value, source is ConfigSource.DYNAMIC_TOPIC_CONFIG, source)
+            for key, (value, source) in sorted(found.items())
+        }
 
     def topics(self) -> list[TopicMetadata]:
         """All topics there are, sorted by name."""

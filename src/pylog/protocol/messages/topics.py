@@ -1,5 +1,6 @@
 """Topics: the messages that describe them, and those that change them."""
 
+import enum
 import uuid
 from dataclasses import field
 
@@ -108,6 +109,22 @@ class AlterConfigs:
     validate_only: bool = False
 
 
+class ConfigSource(enum.IntEnum):
+    """Where the value of a config comes from, as Kafka names and numbers it (ConfigEntry.ConfigSource)."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    """It is set on the topic itself."""
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    """It was given when the node was opened."""
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
 @message
 class DescribeTopicConfigs:
     """Kafka's DescribeConfigs of topics."""
@@ -117,8 +134,8 @@ class DescribeTopicConfigs:
 
 @message
 class DescribedTopicConfigs:
-    configs: dict[str, dict[str, tuple[str, bool]] | PylogError]
-    """By topic and name: the value, and whether it is set on the topic itself."""
+    configs: dict[str, dict[str, tuple[str, ConfigSource]] | PylogError]
+    """By topic and name: the value, and where it comes from."""
 
 
 @message

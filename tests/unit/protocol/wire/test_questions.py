@@ -249,13 +249,18 @@ def test_configs_are_heard_with_where_they_come_from() -> None:
     config = {"readOnly": False, "isSensitive": False, "synonyms": []}
     set_one = {**config, "name": "a", "value": "1", "configSource": 1}
     default = {**config, "name": "b", "value": None, "configSource": 5}
+    later = {**config, "name": "c", "value": "2", "configSource": 99}
     for version in range(1, 5):
         request = decoded("DescribeConfigsRequest", version, question.body(message, version))
         assert [one["resourceName"] for one in request["resources"]] == ["t", "no"]
         result = {"errorCode": 0, "errorMessage": None, "resourceType": 2, "resourceName": "t"}
-        results = [{**result, "configs": [set_one, default]}]
+        results = [{**result, "configs": [set_one, default, later]}]
         found = question.answer(message, decoded("DescribeConfigsResponse", version, {"results": results}), version)
-        assert found.configs["t"] == {"a": ("1", True), "b": ("", False)}
+        assert found.configs["t"] == {
+            "c": ("2", m.ConfigSource.UNKNOWN),
+            "a": ("1", m.ConfigSource.DYNAMIC_TOPIC_CONFIG),
+            "b": ("", m.ConfigSource.DEFAULT_CONFIG),
+        }
         assert isinstance(found.configs["no"], UnknownServer)
 
 

@@ -15,6 +15,7 @@ from pylog.protocol.messages import (
     AlterConfigs,
     AlterReplicaLogDirs,
     ClusterMetadata,
+    ConfigSource,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -38,7 +39,6 @@ __all__ = ["QUESTIONS"]
 
 TOPIC, BROKER = 2, 4
 """Kafka's resource types."""
-SET_ON_TOPIC = 1
 TIMEOUT_MS = 30_000
 OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 BY_ID_FROM, NAMES_GONE_FROM = 12, 6
@@ -120,16 +120,21 @@ def _topic_configs(message: DescribeTopicConfigs, version: int) -> Body:
 
 def _described_topic_configs(message: DescribeTopicConfigs, body: Body, version: int) -> DescribedTopicConfigs:
     found = {one["resourceName"]: one for one in body["results"]}
-    configs: dict[str, dict[str, tuple[str, bool]] | PylogError] = {}
+    configs: dict[str, dict[str, tuple[str, ConfigSource]] | PylogError] = {}
     for name in message.topics:
         result = found.get(name)
         if result is None:
             configs[name] = UnknownServer(f"the node has answered without a word of {name!r}")
         else:
             configs[name] = error_in(result) or {
-                one["name"]: (one["value"] or "", one["configSource"] == SET_ON_TOPIC) for one in result["configs"]
+                one["name"]: (one["value"] or "", _source(one["configSource"])) for one in result["configs"]
             }
     return DescribedTopicConfigs(configs)
+
+
+def _source(number: int) -> ConfigSource:
+    """A source; one of a later Kafka is unknown."""
+    return ConfigSource(number) if number in set(ConfigSource) else ConfigSource.UNKNOWN
 
 
 def _node_config(message: DescribeNodeConfig, version: int) -> Body:
