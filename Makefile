@@ -64,7 +64,7 @@ test: .venv/dev.stamp ## run the tests
 
 .PHONY: spark-test
 spark-test: .venv/dev.stamp ## run the tests of Spark: batches and streams, from directories and servers, on two executors (Java 17)
-	@$(PYTEST) -q tests/spark tests/unit/spark
+	@$(PYTEST) -q tests/spark
 
 .PHONY: newcomer
 newcomer: .venv/dev.stamp ## install pylog into fresh environments, with a C compiler and without, and do what README and tutorial show
