@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-__all__ = ["record_table", "shown", "table"]
+__all__ = ["record_table", "shown", "table", "time_text"]
 
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 LAST_MS = 253_402_300_799_999
@@ -35,13 +35,14 @@ def shown(record: Any, field: str) -> object:
     """A field of a record for people: times as text, headers in a line."""
     value = getattr(record, field)
     if field == "timestamp":
-        return _time(value)
+        return time_text(value)
     if field == "headers":
         return ", ".join(f"{name}={(data or b'').decode(errors='replace')}" for name, data in value)
     return value
 
 
-def _time(timestamp_ms: int) -> str | None:
+def time_text(timestamp_ms: int) -> str | None:
+    """Milliseconds since 1970 as a time in UTC; None below 0, where there is none, and the number behind year 9999."""
     if timestamp_ms < 0:
         return None
     if timestamp_ms > LAST_MS:

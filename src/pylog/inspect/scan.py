@@ -63,12 +63,12 @@ def words(error: BaseException) -> str:
     return error.reason if isinstance(error, CorruptBatch) else str(error)
 
 
-def batches(file: File) -> Iterator[Found | Damage]:
-    """Everything in `file`, from the first byte to the end it had when this was called.
+def batches(file: File, start: int = 0) -> Iterator[Found | Damage]:
+    """Everything in `file`, from byte `start`, where a batch has to begin, to the end it had when this was called.
 
     Raises: StorageError (the disk).
     """
-    position, size, window = 0, file.size(), WINDOW_BYTES
+    position, size, window = start, file.size(), WINDOW_BYTES
     while position < size:
         wanted = min(window, size - position)
         data = file.read(position, wanted)
