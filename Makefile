@@ -60,7 +60,7 @@ unit: .venv/dev.stamp ## run the quick tests, in about a minute: no command, no 
 
 .PHONY: test
 test: .venv/dev.stamp ## run the tests
-	@$(PYTEST) -q -n $(JOBS) --dist loadfile -m "not planted and not broker and not newcomer and not spark"
+	@$(PYTEST) -q -n $(JOBS) --dist loadfile -m "not planted and not broker and not newcomer and not spark and not browser"
 
 .PHONY: spark-test
 spark-test: .venv/dev.stamp ## run the tests of Spark: batches and streams, from directories and servers, on two executors (Java 17)
@@ -69,6 +69,14 @@ spark-test: .venv/dev.stamp ## run the tests of Spark: batches and streams, from
 .PHONY: newcomer
 newcomer: .venv/dev.stamp ## install pylog into fresh environments, with a C compiler and without, and do what README and tutorial show
 	@$(PYTEST) -q -n $(JOBS) --dist loadgroup tests/newcomer
+
+.PHONY: ui-test
+ui-test: .venv/dev.stamp ## visit the pages of `pylog ui` in a real Chromium (Debian's chromium and chromium-driver)
+	@$(PYTEST) -q -rs -m browser tests/browser
+
+.PHONY: ui-screenshots
+ui-screenshots: .venv/dev.stamp ## make the pictures in docs/ui.md anew
+	@PYLOG_SCREENSHOTS=docs/ui $(PYTEST) -q -rs -m browser tests/browser -k screenshots
 
 .PHONY: planted
 planted: .venv/dev.stamp ## break pylog in each known way, and see that the tests find it (`make simulate` does for its part)

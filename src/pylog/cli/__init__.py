@@ -7,7 +7,7 @@
     pylog user list|set|delete                  pylog serve
     pylog config describe                       pylog follow --from HOST:PORT [TOPIC...]
     pylog version                               pylog top
-    pylog completion bash|zsh|fish
+    pylog ui                                    pylog completion bash|zsh|fish
 
 One file per group of commands; its `command` is what click runs (`commands`). What leaves the
 program:
@@ -42,7 +42,7 @@ WRONG_USAGE = 2
 INTERRUPTED = 130
 COMMANDS = (
     "topic", "produce", "consume", "group", "txn", "user", "config", "serve", "follow", "top", "segment", "verify",
-    "repair", "version", "completion",
+    "repair", "ui", "version", "completion",
 )  # fmt: skip
 
 

@@ -1,0 +1,112 @@
+"""The pages of groups: all with their lag, one with its members, and what changes one."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pylog.client.admin.admin import Admin
+from pylog.client.admin.groups import PartitionLag
+from pylog.errors import PylogError
+from pylog.protocol.messages import ListedGroup
+from pylog.record import TopicPartition
+from pylog.ui.pages import after, form, page, seen
+from pylog.ui.parameters import choice, moment_ms, needed, needed_number
+from pylog.ui.topic_changes import changing
+
+__all__ = ["delete", "forget", "group", "groups", "seek"]
+
+MEASURED_MAX = 200
+"""How many groups are asked for their lag: each takes a few questions."""
+PARTITION_MAX = (1 << 31) - 1
+WAYS = ("earliest", "latest", "offset", "time", "shift")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    """A group in the list; `lag` is None where it is not known."""
+
+    listed: ListedGroup
+    members: int | None = None
+    lag: int | None = None
+
+
+def _total(lags: dict[TopicPartition, PartitionLag]) -> int:
+    return sum(one.lag or 0 for one in lags.values())
+
+
+def _line(admin: Admin, listed: ListedGroup) -> GroupLine:
+    try:
+        return GroupLine(listed, len(admin.describe_group(listed.group_id).members), _total(admin.lag(listed.group_id)))
+    except PylogError:
+        # It has ended meanwhile, or a coordinator is on its way.
+        return GroupLine(listed)
+
+
+def groups(request: Request) -> Response:
+    """All groups."""
+    admin = seen(request).log.admin
+    listed = admin.list_groups()
+    lines = [_line(admin, one) for one in listed[:MEASURED_MAX]]
+    lines += [GroupLine(one) for one in listed[MEASURED_MAX:]]
+    return page(request, "groups.html", lines=lines, measured=MEASURED_MAX)
+
+
+def group(request: Request) -> Response:
+    """One group: its members, what it has committed, and how far it is behind."""
+    admin, name = seen(request).log.admin, needed(request.query_params, "id")
+    found, lags = admin.describe_group(name), admin.lag(name)
+    return page(request, "group.html", group=found, lags=sorted(lags.items()), total=_total(lags), ways=WAYS)
+
+
+def _partitions(log: Any, words: Any) -> list[TopicPartition] | None:
+    """The partitions that a form names: of a topic, one of them, or None for all that were committed."""
+    topic = words.get("topic", "").strip()
+    if not topic:
+        return None
+    name, colon, number = topic.partition(":")
+    if not colon:
+        return [TopicPartition(name, view.partition) for view in log.topic(name)]
+    return [TopicPartition(name, needed_number({"partition": number}, "partition", 0, PARTITION_MAX))]
+
+
+def seek(request: Request) -> Response:
+    """Let a group go on elsewhere."""
+    words = form(request)
+    name, way = needed(words, "id"), choice(words, "way", WAYS)
+    with changing(request) as log:
+        partitions = _partitions(log, words)
+        to: dict[str, Any] = {}
+        if way in ("earliest", "latest"):
+            to["to"] = way
+        elif way == "time":
+            to["time_ms"] = moment_ms(words, "value")
+            if to["time_ms"] is None:
+                raise HTTPException(400, "value is missing: a time like 2026-05-01T12:00 (UTC)")
+        else:
+            to[way] = needed_number(words, "value", 0 if way == "offset" else -(1 << 62))
+        log.admin.reset_offsets(name, partitions=partitions, **to)
+    return after("sought", "group", id=name)
+
+
+def forget(request: Request) -> Response:
+    """Let a group forget what it has committed in a topic, or in one partition of it."""
+    words = form(request)
+    name = needed(words, "id")
+    needed(words, "topic")
+    with changing(request) as log:
+        log.admin.delete_offsets(name, _partitions(log, words) or [])
+    return after("forgotten", "group", id=name)
+
+
+def delete(request: Request) -> Response:
+    """Forget a group that has no members, where its name was typed once more."""
+    words = form(request)
+    name = needed(words, "id")
+    if needed(words, "confirm") != name:
+        raise HTTPException(400, f"Nothing was deleted: type the name {name} to confirm.")
+    with changing(request) as log:
+        log.admin.delete_groups([name])
+    return after("group-deleted", "groups")

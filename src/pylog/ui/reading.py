@@ -1,0 +1,155 @@
+"""Some records of a partition: the newest below an offset, or the first from one on; all, or those that have a text.
+
+A page takes a bounded time: it looks at so many records, for so long, and says where it has stopped.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pylog.client_half import ClientHalf
+from pylog.errors import CorruptBatch, OffsetOutOfRange
+from pylog.protocol.isolation import IsolationLevel
+from pylog.record import ConsumerRecord, TopicPartition
+from pylog.runtime.clock import Clock, SystemClock
+from pylog.views import PartitionView
+
+__all__ = ["Found", "Reader"]
+
+SCAN_RECORDS_MAX = 200_000
+SCAN_MS_MAX = 3000
+WINDOW_MAX = 20_000
+"""How many offsets are looked at together, going backwards."""
+POLL_MS = 200
+
+
+@dataclass(slots=True)
+class Found:
+    """Records in the order of their offsets, and how far the look at [start, end) has come."""
+
+    start: int
+    end: int
+    records: list[ConsumerRecord] = field(default_factory=list)
+    reached: int = 0
+    """The first offset that was not looked at, going forwards; the last one that was, going backwards."""
+    damage: str = ""
+    """What could not be read, and ended it."""
+
+
+class Reader:
+    """Reads for one page. The budget is shared by all its partitions."""
+
+    def __init__(
+        self, log: ClientHalf[Any], topic: str, *, isolation_level: IsolationLevel = "read_uncommitted",
+        text: str = "", clock: Clock | None = None,
+    ) -> None:  # fmt: skip
+        self._log = log
+        self._topic = topic
+        self._views = {view.partition: view for view in log.topic(topic)}
+        self._isolation_level: IsolationLevel = isolation_level
+        self._needle = text.encode().lower()
+        self._clock = clock or SystemClock()
+        self._until_ms = self._clock.tick_ms() + SCAN_MS_MAX
+        self._left = SCAN_RECORDS_MAX
+
+    @property
+    def partitions(self) -> list[int]:
+        """The partitions of the topic."""
+        return sorted(self._views)
+
+    def ends(self, partitions: list[int]) -> dict[int, tuple[int, int]]:
+        """The visible extent of each. Raises UnknownTopicOrPartition."""
+        keys, admin = [TopicPartition(self._topic, one) for one in partitions], self._log.admin
+        starts = admin.list_offsets(dict.fromkeys(keys, "earliest"))
+        ends = admin.list_offsets(dict.fromkeys(keys, "latest"), isolation_level=self._isolation_level)
+        return {key.partition: (starts[key].offset, ends[key].offset) for key in keys}
+
+    def at_time(self, partitions: list[int], time_ms: int) -> dict[int, int | None]:
+        """The offset of the first record that is not older, for each; None where there is none."""
+        keys = [TopicPartition(self._topic, one) for one in partitions]
+        found = self._log.admin.list_offsets(dict.fromkeys(keys, time_ms))
+        return {key.partition: part.offset if part.offset >= 0 else None for key, part in found.items()}
+
+    def forwards(self, partition: int, start: int, end: int, limit: int) -> Found:
+        """The first `limit` records in [start, end)."""
+        found = Found(start, end, reached=start)
+        for record in self._read(partition, start, end, found):
+            if self._matches(record):
+                found.records.append(record)
+            found.reached = record.offset + 1
+            if len(found.records) >= limit or not self._may_go_on():
+                return found
+        if not found.damage and self._may_go_on():
+            # The last offsets may be markers, or compacted away.
+            found.reached = end
+        return found
+
+    def backwards(self, partition: int, start: int, end: int, limit: int) -> Found:
+        """The last `limit` records in [start, end)."""
+        found, span = Found(start, end, reached=end), limit
+        while found.reached > start and len(found.records) < limit and not found.damage:
+            low = max(start, found.reached - span)
+            part = self.forwards(partition, low, found.reached, span)
+            if part.reached < found.reached and not part.damage:
+                # The time is over: this window is for the next page, which begins with a small one.
+                break
+            found.records = (part.records + found.records)[-limit:]
+            found.reached, found.damage = low, part.damage
+            span = min(span * 4, WINDOW_MAX)
+        if len(found.records) == limit:
+            found.reached = found.records[0].offset
+        return found
+
+    def one(self, partition: int, offset: int) -> ConsumerRecord | None:
+        """The record at an offset; None where there is none (any more). Raises CorruptBatch, OffsetOutOfRange."""
+        found = Found(offset, offset + 1)
+        record = next(self._read(partition, offset, offset + 1, found), None)
+        if found.damage:
+            raise CorruptBatch(found.damage)
+        return record
+
+    def has(self, partition: int) -> bool:
+        """Whether the topic has such a partition."""
+        return partition in self._views
+
+    def _may_go_on(self) -> bool:
+        return self._left > 0 and self._clock.tick_ms() < self._until_ms
+
+    def _matches(self, record: ConsumerRecord) -> bool:
+        if not self._needle:
+            return True
+        parts = [record.key, record.value]
+        for name, value in record.headers:
+            parts += [name.encode(), value]
+        return any(self._needle in part.lower() for part in parts if part)
+
+    def _read(self, partition: int, start: int, end: int, found: Found) -> Iterator[ConsumerRecord]:
+        """The records of a range; what cannot be read ends it, and is noted."""
+        if start >= end:
+            return
+        view = self._views[partition]
+        records = (
+            view.records(start, end, isolation_level=self._isolation_level)
+            if isinstance(view, PartitionView)
+            else self._fetched(partition, start, end)
+        )
+        try:
+            for record in records:
+                self._left -= 1
+                yield record
+        except (CorruptBatch, OffsetOutOfRange) as error:
+            # Retention may have come between.
+            found.damage = str(error)
+
+    def _fetched(self, partition: int, start: int, end: int) -> Iterator[ConsumerRecord]:
+        """The records of a range, from a server. One that does not answer takes no longer than a page may."""
+        key = TopicPartition(self._topic, partition)
+        consumer = self._log.consumer(isolation_level=self._isolation_level, auto_offset_reset="none")
+        with consumer:
+            consumer.assign([key])
+            consumer.seek(key, start)
+            while consumer.position(key) < end and self._may_go_on():
+                for record in consumer.poll(POLL_MS):
+                    if record.offset >= end:
+                        return
+                    yield record

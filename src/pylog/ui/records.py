@@ -1,0 +1,162 @@
+"""The pages of records: a topic's, by offset, time or text, and one record whole."""
+
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pylog.protocol.isolation import IsolationLevel
+from pylog.record import ConsumerRecord
+from pylog.ui.pages import page, seen
+from pylog.ui.parameters import flag, moment_ms, number
+from pylog.ui.reading import Found, Reader
+from pylog.ui.values import hex_lines, json_text, shown
+
+__all__ = ["Wanted", "record", "records", "value", "wanted_of"]
+
+LIMIT = 50
+LIMIT_MAX = 500
+PARTITION_MAX = (1 << 31) - 1
+TEXT_BYTES = 64 << 10
+HEX_BYTES = 4 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a visitor asks for. `partition`: None for all."""
+
+    partition: int | None
+    offset: int | None
+    before: int | None
+    time_ms: int | None
+    text: str
+    is_committed: bool
+    limit: int
+
+    @property
+    def is_newest_first(self) -> bool:
+        """Whether it goes backwards from the end, or from `before`."""
+        return self.offset is None and self.time_ms is None
+
+    @property
+    def isolation_level(self) -> IsolationLevel:
+        """Kafka's word for which records are visible."""
+        return "read_committed" if self.is_committed else "read_uncommitted"
+
+
+def wanted_of(request: Request) -> Wanted:
+    """What the address asks for. Raises HTTPException (400)."""
+    words = request.query_params
+    return Wanted(
+        number(words, "partition", 0, PARTITION_MAX), number(words, "offset"), number(words, "before"),
+        moment_ms(words, "time"), words.get("text", "")[:1000], flag(words, "committed"),
+        number(words, "limit", 1, LIMIT_MAX) or LIMIT,
+    )  # fmt: skip
+
+
+def reader_of(request: Request, wanted: Wanted) -> Reader:
+    """A reader of the topic in the address. Raises UnknownTopicOrPartition, HTTPException (404)."""
+    name = request.path_params["topic"]
+    reader = Reader(seen(request).log, name, isolation_level=wanted.isolation_level, text=wanted.text)
+    if wanted.partition is not None and not reader.has(wanted.partition):
+        raise HTTPException(404, f"Topic {name} has no partition {wanted.partition}; it has {len(reader.partitions)}.")
+    return reader
+
+
+def records(request: Request) -> Response:
+    """Records of a topic: the newest, those before or from an offset, those from a time on."""
+    wanted = wanted_of(request)
+    reader = reader_of(request, wanted)
+    partitions = reader.partitions if wanted.partition is None else [wanted.partition]
+    found = _looked(reader, partitions, wanted)
+    lines = sorted(
+        (one for part in found.values() for one in part.records),
+        key=lambda one: (one.offset,) if wanted.partition is not None else (one.timestamp, one.partition, one.offset),
+        reverse=wanted.is_newest_first,
+    )[: wanted.limit]
+    only = found[partitions[0]] if wanted.partition is not None else None
+    return page(
+        request, "records.html", topic=request.path_params["topic"], wanted=wanted, partitions=reader.partitions,
+        lines=lines, found=found, only=only, words=request.query_params, more=_more(wanted, lines, only),
+        unread=_unread(wanted, found, lines),
+    )  # fmt: skip
+
+
+def _looked(reader: Reader, partitions: list[int], wanted: Wanted) -> dict[int, Found]:
+    found, ends = {}, reader.ends(partitions)
+    times = reader.at_time(partitions, wanted.time_ms) if wanted.time_ms is not None else {}
+    for one, (start, end) in ends.items():
+        if wanted.is_newest_first:
+            until = end if wanted.before is None else min(wanted.before, end)
+            found[one] = reader.backwards(one, start, max(until, start), wanted.limit)
+        else:
+            offset = times.get(one, end) if wanted.offset is None else wanted.offset
+            begin = end if offset is None else min(max(start, offset), end)
+            found[one] = reader.forwards(one, begin, end, wanted.limit)
+    return found
+
+
+def _more(wanted: Wanted, lines: list[ConsumerRecord], only: Found | None) -> dict[str, int]:
+    """The offsets from which pages of one partition go on: `older` ends before one, `newer` begins at one."""
+    if only is None:
+        return {}
+    more = {}
+    if wanted.is_newest_first:
+        if only.reached > only.start:
+            more["older"] = only.reached
+        if wanted.before is not None:
+            more["newer"] = only.end
+        return more
+    if only.reached < only.end:
+        more["newer"] = only.reached
+    if only.start > 0:
+        more["older"] = lines[0].offset if lines else only.start
+    return more
+
+
+def _unread(wanted: Wanted, found: dict[int, Found], lines: list[ConsumerRecord]) -> bool:
+    """Whether the look ended before there were enough records, though there is more to look at."""
+    if len(lines) >= wanted.limit:
+        return False
+    reached = (
+        part.reached > part.start if wanted.is_newest_first else part.reached < part.end for part in found.values()
+    )
+    return any(reached)
+
+
+def _found(request: Request) -> ConsumerRecord:
+    partition, offset = request.path_params["partition"], request.path_params["offset"]
+    wanted = Wanted(partition, offset, None, None, "", False, 1)
+    found = reader_of(request, wanted).one(partition, offset)
+    if found is None or found.offset != offset:
+        raise HTTPException(
+            404,
+            f"There is no record at offset {offset:,}: it was deleted or compacted away, is a marker, or is to come.",
+        )
+    return found
+
+
+def record(request: Request) -> Response:
+    """One record: its key, value and headers as text, JSON and bytes."""
+    found = _found(request)
+    parts = [
+        (name, data, shown(data, TEXT_BYTES), json_text(data), hex_lines((data or b"")[:HEX_BYTES]))
+        for name, data in (("key", found.key), ("value", found.value))
+    ]
+    return page(
+        request, "record.html", topic=found.topic, record=found, parts=parts, hex_bytes=HEX_BYTES,
+        headers=[(one.key, shown(one.value, TEXT_BYTES)) for one in found.headers],
+    )  # fmt: skip
+
+
+def value(request: Request) -> Response:
+    """The key or the value of a record as a file: all of its bytes, as they are."""
+    part = request.path_params["part"]
+    if part not in ("key", "value"):
+        raise HTTPException(404, "A record has a key and a value.")
+    found = _found(request)
+    data = found.key if part == "key" else found.value
+    name = f"{found.topic}-{found.partition}-{found.offset}.{part}"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return Response(data or b"", media_type="application/octet-stream", headers=headers)

@@ -1,0 +1,77 @@
+"""Bytes and times of others, as text that is safe to show.
+
+What comes from a record may be anything: half a gigabyte, escape sequences, marks that turn the order of letters round.
+It is cut to a size that is said, and what does not print is shown as an escape. HTML is escaped by the templates.
+"""
+
+import json
+from dataclasses import dataclass
+
+__all__ = ["Shown", "hex_lines", "json_text", "shown", "visible"]
+
+CELL_BYTES = 200
+"""How much of a value a table shows."""
+JSON_BYTES_MAX = 256 << 10
+HEX_COLUMNS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A value for people. `kind`: "none", "empty", "text" or "hex"; `size` is that of all of it, in bytes."""
+
+    kind: str
+    text: str
+    size: int
+    is_cut: bool
+
+
+def shown(data: bytes | None, most: int = CELL_BYTES) -> Shown:
+    """The first `most` bytes of a value: as text where they are UTF-8 and mostly print, else in hexadecimal."""
+    if data is None:
+        return Shown("none", "", 0, False)
+    if not data:
+        return Shown("empty", "", 0, False)
+    head, is_cut = data[:most], len(data) > most
+    text = _decoded(head, is_cut)
+    if text is not None:
+        return Shown("text", visible(text), len(data), is_cut)
+    return Shown("hex", head.hex(" "), len(data), is_cut)
+
+
+def _decoded(head: bytes, is_cut: bool) -> str | None:
+    # A character takes at most 4 bytes, and the last one may be cut.
+    for end in range(len(head), len(head) - (4 if is_cut else 1), -1):
+        try:
+            text = head[:end].decode()
+        except UnicodeDecodeError:
+            continue
+        odd = sum(not one.isprintable() and one not in "\n\r\t" for one in text)
+        return text if odd * 8 <= len(text) else None
+    return None
+
+
+def visible(text: str) -> str:
+    """Text whose marks that do not print are escapes; line feeds and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in text)
+
+
+def json_text(data: bytes | None) -> str | None:
+    """An object or an array of JSON, laid out; None for anything else, and for more than 256 KiB."""
+    if data is None or len(data) > JSON_BYTES_MAX or data.lstrip()[:1] not in (b"{", b"["):
+        return None
+    try:
+        return visible(json.dumps(json.loads(data), indent=2, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return None
+
+
+def hex_lines(data: bytes, start: int = 0) -> list[tuple[int, str, str]]:
+    """A dump: of each 16 bytes their position (`start` is that of the first), their digits, and what prints."""
+    lines = []
+    for at in range(0, len(data), HEX_COLUMNS):
+        part = data[at : at + HEX_COLUMNS]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        lines.append((start + at, part.hex(" "), text))
+    return lines

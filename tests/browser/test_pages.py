@@ -1,0 +1,248 @@
+"""The pages of `pylog ui` as a visitor has them: in Chromium, by keyboard, on a phone, in the dark."""
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.select import Select
+from selenium.webdriver.support.wait import WebDriverWait
+
+import pylog
+from browser.pages import make_log, phone, scheme, shown
+
+LOG = "00000000000000000000.log"
+PAGES = (
+    "", "topics/clicks", "topics/clicks/config", "topics/clicks/records", "topics/orders/records",
+    "topics/orders/records/0/0", "topics/orders/records/0/1", "topics/clicks/partitions/0",
+    f"topics/clicks/partitions/0/files/{LOG}", f"topics/clicks/partitions/0/files/{LOG}/batch?position=0", "groups",
+    "group?id=analytics", "transactions", "transaction?id=billing", "node", "damage", "none",
+)  # fmt: skip
+UNNAMED = """
+    return [...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea")].filter(one =>
+        !(one.labels?.length || one.textContent.trim() || one.ariaLabel)).map(one => one.outerHTML)
+"""
+CONTRAST = """
+    const light = (color) => {
+        const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map(one => one / 255)
+            .map(one => one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const ground = (one) => {
+        for (; one; one = one.parentElement) {
+            const color = getComputedStyle(one).backgroundColor;
+            if (!color.endsWith(", 0)")) return color;
+        }
+        return "rgb(255, 255, 255)";
+    };
+    const ratio = (one) => {
+        const [a, b] = [getComputedStyle(one).color, ground(one)].map(light).sort((x, y) => y - x);
+        return (a + 0.05) / (b + 0.05);
+    };
+    const hasText = (one) => [...one.childNodes].some(part => part.nodeType === 3 && part.data.trim());
+    return [...document.querySelectorAll("body *")].filter(one => hasText(one) && ratio(one) < 4.5)
+        .map(one => `${one.outerHTML.slice(0, 100)} ${ratio(one).toFixed(1)}`);
+"""
+
+
+def texts(browser: Chrome, selector: str) -> list[str]:
+    return [one.text for one in browser.find_elements(By.CSS_SELECTOR, selector)]
+
+
+def follow_link(browser: Chrome, text: str) -> None:
+    browser.find_element(By.LINK_TEXT, text).click()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_for_everyone(browser: Chrome, address: str, page: str) -> None:
+    for name in ("light", "dark"):
+        scheme(browser, name)
+        browser.get(address + page)
+        assert len(texts(browser, "h1")) == len(texts(browser, "main")) == 1
+        assert browser.execute_script(UNNAMED) == []
+        assert browser.execute_script(CONTRAST) == [], name
+    phone(browser)
+    browser.get(address + page)
+    assert browser.execute_script("return document.documentElement.scrollWidth") == 360
+
+
+def test_a_visitor_finds_the_way_from_topics_to_the_bytes_of_a_batch(browser: Chrome, address: str) -> None:
+    browser.get(address)
+    assert browser.title == "Topics - pylog"
+    for text in ("orders", "0", LOG, "0"):
+        follow_link(browser, text)
+    assert texts(browser, "h1") == ["Batch at byte 0"]
+    header = dict(
+        zip(texts(browser, "#header ~ div tbody th"), texts(browser, "#header ~ div td:nth-child(3)"), strict=True)
+    )
+    assert header["magic"] == "02"
+
+
+def test_a_visitor_browses_records_by_partition_offset_and_text(browser: Chrome, address: str) -> None:
+    browser.get(f"{address}topics/clicks/records")
+    assert len(texts(browser, "#records tr")) == 50
+    Select(browser.find_element(By.ID, "partition")).select_by_visible_text("1")
+    browser.find_element(By.ID, "offset").send_keys("10", Keys.ENTER)
+    assert texts(browser, "#records td:first-child")[:2] == ["1:10", "1:11"]
+    follow_link(browser, "Newer")
+    assert texts(browser, "#records td:first-child")[0] == "1:60"
+
+    Select(browser.find_element(By.ID, "partition")).select_by_visible_text("all")
+    browser.find_element(By.ID, "offset").clear()
+    browser.find_element(By.ID, "text").send_keys('"ms": 77}', Keys.ENTER)
+    assert ['"ms": 77}' in one for one in texts(browser, "#records td:nth-child(4)")] == [True]
+    browser.find_element(By.CSS_SELECTOR, "#records a").click()
+    assert '"user": "user-77"' in texts(browser, "pre")[1]
+
+
+def test_hostile_records_run_nothing(browser: Chrome, address: str) -> None:
+    for page in ("topics/orders/records", "topics/orders/records/0/0"):
+        browser.get(address + page)
+        assert "broken in" not in browser.title
+        assert browser.find_elements(By.CSS_SELECTOR, "main script, main img") == []
+        assert "<script>document.title" in browser.find_element(By.TAG_NAME, "main").text
+
+
+def test_what_a_page_would_smuggle_in_is_stopped_by_its_policy(browser: Chrome, address: str) -> None:
+    browser.get(address)
+    browser.execute_script("""
+        const made = document.createElement("script"); made.textContent = "document.title = 'broken in'";
+        document.body.append(made);
+    """)
+    assert browser.title == "Topics - pylog"
+    assert any("Content Security Policy" in one["message"] for one in browser.get_log("browser"))
+
+
+def test_all_is_reached_by_keyboard_and_the_focus_is_seen(browser: Chrome, address: str) -> None:
+    browser.get(f"{address}topics/clicks/records")
+    keys = ActionChains(browser)
+    keys.send_keys(Keys.TAB).perform()
+    skip = browser.switch_to.active_element
+    assert skip.text == "Skip to the content" and skip.rect["x"] >= 0
+    keys.send_keys(Keys.ENTER, Keys.TAB).perform()
+    seen: list[str] = []
+    # A field for a time has a stop for each part of it.
+    while "Follow live" not in seen and len(seen) < 40:
+        found = browser.switch_to.active_element
+        seen.append(found.get_attribute("id") or found.text)
+        assert found.value_of_css_property("outline-style") == "solid", found.get_attribute("outerHTML")
+        keys.send_keys(Keys.TAB).perform()
+    assert {"partition", "offset", "time", "text", "committed", "Show", "Follow live"} <= set(seen)
+
+
+def test_a_topic_is_followed_live(browser: Chrome, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    with pylog.open(path) as log:
+        log.create_topic("clicks")
+        log.topic("clicks")[0].append([pylog.Record(b"before")])
+        with shown("--log", os.fspath(path)) as address:
+            browser.get(f"{address}topics/clicks/records")
+            status = browser.find_element(By.CSS_SELECTOR, "#live [role=status]")
+            browser.find_element(By.CSS_SELECTOR, "#live button").click()
+            waiting = WebDriverWait(browser, 20)
+            waiting.until(lambda _: status.text == "0 new")
+            log.topic("clicks")[0].append([pylog.Record(b"<b>after</b>"), pylog.Record(b"last")])
+            waiting.until(lambda _: status.text == "2 new")
+            assert texts(browser, "#records td:nth-child(4)") == ["last", "<b>after</b>", "before"]
+            browser.find_element(By.CSS_SELECTOR, "#live button").click()
+            assert status.text == "Stopped after 2 new"
+            log.topic("clicks")[0].append([pylog.Record(b"unseen")])
+            browser.find_element(By.CSS_SELECTOR, "#live button").click()
+            # It ends while a page follows.
+    WebDriverWait(browser, 20).until(lambda _: status.text == "Connecting again")
+    browser.get("about:blank")
+    browser.get_log("browser")
+
+
+def test_with_the_token_a_visitor_changes_topics_and_groups(browser: Chrome, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    make_log(path)
+    with shown("--log", os.fspath(path), "--write") as address:
+        place = f"http://{urlsplit(address).netloc}/"
+        browser.get(place)
+        assert texts(browser, "h1") == ["The token, please"]
+        browser.get(address)
+        assert browser.current_url == place and texts(browser, "h1") == ["Topics"]
+        assert browser.execute_script("return document.cookie") == ""
+
+        browser.find_element(By.ID, "new").send_keys("made-here", Keys.ENTER)
+        assert texts(browser, ".done") == ["The topic was created."]
+        follow_link(browser, "Configs")
+        Select(browser.find_element(By.ID, "name")).select_by_visible_text("retention.ms")
+        browser.find_element(By.ID, "value").send_keys("60000")
+        browser.find_element(By.CSS_SELECTOR, "button[value=set]").click()
+        assert texts(browser, ".done") == ["The config was changed."]
+
+        browser.get(f"{place}group?id=analytics")
+        browser.find_element(By.XPATH, "//summary[.='Go on elsewhere']").click()
+        Select(browser.find_element(By.ID, "way")).select_by_value("latest")
+        browser.find_element(By.XPATH, "//button[.='Go on there']").click()
+        assert texts(browser, ".done") == ["The group goes on where you said."]
+    with pylog.open(path) as log:
+        assert log.topic("made-here").overrides == {"retention.ms": "60000"}
+        assert all(one.lag == 0 for one in log.admin.lag("analytics").values())
+
+
+def test_changes_go_to_the_owner_of_the_log(browser: Chrome, tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "data") as log, shown("--log", log.path, "--write") as address:
+        browser.get(address)
+        browser.find_element(By.ID, "new").send_keys("made-here", Keys.ENTER)
+        assert texts(browser, ".done") == ["The topic was created."]
+        assert log.topics() == ["made-here"]
+
+
+def test_damage_is_found_and_named(browser: Chrome, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    make_log(path)
+    spoiled = path / "orders-0" / LOG
+    data = bytearray(spoiled.read_bytes())
+    data[100] ^= 1
+    spoiled.write_bytes(data)
+    with shown("--log", os.fspath(path)) as address:
+        browser.get(f"{address}damage")
+        browser.find_element(By.XPATH, "//button[.='Check']").click()
+        assert os.fspath(spoiled) in texts(browser, "tr.problem th")
+        assert "1 problem" in texts(browser, "p.problem")[0]
+
+
+def test_a_server_is_shown(browser: Chrome) -> None:
+    with pylog.serve(":memory:") as server, pylog.connect(server.bootstrap_servers) as connected:
+        connected.create_topic("far")
+        with connected.producer() as producer:
+            producer.send("far", b"away")
+        with shown("--bootstrap", server.bootstrap_servers) as address:
+            browser.get(address)
+            follow_link(browser, "far")
+            follow_link(browser, "Records")
+            assert texts(browser, "#records td:nth-child(4)") == ["away"]
+
+
+@pytest.mark.skipif("PYLOG_SCREENSHOTS" not in os.environ, reason="PYLOG_SCREENSHOTS=docs/ui makes those of the docs")
+def test_screenshots_of_the_docs_are_made(browser: Chrome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(os.environ["PYLOG_SCREENSHOTS"]).absolute()
+    folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    make_log(Path("data"))
+    browser.set_window_size(1000, 760)
+    with pylog.open("data") as log, log.producer() as producer, shown("--log", "data") as address:
+
+        def has_rates(_: Chrome) -> bool:
+            for one in range(500):
+                producer.send("clicks", b"{}", key=b"user-%d" % (one % 97))
+            browser.get(address)
+            return "…" not in browser.find_element(By.TAG_NAME, "table").text
+
+        WebDriverWait(browser, 60).until(has_rates)
+        for name, page, color in (
+            ("topics", "", "light"), ("records", "topics/clicks/records?offset=10", "light"),
+            ("batch", f"topics/orders/partitions/0/files/{LOG}/batch?position=0", "dark"),
+        ):  # fmt: skip
+            scheme(browser, color)
+            browser.get(address + page)
+            browser.save_screenshot(os.fspath(folder / f"{name}.png"))
+        scheme(browser, "light")
+        phone(browser)
+        browser.get(f"{address}topics/clicks/records?partition=0&offset=0")
+        browser.save_screenshot(os.fspath(folder / "phone.png"))

@@ -1,0 +1,150 @@
+"""The pages of groups and of transactions, and what changes them."""
+
+import pytest
+
+import pylog
+from pylog.protocol.batch import encode
+from pylog.record import TopicPartition
+from pylog.ui import groups
+from support.visitor import Visitor
+from unit.ui.conftest import pages_of
+
+KEY = TopicPartition("clicks", 0)
+HOSTILE = "a/b?<b>&#"
+
+
+def committed(log: pylog.Log, group: str) -> dict[TopicPartition, int]:
+    return {key: found.offset for key, found in log.admin.committed(group).items()}
+
+
+def test_groups_are_listed_with_members_and_lag(pages: Visitor, log: pylog.Log) -> None:
+    log.admin.alter_offsets("readers", {KEY: 10})
+    assert "readers Empty Classic 0 20" in pages.get("/groups").words
+
+
+def test_a_log_without_groups_says_how_one_begins(elsewhere: Visitor) -> None:
+    assert "There are no groups" in elsewhere.get("/groups").words
+    assert "There are no transactions" in elsewhere.get("/transactions").words
+
+
+def test_groups_beyond_the_first_are_listed_without_lag(
+    pages: Visitor, log: pylog.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.admin.alter_offsets("unmeasured", {KEY: 10})
+    monkeypatch.setattr(groups, "MEASURED_MAX", 0)
+    assert "unmeasured Empty Classic - -" in pages.get("/groups").words
+
+
+def test_a_group_that_ends_meanwhile_is_listed_without_lag(log: pylog.Log) -> None:
+    log.admin.alter_offsets("ending", {KEY: 10})
+    (listed,) = (one for one in log.admin.list_groups() if one.group_id == "ending")
+    log.admin.delete_groups(["ending"])
+    assert groups._line(log.admin, listed).lag is None
+
+
+def test_a_group_shows_its_members_and_partitions(pages: Visitor, log: pylog.Log) -> None:
+    with log.consumer("clicks", group_id="at work", client_id="worker-1") as consumer:
+        consumer.poll(1000)
+        words = pages.get("/group?id=at+work").words
+    assert "1 member" in words and "worker-1" in words and "clicks:0 clicks:1 clicks:2" in words
+    assert pages.get("/group?id=none").status == 404
+    assert pages.get("/group").status == 400
+
+
+def test_a_group_with_a_hostile_name_has_a_page(pages: Visitor, log: pylog.Log) -> None:
+    log.admin.alter_offsets(HOSTILE, {KEY: 1})
+    assert "/group?id=a%2Fb%3F%3Cb%3E%26%23" in pages.get("/groups").text
+    answer = pages.get("/group?id=a%2Fb%3F%3Cb%3E%26%23")
+    assert HOSTILE in answer.words and "<b>" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("form", "offset"),
+    [
+        ({"way": "earliest"}, 0), ({"way": "latest", "topic": "clicks"}, 30), ({"way": "offset", "value": "7"}, 7),
+        ({"way": "shift", "value": "-3"}, 7), ({"way": "time", "value": "1970-01-01T00:16:40.030"}, 10),
+        ({"way": "offset", "value": "5", "topic": "clicks:0"}, 5),
+    ],
+)  # fmt: skip
+def test_a_group_goes_on_elsewhere(pages: Visitor, log: pylog.Log, form: dict[str, str], offset: int) -> None:
+    log.admin.alter_offsets("moved", {KEY: 10})
+    answer = pages.post("/group/seek", {"id": "moved", **form})
+    assert (answer.status, answer.headers.get("location")) == (303, "/group?done=sought&id=moved"), answer.words
+    assert committed(log, "moved")[KEY] == offset
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ({"way": "offset"}, "value is missing"), ({"way": "time"}, "value is missing"), ({"way": "far"}, "not one of"),
+        ({"way": "latest", "topic": "clicks:x"}, "partition is 'x'"), ({"way": "shift", "value": "a"}, "value is 'a'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_place_to_go_on_is_told(pages: Visitor, form: dict[str, str], words: str) -> None:
+    answer = pages.post("/group/seek", {"id": "moved", **form})
+    assert answer.status == 400 and words in answer.words
+
+
+def test_a_group_with_members_is_not_moved(pages: Visitor, log: pylog.Log) -> None:
+    with log.consumer("clicks", group_id="busy") as consumer:
+        consumer.poll(1000)
+        answer = pages.post("/group/seek", {"id": "busy", "way": "earliest", "topic": "clicks"})
+    assert answer.status == 400 and "has members" in answer.words
+
+
+def test_a_group_forgets_offsets_and_is_deleted(pages: Visitor, log: pylog.Log) -> None:
+    log.admin.alter_offsets("old", {KEY: 1, TopicPartition("orders", 0): 2})
+    assert pages.post("/group/forget", {"id": "old", "topic": "clicks"}).status == 303
+    assert committed(log, "old") == {TopicPartition("orders", 0): 2}
+    assert pages.post("/group/forget", {"id": "old"}).status == 400
+
+    assert pages.post("/group/delete", {"id": "old", "confirm": "other"}).status == 400
+    assert (
+        pages.post("/group/delete", {"id": "old", "confirm": "old"}).headers["location"] == "/groups?done=group-deleted"
+    )
+    assert "old" not in [one.group_id for one in log.admin.list_groups()]
+
+
+# --- transactions ---------------------------------------------------------------------------------------------------
+
+
+def test_an_open_transaction_is_shown_and_aborted(pages: Visitor, log: pylog.Log) -> None:
+    producer = log.producer(transactional_id="billing")
+    producer.begin()
+    producer.send("orders", b"x").result()
+    assert "billing" in pages.get("/transactions").words
+    words = pages.get("/transaction?id=billing").words
+    assert "Ongoing" in words and "Open since" in words and "orders:0" in words
+
+    assert pages.post("/transaction/abort", {"id": "billing"}).status == 303
+    assert "no transaction is open" in pages.get("/transaction?id=billing&done=aborted").words
+    again = pages.post("/transaction/abort", {"id": "billing"})
+    assert again.status == 409 and "has no transaction open" in again.words
+    with pytest.raises(pylog.errors.PylogError):
+        producer.commit()
+    producer.close()
+    assert pages.get("/transaction?id=none").status == 404
+
+
+def test_a_hanging_transaction_is_found_and_aborted(pages: Visitor, log: pylog.Log) -> None:
+    log.create_topic("stuck")
+    batch = encode(
+        [(b"x", None, 1, ())], now_ms=1, producer_id=77, producer_epoch=3, base_sequence=0, transactional=True
+    )
+    log.broker.node.roles.writer("stuck", 0).append(batch, 1)
+    assert "stuck 0 77" in pages.post("/transactions/hanging").words
+
+    form = {"topic": "stuck", "partition": "0", "start": "0"}
+    assert pages.post("/transactions/abort", form).status == 303
+    assert pages.post("/transactions/abort", form).status == 409
+    assert "No transaction hangs" in pages.post("/transactions/hanging").words
+
+
+def test_a_log_that_is_only_read_shows_groups_and_transactions(log: pylog.Log) -> None:
+    log.admin.alter_offsets("seen", {KEY: 10})
+    with log.producer(transactional_id="closed"):
+        pass
+    with pylog.open(log.path, mode="read") as reader:
+        pages = pages_of(reader, can_write=False)
+        assert "seen Empty" in pages.get("/groups").words
+        assert "closed" in pages.get("/transactions").words and "--write" in pages.get("/transactions").words

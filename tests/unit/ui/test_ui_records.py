@@ -1,0 +1,252 @@
+"""The pages of records, live ones too."""
+
+import json
+import re
+
+import pytest
+
+import pylog
+from pylog.errors import CorruptBatch
+from pylog.testing import SimClock
+from pylog.ui import follow, reading
+from pylog.ui.reading import Reader
+from pylog.ui.values import hex_lines, json_text, shown, visible
+from support.visitor import Answer, Visitor
+from unit.ui.conftest import HOSTILE
+
+
+def offsets(answer: Answer) -> list[str]:
+    """The places of the records on a page, `partition:offset`."""
+    assert answer.status == 200, answer.words
+    return re.findall(r">(\d+:\d+)</a></td>", answer.text)
+
+
+def test_the_newest_records_of_all_partitions_come_first(pages: Visitor) -> None:
+    answer = pages.get("/topics/clicks/records?limit=4")
+    assert offsets(answer) == ["2:29", "1:29", "0:29", "2:28"]
+    assert "1970-01-01 00:16:40.089" in answer.words and '{"page": "/shop/89"}' in answer.words
+
+
+def test_a_partition_is_paged_from_its_end_to_its_start_and_back(pages: Visitor) -> None:
+    seen, path = [], "/topics/clicks/records?partition=1&limit=12"
+    while path:
+        answer = pages.get(path)
+        seen += offsets(answer)
+        older = re.search(r'rel="prev" href="([^"]*)"', answer.text)
+        path = older[1].replace("&amp;", "&") if older else ""
+    assert seen == [f"1:{one}" for one in reversed(range(30))]
+
+    first = pages.get("/topics/clicks/records?partition=1&offset=0&limit=20")
+    assert offsets(first) == [f"1:{one}" for one in range(20)]
+    newer = re.search(r'rel="next" href="([^"]*)"', first.text)
+    assert newer is not None and "offset=20" in newer[1]
+    assert offsets(pages.get(newer[1].replace("&amp;", "&"))) == [f"1:{one}" for one in range(20, 30)]
+
+
+def test_records_are_found_by_time_and_by_text(pages: Visitor) -> None:
+    late = pages.get("/topics/clicks/records?time=1970-01-01T00:16:40.080")
+    assert offsets(late) == [f"{one % 3}:{one // 3}" for one in range(80, 90)]
+    assert offsets(pages.get("/topics/clicks/records?time=2030-01-01T00:00%2B01:00")) == []
+    assert offsets(pages.get("/topics/clicks/records?text=SHOP/42")) == ["0:14"]
+    assert offsets(pages.get("/topics/clicks/records?text=nothing&partition=0")) == []
+
+
+def test_committed_records_alone_are_shown_on_request(pages: Visitor, log: pylog.Log) -> None:
+    log.create_topic("paid")
+    with log.producer(transactional_id="till") as producer:
+        producer.begin()
+        producer.send("paid", b"an order").result()
+        assert offsets(pages.get("/topics/paid/records")) == ["0:0"]
+        assert offsets(pages.get("/topics/paid/records?committed=1")) == []
+        producer.abort()
+    assert offsets(pages.get("/topics/paid/records?committed=1")) == []
+    assert "no record at offset 1" in pages.get("/topics/paid/records/0/1").words
+
+
+def test_hostile_bytes_are_shown_as_text(pages: Visitor) -> None:
+    answer = pages.get("/topics/orders/records")
+    assert HOSTILE.decode() not in answer.text and HOSTILE.decode() in answer.words
+    assert "hex, 400 B" not in answer.words and "cut, 400 B in all" in answer.words
+    assert "null" in answer.words and "empty" in answer.words
+
+
+def test_a_record_is_shown_whole(pages: Visitor) -> None:
+    words = pages.get("/topics/orders/records/0/4").words
+    assert '{ "paid": [ 1, 2 ] }' in words and "7b 22 70 61" in words
+    assert "Name Value n 3" in pages.get("/topics/clicks/records/0/1").words
+    assert "Value null" in pages.get("/topics/orders/records/0/3").words
+    assert pages.get("/topics/orders/records/0/99").status == 404
+
+
+def test_the_bytes_of_a_value_are_saved_as_they_are(pages: Visitor) -> None:
+    answer = pages.get("/topics/orders/records/0/1/value")
+    assert answer.body == b"\x00\xff" * 200
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"] == 'attachment; filename="orders-0-1.value"'
+    assert pages.get("/topics/orders/records/0/1/key").body == HOSTILE
+    assert pages.get("/topics/orders/records/0/1/else").status == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("partition=9", 404), ("partition=x", 400), ("offset=-1", 400), ("time=yesterday", 400), ("limit=501", 400)],
+)
+def test_a_wrong_address_says_what_is_wrong(pages: Visitor, query: str, status: int) -> None:
+    assert pages.get(f"/topics/clicks/records?{query}").status == status
+
+
+def test_records_of_a_server_are_shown(elsewhere: Visitor) -> None:
+    assert offsets(elsewhere.get("/topics/clicks/records?partition=1&limit=3")) == ["1:19", "1:18", "1:17"]
+    assert offsets(elsewhere.get("/topics/clicks/records?partition=0&offset=5&limit=2")) == ["0:5", "0:6"]
+    assert offsets(elsewhere.get("/topics/clicks/records?partition=0&before=2")) == ["0:1", "0:0"]
+    assert len(offsets(elsewhere.get("/topics/clicks/records"))) == 40
+    assert "value 2" in elsewhere.get("/topics/clicks/records/0/1").words
+
+
+# --- the bounds of a look -------------------------------------------------------------------------------------------
+
+
+def test_a_look_that_takes_too_long_says_how_far_it_came(log: pylog.Log) -> None:
+    reader = Reader(log, "clicks", text="nothing", clock=SimClock(0, 0))
+    reader._until_ms = 0
+    assert (reader.forwards(0, 0, 30, 10).reached, reader.backwards(0, 0, 30, 10).reached) == (1, 30)
+
+
+def test_a_look_that_was_stopped_is_told_and_goes_on(pages: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "SCAN_RECORDS_MAX", 10)
+    answer = pages.get("/topics/clicks/records?partition=0&offset=0&text=nothing")
+    assert "stopped after a while" in answer.words and "offset=10" in answer.text
+    answer = pages.get("/topics/clicks/records?text=nothing")
+    assert "choose one partition" in answer.words
+
+
+def test_going_backwards_the_windows_grow(log: pylog.Log) -> None:
+    found = Reader(log, "clicks", text="/shop/0").backwards(0, 0, 30, 2)
+    assert ([one.offset for one in found.records], found.reached) == ([0], 0)
+
+
+def test_retention_that_comes_between_is_told(log: pylog.Log) -> None:
+    log.create_topic("trimmed")
+    log.topic("trimmed")[0].append([pylog.Record(b"1"), pylog.Record(b"2")])
+    log.delete_records({pylog.TopicPartition("trimmed", 0): 2})
+    found = Reader(log, "trimmed").forwards(0, 0, 2, 10)
+    assert "offset 0" in found.damage and found.records == []
+    with pytest.raises(CorruptBatch):
+        Reader(log, "trimmed").one(0, 0)
+
+
+# --- live -----------------------------------------------------------------------------------------------------------
+
+
+def events(answer: Answer) -> list[dict[str, object]]:
+    return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+
+
+def test_new_records_are_sent_as_rows_with_the_place_to_go_on(pages: Visitor, log: pylog.Log) -> None:
+    log.create_topic("live", partitions=2)
+    log.topic("live")[0].append([pylog.Record(b"old"), pylog.Record(HOSTILE)])
+    answer = pages.ask("GET", "/topics/live/follow", {"last_event_id": "0-1.1-0"}, until=b"event: records")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert "id: 0-2.1-0" in answer.text
+    (event,) = events(answer)
+    assert event["count"] == 1 and "&lt;script&gt;" in str(event["html"]) and "<script" not in str(event["html"])
+
+
+def test_a_follower_begins_at_the_end_and_hears_what_comes(
+    pages: Visitor, log: pylog.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create_topic("later")
+    log.topic("later")[0].append([pylog.Record(b"before")])
+    pauses = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 25:
+            log.topic("later")[0].append([pylog.Record(b"after")])
+
+    monkeypatch.setattr(follow.asyncio, "sleep", pause)
+    answer = pages.ask("GET", "/topics/later/follow?partition=0&text=AFTER", {}, until=b'"count": 1')
+    first, second = events(answer)
+    assert (first["count"], second["count"]) == (0, 1)
+    assert "after" in str(second["html"]) and ": still here" in answer.text
+
+
+def test_what_comes_too_quickly_is_skipped_and_said(pages: Visitor, log: pylog.Log) -> None:
+    log.create_topic("flood")
+    log.topic("flood")[0].append([pylog.Record(b"%d" % one) for one in range(150)])
+    answer = pages.ask("GET", "/topics/flood/follow", {"last_event_id": "0-0"}, until=b"event: records")
+    (event,) = events(answer)
+    assert (event["count"], event["skipped"]) == (100, 50)
+
+
+def test_a_place_that_is_none_of_ours_begins_at_the_end(pages: Visitor, log: pylog.Log) -> None:
+    log.create_topic("twice")
+    log.topic("twice")[0].append([pylog.Record(b"1")])
+    for identity in ("nonsense", "0-x", "0-" + "9" * 40):
+        answer = pages.ask("GET", "/topics/twice/follow", {"last_event_id": identity}, until=b"event: records")
+        assert events(answer)[0]["count"] == 0
+    # A topic that was made anew ends before the place.
+    answer = pages.ask("GET", "/topics/twice/follow", {"last_event_id": "0-500"}, until=b"event: records")
+    assert events(answer)[0]["count"] == 1
+
+
+def test_a_topic_that_is_deleted_ends_its_followers(
+    pages: Visitor, log: pylog.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create_topic("short-lived")
+
+    async def pause(_: float) -> None:
+        log.delete_topic("short-lived")
+
+    monkeypatch.setattr(follow.asyncio, "sleep", pause)
+    answer = pages.get("/topics/short-lived/follow")
+    assert "event: ended" in answer.text and "there is no topic" in answer.text
+
+
+def test_too_many_followers_are_refused(pages: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "FOLLOWERS_MAX", 0)
+    assert pages.get("/topics/clicks/follow").status == 503
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "text", "is_cut"),
+    [
+        (None, "none", "", False),
+        (b"", "empty", "", False),
+        ("grün".encode(), "text", "grün", False),
+        (b"two\nlines\t\r", "text", "two\nlines\t\\r", False),
+        (b"\x1b[31mred, and some more words", "text", "\\x1b[31mred, and some more words", False),
+        ("a \u202emark that turns text".encode(), "text", "a \\u202emark that turns text", False),
+        (b"\x00\x00\x00\x07", "hex", "00 00 00 07", False),
+        (b"\xff\xfe", "hex", "ff fe", False),
+        (b"a" * 201, "text", "a" * 200, True),
+        (b"a" * 199 + "ü".encode(), "text", "a" * 199, True),
+        (b"a" * 197 + "\U0001f600".encode(), "text", "a" * 197, True),
+        (b"\xff" * 300, "hex", " ".join(["ff"] * 200), True),
+    ],
+)
+def test_a_value_is_text_where_it_mostly_prints(data: bytes | None, kind: str, text: str, is_cut: bool) -> None:
+    found = shown(data)
+    assert (found.kind, found.text, found.is_cut, found.size) == (kind, text, is_cut, len(data or b""))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, b"1", b"{", b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}", b"[" + b" " * (256 << 10) + b"]", b"{\xff}"],
+)
+def test_what_is_no_json_to_show_is_not_laid_out(data: bytes | None) -> None:
+    assert json_text(data) is None
+
+
+def test_json_is_laid_out_with_escapes_for_what_does_not_print() -> None:
+    assert json_text('{"ü": "\\u202e"}'.encode()) == '{\n  "ü": "\\u202e"\n}'
+
+
+def test_a_dump_has_positions_digits_and_text() -> None:
+    assert hex_lines(b"0123456789abcdef\x00", 100) == [
+        (100, b"0123456789abcdef".hex(" "), "0123456789abcdef"), (116, "00", "."),
+    ]  # fmt: skip
+    assert visible("plain") == "plain"
