@@ -175,7 +175,7 @@ def _choose(
             if last >= 0:
                 done[TopicPartition(topic, number)] = last + 1
             number, topic, last = record.partition, record.topic, -1
-            stop = FOREVER if stops is None else stops[TopicPartition(topic, number)]
+            stop = FOREVER if stops is None else stops.get(TopicPartition(topic, number), 0)
         if offset >= stop:
             continue
         last = offset
@@ -189,11 +189,13 @@ def _choose(
 
 
 def _is_over(consumer: Consumer, stops: dict[TopicPartition, int] | None) -> bool:
-    """Whether each partition that the consumer has is read up to its stop; those that are, are read no further."""
+    """Whether each partition that the consumer has is read up to its stop; those that are, are read no further, as are
+    partitions that a member of a group got and that came later.
+    """
     if stops is None:
         return False
     assigned = consumer.assignment()
     paused = consumer.paused()
-    done = [key for key in assigned - paused if consumer.position(key) >= stops[key]]
+    done = [key for key in assigned - paused if consumer.position(key) >= stops.get(key, 0)]
     consumer.pause(*done)
     return bool(assigned) and len(paused) + len(done) == len(assigned)

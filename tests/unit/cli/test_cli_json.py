@@ -1,7 +1,7 @@
 """--json means the same for every command: what it prints is JSON, one object a line."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ __all__ = ["run"]
 
 Told = Callable[..., list[dict[str, Any]]]
 # They print no facts: records, text for a shell, or nothing.
-OTHERS = {"serve", "follow", "completion"}
+OTHERS = {"serve", "follow", "ui", "completion"}
 
 
 @pytest.fixture
@@ -37,15 +37,32 @@ def told(run: Run, tmp_path: Path) -> Told:
     return call
 
 
-def test_every_command_that_prints_facts_takes_json() -> None:
-    def walk(command: click.Command, path: str) -> list[str]:
-        if not isinstance(command, click.Group):
-            return [path] if not any("--json" in param.opts for param in command.params) else []
-        ctx = click.Context(command)
-        found = [(name, command.get_command(ctx, name)) for name in command.list_commands(ctx)]
-        return [one for name, below in found if below is not None for one in walk(below, f"{path} {name}".strip())]
+def leaves(command: click.Command = root, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command that has none below it, by its words."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    ctx = click.Context(command)
+    for name in command.list_commands(ctx):
+        below = command.get_command(ctx, name)
+        assert below is not None, name
+        yield from leaves(below, f"{path} {name}".strip())
 
-    assert set(walk(root, "")) == OTHERS
+
+def test_every_command_that_prints_facts_takes_json() -> None:
+    without = {path for path, one in leaves() if not any("--json" in param.opts for param in one.params)}
+    assert without == OTHERS
+
+
+def test_every_command_says_what_it_and_each_of_its_options_is_for(run: Run) -> None:
+    for path, one in leaves():
+        assert one.short_help and one.help and one.help.rstrip().endswith("."), path
+        for param in one.params:
+            assert getattr(param, "hidden", False) or getattr(param, "words", None) or getattr(param, "help", None), (
+                path, param.name,
+            )  # fmt: skip
+        done = run(*path.split(), "--help")
+        assert done.code == 0 and done.out.startswith(f"Usage: pylog {path} "), path
 
 
 def test_what_changes_topics_says_what_it_did(told: Told, tmp_path: Path) -> None:

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import click
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import pylog
 from pylog.cli.lines import JSON, Line, parser, raw
+from pylog.cli.template import renderer
+from pylog.kernel import BatchScope, ConsumerRecord, Header
 from support.command_line import Run, failed, misused, run
 
 __all__ = ["run"]
@@ -36,6 +40,21 @@ def test_a_copy_by_json_lines_keeps_all_of_each_record(run: Run, tmp_path: Path)
 
     assert len(contents("one")) == 30
     assert contents("two") == contents("one")
+
+
+TEXTS = st.one_of(st.none(), st.binary(max_size=8), st.text(max_size=8).map(str.encode))
+HEADERS = st.lists(st.tuples(st.text(max_size=4), TEXTS), max_size=3)
+
+
+@settings(max_examples=200)
+@given(value=TEXTS, key=TEXTS, headers=HEADERS, at=st.integers(0, 2**62))
+def test_what_consume_prints_as_json_is_read_as_it_was(
+    value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]], at: int
+) -> None:
+    made = tuple(Header(name, one) for name, one in headers)
+    line = renderer("json")(ConsumerRecord(7, at, key, value, made, BatchScope("t", 3, 0, 0)))
+    assert line.count(b"\n") == 1 and line.endswith(b"\n")
+    assert JSON(line.removesuffix(b"\n")) == Line(value, key, 3, at, tuple(headers))
 
 
 def test_json_lines_may_leave_out_all_but_the_value(run: Run) -> None:
