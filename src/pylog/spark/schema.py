@@ -85,6 +85,11 @@ class Shape:
             raise ValueError(f"a timestamp of {place} does not fit into Spark's microseconds: {error}") from None
 
 
+def spark_schema(columns: Sequence[str]) -> StructType:
+    """The schema of these columns of the source, all nullable."""
+    return StructType([StructField(column, SPARK_TYPES[column]) for column in columns])
+
+
 def arrow_schema(schema: StructType, columns: Sequence[str] | None) -> pa.Schema:
     """The Arrow schema that Spark expects for `schema`, which names columns of the source in any order and case."""
     fields: dict[str, pa.Field] = {}

@@ -10,14 +10,14 @@ per `load()` and safe.
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from pylog.errors import UnknownTopicOrPartition
 from pylog.spark.batch_reader import PylogReader
 from pylog.spark.options.read import ReadOptions, parse
 from pylog.spark.options.write import parse_write
 from pylog.spark.place import place_of
-from pylog.spark.schema import SPARK_TYPES, arrow_schema
+from pylog.spark.schema import arrow_schema, spark_schema
 from pylog.spark.sink.writers import PylogStreamWriter, PylogWriter
 from pylog.spark.stream_reader import PylogStreamReader
 
@@ -39,7 +39,7 @@ class PylogDataSource(DataSource):
         missing = place_of(options).select(options.selection).missing
         if missing:
             raise UnknownTopicOrPartition(missing[0])
-        return StructType([StructField(column, SPARK_TYPES[column]) for column in options.columns])
+        return spark_schema(options.columns)
 
     def reader(self, schema: StructType) -> PylogReader:
         """A reader of the columns that `schema` names: the source's own, or the one the user gave.

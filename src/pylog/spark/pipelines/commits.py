@@ -1,0 +1,169 @@
+"""What an archive has, commit by commit.
+
+    <archive>/_commits/0000000001.json    what was committed, and how far it went
+    <archive>/_staged/<run>/<unique>.parquet    files of a commit that is under way
+    <archive>/day=2024-05-01/0000000001-00000-00.parquet    commit, task, file
+
+A commit is there when its JSON is, which is moved to its place whole. Files are moved behind it, and the next run moves
+what a killed one has left. So every file in a folder of a day is part of a commit, and belongs to one alone. Spark,
+pyarrow and DuckDB pass over names that begin with `_`, so the archive is a table to them, partitioned by day.
+
+    {"version": 1, "archive": "<uuid>", "read": "clicks", "offsets": {"clicks": {"0": 500}, "#topicIds": {...}},
+     "partitions": {"clicks": 1}, "run": "<uuid>",
+     "pieces": [{"records": 500,
+                 "files": [{"name": "day=.../....parquet", "staged": "<unique>.parquet", "size": 4242}]}]}
+
+A piece is what one task has read: its files together have the ranges of that task, each record once. Pieces, and
+commits, are in the order of offsets.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pylog.errors import StorageError
+from pylog.spark.pipelines.folder import Folder
+from pylog.spark.stream_offsets import StreamOffsets
+
+_FOLDER: Final = "_commits"
+STAGED: Final = "_staged"
+_NAME: Final = re.compile(r"day=-?\d{4,6}-\d\d-\d\d/\d+-\d+-\d+\.parquet")
+_HEX: Final = re.compile(r"[0-9a-f]{32}(\.parquet)?")
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DayFile:
+    """A Parquet file of one day; `name` is its place in the archive, `staged` its name while it was staged."""
+
+    name: str
+    staged: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one task has archived."""
+
+    records: int
+    files: tuple[DayFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One commit. `offsets`: where the next one begins."""
+
+    number: int
+    archive: str
+    read: str
+    run: str
+    offsets: StreamOffsets
+    partitions: Mapping[str, int]
+    """How many each topic had."""
+    pieces: tuple[Piece, ...]
+
+    @property
+    def records(self) -> int:
+        """How many records it has."""
+        return sum(piece.records for piece in self.pieces)
+
+
+class Commits:
+    """The commits of an archive."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def numbers(self) -> list[int]:
+        """The numbers of the commits: 1, 2, 3... Raises StorageError where one is missing."""
+        names = [name for name in self._folder.names(_FOLDER) if name.endswith(".json")]
+        expected = [_file_name(number) for number in range(1, len(names) + 1)]
+        if names != expected:
+            wrong = next((name for name in expected if name not in names), names[-1])
+            raise StorageError(
+                f"{self._folder.at(_FOLDER)}: commits are numbered without a gap, and {wrong} does not fit: put back "
+                "what was removed or renamed, or archive into a new folder"
+            )
+        return list(range(1, len(names) + 1))
+
+    def load(self, number: int) -> Commit:
+        """One commit. Raises StorageError where it cannot be read."""
+        name = f"{_FOLDER}/{_file_name(number)}"
+        try:
+            return _parsed(number, json.loads(self._folder.read(name)))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise StorageError(
+                f"{self._folder.at(name)} is no commit of an archive that can be read ({error!r}): put back what it "
+                "was, or archive into a new folder; a newer pylog may have written it"
+            ) from error
+
+    def last(self) -> Commit | None:
+        """The last commit, whose files are in their places now; None where nothing was archived yet."""
+        numbers = self.numbers()
+        if not numbers:
+            return None
+        commit = self.load(numbers[-1])
+        self._settle(commit)
+        return commit
+
+    def add(self, commit: Commit) -> None:
+        """Commit. Raises StorageError where another run has committed meanwhile, OSError."""
+        if len(self.numbers()) != commit.number - 1:
+            raise StorageError(f"{self._folder}: another run archives into this folder, too: let one do it at a time")
+        self._folder.write(f"{_FOLDER}/{_file_name(commit.number)}", json.dumps(_as_json(commit)).encode())
+        self._settle(commit)
+
+    def _settle(self, commit: Commit) -> None:
+        for piece in commit.pieces:
+            for file in piece.files:
+                staged = f"{STAGED}/{commit.run}/{file.staged}"
+                if self._folder.has(staged):
+                    self._folder.move(staged, file.name)
+        self._folder.remove(f"{STAGED}/{commit.run}")
+
+
+def _file_name(number: int) -> str:
+    return f"{number:010}.json"
+
+
+def _as_json(commit: Commit) -> dict[str, Any]:
+    pieces = [
+        {
+            "records": piece.records,
+            "files": [{"name": file.name, "staged": file.staged, "size": file.size} for file in piece.files],
+        }
+        for piece in commit.pieces
+    ]
+    return {
+        "version": _VERSION, "archive": commit.archive, "read": commit.read, "offsets": commit.offsets.to_json(),
+        "partitions": dict(commit.partitions), "run": commit.run, "pieces": pieces,
+    }  # fmt: skip
+
+
+def _parsed(number: int, fields: Mapping[str, Any]) -> Commit:
+    if fields["version"] != _VERSION:
+        raise ValueError(f"version {fields['version']} is none that is known")
+    return Commit(
+        number=number,
+        archive=_matching(_HEX, fields["archive"]),
+        read=str(fields["read"]),
+        run=_matching(_HEX, fields["run"]),
+        offsets=StreamOffsets.from_json(fields["offsets"]),
+        partitions={str(topic): int(count) for topic, count in fields["partitions"].items()},
+        pieces=tuple(Piece(int(piece["records"]), _files(piece["files"])) for piece in fields["pieces"]),
+    )
+
+
+def _files(found: Sequence[Mapping[str, Any]]) -> tuple[DayFile, ...]:
+    # The names come from a file, and are joined to the folder: none may lead out of it.
+    return tuple(
+        DayFile(_matching(_NAME, file["name"]), _matching(_HEX, file["staged"]), int(file["size"])) for file in found
+    )
+
+
+def _matching(pattern: re.Pattern[str], text: Any) -> str:
+    if not isinstance(text, str) or pattern.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no name of an archive's")
+    return text
