@@ -182,6 +182,8 @@ class Play:
             producer.begin()
             producer.send("t", b"in a transaction", key=b"k")
             if abort:
+                # What was not sent yet would never be: whether it was is a question of the time.
+                producer.flush(3)
                 producer.abort()
             else:
                 producer.commit()
