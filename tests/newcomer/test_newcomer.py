@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 README, TUTORIAL, NOTEBOOK = ROOT / "README.md", ROOT / "docs" / "tutorial.md", ROOT / "docs" / "notebook.ipynb"
 PACKAGED = ("src", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "constraints.txt")
 BUILT = shutil.ignore_patterns("*.so", "*.c", "__pycache__", "*.egg-info")
-EXTRAS, TOOLS = "[arrow,pandas,polars]", ("duckdb", "ipykernel", "nbclient")
+EXTRAS, TOOLS = "[arrow,pandas,polars,ui]", ("duckdb", "ipykernel", "nbclient")
 
 pytestmark = [pytest.mark.newcomer, pytest.mark.timeout(1000)]
 
@@ -98,6 +99,19 @@ def test_the_shell_completes_the_names_of_topics(home: Home, tmp_path: Path) -> 
 
     assert "_pylog_completion" in home.run("pylog", "completion", "bash", cwd=tmp_path).stdout
     assert home.run("pylog", cwd=tmp_path, PYLOG_LOG="data", **typed).stdout == "plain,clicks\n"
+
+
+def test_the_page_shows_the_topics(home: Home, tmp_path: Path) -> None:
+    home.run("pylog", "--log", "data", "topic", "create", "clicks", cwd=tmp_path)
+    words = [str(home.programs / "pylog"), "ui", "--log", "data", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as page:
+        assert page.stderr is not None
+        address = next(word for word in page.stderr.readline().split() if word.startswith("http://"))
+        with urlopen(address.rstrip(";,"), timeout=60) as answer:
+            shown = answer.read().decode()
+        page.terminate()
+
+    assert "clicks" in shown
 
 
 def test_the_notebook_runs_in_the_new_environment(home: Home, tmp_path: Path) -> None:
