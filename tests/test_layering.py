@@ -292,6 +292,14 @@ def test_only_files_calls_the_disk(inner: list[Module]) -> None:
                 assert node.func.attr not in FILE_METHODS, f"{where}: {node.func.attr}() belongs to files"
 
 
+def test_a_room_logs_by_its_own_name(inner: list[Module]) -> None:
+    for module in inner:
+        for node, _ in module.nodes:
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("getLogger") and module.room not in FACE:
+                (name,) = node.args
+                assert ast.unparse(name) == f"'pylog.{module.room}'", f"{module.path}:{node.lineno}"
+
+
 def defines(module: Module, name: str) -> bool:
     return any(isinstance(node, ast.FunctionDef) and node.name == name for node in module.tree.body)
 

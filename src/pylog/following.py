@@ -65,7 +65,7 @@ from pylog.transport import ANY_NODE
 
 __all__ = ["Following", "ReplicaLag"]
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.following")
 
 LOOK_MS = 500
 REFRESH_MS = 10_000

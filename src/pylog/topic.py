@@ -21,7 +21,7 @@ from pylog.storage.checkpoint import read_topic_id, write_topic_id
 from pylog.storage.partition_dirs import folder_name, is_set_aside, set_aside
 from pylog.storage.segment_checksum import forget_seals
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.topic")
 
 
 class Topic:

@@ -52,7 +52,7 @@ from pylog.transport import ANY_NODE, Handle
 
 __all__ = ["Attachment"]
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.attach")
 
 CLIENT_ID = "attached"
 OWNER_SECONDS = 30.0

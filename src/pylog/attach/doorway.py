@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Doorway"]
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.attach")
 
 AGAIN_MS = 1000
 

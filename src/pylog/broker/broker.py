@@ -74,7 +74,7 @@ from pylog.runtime.signals import WHOLE, whole
 from pylog.runtime.worker import Worker
 from pylog.transport import Transport
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 
 class Broker:

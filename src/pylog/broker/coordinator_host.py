@@ -31,7 +31,7 @@ from pylog.runtime.signals import WholeLock
 from pylog.storage.producer_state import Verification
 
 T = TypeVar("T")
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 READ_BYTES = 1 << 20
 

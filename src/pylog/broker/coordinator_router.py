@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from pylog.coordinator.group import Census, GroupCoordinator
     from pylog.coordinator.transaction import TransactionCoordinator
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 ANSWER_SECONDS_MAX = 60.0
 PROCESS = "process "

@@ -26,7 +26,7 @@ from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 GROUPS = GROUPS_TOPIC
 TRANSACTIONS = TRANSACTIONS_TOPIC

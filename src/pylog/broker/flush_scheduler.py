@@ -15,7 +15,7 @@ from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WHOLE
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 NEVER_MS = 2**63 - 1
 """The `flush.ms` of a topic that does not ask for syncs."""

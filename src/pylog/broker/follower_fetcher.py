@@ -47,7 +47,7 @@ from pylog.runtime.signals import WholeLock
 from pylog.runtime.worker import Worker
 from pylog.transport import Transport
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 ANSWER_MS_SPARE = 30_000
 """How much longer than it was asked to a leader may take."""

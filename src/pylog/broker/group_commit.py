@@ -29,7 +29,7 @@ from pylog.runtime.future import Future
 from pylog.runtime.signals import SLICE, WHOLE, opened
 from pylog.runtime.worker import started
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 LOOK_SECONDS = 0.0005
 """How often the commit thread looks while anything is appended."""

@@ -34,7 +34,7 @@ from pylog.storage.producer_state import ProducerEntry
 if TYPE_CHECKING:
     from pylog.coordinator.transaction import Sighting, TransactionCoordinator
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 WriteMarkers = Callable[[TxnMarkers], Future[MarkerErrors]]
 

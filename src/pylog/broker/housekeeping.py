@@ -37,7 +37,7 @@ from pylog.runtime.signals import WHOLE, WholeLock, pause
 from pylog.runtime.worker import Worker
 from pylog.storage.partition_dirs import folder_name
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 SHOW_EVERY_MS = 1000
 

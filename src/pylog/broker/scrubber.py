@@ -24,7 +24,7 @@ from pylog.runtime.worker import Worker
 from pylog.segment import Segment
 from pylog.storage.segment_checksum import CHANGED
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 LOOK_EVERY_MS = 600_000
 """How often is asked which segments are due: one that is new is read that soon."""

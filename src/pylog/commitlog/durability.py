@@ -33,7 +33,7 @@ from pylog.storage.pending_syncs import PendingSyncs
 from pylog.storage.producer_state import Producers
 from pylog.storage.published import PublishedEntry
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.commitlog")
 
 
 class Durability:

@@ -32,7 +32,7 @@ from pylog.storage.segment_files import CLEANED, LOG, SWAP, file_name, remove_fi
 from pylog.storage.segment_list import Listing, forget_listing, write_listing
 from pylog.storage.transaction_index import AbortedTxn
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.commitlog")
 
 
 class LocalLog:

@@ -26,7 +26,7 @@ from pylog.storage.leader_epochs import LeaderEpochs
 from pylog.storage.producer_state import Producers
 from pylog.storage.segment_list import Listing, compared, listed, read_listing
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.commitlog")
 
 
 def take_stock(files: Files, directory: str, checkpoint: Checkpoint) -> Listing:

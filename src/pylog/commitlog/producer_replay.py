@@ -12,7 +12,7 @@ from pylog.storage.file_ranges import Window
 from pylog.storage.producer_state import Producers, Snapshots
 from pylog.storage.transaction_index import AbortedTxn
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.commitlog")
 
 
 class ProducerReplay:

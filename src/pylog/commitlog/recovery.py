@@ -27,7 +27,7 @@ from pylog.storage.producer_state import Producers
 from pylog.storage.segment_list import Listing
 from pylog.storage.transaction_index import AbortedTxn
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.commitlog")
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from pylog.config.options import (
 )
 from pylog.errors import InvalidConfig
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("pylog.config")
 
 DAY_MS = 24 * 60 * 60 * 1000
 SEGMENT_BYTES_MIN = 1 << 20

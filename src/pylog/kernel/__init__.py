@@ -173,7 +173,7 @@ else:
         twin = import_module("pylog.kernel.compiled")
     except ImportError as error:
         WHY_PURE = f"there is no compiled kernel in this installation: {error}"
-        logging.getLogger("pylog").info("the kernel runs in pure Python, many times slower: %s", error)
+        logging.getLogger("pylog.kernel").info("the kernel runs in pure Python, many times slower: %s", error)
 if WHY_PURE:
     twin = import_module("pylog.kernel.pure")
 globals().update({name: getattr(twin, name) for name in twin.__all__})

@@ -38,7 +38,7 @@ from pylog.storage.partition_dirs import folder_name, is_set_aside, partition_fo
 from pylog.storage.pending_syncs import sync_new
 from pylog.storage.segment_files import LOG
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.logdirs")
 
 COPY_BYTES = 1 << 20
 FUTURE = "-future"

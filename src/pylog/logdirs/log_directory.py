@@ -52,7 +52,7 @@ FIRST_DIRECTORY_ID = "pylog.first.directory.id"
 DEFAULT_NODE_ID = 1
 NO_BROKER_EPOCH = -1
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.logdirs")
 
 T = TypeVar("T")
 

@@ -41,7 +41,7 @@ from pylog.record import TopicPartition
 from pylog.storage.checkpoint import read_topic_id
 from pylog.storage.partition_dirs import folder_name, partition_folders
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.logdirs")
 
 READ_BYTES = 1 << 20
 LEADER_CHANGE = 2

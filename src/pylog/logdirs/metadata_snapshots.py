@@ -28,7 +28,7 @@ from pylog.protocol.metadata_image import MetadataImage, decode_record
 from pylog.protocol.schema import message
 from pylog.protocol.topic_names import METADATA_TOPIC
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.logdirs")
 
 SUFFIX = ".checkpoint"
 UNFINISHED = (SUFFIX + ".part", SUFFIX + ".deleted")

@@ -16,7 +16,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, Protocol
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.runtime")
 
 
 class Droppable(Protocol):

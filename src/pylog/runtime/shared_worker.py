@@ -14,7 +14,7 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
 from pylog.runtime.worker import RETRY_SECONDS, Worker
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.runtime")
 
 
 class Shift:

@@ -12,7 +12,7 @@ from functools import partial
 from pylog.runtime.clock import Clock, MovableClock, SteppedClock
 from pylog.runtime.signals import WHOLE
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.runtime")
 
 RETRY_SECONDS = 1.0
 

@@ -25,7 +25,7 @@ from pylog.errors import (
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.serde.registry import PROTOBUF, RegisteredSchema, Schema, SchemaRegistry
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.serde")
 
 TOPIC = "_schemas"
 POLL_MS = 1000

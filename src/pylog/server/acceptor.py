@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pylog.runtime.forking import undivided
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.server")
 
 ACCEPTED_MAX = 64
 """How many connections are accepted in a turn, before the others have theirs."""

@@ -26,7 +26,7 @@ from pylog.server.api.table import APIS
 from pylog.server.dispatch import Call, read_request
 from pylog.server.served_node import ServedNode
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.server")
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 REAUTH_PAUSE_MS = 1000

@@ -23,7 +23,7 @@ from pylog.server.connection import Connection, Pending
 from pylog.server.dispatch import Call, response
 from pylog.server.pool import Pool
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.server")
 
 CALLS_MAX, APPENDS_MAX = 4, 16
 """How many calls may wait at once, and how many appends besides them."""

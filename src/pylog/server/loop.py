@@ -29,7 +29,7 @@ from pylog.server.calls import POLLS, Calls, Counts, Intercept
 from pylog.server.connection import Connection
 from pylog.server.door import Door
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.server")
 
 READ_BYTES = 256 << 10
 GRACE_MS = 900

@@ -10,7 +10,7 @@ from threading import Lock
 
 from pylog.runtime.worker import started
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.server")
 
 
 class Pool:

@@ -23,7 +23,7 @@ from pylog.server.security import Security
 
 __all__ = ["Certificates", "TlsSocket"]
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.server")
 
 RECEIVED_MAX = 64 << 10
 PLAIN_MAX = 64 << 10

@@ -18,7 +18,7 @@ from pylog.spark.range_reader import RangeReader
 from pylog.spark.ranges import check_topic_ids, resolve
 from pylog.spark.tasks import tasks
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("pylog.spark")
 
 
 class PylogReader(DataSourceReader):

@@ -13,7 +13,7 @@ from pylog.spark.place import place_of
 from pylog.spark.schema import Shape
 from pylog.spark.tasks import LogRange, Task
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("pylog.spark")
 
 
 class RangeReader:

@@ -43,7 +43,7 @@ from pylog.spark.ranges import check_topic_ids, resolve
 from pylog.spark.stream_offsets import Delay, StreamOffsets, between, bounded, most_offsets
 from pylog.spark.tasks import tasks
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = logging.getLogger("pylog.spark")
 
 
 @dataclass(frozen=True, slots=True)

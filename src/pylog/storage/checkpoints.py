@@ -25,7 +25,7 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 NAMES = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.storage")
 
 
 class Checkpoints:

@@ -32,7 +32,7 @@ from pylog.errors import ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import File, Files, replaced, too_large
 from pylog.kernel import SLOT_BYTES, Slots, crc32c
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.storage")
 
 MAGIC = b"PYLOGPUB"
 VERSION = 1

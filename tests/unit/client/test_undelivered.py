@@ -97,7 +97,7 @@ def test_another_error_is_not_hidden(log: pylog.Log, caplog: pytest.LogCaptureFi
         producer.send("t", LARGE)
         raise ZeroDivisionError
     (record,) = caplog.records
-    assert (record.levelname, record.name) == ("ERROR", "pylog")
+    assert (record.levelname, record.name) == ("ERROR", "pylog.client")
     assert "a record was not delivered" in record.message
 
 

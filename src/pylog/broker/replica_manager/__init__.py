@@ -35,7 +35,7 @@ from pylog.runtime.signals import WholeLock
 
 __all__ = ["Follow", "Lead", "ReplicaManager"]
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 
 class ReplicaManager:

@@ -37,7 +37,7 @@ from pylog.replica import Follower, Leader
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock, opened
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 EPOCH_MAX = (1 << 31) - 1
 EPOCH_SLOTS, EPOCH_SLOT = 1000, 1000

@@ -23,7 +23,7 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
 from pylog.topic import Topic, remove_leftovers
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.broker")
 
 
 class LocalTopics:

@@ -21,7 +21,7 @@ from pylog.record import TopicPartition, checked_partition
 from pylog.runtime.clock import Clock
 from pylog.runtime.rounds import Rounds
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.client")
 
 CLOSE_MS = 30_000
 """How long a consumer waits for its group when it leaves."""

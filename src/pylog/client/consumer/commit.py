@@ -30,7 +30,7 @@ from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartitio
 from pylog.runtime.clock import Clock
 from pylog.runtime.rounds import Rounds
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.client")
 
 ToCommit = Mapping[TopicPartition, OffsetAndMetadata]
 Committed = Callable[[PylogError | None], object]

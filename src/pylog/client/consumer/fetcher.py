@@ -32,7 +32,7 @@ from pylog.protocol.messages import Fetch, FetchedPart, FetchPart
 from pylog.record import ConsumerRecord, DeserializedRecord, TopicPartition
 from pylog.runtime.clock import Clock
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.client")
 
 Deserialize = Callable[[ConsumerRecord], DeserializedRecord[Any, Any]]
 

@@ -36,7 +36,7 @@ __all__ = [
     "patience_ms",
 ]  # fmt: skip
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.client")
 
 ANSWER_MS_SPARE = 1000
 JOIN_MS_SPARE = 5000

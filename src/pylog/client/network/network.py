@@ -47,7 +47,7 @@ from pylog.transport import ANY_NODE, Handle
 
 __all__ = ["Network"]
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.client")
 
 CLOSE_MS = 1000
 """How long a close waits for the answers to what was sent."""

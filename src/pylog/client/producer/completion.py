@@ -12,7 +12,7 @@ from pylog.client.producer.failures import UnseenFailures
 from pylog.client.record_append import Part, ProducerBatch
 from pylog.errors import BatchRefused, InvalidRecord, RefusedWithBatch
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.client")
 
 _answering = threading.local()
 """How many callbacks of records a thread is in, of all producers: these share the threads that bring answers."""

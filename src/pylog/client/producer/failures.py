@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pylog.errors import Undelivered
 from pylog.runtime.signals import WholeLock
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.client")
 
 FIRST = 5
 """So many errors are kept; of others only that they were."""

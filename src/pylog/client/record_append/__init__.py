@@ -51,6 +51,6 @@ if kernel.NAME == "compiled":
     try:
         compiled = importlib.import_module("pylog.client.record_append.compiled")
     except ImportError as error:
-        logging.getLogger("pylog").info("records are sent in pure Python, many times slower: %s", error)
+        logging.getLogger("pylog.client").info("records are sent in pure Python, many times slower: %s", error)
     else:
         globals().update({name: getattr(compiled, name) for name in compiled.__all__})

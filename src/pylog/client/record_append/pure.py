@@ -17,7 +17,7 @@ from pylog.runtime.future import Future
 
 __all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordAppender", "RecordFuture", "Route", "StickyPartitioner"]
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.client")
 
 Bring = Callable[[Any, float | None], None]
 OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]

@@ -34,7 +34,7 @@ from pylog.storage.producer_state.state import (
 from pylog.storage.producer_state.verification import Verification, Verifications
 from pylog.storage.transaction_index import AbortedTxn
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.storage")
 
 OFFSET_MAX = 2**63 - 1
 _UNKNOWN = ProducerEntry()

@@ -16,7 +16,7 @@ from pylog.errors import CorruptBatch, DiskFull, LogNotFound
 from pylog.files import File, Files, join
 from pylog.storage.producer_state.producers import Producers
 
-logger = logging.getLogger("pylog")
+logger = logging.getLogger("pylog.storage")
 
 SNAPSHOT = ".snapshot"
 SNAPSHOT_BYTES_MAX = 256 << 20
