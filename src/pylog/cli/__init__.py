@@ -7,7 +7,8 @@
     pylog user list|set|delete                  pylog serve
     pylog config describe                       pylog follow --from HOST:PORT [TOPIC...]
     pylog version                               pylog top
-    pylog ui                                    pylog completion bash|zsh|fish
+    pylog ui                                    pylog pipeline list|run JOB
+    pylog completion bash|zsh|fish
 
 One file per group of commands; its `command` is what click runs (`commands`). What leaves the
 program:
@@ -41,8 +42,8 @@ __all__ = ["main", "root"]
 WRONG_USAGE = 2
 INTERRUPTED = 130
 COMMANDS = (
-    "topic", "produce", "consume", "group", "txn", "user", "config", "serve", "follow", "top", "segment", "verify",
-    "repair", "ui", "version", "completion",
+    "topic", "produce", "consume", "group", "txn", "user", "config", "serve", "follow", "top", "ui", "pipeline",
+    "segment", "verify", "repair", "version", "completion",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@
     stream_reader   plans a stream
     first_offsets   the first offsets of a stream, kept in a folder
     sink/           writes a batch, or the batches of a stream
-    pipelines/      jobs over topics: archive, restore
+    pipelines/      jobs over topics: archive, restore, mirror, aggregate...
     source          the data source that Spark loads in its Python workers
 
 Nothing is imported here, so that the pure parts work without PySpark; `pyspark_pylog` is the module by which Spark
