@@ -254,6 +254,8 @@ def test_the_owner_is_killed_and_another_takes_over(tmp_path: Path) -> None:
             assert producer.send("t", b"b").result().offset == 1
             assert log.mode == "own"
             assert values(log) == [b"a", b"b"]
+            assert log.metrics().total("MessagesInPerSec", topic="t") == 1
+            assert log.metrics().total("record-send-total", topic="t") >= 2
 
 
 def test_a_successor_answers_others_while_a_callback_of_its_own_waits(tmp_path: Path) -> None:

@@ -167,6 +167,11 @@ def test_replicas_and_the_lag_of_a_copy_are_told(tmp_path: Path) -> None:
             assert mine.total("ReplicationBytesInPerSec", topic="t") == theirs.total("Size", topic="t")
             assert (mine.total("ConsumerLag", topic="t"), mine.total("MessagesInPerSec", topic="t")) == (0, 0)
             assert mine.total("LeaderCount") < mine.total("PartitionCount")
+        assert [name for name in copy.metrics() if name.name == "ConsumerLag"]
+    with pylog.open(tmp_path / "b", node_id=2) as copy:
+        # It has heard of no leader yet.
+        assert copy.topic("t")[0].next_offset == 3
+        assert not [name for name in copy.metrics() if name.name == "ConsumerLag"]
 
 
 def test_a_server_and_the_connections_to_it_count_the_same_bytes() -> None:
