@@ -173,18 +173,19 @@ class Link:
             self.next_deadline_ms = call.deadline_ms
         self.waiting.append(call)
 
-    def send_waiting(self, now_ms: int) -> list[Answered]:
-        """Send what waits, if it is ready: the answers that are known at once. Raises OSError."""
-        answers: list[Answered] = []
+    def send_waiting(self, now_ms: int, answers: list[Answered]) -> None:
+        """Send what waits, if it is ready; adds the answers that are known at once. Raises OSError: the answers that
+        were added before hold.
+        """
         if not self.is_ready or not self.waiting:
-            return answers
+            return
         self.used_ms = now_ms
         if self._session_ends_ms is not None and now_ms >= self._session_ends_ms:
             self._session_ends_ms = None
             self.begun_ms = now_ms
             self._put(self._dialogue.log_in())
             self._flush()
-            return answers
+            return
         while self.waiting and not self._is_full():
             call = next_call(self.waiting)
             try:
@@ -199,7 +200,6 @@ class Link:
             if answer is not None:
                 answers.append(answer)
         self._flush()
-        return answers
 
     def _is_full(self) -> bool:
         """Whether the next call is a Produce that has to wait, and others join it.
@@ -217,16 +217,17 @@ class Link:
 
     # --- bytes -------------------------------------------------------------------------------------------------------
 
-    def handle(self, events: int, now_ms: int) -> list[Answered]:
-        """Do what the socket is ready for; gives the answers that came. Raises OSError, PylogError: it is broken."""
+    def handle(self, events: int, now_ms: int, answers: list[Answered]) -> None:
+        """Do what the socket is ready for; adds the answers that came. Raises OSError, PylogError: it is broken. What was
+        added before holds.
+        """
         self.used_ms = now_ms
         if self.state is LinkState.CONNECTING:
             self._connected()
-            return []
+            return
         if self.state is LinkState.SECURING:
             self._shake_hands()
-            return []
-        answers: list[Answered] = []
+            return
         was_ready = self.is_ready
         if events & selectors.EVENT_WRITE:
             self._flush()
@@ -234,7 +235,6 @@ class Link:
             self._read(answers)
         if self.is_ready and not was_ready and self._dialogue.session_ms > 0:
             self._session_ends_ms = now_ms + self._dialogue.session_ms * SESSION_SHARE
-        return answers
 
     def _read(self, answers: list[Answered]) -> None:
         assert self._socket is not None, "it is talking"

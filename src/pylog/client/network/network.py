@@ -196,10 +196,16 @@ class Network:
             if link not in self._links:
                 # It has failed since, and its calls went elsewhere.
                 continue
+            answers: list[Answered] = []
+            error: Exception | None = None
             try:
-                self._tell(link.send_waiting(self._clock.tick_ms()))
+                link.send_waiting(self._clock.tick_ms(), answers)
+            except (OSError, PylogError) as raised:
+                error = raised
+            self._tell(answers)
+            if error is None:
                 self._lookout.watch(link)
-            except (OSError, PylogError) as error:
+            else:
                 self._fail(link, error)
 
     def _sleep_seconds(self) -> float | None:
@@ -298,26 +304,31 @@ class Network:
     def _handle(self, link: Link, events: int) -> None:
         if link not in self._links:
             return
-        now = self._clock.tick_ms()
-        was_ready = link.is_ready
+        answers: list[Answered] = []
+        error: Exception | None = None
         try:
-            answers = link.handle(events, now)
-            if not was_ready and link.is_ready:
-                self.routes.reached(link.address)
-            if link.waiting:
-                self._given[link] = None
-            if link.has_more:
-                self._unread[link] = None
-            self._lookout.watch(link)
-        except (OSError, PylogError) as error:
-            self._fail(link, error)
-            return
-        except Exception as error:
+            self._handle_events(link, events, answers)
+        except (OSError, PylogError) as raised:
+            error = raised
+        except Exception as raised:
             # The other connections go on.
             logger.exception("a connection to %s failed within", link.address)
-            self._fail(link, NetworkError(f"it failed within: {error!r}"))
-            return
+            error = NetworkError(f"it failed within: {raised!r}")
+        # A node that ends answers what it has taken, and closes: what came before the end has come.
         self._tell(answers)
+        if error is not None:
+            self._fail(link, error)
+
+    def _handle_events(self, link: Link, events: int, answers: list[Answered]) -> None:
+        was_ready = link.is_ready
+        link.handle(events, self._clock.tick_ms(), answers)
+        if not was_ready and link.is_ready:
+            self.routes.reached(link.address)
+        if link.waiting:
+            self._given[link] = None
+        if link.has_more:
+            self._unread[link] = None
+        self._lookout.watch(link)
 
     # --- the node comes into this process ----------------------------------------------------------------------------
 
