@@ -12,8 +12,8 @@ partition are in a lane, in order. Invariants of a lane:
   batch that is sent again bears the same number, unless the lane begins anew.
 - A batch that got a number and failed leaves a gap, for which the node would refuse all that come after it. While
   there is a gap, nothing new goes. A batch behind it that the node took closes it: then the node had what failed.
-  Otherwise, when nothing is in flight and the first that waits was tried, the lane begins anew at 0 in the next epoch,
-  and what waits is numbered again (KIP-360). A producer with transactions does that at the end of its transaction.
+  Otherwise, when nothing is in flight and each that the node may have was tried, the lane begins anew at 0 in the next
+  epoch, and what waits is numbered again (KIP-360). A producer with transactions does that when its transaction ends.
 - A batch that the node may have is never sent under another number: it fails where its lane begins anew. (Kafka sends
   it, and it is there twice where the node has it and has forgotten so: after a restart a node knows the last batch of
   each producer alone.)
@@ -183,7 +183,7 @@ class InFlight:
         lane = self.busy.get(key)
         if lane is None or lane.in_flight or not lane.unanswered or (self.idempotent and self.producer is None):
             return None
-        batch = lane.unanswered[0]
+        batch = _next_of(lane)
         if batch.not_before_ms > tick_ms:
             return None
         if not peek:
@@ -210,7 +210,7 @@ class InFlight:
             return verdict
         batch.in_flight = False
         lane.in_flight -= 1
-        if error is None and batch.position >= 0:
+        if (error is None or verdict is BatchOutcome.DELIVERED) and batch.position >= 0:
             lane.acked = max(lane.acked, batch.position + batch.count)
         if verdict is BatchOutcome.DELIVERED:
             lane.unanswered.remove(batch)
@@ -312,7 +312,7 @@ class InFlight:
             return
         if lane.acked >= lane.gap:
             lane.gap = None
-        elif not (lane.unanswered and lane.unanswered[0].untold):
+        elif not any(batch.untold for batch in lane.unanswered):
             self._begin_anew(lane)
 
     def _begin_anew(self, lane: _Lane) -> None:
@@ -345,7 +345,7 @@ class InFlight:
         if self.lacks_id and self._ask_attempts:
             times.append(self._ask_at_ms)
         if self.producer is not None or not self.idempotent:
-            waiting = [lane.unanswered[0] for lane in self.busy.values() if lane.unanswered and not lane.in_flight]
+            waiting = [_next_of(lane) for lane in self.busy.values() if lane.unanswered and not lane.in_flight]
             times += [batch.not_before_ms for batch in waiting]
         return min(times, default=None)
 
@@ -375,6 +375,15 @@ class InFlight:
             for batch in [batch for batch in lane.unanswered if in_flight or not batch.in_flight]:
                 self._drop(lane, batch, error)
             self._resolve(lane)
+
+
+def _next_of(lane: _Lane) -> InFlightBatch:
+    """The batch of a lane that is sent again next: the oldest; while there is a gap, the oldest of those that the node
+    may have. What a node says of one behind a gap tells what lies before that.
+    """
+    if lane.gap is not None:
+        return next((batch for batch in lane.unanswered if batch.untold), lane.unanswered[0])
+    return lane.unanswered[0]
 
 
 def may_pass(error: BaseException) -> bool:

@@ -280,6 +280,48 @@ def test_a_batch_that_the_node_may_have_is_tried_before_the_lane_begins_anew() -
     assert in_flight.producer == ME and in_flight.may_take(A)
 
 
+def test_of_several_that_the_node_may_have_each_is_tried_before_the_lane_begins_anew() -> None:
+    """A node that was opened again knows the last batch of a producer alone: those before it are out of order there."""
+    in_flight = made()
+    first, second, third = begun(in_flight, 2, 3, 4)
+    for batch in (first, second, third):
+        assert in_flight.answered(batch, errors.RequestTimedOut("the owner has ended"), 0) is BatchOutcome.AGAIN
+    assert in_flight.next_again(A, 10) is first
+    assert in_flight.answered(first, GAP, 10) is BatchOutcome.AGAIN
+    assert in_flight.due_ms == second.not_before_ms and in_flight.next_again(A, 10) is second
+    assert in_flight.answered(second, errors.DuplicateSequence("seen"), 10) is BatchOutcome.DELIVERED
+    assert in_flight.next_again(A, 100) is first
+    assert in_flight.answered(first, GAP, 100) is BatchOutcome.DELIVERED
+    assert in_flight.next_again(A, 100) is third
+    assert in_flight.answered(third, None, 100) is BatchOutcome.DELIVERED
+    assert in_flight.producer == ME and not failed(in_flight)
+
+
+def test_a_duplicate_says_that_the_node_has_all_before_it() -> None:
+    in_flight = made()
+    first, second = begun(in_flight, 2, 3)
+    for batch in (first, second):
+        in_flight.answered(batch, errors.RequestTimedOut("the owner has ended"), 0)
+    in_flight.next_again(A, 10)
+    in_flight.answered(first, GAP, 10)
+    in_flight.next_again(A, 10)
+    assert in_flight.answered(second, errors.DuplicateSequence("seen"), 10) is BatchOutcome.DELIVERED
+    assert in_flight.next_again(A, 100) is first
+    assert in_flight.answered(first, GAP, 100) is BatchOutcome.DELIVERED
+    assert in_flight.producer == ME and not failed(in_flight)
+
+
+def test_where_the_node_has_none_of_those_it_may_have_all_are_in_doubt() -> None:
+    in_flight = made()
+    batches = begun(in_flight, 2, 3)
+    for batch in batches:
+        in_flight.answered(batch, errors.RequestTimedOut("the owner has ended"), 0)
+    for batch in batches:
+        assert in_flight.next_again(A, 10) is batch
+        assert in_flight.answered(batch, GAP, 10) is BatchOutcome.AGAIN
+    assert failed(in_flight) == [(batch, errors.OutOfOrderSequence) for batch in batches]
+
+
 def test_a_batch_that_the_node_may_have_is_never_numbered_again() -> None:
     in_flight = made()
     first, second, third = begun(in_flight, 2, 3, 4)

@@ -218,8 +218,9 @@ class Link:
     # --- bytes -------------------------------------------------------------------------------------------------------
 
     def handle(self, events: int, now_ms: int, answers: list[Answered]) -> None:
-        """Do what the socket is ready for; adds the answers that came. Raises OSError, PylogError: it is broken. What was
-        added before holds.
+        """Do what the socket is ready for; adds the answers that came. Raises OSError, PylogError: it is broken.
+
+        What was added before holds.
         """
         self.used_ms = now_ms
         if self.state is LinkState.CONNECTING:
