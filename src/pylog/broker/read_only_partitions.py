@@ -71,8 +71,7 @@ class ReadOnlyPartitions:
     def _open(self, key: TopicPartition, image: TopicImage) -> ReadOnlyPartition:
         home = self._topics.home(key)
         directory, config = join(home, folder_name(*key)), self.topic_config(image.config)
-        if self._files.stat(directory) is None:
-            self._check_unwritten(key, image)
+        if self._files.stat(directory) is None and self._is_unwritten(key, image, directory):
             # Its owner has created it, and never written to it or read it: there is nothing to remember.
             return without_files(directory, *key, config)
         if not self._belongs(directory, image):
@@ -90,8 +89,8 @@ class ReadOnlyPartitions:
         self._made[key] = made
         return made
 
-    def _check_unwritten(self, key: TopicPartition, image: TopicImage) -> None:
-        """Check that a partition without a folder has never had records.
+    def _is_unwritten(self, key: TopicPartition, image: TopicImage, directory: str) -> bool:
+        """Whether a partition that had no folder has never had records: False where its owner has made it since.
 
         Raises LogNotFound where it has had some; NotLeaderOrFollower in a log of several directories, where a partition
         that moves has no folder for a moment.
@@ -101,6 +100,8 @@ class ReadOnlyPartitions:
             entry = self._topics.entry(path, key, image)
             state = entry.read() if entry is not None else None
             if state is not None and state.next_offset > 0:
+                if self._files.stat(directory) is not None:
+                    return False
                 if len(paths) == 1:
                     raise LogNotFound(
                         f"{path} says that {folder_name(*key)} has had records, and it has no such folder: put it "
@@ -110,6 +111,7 @@ class ReadOnlyPartitions:
                     f"{folder_name(*key)} has had records, as {path} says, and is in none of {', '.join(paths)}: "
                     "it is being moved, or its owner has died at that; ask again, or open the log with mode='own'"
                 )
+        return True
 
     def _belongs(self, directory: str, image: TopicImage) -> bool:
         """Whether a partition's folder is that of its topic, and not of an earlier one, or a later one, of that name.

@@ -288,6 +288,26 @@ def test_a_folder_that_is_missing_is_told_from_a_partition_without_records(tmp_p
         assert list(reader.topic("t")[1].records()) == []
 
 
+def test_a_folder_that_is_made_while_a_reader_looks_for_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = DiskFiles.stat
+    with pylog.open(tmp_path) as owner:
+        owner.create_topic("t")
+        # A reader looks which directory has the folder, and then for the folder.
+        looks = [lambda: fill(owner, 3), lambda: None]
+
+        def stat(files: DiskFiles, path: str) -> object:
+            found = look(files, path)
+            if path.endswith("t-0") and looks:
+                looks.pop()()
+            return found
+
+        with pylog.open(tmp_path, mode="read") as reader:
+            monkeypatch.setattr(DiskFiles, "stat", stat)
+            assert offsets(reader) == [0, 1, 2]
+
+
 class SnapshotFiles(InterruptingFiles):
     """Files in which `action` happens before a snapshot of the metadata log is opened."""
 
