@@ -41,11 +41,15 @@ SPECS = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
 
 
 class TopicConfigValue(NamedTuple):
-    """A config of a topic, whether it is set on the topic itself, and else where it comes from."""
+    """A config of a topic, and where it comes from."""
 
     value: str
-    is_set: bool
     source: ConfigSource
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it is set on the topic itself."""
+        return self.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
 
 
 class TopicAdmin:
@@ -167,10 +171,7 @@ class TopicAdmin:
         found = answer.configs[name]
         if isinstance(found, PylogError):
             raise found
-        return {
-            key: TopicConfigValue(value, source is ConfigSource.DYNAMIC_TOPIC_CONFIG, source)
-            for key, (value, source) in sorted(found.items())
-        }
+        return {key: TopicConfigValue(value, source) for key, (value, source) in sorted(found.items())}
 
     def topics(self) -> list[TopicMetadata]:
         """All topics there are, sorted by name."""
