@@ -196,17 +196,11 @@ class Network:
             if link not in self._links:
                 # It has failed since, and its calls went elsewhere.
                 continue
-            answers: list[Answered] = []
-            error: Exception | None = None
-            try:
-                link.send_waiting(self._clock.tick_ms(), answers)
-            except (OSError, PylogError) as raised:
-                error = raised
-            self._tell(answers)
-            if error is None:
-                self._lookout.watch(link)
-            else:
-                self._fail(link, error)
+            self._use(link, partial(self._send_waiting, link))
+
+    def _send_waiting(self, link: Link, answers: list[Answered]) -> None:
+        link.send_waiting(self._clock.tick_ms(), answers)
+        self._lookout.watch(link)
 
     def _sleep_seconds(self) -> float | None:
         if self._unread or (self._ends_by_ms is not None and self._may_end()):
@@ -304,20 +298,7 @@ class Network:
     def _handle(self, link: Link, events: int) -> None:
         if link not in self._links:
             return
-        answers: list[Answered] = []
-        error: Exception | None = None
-        try:
-            self._handle_events(link, events, answers)
-        except (OSError, PylogError) as raised:
-            error = raised
-        except Exception as raised:
-            # The other connections go on.
-            logger.exception("a connection to %s failed within", link.address)
-            error = NetworkError(f"it failed within: {raised!r}")
-        # A node that ends answers what it has taken, and closes: what came before the end has come.
-        self._tell(answers)
-        if error is not None:
-            self._fail(link, error)
+        self._use(link, partial(self._handle_events, link, events))
 
     def _handle_events(self, link: Link, events: int, answers: list[Answered]) -> None:
         was_ready = link.is_ready
@@ -329,6 +310,24 @@ class Network:
         if link.has_more:
             self._unread[link] = None
         self._lookout.watch(link)
+
+    def _use(self, link: Link, work: Callable[[list[Answered]], None]) -> None:
+        """Do something with a link, and give the answers that came by it, also where it broke: a node that ends answers
+        what it has taken, and closes.
+        """
+        answers: list[Answered] = []
+        error: Exception | None = None
+        try:
+            work(answers)
+        except (OSError, PylogError) as raised:
+            error = raised
+        except Exception as raised:
+            # The other connections go on.
+            logger.exception("a connection to %s failed within", link.address)
+            error = NetworkError(f"it failed within: {raised!r}")
+        self._tell(answers)
+        if error is not None:
+            self._fail(link, error)
 
     # --- the node comes into this process ----------------------------------------------------------------------------
 
