@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from pylog.client.in_flight import InFlight, _Lane
+from pylog.client.in_flight import InFlight
 from pylog.client.in_flight_batch import InFlightBatch
+from pylog.client.lane import Lane
 
 from .dispatch_world import World
 from .seeds import playing, seeds
@@ -50,7 +51,7 @@ def _same_numbers(batch: InFlightBatch, first: int, loads: tuple[Any, Any]) -> l
 
 # The numbers are those of the bugs that others had, in the order of the project's list; 0: not on it.
 MUTANTS: dict[str, tuple[type, str, Any]] = {
-    "63: a lane begins anew with the numbers it had": (_Lane, "begin", lambda lane, me: setattr(lane, "producer", me)),
+    "63: a lane begins anew with the numbers it had": (Lane, "begin", lambda lane, me: setattr(lane, "producer", me)),
     "64: a lane with nothing to do is forgotten": (InFlight, "delivered", _forgetting),
     "70: what the node may have is numbered again": (
         InFlightBatch,
@@ -58,7 +59,7 @@ MUTANTS: dict[str, tuple[type, str, Any]] = {
         property(lambda _: False, lambda *_: None),
     ),
     "0: a newer batch overtakes one that waits": (InFlight, "may_take", _overtaking),
-    "0: a gap is passed over": (_Lane, "leave_gap", lambda lane, batch: None),
+    "0: a gap is passed over": (Lane, "leave_gap", lambda lane, batch: None),
     "0: a part of a batch has the numbers of the whole": (InFlight, "_parts", staticmethod(_same_numbers)),
 }
 

@@ -7,7 +7,7 @@ network. In the order in which a record passes them:
     record_append/        the step of `send` for each record, compiled, with its twin in Python
     accumulator           the open batch of each partition, and those that wait to be sent
     in_flight             which batch may go, which number it has, what an answer means: a machine
-    in_flight_batch       a batch that is under way
+    lane, in_flight_batch the batches of a partition that are under way, and one of them
     transaction_manager   which call of a transaction is allowed now: a machine
     cluster               which node leads a partition
     partition_batches     the batches of one partition in a range of offsets, for a reader of columns

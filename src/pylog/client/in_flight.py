@@ -29,13 +29,13 @@ from collections import defaultdict
 from typing import Any
 
 from pylog.client.in_flight_batch import (
-    NO_PRODUCER,
     SEQUENCE_MASK,
     BatchOutcome,
     InFlightBatch,
     ProducerEpoch,
     SendCounts,
 )
+from pylog.client.lane import Lane
 from pylog.errors import (
     DuplicateSequence,
     LeaderNotAvailable,
@@ -60,31 +60,6 @@ NOT_THERE = (
 """After these a node has nothing of what was sent. After others it may have."""
 
 
-class _Lane:
-    __slots__ = ("acked", "counts", "gap", "in_flight", "next", "producer", "unanswered")
-
-    def __init__(self, counts: SendCounts) -> None:
-        self.counts = counts
-        self.unanswered: list[InFlightBatch] = []
-        self.in_flight = 0
-        """Also those that failed before their answer came."""
-        self.begin(NO_PRODUCER)
-
-    def begin(self, producer: ProducerEpoch) -> None:
-        self.producer = producer
-        self.next = 0
-        self.acked = 0
-        self.gap: int | None = None
-        """Where the last batch ended that left one."""
-
-    def number(self, batch: InFlightBatch) -> None:
-        batch.producer, batch.position = self.producer, self.next
-        self.next += batch.count
-
-    def leave_gap(self, batch: InFlightBatch) -> None:
-        self.gap = max(self.gap or 0, batch.position + batch.count)
-
-
 class InFlight:
     """The lanes of one producer. Not thread-safe. `transactional`: a coordinator gives the producer id."""
 
@@ -99,8 +74,8 @@ class InFlight:
         self._in_flight_max = in_flight_max
         self._retries = retries
         self._backoff = (backoff_ms, backoff_max_ms)
-        self._lanes: dict[TopicPartition, _Lane] = {}
-        self.busy: dict[TopicPartition, _Lane] = {}
+        self._lanes: dict[TopicPartition, Lane] = {}
+        self.busy: dict[TopicPartition, Lane] = {}
         """The lanes of which something is in flight, or waits to be sent again."""
         self.counts: defaultdict[TopicPartition, SendCounts] = defaultdict(SendCounts)
         self.has_failed = False
@@ -163,7 +138,7 @@ class InFlight:
         """Number a batch that leaves its queue: it is in flight now."""
         lane = self._lanes.get(batch.key)
         if lane is None:
-            lane = self._lanes[batch.key] = _Lane(self.counts[batch.key])
+            lane = self._lanes[batch.key] = Lane(self.counts[batch.key])
         batch.counts = lane.counts
         if self.idempotent and not lane.unanswered and lane.producer != self.producer:
             lane.begin(self._present)
@@ -183,7 +158,7 @@ class InFlight:
         lane = self.busy.get(key)
         if lane is None or lane.in_flight or not lane.unanswered or (self.idempotent and self.producer is None):
             return None
-        batch = _next_of(lane)
+        batch = lane.to_send_again
         if batch.not_before_ms > tick_ms:
             return None
         if not peek:
@@ -191,7 +166,7 @@ class InFlight:
         return batch
 
     @staticmethod
-    def _send(lane: _Lane, batch: InFlightBatch) -> None:
+    def _send(lane: Lane, batch: InFlightBatch) -> None:
         batch.in_flight = True
         batch.was_first = lane.unanswered[0] is batch
         lane.in_flight += 1
@@ -298,7 +273,7 @@ class InFlight:
             part.position = batch.position + before if batch.position >= 0 else -1
         return parts
 
-    def _drop(self, lane: _Lane, batch: InFlightBatch, error: BaseException) -> None:
+    def _drop(self, lane: Lane, batch: InFlightBatch, error: BaseException) -> None:
         batch.error = error
         self._failed.append(batch)
         self.has_failed = True
@@ -306,7 +281,7 @@ class InFlight:
         if self.idempotent:
             lane.leave_gap(batch)
 
-    def _resolve(self, lane: _Lane) -> None:
+    def _resolve(self, lane: Lane) -> None:
         """Close the gap of a lane, if there is one and nothing in flight can say more of it."""
         if lane.in_flight or lane.gap is None or self._transactional or self.producer is None:
             return
@@ -315,7 +290,7 @@ class InFlight:
         elif not any(batch.untold for batch in lane.unanswered):
             self._begin_anew(lane)
 
-    def _begin_anew(self, lane: _Lane) -> None:
+    def _begin_anew(self, lane: Lane) -> None:
         for batch in [batch for batch in lane.unanswered if batch.doubtful]:
             self._drop(lane, batch, in_doubt(batch.key))
         if lane.producer == self.producer:
@@ -345,7 +320,7 @@ class InFlight:
         if self.lacks_id and self._ask_attempts:
             times.append(self._ask_at_ms)
         if self.producer is not None or not self.idempotent:
-            waiting = [_next_of(lane) for lane in self.busy.values() if lane.unanswered and not lane.in_flight]
+            waiting = [lane.to_send_again for lane in self.busy.values() if lane.unanswered and not lane.in_flight]
             times += [batch.not_before_ms for batch in waiting]
         return min(times, default=None)
 
@@ -375,15 +350,6 @@ class InFlight:
             for batch in [batch for batch in lane.unanswered if in_flight or not batch.in_flight]:
                 self._drop(lane, batch, error)
             self._resolve(lane)
-
-
-def _next_of(lane: _Lane) -> InFlightBatch:
-    """The batch of a lane that is sent again next: the oldest; while there is a gap, the oldest of those that the node
-    may have. What a node says of one behind a gap tells what lies before that.
-    """
-    if lane.gap is not None:
-        return next((batch for batch in lane.unanswered if batch.untold), lane.unanswered[0])
-    return lane.unanswered[0]
 
 
 def may_pass(error: BaseException) -> bool:
