@@ -15,7 +15,7 @@ from pylog.errors import CorruptBatch
 from pylog.kernel import ConsumerRecord, Record
 from pylog.notebook import table
 from pylog.partition import Appended, Partition
-from pylog.protocol.batch import Batch, split
+from pylog.protocol.batch import Batch, claimed_end, split
 from pylog.protocol.isolation import Isolation, IsolationLevel, VisibleBatches
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.runtime.clock import Clock
@@ -246,9 +246,10 @@ class PartitionView(Tabular):
             if good:
                 # The next piece begins with the damaged one.
                 return good
+            at = error.position or 0
             raise CorruptBatch(
-                f"{error.reason}; run `pylog verify` to see all damage",
-                path=found.path, position=found.position + (error.position or 0), offset=position,
+                f"{error.reason}; run `pylog verify` to see all damage", path=found.path, position=found.position + at,
+                offset=position, next_offset=claimed_end(found.data, at, position),
             ) from None  # fmt: skip
 
     def offset_for_time(self, timestamp_ms: int) -> int | None:

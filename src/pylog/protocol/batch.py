@@ -32,6 +32,7 @@ from pylog.kernel import (
     CRC_FROM,
     CREATE_TIME,
     DELETE_HORIZON_BIT,
+    HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
@@ -357,6 +358,21 @@ def split(data: Buffer, *, check_crc: bool = False) -> Iterator[Batch]:
         yield Batch(view[span.position : span.position + span.size])
     if reason is not None:
         raise CorruptBatch(reason, position=end)
+
+
+def claimed_end(data: Buffer, position: int, offset: int) -> int | None:
+    """The end that the damaged batch with `offset` claims: believed no further than to where the next one begins."""
+    if position + HEADER_BYTES > len(data):
+        return None
+    base, length, _, _, _, _, last_delta, *_ = HEADER.unpack_from(data, position)
+    if not base <= offset <= base + last_delta:
+        return None
+    end = int(base + last_delta + 1)
+    following = position + LOG_OVERHEAD + length
+    if position < following <= len(data) - HEADER_BYTES:
+        next_base = HEADER.unpack_from(data, following)[0]
+        return min(end, next_base) if next_base > offset else None
+    return end
 
 
 def columns(

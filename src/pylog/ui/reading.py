@@ -33,7 +33,7 @@ class Found:
     reached: int = 0
     """The first offset that was not looked at, going forwards; the last one that was, going backwards."""
     damage: str = ""
-    """What could not be read, and ended it."""
+    """What could not be read, the first of it: it is left out."""
 
 
 class Reader:
@@ -73,28 +73,30 @@ class Reader:
     def forwards(self, partition: int, start: int, end: int, limit: int) -> Found:
         """The first `limit` records in [start, end)."""
         found = Found(start, end, reached=start)
-        for record in self._read(partition, start, end, found):
-            if self._matches(record):
-                found.records.append(record)
-            found.reached = record.offset + 1
-            if len(found.records) >= limit or not self._may_go_on():
-                return found
-        if not found.damage and self._may_go_on():
-            # The last offsets may be markers, or compacted away.
-            found.reached = end
+        try:
+            for record in self._read(partition, found):
+                if self._matches(record):
+                    found.records.append(record)
+                if len(found.records) >= limit or not self._may_go_on():
+                    break
+        except OffsetOutOfRange as error:
+            # Retention has come between.
+            found.damage = str(error)
         return found
 
     def backwards(self, partition: int, start: int, end: int, limit: int) -> Found:
         """The last `limit` records in [start, end)."""
         found, span = Found(start, end, reached=end), limit
-        while found.reached > start and len(found.records) < limit and not found.damage:
+        while found.reached > start and len(found.records) < limit:
             low = max(start, found.reached - span)
             part = self.forwards(partition, low, found.reached, span)
-            if part.reached < found.reached and not part.damage:
-                # The time is over: this window is for the next page, which begins with a small one.
+            found.damage = found.damage or part.damage
+            if part.reached < found.reached:
+                # The time is over, or retention has come between: this window is for the next page, which begins with a
+                # small one.
                 break
             found.records = (part.records + found.records)[-limit:]
-            found.reached, found.damage = low, part.damage
+            found.reached = low
             span = min(span * 4, WINDOW_MAX)
         if len(found.records) == limit:
             found.reached = found.records[0].offset
@@ -102,9 +104,12 @@ class Reader:
 
     def one(self, partition: int, offset: int) -> ConsumerRecord | None:
         """The record at an offset; None where there is none (any more). Raises CorruptBatch, OffsetOutOfRange."""
-        found = Found(offset, offset + 1)
-        record = next(self._read(partition, offset, offset + 1, found), None)
-        if found.damage:
+        found = Found(offset, offset + 1, reached=offset)
+        try:
+            record = next(self._read(partition, found), None)
+        except OffsetOutOfRange as error:
+            raise CorruptBatch(str(error)) from error
+        if record is None and found.damage:
             raise CorruptBatch(found.damage)
         return record
 
@@ -123,23 +128,31 @@ class Reader:
             parts += [name.encode(), value]
         return any(self._needle in part.lower() for part in parts if part)
 
-    def _read(self, partition: int, start: int, end: int, found: Found) -> Iterator[ConsumerRecord]:
-        """The records of a range; what cannot be read ends it, and is noted."""
-        if start >= end:
-            return
+    def _read(self, partition: int, found: Found) -> Iterator[ConsumerRecord]:
+        """The records of [reached, end). Damage is noted and left out. Raises OffsetOutOfRange."""
+        while found.reached < found.end:
+            try:
+                for record in self._records(partition, found.reached, found.end):
+                    self._left -= 1
+                    found.reached = record.offset + 1
+                    yield record
+            except CorruptBatch as error:
+                found.damage = found.damage or str(error)
+                found.reached = min(max(error.next_offset or 0, found.reached + 1), found.end)
+                if not self._may_go_on():
+                    return
+            else:
+                if self._may_go_on():
+                    # The last offsets may be markers, or compacted away.
+                    found.reached = found.end
+                return
+
+    def _records(self, partition: int, start: int, end: int) -> Iterator[ConsumerRecord]:
+        """The records of a range, from the files where they are here. Raises CorruptBatch, OffsetOutOfRange."""
         view = self._views[partition]
-        records = (
-            view.records(start, end, isolation_level=self._isolation_level)
-            if isinstance(view, PartitionView)
-            else self._fetched(partition, start, end)
-        )
-        try:
-            for record in records:
-                self._left -= 1
-                yield record
-        except (CorruptBatch, OffsetOutOfRange) as error:
-            # Retention may have come between.
-            found.damage = str(error)
+        if isinstance(view, PartitionView):
+            return view.records(start, end, isolation_level=self._isolation_level)
+        return self._fetched(partition, start, end)
 
     def _fetched(self, partition: int, start: int, end: int) -> Iterator[ConsumerRecord]:
         """The records of a range, from a server. One that does not answer takes no longer than a page may."""

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ from pylog.ui import follow, reading
 from pylog.ui.reading import Reader
 from pylog.ui.values import hex_lines, json_text, shown, visible
 from support.visitor import Answer, Visitor
-from unit.ui.conftest import HOSTILE
+from unit.ui.conftest import HOSTILE, pages_of
 
 
 def offsets(answer: Answer) -> list[str]:
@@ -133,6 +135,56 @@ def test_retention_that_comes_between_is_told(log: pylog.Log) -> None:
     assert "offset 0" in found.damage and found.records == []
     with pytest.raises(CorruptBatch):
         Reader(log, "trimmed").one(0, 0)
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Iterator[pylog.Log]:
+    """Topic `t` has 30 batches of a record; the tenth is damaged, and so are the 20th and the 21st."""
+    with pylog.open(tmp_path / "data", flush="none") as writer:
+        writer.create_topic("t")
+        for one in range(30):
+            writer.topic("t")[0].append([pylog.Record(b"value %d" % one)])
+        (segment,) = writer.topic("t")[0].segments
+    path = Path(segment.path)
+    data = bytearray(path.read_bytes())
+    for one in (10, 20, 21):
+        data[data.index(b"value %d" % one)] ^= 1
+    path.write_bytes(data)
+    with pylog.open(tmp_path / "data", mode="read") as log:
+        yield log
+
+
+READABLE = [f"0:{one}" for one in range(30) if one not in (10, 20, 21)]
+
+
+def test_records_behind_damage_are_shown_and_the_damage_is_said(damaged: pylog.Log) -> None:
+    pages = pages_of(damaged, can_write=False)
+    for query in ("", "?partition=0"):
+        answer = pages.get(f"/topics/t/records{query}")
+        assert offsets(answer) == READABLE[::-1] and "the bytes were damaged" in answer.words
+    answer = pages.get("/topics/t/records?partition=0&offset=0")
+    assert offsets(answer) == READABLE and "the bytes were damaged" in answer.words
+
+
+@pytest.mark.parametrize(("query", "rel"), [("offset=0", "next"), ("", "prev")])
+def test_pages_pass_damage_in_both_directions(damaged: pylog.Log, query: str, rel: str) -> None:
+    pages, seen = pages_of(damaged, can_write=False), []
+    path = f"/topics/t/records?partition=0&limit=5&{query}"
+    for _ in range(10):
+        answer = pages.get(path)
+        seen += offsets(answer)
+        further = re.search(f'rel="{rel}" href="([^"]*)"', answer.text)
+        if further is None:
+            break
+        path = further[1].replace("&amp;", "&")
+    assert seen == (READABLE if rel == "next" else READABLE[::-1])
+
+
+def test_a_look_whose_time_ends_at_damage_goes_on_behind_it(damaged: pylog.Log) -> None:
+    reader = Reader(damaged, "t", clock=SimClock(0, 0))
+    reader._until_ms = 0
+    found = reader.forwards(0, 20, 30, 10)
+    assert (found.records, found.reached) == ([], 21) and "offset 20" in found.damage
 
 
 # --- live -----------------------------------------------------------------------------------------------------------

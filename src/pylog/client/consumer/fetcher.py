@@ -25,8 +25,8 @@ from pylog.errors import (
     OffsetOutOfRange,
     PylogError,
 )
-from pylog.kernel import HEADER, HEADER_BYTES, LOG_OVERHEAD, take_records
-from pylog.protocol.batch import Batch, split
+from pylog.kernel import take_records
+from pylog.protocol.batch import Batch, claimed_end, split
 from pylog.protocol.isolation import Isolation, VisibleBatches
 from pylog.protocol.messages import Fetch, FetchedPart, FetchPart
 from pylog.record import ConsumerRecord, DeserializedRecord, TopicPartition
@@ -171,27 +171,13 @@ class FetchedRecords:
 
         `batch` has the right CRC, and records that cannot be decoded; None: the bytes are not even a batch.
         """
+        following = claimed_end(self._part.data, self._at, self.next_offset) if batch is None else batch.next_offset
         return CorruptBatch(
             f"{self._part.topic}-{self._part.partition}: {error.reason}; `skip()` goes past it, and `pylog verify` "
             "shows all damage",
             path=self._part.path, position=self._part.position + self._at, offset=self.next_offset,
-            next_offset=batch.next_offset if batch is not None else self._claimed_end(),
+            next_offset=following,
         )  # fmt: skip
-
-    def _claimed_end(self) -> int | None:
-        """Where the damaged batch says that it ends: believed no further than to where the next one begins."""
-        data, at = self._part.data, self._at
-        if at + HEADER_BYTES > len(data):
-            return None
-        base, length, _, _, _, _, last_delta, *_ = HEADER.unpack_from(data, at)
-        if not base <= self.next_offset <= base + last_delta:
-            return None
-        end = int(base + last_delta + 1)
-        following = at + LOG_OVERHEAD + length
-        if at < following <= len(data) - HEADER_BYTES:
-            next_base = HEADER.unpack_from(data, following)[0]
-            return min(end, next_base) if next_base > self.next_offset else None
-        return end
 
 
 class Fetcher:
