@@ -51,7 +51,7 @@ class Follower:
         reader = reader_of(self._request, self._wanted)
         partitions = reader.partitions if self._wanted.partition is None else [self._wanted.partition]
         lines: list[ConsumerRecord] = []
-        skipped, begins = 0, not self._positions
+        skipped, damage, begins = 0, "", not self._positions
         for one, (start, end) in reader.ends(partitions).items():
             # A partition that is new is read from its start.
             position = max(self._positions.get(one, end if begins else start), start)
@@ -60,24 +60,27 @@ class Follower:
                 position = start
             if self._wanted.text:
                 found = reader.forwards(one, position, end, LINES_MAX)
-                position = max(found.reached, end) if found.damage else found.reached
+                position = found.reached
             else:
                 first = max(position, end - LINES_MAX)
-                skipped += first - position
-                found, position = reader.forwards(one, first, end, LINES_MAX), max(position, end)
+                found = reader.forwards(one, first, end, LINES_MAX)
+                # The time may be over before the end.
+                skipped += first - position + end - found.reached
+                position = end
+            damage = damage or found.damage
             lines += found.records
             self._positions[one] = position
-        if not lines and not begins:
+        if not (lines or skipped or damage or begins):
             return None
         lines.sort(key=lambda one: (one.timestamp, one.partition, one.offset), reverse=True)
         skipped += max(0, len(lines) - LINES_MAX)
-        return self._event(lines[:LINES_MAX], skipped)
+        return self._event(lines[:LINES_MAX], skipped, damage)
 
-    def _event(self, lines: list[ConsumerRecord], skipped: int) -> str:
+    def _event(self, lines: list[ConsumerRecord], skipped: int, damage: str) -> str:
         pages: Pages = self._request.app.state.pages
         html = pages.text("record_rows.html", self._request.scope["path"], topic=self._topic, lines=lines)
         identity = ".".join(f"{one}-{offset}" for one, offset in sorted(self._positions.items()))
-        data = json.dumps({"html": html, "count": len(lines), "skipped": skipped})
+        data = json.dumps({"html": html, "count": len(lines), "skipped": skipped, "damage": damage})
         return f"id: {identity}\nevent: records\ndata: {data}\n\n"
 
 

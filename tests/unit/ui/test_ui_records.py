@@ -231,6 +231,25 @@ def test_what_comes_too_quickly_is_skipped_and_said(pages: Visitor, log: pylog.L
     assert (event["count"], event["skipped"]) == (100, 50)
 
 
+def test_what_the_time_does_not_suffice_for_is_skipped_and_said(
+    pages: Visitor, log: pylog.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.create_topic("slow")
+    log.topic("slow")[0].append([pylog.Record(b"%d" % one) for one in range(30)])
+    monkeypatch.setattr(reading, "SCAN_RECORDS_MAX", 10)
+    answer = pages.ask("GET", "/topics/slow/follow", {"last_event_id": "0-0"}, until=b"event: records")
+    (event,) = events(answer)
+    assert (event["count"], event["skipped"]) == (10, 20)
+
+
+@pytest.mark.parametrize("query", ["", "?text=value"])
+def test_a_follower_gets_the_records_behind_damage_and_hears_of_it(damaged: pylog.Log, query: str) -> None:
+    pages = pages_of(damaged, can_write=False)
+    answer = pages.ask("GET", f"/topics/t/follow{query}", {"last_event_id": "0-0"}, until=b"event: records")
+    (event,) = events(answer)
+    assert (event["count"], event["skipped"]) == (27, 0) and "the bytes were damaged" in str(event["damage"])
+
+
 def test_a_place_that_is_none_of_ours_begins_at_the_end(pages: Visitor, log: pylog.Log) -> None:
     log.create_topic("twice")
     log.topic("twice")[0].append([pylog.Record(b"1")])

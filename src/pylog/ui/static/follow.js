@@ -8,6 +8,8 @@
   const status = live.querySelector("[role=status]");
   let source = null;
   let count = 0;
+  let skipped = 0;
+  let damage = "";
 
   function stop(text) {
     source.close();
@@ -24,12 +26,14 @@
     rows.prepend(made.content);
     while (rows.rows.length > ROWS_MAX) rows.deleteRow(-1);
     count += said.count;
-    const skipped = said.skipped ? `, ${said.skipped} skipped` : "";
-    status.textContent = `${count} new${skipped}`;
+    skipped += said.skipped;
+    damage = said.damage || damage;
+    status.textContent = `${count} new${skipped ? `, ${skipped} skipped` : ""}${damage ? `. Damage: ${damage}` : ""}`;
   }
 
   function start() {
-    count = 0;
+    count = skipped = 0;
+    damage = "";
     source = new EventSource(live.dataset.follow);
     source.addEventListener("records", add);
     source.addEventListener("ended", (event) => stop(JSON.parse(event.data)));
