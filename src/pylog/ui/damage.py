@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from pylog.errors import PylogError
 from pylog.files import Files, join
-from pylog.inspect import Problem, Totals, log_bytes, verify
+from pylog.inspect import Checked, Problem, Totals, log_bytes, verify
 from pylog.logdirs.log_directory import CLEAN_SHUTDOWN
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import read_damages, read_offsets
@@ -89,18 +89,21 @@ class Check:
         self._topic = topic
         self._running = running
 
-    def problems(self) -> Iterator[Problem]:
-        """The problems as they are found; `totals` and `failure` are known behind the last one."""
+    def events(self) -> Iterator[Problem | Checked]:
+        """The problems and the progress; `totals` and `failure` are known behind the last one.
+
+        A visitor who has gone ends the check at the next event.
+        """
         if not self._running.acquire(blocking=False):
             self.failure = BUSY
             return
         try:
             for path in self._paths:
                 for event in verify(self._files, path, topic=self._topic):
-                    if isinstance(event, Problem):
-                        yield event
-                    elif isinstance(event, Totals):
+                    if isinstance(event, Totals):
                         self.totals.append(event)
+                    else:
+                        yield event
         except PylogError as error:
             self.failure = str(error)
         finally:

@@ -10,9 +10,12 @@ import pytest
 
 import pylog
 from pylog.files import DiskFiles
+from pylog.inspect import Checked
 from pylog.storage.checkpoint import write_damages
 from pylog.ui import damage, segments
 from pylog.ui.batch_bytes import batch_bytes_max, header_fields
+from pylog.ui.pages import Pages
+from pylog.ui.source import Source
 from support.visitor import Visitor
 from unit.ui.conftest import pages_of
 
@@ -179,7 +182,7 @@ def test_one_check_runs_at_a_time(pages: Visitor, monkeypatch: pytest.MonkeyPatc
     lock = Lock()
     with lock:
         late = damage.Check(DiskFiles(read_only=True), (str(directory),), None, lock)
-        assert list(late.problems()) == [] and "runs already" in late.failure
+        assert list(late.events()) == [] and "runs already" in late.failure
     monkeypatch.setattr("pylog.ui.application.Lock", lambda: lock)
     with pylog.open(directory, mode="read") as log:
         busy = pages_of(log)
@@ -188,7 +191,27 @@ def test_one_check_runs_at_a_time(pages: Visitor, monkeypatch: pytest.MonkeyPatc
         assert busy.post("/check").status == 200
 
 
+def test_a_check_ends_between_two_problems_when_its_visitor_goes(directory: Path) -> None:
+    running = Lock()
+    events = iter(damage.Check(DiskFiles(read_only=True), (str(directory),), None, running).events())
+    assert isinstance(next(events), Checked) and running.locked()
+    events.close()  # type: ignore[attr-defined]
+    assert not running.locked()
+
+
+def test_a_check_without_problems_is_sent_in_parts(directory: Path) -> None:
+    with pylog.open(directory, mode="read") as log:
+        source = Source("data", log, DiskFiles(read_only=True), (str(directory),))
+        check = damage.Check(DiskFiles(read_only=True), (str(directory),), None, Lock())
+        parts = Pages(source, "").parts("check.html", {"path": "/check"}, check=check, topic=None)
+        while not check._running.locked():
+            next(parts)
+        assert next(parts).strip() == "" and check._running.locked()
+        parts.close()  # type: ignore[attr-defined]
+        assert not check._running.locked()
+
+
 def test_a_disk_that_fails_ends_a_check_and_is_said(directory: Path) -> None:
     check = damage.Check(DiskFiles(read_only=True), (str(directory),), None, Lock())
     check._paths = (str(directory / "none"),)
-    assert list(check.problems()) == [] and "there is no log directory" in check.failure
+    assert list(check.events()) == [] and "there is no log directory" in check.failure
