@@ -124,6 +124,9 @@ def command(
     is_table = output is not None and output.endswith(".parquet")
     if is_table and (is_json or render is not None or reading.follow):
         raise click.UsageError("a Parquet file has columns, and an end: it takes no --format, --json or --follow")
+    if is_table and reading.group is not None:
+        # The file is whole only at its end, and a group commits on the way.
+        raise click.UsageError("--group is not allowed with a Parquet file: a group commits before the file is whole")
     # A member of a group writes: what it commits.
     with (
         looking(place) if reading.group is None else changing(place) as log,
@@ -133,7 +136,9 @@ def command(
             assert output is not None
             _write_table(records, output)
         else:
-            _write_lines(records, renderer("json") if is_json else render or renderer("raw"), output, reading.follow)
+            # A group commits a batch when the next is asked for: what is only in a buffer then can still be lost.
+            is_urgent = reading.follow or reading.group is not None
+            _write_lines(records, renderer("json") if is_json else render or renderer("raw"), output, is_urgent)
     return 0
 
 

@@ -145,7 +145,7 @@ def read(
 ) -> Iterator[list[ConsumerRecord]]:
     """The wanted records up to `stops` (None: for ever), as they come.
 
-    `commits`: what was handed out is committed when the next are asked for, so after they were printed.
+    `commits`: what was handed out is committed when the next records are asked for. Write and flush before you ask.
     """
     found = 0
     while (wanted.limit is None or found < wanted.limit) and not _is_over(consumer, stops):

@@ -1,6 +1,9 @@
 """`pylog consume`: ranges by offset and time, filters, groups, topics by their names' form, files."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,8 @@ import pylog
 from support.command_line import Run, failed, misused, run
 
 __all__ = ["run"]
+
+SOURCE = str(Path(pylog.__file__).parents[1])
 
 
 @pytest.fixture
@@ -83,6 +88,23 @@ def test_a_group_goes_on_where_it_was(ten: Run) -> None:
     assert ten(*words, "--key", "none").lines == [], "what a filter leaves out is done, too"
     assert json.loads(ten("group", "describe", "g", "--json").out)["lag"] == 0
     assert ten("consume", "orders", "--group", "new").lines == [], "a group that is new begins at the end"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
+@pytest.mark.parametrize("words", [(), ("--output", "/dev/full")])
+def test_a_group_commits_nothing_that_a_full_disk_refused(ten: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "pylog", "consume", "lines", "--group", "g", "-b", *words]
+    env = {**os.environ, "PYLOG_LOG": str(tmp_path / "data"), "PYTHONPATH": SOURCE, "PYTHONUNBUFFERED": ""}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode != 0 and b"No space left" in done.stderr
+    with pylog.open(tmp_path / "data", mode="read") as log:
+        assert [one.committed for one in log.admin.lag("g").values() if one.committed] == []
+
+
+def test_a_group_writes_no_parquet(ten: Run, tmp_path: Path) -> None:
+    path = tmp_path / "lines.parquet"
+    misused(ten("consume", "lines", "--group", "g", "-b", "--output", str(path)), "--group is not allowed with a Parq")
 
 
 def test_a_file_takes_lines_or_becomes_parquet(ten: Run, tmp_path: Path) -> None:
