@@ -10,8 +10,8 @@ come in the order of their offsets; across partitions there is no order, as in K
 
 import re
 import sys
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,7 +130,7 @@ def command(
     # A member of a group writes: what it commits.
     with (
         looking(place) if reading.group is None else changing(place) as log,
-        closing(reading.records(log)) as records,
+        reading.records(log) as records,
     ):
         if is_table:
             assert output is not None
@@ -166,8 +166,9 @@ class _Reading:
         for name, value in others.items() if self.group is not None else ():
             at_most_one({"--group": self.group, name: value})
 
-    def records(self, log: ClientHalf[Any]) -> Generator[list[ConsumerRecord]]:
-        """The records, as they come."""
+    @contextmanager
+    def records(self, log: ClientHalf[Any]) -> Iterator[Iterator[list[ConsumerRecord]]]:
+        """The records, as they come. What is not there is an error before the first is asked for."""
         chosen = self._chosen(log)
         pattern = re.compile(self.grep.pattern.encode()) if self.grep is not None else None
         wanted = Wanted(self.key.encode() if self.key is not None else None, pattern, self.max_records)
@@ -182,7 +183,8 @@ class _Reading:
                     say("this starts and stops at the end: give --from-beginning, --offset or --since, or --follow to "
                         "wait for more")  # fmt: skip
             stops = None if self.follow else self.range.stops(consumer, ends)
-            yield from read(consumer, stops, wanted, commits=self.group is not None)
+            with closing(read(consumer, stops, wanted, commits=self.group is not None)) as records:
+                yield records
 
     def _consumer(self, log: ClientHalf[Any]) -> Consumer:
         if self.group is None:

@@ -5,7 +5,7 @@ appended after the command began belongs to the next run, unless it follows.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import click
@@ -142,7 +142,7 @@ class Wanted:
 
 def read(
     consumer: Consumer, stops: dict[TopicPartition, int] | None, wanted: Wanted, *, commits: bool
-) -> Iterator[list[ConsumerRecord]]:
+) -> Generator[list[ConsumerRecord]]:
     """The wanted records up to `stops` (None: for ever), as they come.
 
     `commits`: what was handed out is committed when the next records are asked for. Write and flush before you ask.

@@ -121,3 +121,11 @@ def test_a_file_takes_lines_or_becomes_parquet(ten: Run, tmp_path: Path) -> None
     assert parquet.read_table(path).num_rows == 0
     misused(ten("consume", "lines", "-b", "--json", "--output", str(path)), "takes no --format, --json or --follow")
     failed(ten("consume", "lines", "-b", "--output", str(tmp_path / "none" / "x")), "none")
+
+
+def test_a_file_stays_as_it_is_where_nothing_can_be_read(ten: Run, tmp_path: Path) -> None:
+    path = tmp_path / "keep.txt"
+    path.write_bytes(b"keep")
+    failed(ten("consume", "none", "-b", "--output", str(path)), "there is no topic 'none'")
+    failed(ten("consume", "lines", "-o", "100", "--output", str(path)), "offset 100 of lines-0 is not there")
+    assert path.read_bytes() == b"keep"
