@@ -10,9 +10,8 @@ All parsers take a line without its line feed, and raise ValueError, which says 
 import base64
 import binascii
 import json
-import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -111,33 +110,49 @@ def _bytes(value: object, name: str) -> bytes | None:
 
 def _template(text: str) -> Parser:
     names: list[str] = []
-    pattern, is_after_field = b"", False
+    # The literal before the first field, and the one behind each field.
+    literals = [b""]
     try:
         for literal, name, spec, conversion in string.Formatter().parse(unescaped(text).removesuffix("\n")):
-            pattern += re.escape(literal.encode())
-            is_after_field = is_after_field and not literal
+            literals[-1] += literal.encode()
             if name is None:
                 continue
             if name not in FIELDS or name in names or spec or conversion:
                 known = " ".join(f"{{{one}}}" for one in FIELDS)
                 raise click.BadParameter(f"{{{name}}}: each of {known} may stand there once, and no formats")
-            if is_after_field:
+            if names and not literals[-1]:
                 raise click.BadParameter(f"{text!r}: nothing stands between {{{names[-1]}}} and {{{name}}}")
             names.append(name)
-            pattern, is_after_field = pattern + b"(.*?)", True
+            literals.append(b"")
     except ValueError as error:
         raise click.BadParameter(f"{text!r} is no template: {error}; write {{{{ for a brace") from error
     if "value" not in names:
         raise click.BadParameter(f"{text!r} names no {{value}}: give raw, json, or a template with it")
-    expression = re.compile(pattern, re.DOTALL)
 
     def parse(line: bytes) -> Line:
-        found = expression.fullmatch(line)
+        found = _apart(line, literals)
         if found is None:
             raise ValueError(f"it is not like {text!r}")
-        return _line(dict(zip(names, found.groups(), strict=True)))
+        return _line(dict(zip(names, found, strict=True)))
 
     return parse
+
+
+def _apart(line: bytes, literals: Sequence[bytes]) -> list[bytes] | None:
+    """What lies between the literals, each field as short as it can be; None where they are not all there.
+
+    A field ends where the next literal is found first, and the last one where the line ends. So no place is tried twice.
+    """
+    first, *between, last = literals
+    if not line.startswith(first):
+        return None
+    rest, fields = line[len(first) :], []
+    for literal in between:
+        field, found, rest = rest.partition(literal)
+        if not found:
+            return None
+        fields.append(field)
+    return [*fields, rest.removesuffix(last)] if rest.endswith(last) else None
 
 
 def _line(found: dict[str, bytes]) -> Line:

@@ -1,6 +1,8 @@
 """`pylog produce` from JSON, from templates, and in transactions."""
 
 import json
+import re
+import time
 from pathlib import Path
 
 import click
@@ -102,6 +104,35 @@ def test_a_template_takes_lines_apart() -> None:
     for line in (b"no tab", b"k\tx|3 :v", b"k\t12|-1 :v"):
         with pytest.raises(ValueError, match=r"it is not like|no whole number"):
             parse(line)
+
+
+LITERALS = st.text("ab", min_size=1, max_size=2)
+
+
+@given(
+    first=st.text("ab", max_size=2), one=LITERALS, two=LITERALS, last=st.text("ab", max_size=2),
+    line=st.text("abc", max_size=12),
+)  # fmt: skip
+def test_a_template_finds_the_shortest_fields(first: str, one: str, two: str, last: str, line: str) -> None:
+    parse = parser(f"{first}{{key}}{one}{{headers}}{two}{{value}}{last}")
+    assert parse is not None
+    expected = re.fullmatch(f"{first}(.*?){one}(.*?){two}(.*?){last}", line)
+    if expected is None:
+        with pytest.raises(ValueError, match="it is not like"):
+            parse(line.encode())
+        return
+    value, key, _, _, headers = parse(line.encode())
+    assert [key, value] == [expected[1].encode(), expected[3].encode()]
+    assert [name for name, _ in headers] == [expected[2]] * bool(expected[2])
+
+
+def test_a_template_refuses_a_long_line_at_once() -> None:
+    parse = parser("{key},{headers},{value};")
+    assert parse is not None
+    started = time.process_time()
+    with pytest.raises(ValueError, match="it is not like"):
+        parse(b"," * 20_000)
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(
