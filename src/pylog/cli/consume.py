@@ -170,8 +170,7 @@ class _Reading:
     def records(self, log: ClientHalf[Any]) -> Iterator[Iterator[list[ConsumerRecord]]]:
         """The records, as they come. What is not there is an error before the first is asked for."""
         chosen = self._chosen(log)
-        pattern = re.compile(self.grep.pattern.encode()) if self.grep is not None else None
-        wanted = Wanted(self.key.encode() if self.key is not None else None, pattern, self.max_records)
+        wanted = Wanted(self.key.encode() if self.key is not None else None, self.grep, self.max_records)
         with self._consumer(log) as consumer:
             ends = consumer.end_offsets(chosen)
             if self.group is not None:

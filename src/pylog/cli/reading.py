@@ -118,10 +118,10 @@ def _at(partition: TopicPartition, offset: int, start: int, end: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which records are printed, and how many."""
+    """Which records are printed, and how many. The pattern is looked for in values as UTF-8 text."""
 
     key: bytes | None
-    pattern: re.Pattern[bytes] | None
+    pattern: re.Pattern[str] | None
     limit: int | None
 
     @property
@@ -130,10 +130,14 @@ class Wanted:
         return self.key is None and self.pattern is None
 
     def __call__(self, record: ConsumerRecord) -> bool:
-        """Whether it is."""
+        """Whether the record passes the filters."""
         if self.key is not None and record.key != self.key:
             return False
-        return self.pattern is None or self.pattern.search(record.value or b"") is not None
+        if self.pattern is None:
+            return True
+        # A byte that is no UTF-8 is a character of its own, the one that the command line has for it.
+        text = (record.value or b"").decode("utf-8", "surrogateescape")
+        return self.pattern.search(text) is not None
 
     def batch(self, found: int) -> int:
         """How many records to ask for, where so many are found by now."""

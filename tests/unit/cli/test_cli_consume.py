@@ -66,6 +66,14 @@ def test_filters_let_only_some_records_through(ten: Run) -> None:
     assert offsets(ten, "-b", "--grep", "nothing") == []
 
 
+def test_a_pattern_is_found_in_text_not_in_bytes(ten: Run) -> None:
+    ten("produce", "orders", "-q", stdin="é\né!\n".encode() + b"\xff\n")
+    words = ("consume", "orders", "-b", "--format", "{offset}", "--grep")
+    assert ten(*words, r"^\u00e9").lines == ["1", "2"]
+    assert ten(*words, "^.$").lines == ["1", "3"]
+    assert ten(*words, "\udcff").lines == ["3"]
+
+
 def test_topics_may_be_named_by_a_regular_expression(ten: Run) -> None:
     assert sorted(set(ten("consume", "--include", "l.*|o.*s", "-b", "--format", "{topic}").lines)) == [
         "lines",
