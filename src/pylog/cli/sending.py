@@ -69,14 +69,23 @@ class Brake:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def _pull(self, number: int, frame: FrameType | None) -> None:
-        if self.is_reading or self._pulled:
+        is_second, self._pulled = self._pulled, True
+        if self.is_reading or is_second:
             raise KeyboardInterrupt
-        self._pulled = True
 
     def check(self) -> None:
         """Raises KeyboardInterrupt if it was asked for."""
         if self._pulled:
             raise KeyboardInterrupt
+
+    def open(self, path: str) -> BinaryIO:
+        """Open a source. A FIFO may wait there for its writer. Raises OSError, KeyboardInterrupt."""
+        self.is_reading = True
+        try:
+            self.check()
+            return open(path, "rb")
+        finally:
+            self.is_reading = False
 
 
 class Count:
@@ -202,7 +211,7 @@ def _lines(source: Input, count: Count, brake: Brake) -> Iterator[tuple[str, int
     """The lines of all sources, without their line feeds: source, number, line."""
     for path in source.sources:
         if path != STDIN:
-            with open(path, "rb") as stream:
+            with brake.open(path) as stream:
                 yield from _numbered(stream, path, source.longest, count, brake)
             continue
         if sys.stdin is None:
@@ -216,6 +225,8 @@ def _numbered(
     number = 0
     while True:
         brake.is_reading = True
+        # What was asked for before would not end the wait for input.
+        brake.check()
         line = stream.readline(longest + 1)
         brake.is_reading = False
         if not line:

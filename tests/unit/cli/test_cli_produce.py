@@ -1,7 +1,10 @@
 """`pylog produce` from JSON, from templates, and in transactions."""
 
+import io
 import json
 import re
+import signal
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 
 import pylog
 from pylog.cli.lines import JSON, Line, parser, raw
+from pylog.cli.sending import Brake, Count, Input, send_all
 from pylog.cli.template import renderer
 from pylog.kernel import BatchScope, ConsumerRecord, Header
 from support.command_line import Run, failed, misused, run
@@ -171,6 +175,21 @@ def test_a_transaction_is_committed_as_a_whole_or_not_at_all(run: Run) -> None:
     assert done.code == 1 and "appended 2 records" in done.err
     assert run(*committed).lines == ["1", "2", "3", "4"]
     assert [json.loads(line)["state"] for line in run("txn", "list", "--json").lines] != ["Ongoing"]
+
+
+@pytest.mark.parametrize("source", ["none", "-"])
+def test_an_interrupt_before_a_source_waits_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\n")))
+    given = Input("lines", (source,), raw(None), 100, (), None, None, None, is_quiet=True)
+    with pylog.open(tmp_path / "data") as log, log.producer() as producer, Brake() as brake:
+        log.create_topic("lines")
+        count = Count()
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            send_all(given, producer, count, brake)
+        assert count.sent == 0
 
 
 def test_options_that_exclude_each_other_are_wrong_usage(run: Run) -> None:
