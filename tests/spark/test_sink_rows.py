@@ -27,7 +27,7 @@ from pylog.config import ProducerConfig
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
 from pylog.protocol.partitioner import partition_for_key
-from pylog.spark.sink.rows import OPEN_MAX, RowEncoder, sink_columns
+from pylog.spark.sink.rows import RowEncoder, sink_columns
 
 HEADERS = "array<struct<key:string,value:binary>>"
 SWAPPED = "array<struct<value:binary,key:string>>"
@@ -157,10 +157,20 @@ def test_batches_are_full_compressed_and_of_a_transaction(codec: str) -> None:
         batch.check()
 
 
-def test_a_task_fills_so_many_batches_at_a_time_and_no_more() -> None:
-    keys = [f"{number}" for number in range(3 * OPEN_MAX)]
-    found = encoded("value string, key string", {"value": keys, "key": keys}, partitions=4 * OPEN_MAX)
-    assert sorted(int(record.value or b"") for record in records(found)) == list(range(3 * OPEN_MAX))
+def test_a_task_with_many_partitions_fills_its_batches() -> None:
+    keys = [f"{number}" for number in range(30_000)]
+    found = encoded("value string, key string", {"value": keys, "key": keys}, partitions=300)
+    assert sorted(int(record.value or b"") for record in records(found)) == list(range(30_000))
+    assert len(found) == 300, "one batch for each partition"
+
+
+def test_where_open_batches_hold_too_much_the_fullest_are_closed() -> None:
+    """A quarter of the records goes to one partition, which is closed; the others go on."""
+    rows = [{"value": [b"v" * 100] * 100, "partition": [0] * 25 + list(range(1, 76))} for _ in range(10)]
+    found = encoded("value binary, partition int", *rows, partitions=76, **{"buffer.memory": 20_000})
+    counts = [sum(number == partition for _, partition, _ in found) for number in range(76)]
+    assert sum(batch.count for _, _, batch in found) == 1000
+    assert counts[0] > max(counts[1:])
 
 
 @pytest.mark.parametrize(

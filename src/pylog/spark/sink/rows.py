@@ -33,8 +33,6 @@ from pylog.protocol.partitioner import partition_for_key
 from pylog.runtime.clock import SystemClock
 from pylog.spark.columns import column_name
 
-OPEN_MAX: Final = 256
-"""How many batches a task fills at a time: memory is for so many."""
 _TEXTS: Final = (StringType, BinaryType)
 _TYPES: Final[dict[str, tuple[tuple[type[DataType], ...], str]]] = {
     "value": (_TEXTS, "string or binary"),
@@ -118,7 +116,7 @@ class RowEncoder:
         self._level = getattr(config, f"compression_{config.compression_type}_level", None)
         self._transactional = transactional
         self._topics: dict[str, _Topic] = {}
-        self._open = 0
+        self._room = config.buffer_memory
         self._clock = SystemClock()
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -132,6 +130,7 @@ class RowEncoder:
         else:
             self._add_rows(batch)
         self.records += batch.num_rows
+        self._make_room()
 
     def _add_plain(self, at: "_Topic", batch: pa.RecordBatch) -> None:
         """Encode rows of values, keys and timestamps: in the kernel, but for those that begin a batch."""
@@ -211,17 +210,30 @@ class RowEncoder:
 
     def _begin(self, topic: _Topic, number: int) -> OpenBatch:
         self._close(topic, number)
-        if self._open == OPEN_MAX:
-            self.finish()
-        self._open += 1
         topic.open[number] = batch = OpenBatch(self._limit)
         return batch
+
+    def _make_room(self) -> None:
+        """Where the open batches hold more than `buffer.memory`, close the fullest ones until half of it is free."""
+        opened = [
+            (batch.size, topic, number)
+            for topic in self._topics.values()
+            for number, batch in enumerate(topic.open)
+            if batch is not None
+        ]
+        held = sum(size for size, _, _ in opened)
+        if held <= self._room:
+            return
+        for size, topic, number in sorted(opened, key=lambda one: -one[0]):
+            if held <= self._room // 2:
+                break
+            self._close(topic, number)
+            held -= size
 
     def _close(self, topic: _Topic, number: int) -> None:
         batch, topic.open[number] = topic.open[number], None
         if batch is None:
             return
-        self._open -= 1
         if number == topic.sticky:
             topic.sticky = randrange(topic.count)
         sealed = seal(batch.close(), codec=self._codec, level=self._level, transactional=self._transactional)
