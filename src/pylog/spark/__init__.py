@@ -9,6 +9,7 @@
     range_reader    reads the ranges of a task, on executors
     batch_reader    plans a batch
     stream_reader   plans a stream
+    folder          a folder of a local disk, or of a URI that pyarrow knows
     first_offsets   the first offsets of a stream, kept in a folder
     sink/           writes a batch, or the batches of a stream
     pipelines/      jobs over topics: archive, restore, mirror, aggregate...

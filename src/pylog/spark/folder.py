@@ -1,5 +1,6 @@
 """A folder on a local disk, or behind a URI that pyarrow knows (hdfs, s3, gs), and its files by relative paths."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -77,6 +78,11 @@ class Folder:
         """A Parquet file, without columns that its path would add. Raises OSError, ArrowInvalid."""
         with self._files.open_input_file(f"{self._path}/{name}") as file:
             return parquet.ParquetFile(file).read()
+
+    def batches(self, name: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a Parquet file, so many at a time. Raises OSError, ArrowInvalid."""
+        with self._files.open_input_file(f"{self._path}/{name}") as file:
+            yield from parquet.ParquetFile(file).iter_batches(rows)
 
     def _make_parent(self, name: str) -> None:
         below, _, _ = name.rpartition("/")

@@ -261,11 +261,12 @@ def test_bad_source_options(log: pylog.Log) -> None:
 def test_first_offsets_are_the_same_after_a_failure_in_the_first_batch(log: pylog.Log, tmp_path: Path) -> None:
     log.create_topic("t")
     append(log, "t", 0)
-    query = Query(log, subscribe="t", startingOffsets="latest", stateLocation=str(tmp_path / "state"))
+    query = Query(log, subscribe="t", startingOffsets="latest", stateLocation=str(tmp_path / "st #1?%20ü"))
     append(log, "t", 1, 2)
     query.restart()
     append(log, "t", 3)
     assert query.run() == [[1, 2, 3]]
+    assert [path.name for path in (tmp_path / "st #1?%20ü").iterdir()] == ["first-offsets.json"]
 
 
 def test_first_offsets_of_another_stream_are_refused(log: pylog.Log, tmp_path: Path) -> None:
@@ -288,7 +289,7 @@ def test_first_offsets_that_are_damaged_are_refused(log: pylog.Log, tmp_path: Pa
 def test_state_location_that_cannot_be_opened(log: pylog.Log) -> None:
     log.create_topic("t")
     for location in ("relative", "dropbox://a/b"):
-        with pytest.raises(ValueError, match=f"option 'stateLocation' is '{location}', which cannot be opened"):
+        with pytest.raises(ValueError, match=f"option 'stateLocation'.* '{location}'"):
             Query(log, subscribe="t", stateLocation=location)
 
 

@@ -11,7 +11,6 @@
     compact    the last record of each key
     topics     the topics that a job writes to
     where      a log as options of `format("pylog")`
-    folder     a folder of a local disk, or of a URI that pyarrow knows
     bar        progress, where a terminal watches
 
 Nothing is imported here, so that the table works without PySpark.

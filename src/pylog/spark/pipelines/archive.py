@@ -1,12 +1,13 @@
 """Archives the records of a topic as Parquet files, a folder for each day of their timestamps.
 
 The driver plans ranges of offsets as a batch read does. Executors read them from the log and write the files with
-pyarrow; only their names come back. A commit (`commits`) takes in as many tasks as run at a time, twice; so what a run
-has committed stays when it is killed, and the next one goes on behind it.
+pyarrow; only their names come back. A commit (`commits`) covers two tasks for each core. What was committed stays when
+the run is killed, and the next run goes on behind it.
 """
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import uuid4
@@ -16,13 +17,14 @@ from pyspark.sql import SparkSession
 from pylog.errors import StorageError, UnknownTopicOrPartition
 from pylog.record import TopicPartition
 from pylog.spark.columns import COLUMNS
+from pylog.spark.folder import Folder
 from pylog.spark.options.read import ReadOptions, parse
+from pylog.spark.options.selection import Subscribe
 from pylog.spark.pipelines.bar import Bar
 from pylog.spark.pipelines.commits import STAGED, Commit, Commits, DayFile, Piece
 from pylog.spark.pipelines.days import RESULT, ArchiveTasks
-from pylog.spark.pipelines.folder import Folder
 from pylog.spark.pipelines.where import LogPlace, options_of
-from pylog.spark.place import place_of
+from pylog.spark.place import Place
 from pylog.spark.range_reader import RangeReader
 from pylog.spark.ranges import OffsetRange
 from pylog.spark.schema import arrow_schema, spark_schema
@@ -81,7 +83,11 @@ def archive(
     folder = Folder(to)
     commits = Commits(folder)
     last = commits.last()
-    _check_same(last, topic, folder)
+    assert isinstance(options.selection, Subscribe), "the topics are named"
+    read = ",".join(sorted(options.selection.topics))
+    _check_same(last, read, folder)
+    if last is not None:
+        commits.settle(last)
     # What a killed run has left and not committed.
     folder.remove(STAGED)
     reader = RangeReader(options, arrow_schema(spark_schema(COLUMNS), COLUMNS))
@@ -98,7 +104,7 @@ def archive(
                 Commit(
                     number=number,
                     archive=uuid4().hex if before is None else before.archive,
-                    read=topic,
+                    read=read,
                     run=run.run,
                     offsets=_behind(made[-1].offsets if made else plan.begun, some),
                     partitions=plan.partitions,
@@ -108,22 +114,24 @@ def archive(
             commits.add(made[-1])
             done += _size(some)
             bar.show(done, plan.total)
-    files = [file for commit in made for piece in commit.pieces for file in piece.files]
+    folder.remove(f"{STAGED}/{run.run}")
+    files = [file for commit in made for file in commit.files]
     records = sum(commit.records for commit in made)
     return Archived(records=records, files=len(files), size=sum(file.size for file in files), commits=len(made))
 
 
-def _check_same(last: Commit | None, topic: str, folder: Folder) -> None:
-    if last is not None and last.read != topic:
-        raise ValueError(f"{folder} is an archive of {last.read}, not of {topic}: give each a folder of its own")
+def _check_same(last: Commit | None, read: str, folder: Folder) -> None:
+    if last is not None and last.read != read:
+        raise ValueError(f"{folder} is an archive of {last.read}, not of {read}: give each a folder of its own")
 
 
 def _plan(options: ReadOptions, last: Commit | None, reader: RangeReader) -> _Plan:
-    place = place_of(options)
-    selected = place.select(options.selection)
-    if selected.missing:
-        raise UnknownTopicOrPartition(selected.missing[0])
-    ends = place.ends(selected.partitions, options.isolation)
+    with closing(Place(options.where, options.retries)) as place:
+        selected = place.select(options.selection)
+        if selected.missing:
+            raise UnknownTopicOrPartition(selected.missing[0])
+        ends = place.ends(selected.partitions, options.isolation)
+        sizes = place.mean_sizes(ends)
     first = {key: start for key, (start, _) in ends.items()}
     latest = StreamOffsets({key: end for key, (_, end) in ends.items()}, selected.topic_ids)
     batch = between(StreamOffsets(first, selected.topic_ids) if last is None else last.offsets, latest, first)
@@ -133,7 +141,7 @@ def _plan(options: ReadOptions, last: Commit | None, reader: RangeReader) -> _Pl
     partitions: dict[str, int] = {}
     for key in selected.partitions:
         partitions[key.topic] = max(key.partition + 1, partitions.get(key.topic, 0))
-    cut = replace(options, max_records_per_partition=_records_of_task(batch.ranges, place.mean_sizes(ends)))
+    cut = replace(options, max_records_per_partition=_records_of_task(batch.ranges, sizes))
     return _Plan(
         begun=StreamOffsets(begins, selected.topic_ids),
         partitions=partitions,
@@ -146,7 +154,7 @@ def _records_of_task(ranges: Sequence[OffsetRange], sizes: dict[TopicPartition, 
     """How many offsets a task reads: some `_TASK_BYTES` of the log."""
     total = sum(one.size for one in ranges)
     size = sum(one.size * sizes[one.topic_partition] for one in ranges)
-    return max(BATCH_ROWS, int(total * _TASK_BYTES / size)) if size else BATCH_ROWS
+    return max(1, int(total * _TASK_BYTES / size)) if size else BATCH_ROWS
 
 
 def _rounds(some: Sequence[Task], count: int) -> Iterator[Sequence[Task]]:

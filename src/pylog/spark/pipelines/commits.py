@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pylog.errors import StorageError
-from pylog.spark.pipelines.folder import Folder
+from pylog.spark.folder import Folder
 from pylog.spark.stream_offsets import StreamOffsets
 
 _FOLDER: Final = "_commits"
@@ -69,6 +69,15 @@ class Commit:
         """How many records it has."""
         return sum(piece.records for piece in self.pieces)
 
+    @property
+    def files(self) -> list[DayFile]:
+        """All its files."""
+        return [file for piece in self.pieces for file in piece.files]
+
+    def staged(self, file: DayFile) -> str:
+        """Where one of its files is until it is in its place."""
+        return f"{STAGED}/{self.run}/{file.staged}"
+
 
 class Commits:
     """The commits of an archive."""
@@ -100,28 +109,35 @@ class Commits:
             ) from error
 
     def last(self) -> Commit | None:
-        """The last commit, whose files are in their places now; None where nothing was archived yet."""
+        """The last commit; None where nothing was archived yet."""
         numbers = self.numbers()
-        if not numbers:
-            return None
-        commit = self.load(numbers[-1])
-        self._settle(commit)
-        return commit
+        return self.load(numbers[-1]) if numbers else None
 
     def add(self, commit: Commit) -> None:
-        """Commit. Raises StorageError where another run has committed meanwhile, OSError."""
+        """Commit. Raises StorageError where another run has committed meanwhile, or what was staged is not there;
+        OSError.
+        """
         if len(self.numbers()) != commit.number - 1:
             raise StorageError(f"{self._folder}: another run archives into this folder, too: let one do it at a time")
+        there = self._staged(commit)
+        for file in commit.files:
+            if file.staged not in there:
+                raise StorageError(
+                    f"{self._folder}: {commit.staged(file)} was staged and is not there, so nothing of it was "
+                    "archived: driver and executors have to see one folder, and one run at a time may archive into it"
+                )
         self._folder.write(f"{_FOLDER}/{_file_name(commit.number)}", json.dumps(_as_json(commit)).encode())
-        self._settle(commit)
+        self.settle(commit)
 
-    def _settle(self, commit: Commit) -> None:
-        for piece in commit.pieces:
-            for file in piece.files:
-                staged = f"{STAGED}/{commit.run}/{file.staged}"
-                if self._folder.has(staged):
-                    self._folder.move(staged, file.name)
-        self._folder.remove(f"{STAGED}/{commit.run}")
+    def settle(self, commit: Commit) -> None:
+        """Move the files of a commit to their places, as far as that was not done. Raises OSError."""
+        there = self._staged(commit)
+        for file in commit.files:
+            if file.staged in there:
+                self._folder.move(commit.staged(file), file.name)
+
+    def _staged(self, commit: Commit) -> set[str]:
+        return set(self._folder.names(f"{STAGED}/{commit.run}"))
 
 
 def _file_name(number: int) -> str:

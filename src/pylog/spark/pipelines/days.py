@@ -1,22 +1,22 @@
 """Writes the Parquet files of an archive, in a worker: the records of one task, by the day of their timestamps.
 
 Records reach the worker from the log itself, as Arrow batches, and leave it as files: none goes through the JVM. Up to
-`BUFFERED_BYTES` wait to be written; then the largest day becomes a file, whole. A day that comes up often in one task
-has several files.
+`BUFFERED_BYTES` are held; then the largest day is written as one file. A task can write several files for one day.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pylog.spark.folder import Folder
 from pylog.spark.pipelines.commits import STAGED
-from pylog.spark.pipelines.folder import Folder
 from pylog.spark.range_reader import RangeReader
 from pylog.spark.tasks import Task
 
@@ -87,11 +87,11 @@ class _Days:
 
 
 def by_day(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The records of each day, `2024-05-01` in UTC, in the order of the batch."""
-    days = batch.column("timestamp").cast(pa.date32())
-    ends = pc.min_max(days)
-    if ends["min"] == ends["max"]:
-        yield str(ends["min"]), batch
-        return
-    for day in pc.unique(days):
-        yield str(day), batch.filter(pc.equal(days, day))
+    """The records of each day, `2024-05-01` in UTC, in the order of the batch; days beyond the year 9999, too."""
+    days = batch.column("timestamp").cast(pa.date32()).cast(pa.int32()).to_numpy(zero_copy_only=False)
+    order = np.argsort(days, kind="stable")
+    if days[order[0]] != days[order[-1]]:
+        batch, days = batch.take(pa.array(order)), days[order]
+    begins = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(days)]
+    for begin, end in pairwise(begins):
+        yield str(np.datetime64(int(days[begin]), "D")), batch.slice(begin, end - begin)

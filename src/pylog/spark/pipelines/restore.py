@@ -18,10 +18,10 @@ from pylog.client_half import ClientHalf
 from pylog.errors import StorageError
 from pylog.record import TopicPartition
 from pylog.spark.columns import COLUMNS
+from pylog.spark.folder import Folder
 from pylog.spark.options.write import WriteOptions, parse_write
 from pylog.spark.pipelines.bar import Bar
-from pylog.spark.pipelines.commits import Commit, Commits, Piece
-from pylog.spark.pipelines.folder import Folder
+from pylog.spark.pipelines.commits import Commit, Commits, DayFile, Piece
 from pylog.spark.pipelines.topics import make_topics
 from pylog.spark.pipelines.where import LogPlace, options_of
 from pylog.spark.schema import spark_schema
@@ -72,7 +72,7 @@ def restore(
         bar.show(records, total)
         for found in left:
             write = Write(options=options, id=write_id, batch=found.number, replaces=False)
-            commit(write, _stage(spark, RestoreTasks(folder, found.pieces, sink, write_id, found.number)))
+            commit(write, _stage(spark, RestoreTasks(folder, found, sink, write_id)))
             records += found.records
             bar.show(records, total)
     return Restored(records=records, commits=len(left))
@@ -83,32 +83,43 @@ class RestoreTasks:
     """What `mapInArrow` runs: the rows that come in are numbers of pieces of a commit."""
 
     folder: Folder
-    pieces: tuple[Piece, ...]
+    commit: Commit
     sink: Sink
     write_id: str
-    batch: int
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stage the pieces; one row for each."""
         for batch in rows:
             for number in batch.column(0).to_pylist():
-                staged = self.sink.stage(self._records(self.pieces[number]), self.write_id, self.batch)
+                records = self._records(self.commit.pieces[number])
+                staged = self.sink.stage(records, self.write_id, self.commit.number)
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([number], pa.int32()), pa.array([json.dumps(asdict(staged))], pa.string())],
                     names=["task", "staged"],
                 )
 
     def _records(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """The records of a piece, in the order of offsets: its days may have been mixed."""
-        if not piece.files:
-            return
-        table = pa.concat_tables([self.folder.read_table(file.name) for file in piece.files])
-        if table.num_rows != piece.records:
+        """The records of a piece, in the order of offsets: that of a file, and its days may have been mixed."""
+        names = [self._place(file) for file in piece.files]
+        count = 0
+        for batch in self.folder.batches(names[0], BATCH_ROWS) if len(names) == 1 else self._sorted(names):
+            count += batch.num_rows
+            yield batch.select(list(COLUMNS))
+        if count != piece.records:
             raise StorageError(
-                f"{self.folder.at(piece.files[0].name)} and its like have {table.num_rows} records, {piece.records} "
-                "were archived: put back what they were"
+                f"{self.folder}: {', '.join(names) or 'no file'} of commit {self.commit.number} has {count} records, "
+                f"and {piece.records} were archived: put back what was there"
             )
-        yield from table.select(list(COLUMNS)).sort_by(_ORDER).to_batches(max_chunksize=BATCH_ROWS)
+
+    def _place(self, file: DayFile) -> str:
+        """Where a file is: a commit is there before its files are in their places."""
+        staged = self.commit.staged(file)
+        return staged if not self.folder.has(file.name) and self.folder.has(staged) else file.name
+
+    def _sorted(self, names: list[str]) -> Iterator[pa.RecordBatch]:
+        if names:
+            table = pa.concat_tables([self.folder.read_table(name) for name in names])
+            yield from table.sort_by(_ORDER).to_batches(max_chunksize=BATCH_ROWS)
 
 
 def _targets(last: Commit, topic: str | None, folder: Folder) -> Mapping[str, int]:
@@ -146,7 +157,7 @@ def _check_empty(log: ClientHalf[Any], topic: str) -> None:
 
 def _stage(spark: SparkSession, run: RestoreTasks) -> list[Staged]:
     """Run the tasks of one commit; what they staged, in the order of the pieces, which is that of offsets."""
-    count = len(run.pieces)
+    count = len(run.commit.pieces)
     found = {row.task: row.staged for row in spark.range(0, count, 1, count).mapInArrow(run, _RESULT).collect()}
     if found.keys() != set(range(count)):
         raise StorageError(f"Spark ran {len(found)} of {count} tasks: nothing of them was restored; run it again")

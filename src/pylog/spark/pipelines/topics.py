@@ -1,20 +1,28 @@
-"""The topics that a job writes to: made where they are missing."""
+"""The topics that a job reads and writes."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pylog.client_half import ClientHalf
-
-if TYPE_CHECKING:
-    from pylog.config.typed import TopicOptions
-
-_NEW_TOPIC: "Final[TopicOptions]" = {}
+from pylog.spark.pipelines.where import LogPlace, where_of
 
 
 def make_topics(log: "ClientHalf[Any]", topics: Mapping[str, int]) -> None:
     """Make the topics that are missing, of so many partitions. Raises ValueError where one has fewer."""
     for name, count in topics.items():
-        log.create_topic(name, count, _NEW_TOPIC, exist_ok=True)
+        log.create_topic(name, count, exist_ok=True)
         there = len(log.admin.topic(name).partitions)
         if there < count:
             raise ValueError(f"topic '{name}' has {there} partitions, and {count} are needed: add partitions")
+
+
+def check_apart(log: LogPlace, read: str, to_log: LogPlace | None, written: Iterable[str]) -> None:
+    """Raise ValueError where a job would write what it reads: it would go on for ever, or delete what others append.
+
+    `read` are topics with commas.
+    """
+    if to_log is not None and where_of(to_log) != where_of(log):
+        return
+    both = {name.strip() for name in read.split(",")} & set(written)
+    if both:
+        raise ValueError(f"topic '{min(both)}' is read and written: write to another topic")
