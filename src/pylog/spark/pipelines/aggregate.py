@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from pylog.spark.pipelines import stream
+from pylog.spark.pipelines.topics import check_apart
 from pylog.spark.pipelines.where import LogPlace
 from pylog.spark.pipelines.windows import grouped
 
@@ -18,13 +19,14 @@ def aggregate(
     """Write the aggregates of the windows of `topic` that are over to topic `to`, and end; a later run goes on.
 
     `aggregates` and `by`: expressions of SQL under names, {"total": "sum(value.amount)"} and {"user": "value.user"};
-    they see what `rekey` says. `window`: how long a window is. A record belongs to that of its timestamp. `late`: how
-    much older than the newest record one may be. A window is over, and is written, once a record is newer than its end
-    by that; what comes behind is left out, and `late` of the result counts it. So the newest windows wait in the
-    checkpoint for records to come. See `windows.grouped` for the records that are written.
+    they see what `rekey` says. `window`: how long a window is. A record belongs to that of its timestamp. A window is
+    written when a record has come that is newer than its end by `late`. Records that come after that are left out;
+    `late` of the result counts them. The newest windows wait in the checkpoint. See `windows.grouped` for the records
+    that are written.
 
     Raises UnknownTopicOrPartition, ValueError (names), AnalysisException (an expression), StreamingQueryException.
     """
+    check_apart(log, topic, to_log, [to])
     records = stream.parsed(stream.read_topic(spark, log, topic), schema)
     return stream.run(
         grouped(records, sql.window("timestamp", window), by or {}, aggregates, late),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as sql
 
-from pylog.spark.pipelines.topics import make_topics
+from pylog.spark.pipelines.topics import check_apart, make_topics
 from pylog.spark.pipelines.where import LogPlace, options_of, where_of
 from pylog.spark.sink.reach import opened
 
@@ -20,7 +20,10 @@ class Compacted:
 def compact(
     spark: SparkSession, log: LogPlace, topic: str, to: str, *, partitions: int = 1, to_log: LogPlace | None = None
 ) -> Compacted:
-    """Let topic `to` have the last record of each key of `topic`, and nothing else: all at once, or not at all.
+    """Let topic `to` have the last record of each key of `topic`, and nothing else.
+
+    The new records come in one transaction. Then the earlier ones are deleted: until that, readers see both. If the
+    driver is killed in between, run the job again.
 
     The last record of a key is that with the highest offset, and where a key is in several partitions (another
     partitioner, or partitions were added), with the latest timestamp. A key whose last record has no value was deleted,
@@ -29,6 +32,7 @@ def compact(
 
     Raises UnknownTopicOrPartition, PolicyViolation, and errors of Spark's.
     """
+    check_apart(log, topic, to_log, [to])
     target = log if to_log is None else to_log
     with opened(where_of(target), writes=True) as there:
         make_topics(there, {to: partitions})

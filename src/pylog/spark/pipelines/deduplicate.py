@@ -4,6 +4,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from pylog.spark.pipelines import stream
+from pylog.spark.pipelines.topics import check_apart
 from pylog.spark.pipelines.where import LogPlace
 
 
@@ -14,13 +15,14 @@ def deduplicate(
 ) -> stream.Streamed:  # fmt: skip
     """Write the first record of each `by` that `topic` has within `within` to topic `to`, and end.
 
-    `by`: an expression of SQL, as the key of `rekey`; where it is null, the record is no repeat of any. `within`: an
-    interval ("10 minutes"): so long a `by` is remembered, by the records' timestamps. A record that comes later than
-    that behind the newest of the batches before is left out, as nothing is known of it any more; `late` counts these.
+    `by`: an expression of SQL, as the key of `rekey`; where it is null, the record is no repeat of any. `within`: how
+    long a `by` is remembered ("10 minutes"), by the timestamps of the records. A record that is older than the newest
+    one of the batches before by more than that is left out. `late` counts these.
     `to` is made with `partitions` where it is missing. The order between keys may change.
 
     Raises UnknownTopicOrPartition, AnalysisException (an expression), StreamingQueryException.
     """
+    check_apart(log, topic, to_log, [to])
     records = stream.parsed(stream.read_topic(spark, log, topic), schema)
     unique = sql.concat_ws("-", "topic", "partition", "offset")
     by_or_unique = sql.struct(sql.expr(by).cast("string"), sql.when(sql.expr(by).isNull(), unique))

@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from pylog.spark.pipelines import stream
+from pylog.spark.pipelines.topics import check_apart
 from pylog.spark.pipelines.where import LogPlace
 
 
@@ -21,6 +22,7 @@ def join(
 
     Raises UnknownTopicOrPartition, AnalysisException (an expression), StreamingQueryException.
     """
+    check_apart(log, f"{left},{right}", to_log, [to])
     one = _side(stream.parsed(stream.read_topic(spark, log, left), schema), "left", on, late)
     other_schema = schema if right_schema is None else right_schema
     other = _side(stream.parsed(stream.read_topic(spark, log, right), other_schema), "right", right_on or on, late)
@@ -30,7 +32,7 @@ def join(
     return stream.run(
         pairs.select(
             sql.col("left_on").alias("key"),
-            sql.to_json(sql.struct("left", "right")).alias("value"),
+            sql.to_json(sql.struct("left", "right"), stream.WITH_NULLS).alias("value"),
             sql.greatest("left_time", "right_time").alias("timestamp"),
         ),
         log if to_log is None else to_log,

@@ -3,6 +3,7 @@
 from pyspark.sql import SparkSession
 
 from pylog.spark.pipelines import stream
+from pylog.spark.pipelines.topics import check_apart
 from pylog.spark.pipelines.where import LogPlace, where_of
 from pylog.spark.sink.reach import opened
 
@@ -18,6 +19,7 @@ def mirror(
     Raises UnknownTopicOrPartition, ValueError (a topic has too few partitions there), StreamingQueryException.
     """
     names = [name.strip() for name in topic.split(",") if name.strip()]
+    check_apart(log, topic, to_log, names)
     with opened(where_of(log), writes=False) as there:
         counts = {name: len(there.admin.topic(name).partitions) for name in names}
     records = stream.read_topic(spark, log, topic).drop("offset", "timestampType")

@@ -4,6 +4,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from pylog.spark.pipelines import stream
+from pylog.spark.pipelines.topics import check_apart
 from pylog.spark.pipelines.where import LogPlace
 
 
@@ -20,6 +21,7 @@ def rekey(
 
     Raises UnknownTopicOrPartition, AnalysisException (the expression), StreamingQueryException.
     """
+    check_apart(log, topic, to_log, [to])
     records = stream.parsed(stream.read_topic(spark, log, topic), schema)
     new_key = sql.col("raw.key") if key is None else sql.expr(key).cast("string")
     return stream.run(

@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from pylog.spark.pipelines import stream
+from pylog.spark.pipelines.topics import check_apart
 from pylog.spark.pipelines.where import LogPlace
 from pylog.spark.pipelines.windows import grouped
 
@@ -23,6 +24,7 @@ def sessionise(
 
     Raises UnknownTopicOrPartition, ValueError (names), AnalysisException (an expression), StreamingQueryException.
     """
+    check_apart(log, topic, to_log, [to])
     records = stream.parsed(stream.read_topic(spark, log, topic), schema)
     sessions = grouped(
         records, sql.session_window("timestamp", gap), by or {"key": "key"}, aggregates or {"count": "count(*)"}, late

@@ -22,6 +22,8 @@ from pylog.spark.stream_offsets import StreamOffsets
 
 OFFSETS_PER_BATCH: Final = 1_000_000
 """A batch is what is done again after a kill, and what is staged before it is committed."""
+WITH_NULLS: Final = {"ignoreNullFields": "false"}
+"""For `to_json`: a field without a value is there, as null."""
 _LOOK_SECONDS: Final = 1
 _RAW: Final = ("key", "value", "topic", "partition", "headers", "timestamp")
 

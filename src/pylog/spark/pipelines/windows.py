@@ -18,10 +18,13 @@ def grouped(
 
     Raises ValueError for a name that is taken twice, or no aggregate.
     """
-    taken = ["start", "end", *by, *aggregates]
+    # Spark takes names that differ in case alone for one.
+    taken = [name.lower() for name in ("start", "end", "window", *by, *aggregates)]
     if len(set(taken)) < len(taken):
         twice = next(name for name in taken if taken.count(name) > 1)
-        raise ValueError(f"the name '{twice}' is taken twice: start and end are the window's, others have to differ")
+        raise ValueError(
+            f"the name '{twice}' is taken twice: start, end and window are the window's, others have to differ"
+        )
     if not aggregates:
         raise ValueError('give at least one aggregate, {"count": "count(*)"} say')
     groups = records.withWatermark("timestamp", late).groupBy(window.alias("window"), *stream.named(by))
@@ -29,7 +32,7 @@ def grouped(
     start, end = sql.col("window.start").alias("start"), sql.col("window.end").alias("end")
     return found.select(
         _key(list(by)).alias("key"),
-        sql.to_json(sql.struct(start, end, *by, *aggregates)).alias("value"),
+        sql.to_json(sql.struct(start, end, *by, *aggregates), stream.WITH_NULLS).alias("value"),
         end.alias("timestamp"),
     )
 
@@ -37,4 +40,4 @@ def grouped(
 def _key(by: list[str]) -> Column:
     if not by:
         return sql.lit(None).cast("string")
-    return sql.col(by[0]).cast("string") if len(by) == 1 else sql.to_json(sql.struct(*by))
+    return sql.col(by[0]).cast("string") if len(by) == 1 else sql.to_json(sql.struct(*by), stream.WITH_NULLS)
