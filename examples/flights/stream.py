@@ -90,7 +90,7 @@ def _look(log: pylog.Log, seen: int, advance: Advance) -> int:
 def _windows(log: pylog.Log) -> dict[str, Daily]:
     """The windows as they are now, by their keys; the last one of a key counts."""
     found = {}
-    with log.consumer(isolation_level="read_committed") as consumer:
+    with log.consumer(isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
         partition = pylog.TopicPartition(WINDOWS_TOPIC, 0)
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
