@@ -13,7 +13,7 @@ from pylog.spark.options.values import expected, json_object
 EARLIEST: Final = -2
 LATEST: Final = -1
 TOPIC_IDS: Final = "#topicIds"
-"""How the ids of topics are called among the offsets of a stream. These offsets can be the start of another one."""
+"""The name under which a stream's offsets keep the ids of their topics. Such offsets can start another stream."""
 
 _OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMESTAMPS_EXAMPLE: Final = '{"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}'
@@ -72,6 +72,7 @@ def parse_limit(given: Mapping[str, str], side: str, default: int) -> Limit:
 
 
 def refuse_limit(limit: Limit, offset: int, side: str, word: str) -> None:
+    """Raise ValueError where a limit is `offset`, for all partitions or for one."""
     if limit == AtOffset(offset):
         raise ValueError(f"{side} offset can't be {word} for batch queries")
     if isinstance(limit, AtOffsets):

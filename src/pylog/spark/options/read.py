@@ -84,7 +84,7 @@ class Trigger:
     max_offsets: int | None = None
     min_offsets: int | None = None
     max_delay_ms: int = 15 * 60_000
-    """How long fewer than `min_offsets` are waited with."""
+    """How long a batch waits while fewer than `min_offsets` are there."""
     max_bytes: int | None = None
 
 

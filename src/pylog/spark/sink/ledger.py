@@ -94,8 +94,8 @@ class Ledger:
         producer.send(self._at.topic, _text(entry), self._query, partition=self._at.partition)
 
     def compact(self) -> None:
-        """Compact the ledger where it has become long, and this process owns the directory: no other would do it where
-        the directory is open for commits alone.
+        """Compact the ledger when it is long and this process owns the directory. No other process compacts it where
+        the directory is only opened for commits.
         """
         if self._read > _READ_MAX and isinstance(self._log, Log) and self._log.mode == "own":
             self._log.clean(LEDGER_TOPIC)

@@ -18,7 +18,7 @@ _WAIT_SECONDS: Final = 30.0
 
 @contextmanager
 def opened(where: Where, *, writes: bool) -> "Iterator[ClientHalf[Any]]":
-    """The log, for as long as the block. `writes`: not only to look at it."""
+    """The log, open for the block. `writes`: open it to write, not only to read."""
     log: ClientHalf[Any]
     if isinstance(where, Directory):
         log = open_log(where.path, mode="auto", wait=_WAIT_SECONDS) if writes else open_log(where.path, mode="read")

@@ -10,8 +10,8 @@ Behind servers: records of the topic `__pylog_spark_staged`. Their value is a ba
 
     unique (16 bytes) | partition u32 | name of the topic
 
-What nobody commits (a task or a driver was killed) goes with the next commit of its query, or when it is a week old.
-The topic keeps records for a day.
+Files that no driver commits (a task or driver was killed) are removed with the next commit of the query, or after a
+week. The topic keeps records for a day.
 """
 
 import struct
@@ -80,8 +80,8 @@ class Stage(Protocol):
 
 
 class FileStage:
-    """Stages in a file of a log directory, which is made with the first batch. Durable it need not be: a driver that
-    has not committed does it all again.
+    """Stages in a file of a log directory, which is made with the first batch. The file need not be durable: a driver
+    that has not committed runs the batch again.
     """
 
     def __init__(self, directory: str, write: str, batch_id: int | None) -> None:

@@ -104,7 +104,7 @@ class Sink:
 
 
 class PylogWriter(DataSourceArrowWriter):
-    """A batch write: all or nothing."""
+    """A batch write: its records come in one transaction. With `overwrite` the earlier ones go after that."""
 
     def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
         self._sink = Sink(options, schema, replaces=overwrite)
