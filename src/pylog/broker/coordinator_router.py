@@ -133,7 +133,7 @@ class CoordinatorRouter:
             return failed(error)
 
     def census(self) -> "list[Census]":
-        """What the groups' coordinators count that were asked for since the open."""
+        """The counts of the coordinators of groups. A coordinator counts once it was asked since the open."""
         found = []
         for host in self._coordinators.made(GROUPS):
             machine = cast("GroupCoordinator", host.machine)

@@ -93,7 +93,7 @@ def describe_topic_configs(
 
 
 def source(is_own: bool, of_node: str, default: str) -> ConfigSource:
-    """Where a config of a topic comes from: from itself, the node, or Kafka."""
+    """The source of a topic's config: the topic itself, the node, or Kafka's default."""
     if is_own:
         return ConfigSource.DYNAMIC_TOPIC_CONFIG
     return ConfigSource.STATIC_BROKER_CONFIG if of_node != default else ConfigSource.DEFAULT_CONFIG

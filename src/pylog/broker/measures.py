@@ -23,7 +23,7 @@ NO_TIMES = Times().histogram
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Where the numbers of a node are."""
+    """The parts of a node that count."""
 
     node: ReplicaManager
     produce: ProduceHandler

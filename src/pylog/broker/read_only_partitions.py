@@ -90,7 +90,7 @@ class ReadOnlyPartitions:
         return made
 
     def _is_unwritten(self, key: TopicPartition, image: TopicImage, directory: str) -> bool:
-        """Whether a partition that had no folder has never had records: False where its owner has made it since.
+        """Whether a partition without a folder has never had records. False: its owner has made the folder meanwhile.
 
         Raises LogNotFound where it has had some; NotLeaderOrFollower in a log of several directories, where a partition
         that moves has no folder for a moment.

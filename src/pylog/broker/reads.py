@@ -28,7 +28,7 @@ from pylog.runtime.future import Future, completed
 
 
 class ReadCounts:
-    """What was read of one topic since the node was opened."""
+    """Counts of the reads of one topic since the node was opened."""
 
     __slots__ = ("bytes_out", "bytes_replicated", "failures", "fetches")
 

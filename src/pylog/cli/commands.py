@@ -1,4 +1,4 @@
-"""What a command is here: click's, which knows the place of the log, with examples below its help.
+"""The commands of click that `pylog` has: each is given the place of the log, and shows examples below its help.
 
 A function below `@command(...)` is the command: its docstring is the help, its first argument the `Place`, the others
 are the values of its options and arguments, and what it returns is the exit code. A `Group` has commands below it.

@@ -1,4 +1,4 @@
-"""What a shell completes: topics, groups, transactional ids and users of the log at hand, and the names of configs.
+"""Completion in a shell: topics, groups, transactional ids and users of the log, and names of configs.
 
     eval "$(pylog completion bash)"        in ~/.bashrc; zsh and fish alike
 

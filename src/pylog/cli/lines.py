@@ -21,7 +21,7 @@ from pylog.cli.template import unescaped
 __all__ = ["JSON", "Line", "Parser", "parser", "raw"]
 
 FIELDS = ("key", "value", "partition", "timestamp", "headers", "topic", "offset")
-"""What a template may name; the topic and the offset are where a record came from, and are left out."""
+"""The fields that a template may name. Topic and offset say where a record came from; a new record does not take them."""
 NO_TIMESTAMP = -1
 
 
@@ -141,7 +141,7 @@ def _template(text: str) -> Parser:
 def _apart(line: bytes, literals: Sequence[bytes]) -> list[bytes] | None:
     """What lies between the literals, each field as short as it can be; None where they are not all there.
 
-    A field ends where the next literal is found first, and the last one where the line ends. So no place is tried twice.
+    A field ends where the next literal is found first, the last one where the line ends. So no place is tried twice.
     """
     first, *between, last = literals
     if not line.startswith(first):
