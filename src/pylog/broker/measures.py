@@ -13,12 +13,9 @@ from pylog.broker.purgatory import Purgatory
 from pylog.broker.reads import Reads
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.metrics import table
-from pylog.metrics.histogram import Histogram, Times, histogram_of
 from pylog.metrics.snapshot import Metrics
 from pylog.partition import Partition
 from pylog.replica import Leader
-
-NO_TIMES = Times().histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class Measures:
         found.add(table.OFFLINE_LOG_DIRECTORIES, len(self.node.directories.failures))
 
     def _topics(self, found: Metrics) -> None:
-        flushes: Histogram = NO_TIMES
+        found.add(table.LOG_FLUSHES, self.node.topics.flushes)
         for partition in self.node.topics.partitions:
             topic, state = partition.topic, partition.state
             found.add(table.MESSAGES_IN, state.records_appended, topic=topic)
@@ -52,9 +49,7 @@ class Measures:
             found.add(table.PRODUCE_REQUESTS, state.appends, topic=topic)
             found.add(table.FAILED_PRODUCE_REQUESTS, 0, topic=topic)
             found.add(table.REPLICATION_BYTES_IN, partition.bytes_followed, topic=topic)
-            flushes += histogram_of(state.sync_counts, state.sync_ns)
             _log(found, partition)
-        found.add(table.LOG_FLUSHES, flushes)
         for topic, failures in list(self.produce.failures.items()):
             found.add(table.PRODUCE_REQUESTS, failures, topic=topic)
             found.add(table.FAILED_PRODUCE_REQUESTS, failures, topic=topic)

@@ -63,6 +63,18 @@ def test_a_moved_partition_goes_on_counting_and_a_deleted_topic_ends(tmp_path: P
         assert not [name for name in log.metrics() if ("topic", "t") in name.tags and name.group.startswith("kafka.s")]
 
 
+def test_the_count_of_flushes_stays_when_a_partition_is_moved_or_deleted(tmp_path: Path) -> None:
+    with pylog.open([tmp_path / "a", tmp_path / "b"], flush="sync") as log:
+        log.create_topic("t")
+        send(log, 5)
+        counts = [times(log.metrics(), "LogFlushRateAndTimeMs").count]
+        log.move_partition("t", 0, tmp_path / ("b" if "/a/" in log.topic("t")[0].path else "a"))
+        counts.append(times(log.metrics(), "LogFlushRateAndTimeMs").count)
+        log.delete_topic("t")
+        counts.append(times(log.metrics(), "LogFlushRateAndTimeMs").count)
+    assert 5 <= counts[0] <= counts[1] <= counts[2]
+
+
 def test_fetches_and_those_who_wait_are_counted() -> None:
     with pylog.open(":memory:") as log:
         log.create_topic("t")

@@ -15,6 +15,7 @@ from pylog.files import Files
 from pylog.logdirs.log_directories import Directories
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.logdirs.metadata_log import MetadataLog
+from pylog.metrics.histogram import Histogram, Times, histogram_of
 from pylog.partition import Partition
 from pylog.protocol.messages import NO_ID
 from pylog.protocol.metadata_image import METADATA_TOPIC_ID, UNASSIGNED_DIRECTORY, MetadataImage, TopicImage
@@ -41,6 +42,7 @@ class LocalTopics:
         self.opened: dict[str, Topic] = {}
         self._clock = clock
         self._lock = lock
+        self._flushes_of_closed = Times().histogram
         self._doomed: list[tuple[int, str]] = []
         self.directories = Directories(files, paths, node_id)
         self.node_id = self.directories.first.node_id
@@ -149,6 +151,19 @@ class LocalTopics:
         """Those of `all_partitions` that lie in `directory`."""
         path = directory.path.rstrip("/")
         return [partition for partition in self.all_partitions if partition.directory.rpartition("/")[0] == path]
+
+    @property
+    def flushes(self) -> Histogram:
+        """The syncs of the partitions opened so far, and of those that were closed since."""
+        with self._lock:
+            states = [partition.state for partition in self.partitions]
+            return sum((histogram_of(state.sync_counts, state.sync_ns) for state in states), self._flushes_of_closed)
+
+    def note_closed(self, partitions: Iterable[Partition]) -> None:
+        """Keep the counts of partitions that are not opened any more."""
+        with self._lock:
+            for state in (partition.state for partition in partitions):
+                self._flushes_of_closed += histogram_of(state.sync_counts, state.sync_ns)
 
     # --- removed ------------------------------------------------------------------------------------------------------
 
