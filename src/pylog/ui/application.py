@@ -141,7 +141,7 @@ def _failed(request: Request, error: Exception) -> Response:
 
 def _broken(request: Request, error: Exception) -> Response:
     """A mistake of pylog's own."""
-    logger.error("%s %s failed: %r", request.method, request.url.path, error)
+    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     pages: Pages = request.app.state.pages
     return pages.error(request.scope, 500, "This is a mistake in pylog: what it was is on the terminal of `pylog ui`.")
 
