@@ -103,12 +103,12 @@ class Reader:
         return found
 
     def one(self, partition: int, offset: int) -> ConsumerRecord | None:
-        """The record at an offset; None where there is none (any more). Raises CorruptBatch, OffsetOutOfRange."""
+        """The record at an offset; None where there is none (any more). Raises CorruptBatch."""
         found = Found(offset, offset + 1, reached=offset)
         try:
             record = next(self._read(partition, found), None)
-        except OffsetOutOfRange as error:
-            raise CorruptBatch(str(error)) from error
+        except OffsetOutOfRange:
+            return None
         if record is None and found.damage:
             raise CorruptBatch(found.damage)
         return record
