@@ -8,12 +8,14 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, g
 
 from pylog.errors import Closed
 from pylog.metrics.histogram import Histogram
-from pylog.metrics.metric import Kind, Metric
-from pylog.metrics.snapshot import Measured, Metrics
+from pylog.metrics.metric import Kind, Metric, MetricName
+from pylog.metrics.snapshot import Measured, Value
 from pylog.metrics.table import TABLE
 from pylog.version import VERSION
 
 __all__ = ["make_instruments"]
+
+Number = tuple[MetricName, Value]
 
 
 class _Snapshots:
@@ -22,22 +24,29 @@ class _Snapshots:
     def __init__(self, log: Measured) -> None:
         self._log = log
         self._lock = threading.Lock()
-        self._found = Metrics()
+        self._found: dict[Metric, list[Number]] = {}
         self._asked: set[str] = set()
         self._is_first = True
 
-    def of(self, instrument: str) -> Metrics:
-        """The numbers for an instrument; none after the log is closed."""
+    def of(self, instrument: str, metric: Metric) -> list[Number]:
+        """The numbers of a metric for an instrument; none after the log is closed."""
         with self._lock:
             if self._is_first or instrument in self._asked:
                 self._is_first = False
                 self._asked.clear()
-                try:
-                    self._found = self._log.metrics()
-                except Closed:
-                    self._found = Metrics()
+                self._found = self._grouped()
             self._asked.add(instrument)
-            return self._found
+            return self._found.get(metric, [])
+
+    def _grouped(self) -> dict[Metric, list[Number]]:
+        try:
+            found = self._log.metrics()
+        except Closed:
+            return {}
+        groups: dict[Metric, list[Number]] = {}
+        for name, value in found.items():
+            groups.setdefault(found.metric(name), []).append((name, value))
+        return groups
 
 
 def make_instruments(log: Measured, provider: MeterProvider | None) -> None:
@@ -60,8 +69,6 @@ def make_instruments(log: Measured, provider: MeterProvider | None) -> None:
 def _observe(
     snapshots: _Snapshots, metric: Metric, instrument: str, part: str, options: CallbackOptions
 ) -> Iterator[Observation]:
-    found = snapshots.of(instrument)
-    for name, value in found.items():
-        if found.metric(name) is metric:
-            number = getattr(value, part) if isinstance(value, Histogram) else value
-            yield Observation(number, {tag.replace("-", "_"): text for tag, text in name.tags})
+    for name, value in snapshots.of(instrument, metric):
+        number = getattr(value, part) if isinstance(value, Histogram) else value
+        yield Observation(number, {tag.replace("-", "_"): text for tag, text in name.tags})

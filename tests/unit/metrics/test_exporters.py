@@ -76,6 +76,20 @@ def test_opentelemetry_observes_the_numbers_of_each_collection() -> None:
     provider.shutdown()
 
 
+def test_a_collection_looks_at_each_number_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[metrics.MetricName] = []
+    metric = metrics.Metrics.metric
+    monkeypatch.setattr(metrics.Metrics, "metric", lambda self, name: looks.append(name) or metric(self, name))
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    with pylog.open(":memory:") as log:
+        metrics.opentelemetry(log, provider)
+        with_records(log, 2)
+        observed(reader)
+    provider.shutdown()
+    assert len(looks) == len(set(looks)) > 0
+
+
 def test_without_a_provider_the_instruments_are_those_of_the_global_one() -> None:
     with pylog.open(":memory:") as log:
         metrics.opentelemetry(log)
