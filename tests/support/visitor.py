@@ -53,6 +53,12 @@ class Visitor:
         self, method: str, path: str, headers: dict[str, str], body: bytes = b"", *, until: bytes | None = None
     ) -> Answer:
         """An answer; where it has no end, as much of it as there is when it has `until`, and the visitor goes then."""
+        return asyncio.run(self.asked(method, path, headers, body, until=until))
+
+    async def asked(
+        self, method: str, path: str, headers: dict[str, str], body: bytes = b"", *, until: bytes | None = None
+    ) -> Answer:
+        """The same, beside other requests."""
         given = {"host": HOST, **{name.replace("_", "-"): value for name, value in headers.items()}}
         bare, _, query = path.partition("?")
         scope = {
@@ -61,7 +67,7 @@ class Visitor:
             "headers": [(name.encode(), value.encode()) for name, value in given.items() if value],
             "client": ("127.0.0.1", 50_000), "server": ("127.0.0.1", 8080),
         }  # fmt: skip
-        return asyncio.run(_asked(self.app, scope, body, until))
+        return await _asked(self.app, scope, body, until)
 
 
 async def _asked(app: Application, scope: dict[str, Any], body: bytes, until: bytes | None) -> Answer:

@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from pylog.errors import PylogError
 from pylog.record import ConsumerRecord
@@ -100,13 +101,31 @@ async def follow(request: Request) -> Response:
     followers: Followers = request.app.state.followers
     if followers.count >= FOLLOWERS_MAX:
         raise HTTPException(503, f"{FOLLOWERS_MAX} pages follow a topic already: close some.")
-    follower = Follower(request, replace(wanted_of(request), offset=None, before=None, time_ms=None))
-    first = await run_in_threadpool(follower.step)
-    return StreamingResponse(_events(follower, first, followers), media_type="text/event-stream")
-
-
-async def _events(follower: Follower, first: str | None, followers: Followers) -> AsyncIterator[str]:
     followers.count += 1
+    try:
+        follower = Follower(request, replace(wanted_of(request), offset=None, before=None, time_ms=None))
+        first = await run_in_threadpool(follower.step)
+    except BaseException:
+        followers.count -= 1
+        raise
+    return _Following(_events(follower, first), followers)
+
+
+class _Following(StreamingResponse):
+    """The answer to a follower, who counts until it ends. It may end before its first event."""
+
+    def __init__(self, events: AsyncIterator[str], followers: Followers) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._followers = followers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._followers.count -= 1
+
+
+async def _events(follower: Follower, first: str | None) -> AsyncIterator[str]:
     try:
         yield first or ": nothing yet\n\n"
         silent = 0
@@ -120,5 +139,3 @@ async def _events(follower: Follower, first: str | None, followers: Followers) -
                 yield ": still here\n\n"
     except PylogError as error:
         yield f"event: ended\ndata: {json.dumps(str(error))}\n\n"
-    finally:
-        followers.count -= 1

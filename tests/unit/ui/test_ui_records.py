@@ -1,11 +1,14 @@
 """The pages of records, live ones too."""
 
+import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Never
 
 import pytest
+from starlette.requests import ClientDisconnect
 
 import pylog
 from pylog.testing import SimClock
@@ -278,6 +281,35 @@ def test_a_topic_that_is_deleted_ends_its_followers(
 def test_too_many_followers_are_refused(pages: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "FOLLOWERS_MAX", 0)
     assert pages.get("/topics/clicks/follow").status == 503
+
+
+def test_of_two_followers_at_once_one_gets_the_last_place(pages: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "FOLLOWERS_MAX", 1)
+
+    async def both() -> list[Answer]:
+        requests = (pages.asked("GET", "/topics/clicks/follow", {}, until=b"event: records") for _ in range(2))
+        return await asyncio.gather(*requests)
+
+    for _ in range(2):
+        assert sorted(answer.status for answer in asyncio.run(both())) == [200, 503]
+        # It has begun, and fails.
+        assert pages.get("/topics/none/follow").status == 404
+
+
+def test_a_follower_who_goes_before_the_first_event_gives_the_place_back() -> None:
+    followers = follow.Followers()
+    followers.count = 1
+
+    async def unread() -> AsyncIterator[str]:
+        yield "event"
+
+    async def gone(*_: object) -> Never:
+        raise OSError("the visitor has gone")
+
+    scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
+    with pytest.raises(ClientDisconnect):
+        asyncio.run(follow._Following(unread(), followers)(scope, gone, gone))
+    assert followers.count == 0
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
