@@ -45,7 +45,7 @@ FORMATS = """formats:
   raw        the line is the value, or key and value with --key-separator
   json       one object a line, as `pylog consume --json` prints them: key, value, headers, timestamp and partition are
              kept; bytes that are no text are {\"base64\": \"...\"}, a value of null is a tombstone
-  template   '{key}\\\\t{value}' takes a line apart again: {key} {value} {partition} {timestamp} {headers}"""
+  template   '{key}\\t{value}' takes a line apart again: {key} {value} {partition} {timestamp} {headers}"""
 
 
 @commands.command(

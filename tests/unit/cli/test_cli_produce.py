@@ -177,6 +177,10 @@ def test_a_transaction_is_committed_as_a_whole_or_not_at_all(run: Run) -> None:
     assert [json.loads(line)["state"] for line in run("txn", "list", "--json").lines] != ["Ongoing"]
 
 
+def test_the_help_shows_a_template_as_it_is_typed(run: Run) -> None:
+    assert r"'{key}\t{value}' takes a line apart again" in run("produce", "--help").out
+
+
 @pytest.mark.parametrize("source", ["none", "-"])
 def test_an_interrupt_before_a_source_waits_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
