@@ -89,42 +89,53 @@ class Brake:
 
 
 class Count:
-    """What went in. In a transaction that counts which is committed."""
+    """How many records were sent and acknowledged. In a transaction only committed records count.
+
+    `size` is how many bytes the keys, values and headers of acknowledged records have, `read` how many bytes of input
+    were read.
+    """
 
     def __init__(self) -> None:
+        self.read = 0
         self.size = 0
         self.sent = 0
         self.acknowledged = 0
         self._committed = 0
-        self._waiting: deque[Future[RecordMetadata]] = deque()
+        self._committed_size = 0
+        self._waiting: deque[tuple[Future[RecordMetadata], int]] = deque()
 
-    def add(self, future: Future[RecordMetadata]) -> None:
-        """A record was sent. Waits for the oldest where many wait."""
+    def add(self, future: Future[RecordMetadata], size: int) -> None:
+        """A record of so many bytes was sent. Waits for the oldest where many wait."""
         self.sent += 1
-        self._waiting.append(future)
-        while len(self._waiting) > WAITING or (self._waiting and self._waiting[0].done()):
+        self._waiting.append((future, size))
+        while len(self._waiting) > WAITING or (self._waiting and self._waiting[0][0].done()):
             self._settle()
 
     def _settle(self) -> None:
         """Wait for the oldest record. Raises what became of it."""
-        self._waiting.popleft().result()
+        future, size = self._waiting.popleft()
+        future.result()
         self.acknowledged += 1
+        self.size += size
 
     def settle_all(self) -> None:
         """Wait for all records; they count now. Raises what became of the first that failed."""
         while self._waiting:
             self._settle()
-        self._committed = self.acknowledged
+        self._committed, self._committed_size = self.acknowledged, self.size
 
     def settle_rest(self) -> None:
         """After an error: what became of the others, without raising anything. Every future must be done."""
-        self.acknowledged += sum(future.exception() is None for future in self._waiting)
+        landed = [size for future, size in self._waiting if future.exception() is None]
+        self.acknowledged += len(landed)
+        self.size += sum(landed)
         self._waiting.clear()
 
     def give_up(self) -> None:
         """The open transaction is aborted: what was sent in it counts for nothing."""
         self._waiting.clear()
         self.sent = self.acknowledged = self._committed
+        self.size = self._committed_size
 
 
 def send_all(source: Input, producer: Producer, count: Count, brake: Brake) -> None:
@@ -141,15 +152,15 @@ def send_all(source: Input, producer: Producer, count: Count, brake: Brake) -> N
     ):
         for name, number, line in _lines(source, count, brake):
             try:
-                future = _send(source, producer, line)
+                future, size = _send(source, producer, line)
             except (RecordTooLarge, UnknownTopicOrPartition, ValueError) as error:
                 raise _named(error, f"{name}, line {number}", source) from error
-            count.add(future)
+            count.add(future, size)
             if source.transaction_records is not None and count.sent % source.transaction_records == 0:
                 producer.commit()
                 count.settle_all()
                 producer.begin()
-            meter.update(count.size, count.sent)
+            meter.update(count.read, count.sent)
             brake.check()
 
 
@@ -186,16 +197,22 @@ def _named(error: Exception, where: str, source: Input) -> Exception:
     return ValueError(f"{where}: {error}; {before}")
 
 
-def _send(source: Input, producer: Producer, line: bytes) -> Future[RecordMetadata]:
+def _send(source: Input, producer: Producer, line: bytes) -> tuple[Future[RecordMetadata], int]:
+    """Send the record of a line; its future, and how many bytes it has."""
     value, key, partition, timestamp_ms, headers = source.parse(line)
-    return producer.send(
+    headers = (*headers, *source.headers) if headers else source.headers
+    future = producer.send(
         source.topic,
         value,
         key,
         partition=partition if source.partition is None else source.partition,
         timestamp_ms=timestamp_ms,
-        headers=(*headers, *source.headers) if headers else source.headers,
+        headers=headers,
     )
+    size = len(value or b"") + len(key or b"")
+    if headers:
+        size += sum(len(name.encode()) + len(one or b"") for name, one in headers)
+    return future, size
 
 
 def _total(sources: Sequence[str]) -> int | None:
@@ -232,7 +249,7 @@ def _numbered(
         if not line:
             return
         number += 1
-        count.size += len(line)
+        count.read += len(line)
         if len(line) > longest and not line.endswith(b"\n"):
             raise RecordTooLarge(
                 f"{name}, line {number}: it is longer than {size_text(longest)}, the most a record may have"

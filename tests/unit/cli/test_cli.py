@@ -170,7 +170,7 @@ def test_produce_lines_of_standard_input(run: Run) -> None:
     run("topic", "create", "lines")
     done = run("produce", "lines", stdin=b"one\n\nthree\r\nlast without a line feed")
     assert (done.code, done.out) == (0, "")
-    assert done.err.startswith("pylog: appended 4 records (36 B) to lines in ") and done.err.count("\n") == 1
+    assert done.err.startswith("pylog: appended 4 records (33 B) to lines in ") and done.err.count("\n") == 1
     assert run("consume", "lines", "-b").raw == b"one\n\nthree\r\nlast without a line feed\n"
 
 

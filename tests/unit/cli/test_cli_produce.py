@@ -66,7 +66,8 @@ def test_what_consume_prints_as_json_is_read_as_it_was(
 def test_json_lines_may_leave_out_all_but_the_value(run: Run) -> None:
     run("topic", "create", "lines")
     lines = b'{"value":"a"}\n{"value":null,"key":"k","headers":{"h":"1"},"timestamp":-1}\n'
-    assert run("produce", "lines", "--format", "json", "-H", "x=y", "-q", stdin=lines).code == 0
+    done = run("produce", "lines", "--format", "json", "-H", "x=y", stdin=lines)
+    assert done.code == 0 and "appended 2 records (8 B)" in done.err, "keys, values and headers"
     told = [json.loads(line) for line in run("consume", "lines", "-b", "--json").lines]
     assert [(one["key"], one["value"], one["headers"]) for one in told] == [
         (None, "a", [["x", "y"]]), ("k", None, [["h", "1"], ["x", "y"]]),
@@ -172,7 +173,7 @@ def test_a_transaction_is_committed_as_a_whole_or_not_at_all(run: Run) -> None:
     committed = ("consume", "lines", "-b", "--isolation-level", "read_committed")
     assert run(*committed).lines == ["1", "2"]
     done = run(*words, "--transaction-records", "2", stdin=b"a:3\na:4\na:5\nbad\n")
-    assert done.code == 1 and "appended 2 records" in done.err
+    assert done.code == 1 and "appended 2 records (4 B)" in done.err
     assert run(*committed).lines == ["1", "2", "3", "4"]
     assert [json.loads(line)["state"] for line in run("txn", "list", "--json").lines] != ["Ongoing"]
 

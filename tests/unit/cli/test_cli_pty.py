@@ -113,7 +113,7 @@ def test_produce_shows_a_bar_on_a_terminal(data: Path, tmp_path: Path, terminals
     assert terminal.end() == 0
     assert "\x1b[" in terminal.seen and "%" in terminal.seen and "━" in terminal.seen
     assert "records/s" in terminal.seen
-    assert "appended 30,000 records (469 KiB) to lines in" in plain(terminal.seen)
+    assert "appended 30,000 records (439 KiB) to lines in" in plain(terminal.seen)
 
 
 def test_produce_is_plain_in_a_pipe(data: Path, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_ctrl_c_ends_a_producer_and_keeps_what_was_typed(data: Path, terminals: 
     assert terminal.end() == 130
     assert "Traceback" not in terminal.seen
     assert "\x1b" not in terminal.seen, "nothing is drawn where one types"
-    assert "appended 2 records (8 B)" in plain(terminal.seen)
+    assert "appended 2 records (6 B)" in plain(terminal.seen)
 
 
 def test_top_redraws_until_ctrl_c_and_leaves_the_last_view(data: Path, terminals: list[Terminal]) -> None:
@@ -192,7 +192,7 @@ def test_end_of_input_ends_a_producer(data: Path, terminals: list[Terminal]) -> 
     terminals.append(terminal)
     terminal.type("one\n\x04")
     assert terminal.end() == 0
-    assert "appended 1 record (4 B)" in plain(terminal.seen)
+    assert "appended 1 record (3 B)" in plain(terminal.seen)
 
 
 @pytest.mark.parametrize(
