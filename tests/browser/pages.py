@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.expected_conditions import staleness_of
+from selenium.webdriver.support.wait import WebDriverWait
 
 import pylog
 
@@ -25,6 +28,19 @@ def phone(browser: Chrome) -> None:
     """Let the window be as small as a phone's."""
     metrics = {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+
+@contextmanager
+def leaving(browser: Chrome) -> Iterator[None]:
+    """Do what leads to another page, and end when that page is there.
+
+    Chromium sends a form off some time after the key that does so: what is looked for at once may be of the old page.
+    """
+    left = browser.find_element(By.TAG_NAME, "html")
+    yield
+    waiting = WebDriverWait(browser, 30)
+    waiting.until(staleness_of(left))
+    waiting.until(lambda _: browser.execute_script("return document.readyState") == "complete")
 
 
 def make_log(path: Path) -> None:

@@ -11,7 +11,7 @@ from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
 import pylog
-from browser.pages import make_log, phone, scheme, shown
+from browser.pages import leaving, make_log, phone, scheme, shown
 
 LOG = "00000000000000000000.log"
 PAGES = (
@@ -52,7 +52,18 @@ def texts(browser: Chrome, selector: str) -> list[str]:
 
 
 def follow_link(browser: Chrome, text: str) -> None:
-    browser.find_element(By.LINK_TEXT, text).click()
+    with leaving(browser):
+        browser.find_element(By.LINK_TEXT, text).click()
+
+
+def enter(browser: Chrome, field: str, text: str) -> None:
+    with leaving(browser):
+        browser.find_element(By.ID, field).send_keys(text, Keys.ENTER)
+
+
+def press(browser: Chrome, selector: str) -> None:
+    with leaving(browser):
+        browser.find_element(By.CSS_SELECTOR, selector).click()
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -84,16 +95,16 @@ def test_a_visitor_browses_records_by_partition_offset_and_text(browser: Chrome,
     browser.get(f"{address}topics/clicks/records")
     assert len(texts(browser, "#records tr")) == 50
     Select(browser.find_element(By.ID, "partition")).select_by_visible_text("1")
-    browser.find_element(By.ID, "offset").send_keys("10", Keys.ENTER)
+    enter(browser, "offset", "10")
     assert texts(browser, "#records td:first-child")[:2] == ["1:10", "1:11"]
     follow_link(browser, "Newer")
     assert texts(browser, "#records td:first-child")[0] == "1:60"
 
     Select(browser.find_element(By.ID, "partition")).select_by_visible_text("all")
     browser.find_element(By.ID, "offset").clear()
-    browser.find_element(By.ID, "text").send_keys('"ms": 77}', Keys.ENTER)
+    enter(browser, "text", '"ms": 77}')
     assert ['"ms": 77}' in one for one in texts(browser, "#records td:nth-child(4)")] == [True]
-    browser.find_element(By.CSS_SELECTOR, "#records a").click()
+    press(browser, "#records a")
     assert '"user": "user-77"' in texts(browser, "pre")[1]
 
 
@@ -167,18 +178,19 @@ def test_with_the_token_a_visitor_changes_topics_and_groups(browser: Chrome, tmp
         assert browser.current_url == place and texts(browser, "h1") == ["Topics"]
         assert browser.execute_script("return document.cookie") == ""
 
-        browser.find_element(By.ID, "new").send_keys("made-here", Keys.ENTER)
+        enter(browser, "new", "made-here")
         assert texts(browser, ".done") == ["The topic was created."]
         follow_link(browser, "Configs")
         Select(browser.find_element(By.ID, "name")).select_by_visible_text("retention.ms")
         browser.find_element(By.ID, "value").send_keys("60000")
-        browser.find_element(By.CSS_SELECTOR, "button[value=set]").click()
+        press(browser, "button[value=set]")
         assert texts(browser, ".done") == ["The config was changed."]
 
         browser.get(f"{place}group?id=analytics")
         browser.find_element(By.XPATH, "//summary[.='Go on elsewhere']").click()
         Select(browser.find_element(By.ID, "way")).select_by_value("latest")
-        browser.find_element(By.XPATH, "//button[.='Go on there']").click()
+        with leaving(browser):
+            browser.find_element(By.XPATH, "//button[.='Go on there']").click()
         assert texts(browser, ".done") == ["The group goes on where you said."]
     with pylog.open(path) as log:
         assert log.topic("made-here").overrides == {"retention.ms": "60000"}
@@ -188,7 +200,7 @@ def test_with_the_token_a_visitor_changes_topics_and_groups(browser: Chrome, tmp
 def test_changes_go_to_the_owner_of_the_log(browser: Chrome, tmp_path: Path) -> None:
     with pylog.open(tmp_path / "data") as log, shown("--log", log.path, "--write") as address:
         browser.get(address)
-        browser.find_element(By.ID, "new").send_keys("made-here", Keys.ENTER)
+        enter(browser, "new", "made-here")
         assert texts(browser, ".done") == ["The topic was created."]
         assert log.topics() == ["made-here"]
 
@@ -202,7 +214,8 @@ def test_damage_is_found_and_named(browser: Chrome, tmp_path: Path) -> None:
     spoiled.write_bytes(data)
     with shown("--log", os.fspath(path)) as address:
         browser.get(f"{address}damage")
-        browser.find_element(By.XPATH, "//button[.='Check']").click()
+        with leaving(browser):
+            browser.find_element(By.XPATH, "//button[.='Check']").click()
         assert os.fspath(spoiled) in texts(browser, "tr.problem th")
         assert "1 problem" in texts(browser, "p.problem")[0]
 
