@@ -67,23 +67,26 @@ def _json(line: bytes) -> Line:
         found = json.loads(line)
     except ValueError as error:
         raise ValueError(f"it is no JSON: {error}") from error
+    except RecursionError as error:
+        raise ValueError("it is JSON that is nested too deep") from error
     if not isinstance(found, dict) or "value" not in found:
         raise ValueError('it is no object with a "value", as `pylog consume --format json` prints them')
     timestamp = _number(found, "timestamp")
-    headers = found.get("headers") or ()
-    pairs = headers.items() if isinstance(headers, dict) else headers
-    try:
-        made = tuple((str(name), _bytes(value, f"header {name!r}")) for name, value in pairs)
-    except TypeError as error:
-        raise ValueError('"headers" is no list of [name, value], and no object') from error
     return Line(
         _bytes(found["value"], '"value"'), _bytes(found.get("key"), '"key"'), _number(found, "partition"),
-        None if timestamp == NO_TIMESTAMP else timestamp, made,
+        None if timestamp == NO_TIMESTAMP else timestamp, _headers(found.get("headers") or []),
     )  # fmt: skip
 
 
 JSON: Parser = _json
 """The parser of JSON lines."""
+
+
+def _headers(found: object) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = list(found.items()) if isinstance(found, dict) else found
+    if not isinstance(pairs, list) or not all(isinstance(one, list | tuple) and len(one) == 2 for one in pairs):
+        raise ValueError('"headers" is no list of [name, value], and no object')
+    return tuple((str(name), _bytes(value, f"header {name!r}")) for name, value in pairs)
 
 
 def _number(found: dict[str, Any], name: str) -> int | None:

@@ -88,6 +88,10 @@ def test_json_lines_may_leave_out_all_but_the_value(run: Run) -> None:
         (b'{"value":"a","partition":"0"}', "\"partition\" is '0'"),
         (b'{"value":"a","timestamp":1.5}', '"timestamp" is 1.5'),
         (b'{"value":"a","headers":5}', '"headers" is no list'),
+        (b'{"value":"a","headers":"ab"}', '"headers" is no list'),
+        (b'{"value":"a","headers":["ab"]}', '"headers" is no list'),
+        (b'{"value":"a","headers":[["x"]]}', '"headers" is no list'),
+        (b'{"value":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),
         (b'{"value":"a","headers":[["a",5]]}', "header 'a' is no string"),
     ],
 )
