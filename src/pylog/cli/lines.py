@@ -21,7 +21,7 @@ from pylog.cli.template import unescaped
 __all__ = ["JSON", "Line", "Parser", "parser", "raw"]
 
 FIELDS = ("key", "value", "partition", "timestamp", "headers", "topic", "offset")
-"""The fields that a template may name. Topic and offset say where a record came from; a new record does not take them."""
+"""The fields that a template may name. Topic and offset say where a record came from; a new one does not take them."""
 NO_TIMESTAMP = -1
 
 
