@@ -13,7 +13,6 @@ commit: by this process, or through the process that owns the directory, or the 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 
 from pylog.client_half import ClientHalf
@@ -23,7 +22,8 @@ from pylog.spark.options.where import Directory
 from pylog.spark.options.write import WriteOptions
 from pylog.spark.sink.ledger import Entry, Ledger, Replaced
 from pylog.spark.sink.reach import opened, producer_of
-from pylog.spark.sink.staging import Staged, StagedFiles, StagedRecords, now_ms
+from pylog.spark.sink.staged_topic import StagedRecords
+from pylog.spark.sink.staging import Staged, StagedFiles, now_ms
 
 TRANSACTIONAL_ID: Final = "pylog-spark-"
 """Before the id of the query, or of the batch write."""
@@ -60,7 +60,7 @@ def commit(write: Write, messages: Sequence[Staged]) -> None:
             if entry is None or write.batch is None or entry.batch < write.batch:
                 entry = _entry(log, write, messages)
                 with producer.transaction():
-                    for topic, partition, batch in chain.from_iterable(map(staging.batches, messages)):
+                    for topic, partition, batch in staging.batches(messages):
                         producer.send_batch(topic, partition, batch)
                     if ledger is not None:
                         ledger.write(producer, entry)

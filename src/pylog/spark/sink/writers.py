@@ -24,7 +24,8 @@ from pylog.spark.options.write import WriteOptions
 from pylog.spark.sink.commit import Write, check_replaceable, commit, drop
 from pylog.spark.sink.reach import count_partitions, opened, producer_of
 from pylog.spark.sink.rows import RowEncoder, SinkColumns, sink_columns
-from pylog.spark.sink.staging import FileStage, Stage, Staged, TopicStage
+from pylog.spark.sink.staged_topic import TopicStage
+from pylog.spark.sink.staging import FileStage, Stage, Staged
 
 Messages = Sequence[WriterCommitMessage | None]
 
