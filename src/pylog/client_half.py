@@ -16,6 +16,7 @@ from pylog.client.producer import Producer
 from pylog.client.producer.failures import tell_failures
 from pylog.config import ConsumerConfig, ProducerConfig
 from pylog.errors import TopicAlreadyExists
+from pylog.kernel.values import BytesLike
 from pylog.metrics.snapshot import Metrics
 from pylog.open_log import OpenLog
 from pylog.protocol.messages import INTERNAL_TOPICS
@@ -141,24 +142,25 @@ class ClientHalf(ABC, Generic[View]):
     ) -> Producer: ...
     @overload
     def producer(
-        self, *, key_serializer: None = None, value_serializer: "Callable[[OfValue], bytes]",
+        self, *, key_serializer: None = None, value_serializer: "Callable[[OfValue], BytesLike]",
         **config: Unpack["ProducerOptions"],
-    ) -> "Producer[bytes, OfValue]": ...  # fmt: skip
+    ) -> "Producer[BytesLike, OfValue]": ...  # fmt: skip
     @overload
     def producer(
-        self, *, key_serializer: "Callable[[OfKey], bytes]", value_serializer: None = None,
+        self, *, key_serializer: "Callable[[OfKey], BytesLike]", value_serializer: None = None,
         **config: Unpack["ProducerOptions"],
-    ) -> "Producer[OfKey, bytes]": ...  # fmt: skip
+    ) -> "Producer[OfKey, BytesLike]": ...  # fmt: skip
     @overload
     def producer(
-        self, *, key_serializer: "Callable[[OfKey], bytes]", value_serializer: "Callable[[OfValue], bytes]",
+        self, *, key_serializer: "Callable[[OfKey], BytesLike]", value_serializer: "Callable[[OfValue], BytesLike]",
         **config: Unpack["ProducerOptions"],
     ) -> "Producer[OfKey, OfValue]": ...  # fmt: skip
     def producer(self, **config: Any) -> Producer[Any, Any]:
         """A producer. Configs are Kafka's, with underscores: `acks`, `linger_ms`, `compression_type`...
         (`ProducerConfig`).
 
-        `key_serializer` and `value_serializer` turn what `send` is given into bytes; without one it is bytes.
+        `key_serializer` and `value_serializer` turn what `send` is given into bytes. Without one it is bytes, a
+        bytearray or a memoryview.
         Raises: InvalidConfig, ReadOnly.
         """
         settings = self._producer_config(config)

@@ -14,7 +14,7 @@ from pylog.aio.threads import Threads
 from pylog.client.consumer.client import ConsumerClient
 from pylog.client.producer.client import ProducerClient
 from pylog.client_half import ClientHalf
-from pylog.kernel.values import Key, Value
+from pylog.kernel.values import BytesLike, Key, SentKey, SentValue, Value
 from pylog.metrics import Metrics
 from pylog.record import TopicPartition
 
@@ -92,15 +92,15 @@ class Log(Generic[View]):
     # --- clients -----------------------------------------------------------------------------------------------------
 
     def producer(
-        self, *, key_serializer: Callable[[Key], bytes] | None = None,
-        value_serializer: Callable[[Value], bytes] | None = None, **config: Unpack["ProducerOptions"],
-    ) -> Producer[Key, Value]:  # fmt: skip
+        self, *, key_serializer: Callable[[SentKey], BytesLike] | None = None,
+        value_serializer: Callable[[SentValue], BytesLike] | None = None, **config: Unpack["ProducerOptions"],
+    ) -> Producer[SentKey, SentValue]:  # fmt: skip
         """A producer. Configs and errors are those of `Log.producer`."""
         log = self.sync
         given = {**config, "key_serializer": key_serializer, "value_serializer": value_serializer}
         settings = log._producer_config(given)
         client = ProducerClient(log._transport, log._node_id, settings, log._clock, waits=False)
-        producer: Producer[Key, Value] = Producer(client, log._clock, log._lease, self._threads)
+        producer: Producer[SentKey, SentValue] = Producer(client, log._clock, log._lease, self._threads)
         self._clients.add(producer)
         return producer
 

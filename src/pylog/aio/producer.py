@@ -15,7 +15,7 @@ from pylog.client.producer.client import NoRoom, ProducerClient
 from pylog.client.producer.failures import tell_failures
 from pylog.client.record_append import RecordAppender
 from pylog.errors import RequestTimedOut, Undelivered, UnknownTopicOrPartition
-from pylog.kernel.values import Headers, Key, Value
+from pylog.kernel.values import Headers, SentKey, SentValue, as_bytes
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
@@ -25,7 +25,7 @@ SENDS_MAX = 64
 """After so many sends in a row the loop goes round once: none of them may have had to wait."""
 
 
-class Producer(Generic[Key, Value]):
+class Producer(Generic[SentKey, SentValue]):
     """Sends records to topics. For one loop. Use it as a context manager, or `close` it: both flush.
 
     Made by `Log.producer`. With `transactional_id` it takes that up when it is started (`start`, `async with`), or at
@@ -39,7 +39,7 @@ class Producer(Generic[Key, Value]):
         self.config = client.config
         self._client = client
         self._threads = threads
-        self._appender: RecordAppender[Key, Value] = RecordAppender(
+        self._appender: RecordAppender[SentKey, SentValue] = RecordAppender(
             client.batches, clock, client.record_bytes_max, client.config.buffer_memory, client.send_any
         )
         self._room = asyncio.Lock()
@@ -64,7 +64,7 @@ class Producer(Generic[Key, Value]):
     # --- sending -----------------------------------------------------------------------------------------------------
 
     async def send(
-        self, topic: str, value: Value | None = None, key: Key | None = None, partition: int | None = None,
+        self, topic: str, value: SentValue | None = None, key: SentKey | None = None, partition: int | None = None,
         timestamp_ms: int | None = None, headers: Headers = (),
     ) -> Future[RecordMetadata]:  # fmt: skip
         """Add a record to the batch of its partition; await the future for where it landed, or for its error.
@@ -72,7 +72,12 @@ class Producer(Generic[Key, Value]):
         Waits up to `max_block_ms` until the topic is known and the buffer has room. Raises what `pylog.Producer.send`
         does.
         """
-        client = self._client
+        client, config = self._client, self.config
+        # Before it waits for anything: the buffer is the caller's.
+        if config.key_serializer is None:
+            key = as_bytes(key)
+        if config.value_serializer is None:
+            value = as_bytes(value)
         self._sends += 1
         if self._sends >= SENDS_MAX:
             self._sends = 0
@@ -88,7 +93,7 @@ class Producer(Generic[Key, Value]):
         return await self._send_with_room(topic, value, key, partition, timestamp_ms, headers)
 
     async def send_and_wait(
-        self, topic: str, value: Value | None = None, key: Key | None = None, partition: int | None = None,
+        self, topic: str, value: SentValue | None = None, key: SentKey | None = None, partition: int | None = None,
         timestamp_ms: int | None = None, headers: Headers = (),
     ) -> RecordMetadata:  # fmt: skip
         """Send a record, and wait until it is there; gives where. Raises what `send` does, and the record's error.
@@ -112,7 +117,7 @@ class Producer(Generic[Key, Value]):
             raise UnknownTopicOrPartition(f"topic {topic!r} has no partition {partition}; it has {count}, from 0 on")
 
     async def _send_with_room(
-        self, topic: str, value: Value | None, key: Key | None, partition: int | None, timestamp_ms: int | None,
+        self, topic: str, value: SentValue | None, key: SentKey | None, partition: int | None, timestamp_ms: int | None,
         headers: Headers,
     ) -> Future[RecordMetadata]:  # fmt: skip
         try:

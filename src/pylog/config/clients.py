@@ -32,6 +32,7 @@ PARTITIONERS = ("murmur2", "murmur3", "consistent_random", "sticky", "round_robi
 IN_FLIGHT_MAX = 5
 """How many batches of a producer a partition remembers (Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 Deserializer = Callable[[bytes], Any]
+Serializer = Callable[[Any], bytes | bytearray | memoryview]
 OnCommit = Callable[[dict[Any, Any], PylogError | None], object]
 RECORD_BYTES_MAX = RECORD_RATIO * TopicConfig().max_message_bytes
 """The default limit of a decompressed record: `max.message.bytes` of a topic by default, times `RECORD_RATIO`."""
@@ -71,7 +72,7 @@ class ProducerConfig(Config):
     """Whether batches are numbered, so that a batch that is sent again is stored once. None: True, unless `acks` or
     `retries` exclude it.
     """
-    key_serializer: Callable[[Any], bytes] | None = option(None, Function("(key) -> bytes"))
+    key_serializer: Serializer | None = option(None, Function("(key) -> bytes"))
     """Turns a key into bytes. It is not called for None."""
     linger_ms: int = option(5, long(0))
     """How long a record waits for others to share its batch."""
@@ -106,7 +107,7 @@ class ProducerConfig(Config):
     """How long a transaction may stay open before the coordinator aborts it."""
     transactional_id: str | None = option(None, Words(optional=True))
     """The name under which transactions go on after a restart. A new producer with this name fences the old one."""
-    value_serializer: Callable[[Any], bytes] | None = option(None, Function("(value) -> bytes"))
+    value_serializer: Serializer | None = option(None, Function("(value) -> bytes"))
     """Turns a value into bytes. It is not called for None."""
 
     def _check_together(self) -> None:

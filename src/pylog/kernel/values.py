@@ -12,10 +12,16 @@ if TYPE_CHECKING:
 
     Key = TypeVar("Key", default=bytes)
     Value = TypeVar("Value", default=bytes)
+    SentKey = TypeVar("SentKey", default=bytes | bytearray | memoryview, contravariant=True)
+    SentValue = TypeVar("SentValue", default=bytes | bytearray | memoryview, contravariant=True)
 else:
     from typing import TypeVar
 
     Key, Value = TypeVar("Key"), TypeVar("Value")
+    SentKey, SentValue = TypeVar("SentKey", contravariant=True), TypeVar("SentValue", contravariant=True)
+
+BytesLike = bytes | bytearray | memoryview
+"""Keys and values as `send` and serializers may give them."""
 
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
@@ -61,6 +67,11 @@ class Judgement(enum.IntEnum):
     WITHOUT_KEY = 3
     UNSEEN = 4
     """It lies beyond the offsets with which the table was filled."""
+
+
+def as_bytes(given: Any) -> Any:
+    """The bytes of a bytearray or memoryview, copied, as its owner may change it; anything else as it is."""
+    return bytes(given) if isinstance(given, bytearray | memoryview) else given
 
 
 def check_fields(value: object, key: object, timestamp: object) -> None:

@@ -6,17 +6,20 @@ from typing import assert_type
 import pylog
 
 Bytes = pylog.ConsumerRecord[bytes, bytes]
+BytesLike = bytes | bytearray | memoryview
 
 
 def fill(log: pylog.Log) -> list[pylog.RecordMetadata]:
     log.create_topic("orders", partitions=3, exist_ok=True)
     with log.producer(linger_ms=50, compression_type="zstd", acks="all") as producer:
-        assert_type(producer, pylog.Producer[bytes, bytes])
+        assert_type(producer, pylog.Producer)
+        assert_type(producer, pylog.Producer[BytesLike, BytesLike])
         futures: list[pylog.Future[pylog.RecordMetadata]] = [
             producer.send("orders", b"2 apples", key=b"alice", headers=[("trace", b"1"), ("none", None)]),
             producer.send("orders", b"3 pears", headers={"trace": b"1", "none": None}),
             producer.send("orders", None, b"alice", partition=0, timestamp_ms=1),
-            *producer.send_many("orders", [b"1 pear", pylog.Record(b"3 pears", key=b"bob")]),
+            producer.send("orders", bytearray(b"1 plum"), key=memoryview(b"alice")),
+            *producer.send_many("orders", [b"1 pear", bytearray(b"2 figs"), pylog.Record(b"3 pears", key=b"bob")]),
         ]
         producer.flush()
         return [future.result(timeout=10) for future in futures]
@@ -55,6 +58,15 @@ def invoice(log: pylog.Log) -> int:
             after = {pylog.TopicPartition(record.topic, record.partition): record.offset + 1 for record in records}
             invoices.send_offsets(after, orders.group_metadata())
     return len(records)
+
+
+def note(producer: pylog.Producer[bytes, bytes]) -> None:
+    producer.send("notes", b"of bytes alone", key=b"n")
+
+
+def notes(log: pylog.Log) -> None:
+    with log.producer() as producer:
+        note(producer)
 
 
 def skip(consumer: pylog.Consumer) -> bytes | None:

@@ -8,6 +8,7 @@ import pylog
 
 K = TypeVar("K")
 V = TypeVar("V")
+BytesLike = bytes | bytearray | memoryview
 
 
 @dataclass
@@ -26,9 +27,13 @@ def dump(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
+def packed(number: int) -> bytearray:
+    return bytearray(number.to_bytes(8))
+
+
 def send(log: pylog.Log) -> None:
     with log.producer(value_serializer=dump) as anything:
-        assert_type(anything, pylog.Producer[bytes, object])
+        assert_type(anything, pylog.Producer[BytesLike, object])
         anything.send("t", {"a": 1}, key=b"key")
     with log.producer(value_serializer=lambda value: json.dumps(value).encode()) as undeclared:
         undeclared.send("t", {"a": 1})
@@ -38,8 +43,11 @@ def send(log: pylog.Log) -> None:
         orders.send("t", None, key="alice")
         orders.send_many("t", [Order(1), Order(2)])
     with log.producer(key_serializer=str.encode) as named:
-        assert_type(named, pylog.Producer[str, bytes])
-        named.send("t", b"value", "key")
+        assert_type(named, pylog.Producer[str, BytesLike])
+        named.send("t", bytearray(b"value"), "key")
+    with log.producer(value_serializer=packed) as built:
+        assert_type(built, pylog.Producer[BytesLike, int])
+        built.send("t", 7)
 
 
 def read(log: pylog.Log) -> None:

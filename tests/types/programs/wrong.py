@@ -27,10 +27,12 @@ def configs(log: pylog.Log) -> None:
 
 def clients(log: pylog.Log, producer: pylog.Producer) -> None:
     producer.send("t", "text")  # refused
+    producer.send("t", [1, 2])  # refused
     producer.send("t", b"value", key="key")  # refused
     producer.send("t", b"value", headers={"a": "1"})  # refused
     producer.send("t", b"value").get()  # refused
     log.producer(key_serializer=str.encode).send("t", b"value", key=b"key")  # refused
+    log.producer(key_serializer=str.encode).send("t", b"value", key=bytearray(b"key"))  # refused
     log.producer(value_serializer=json.dumps)  # refused
     log.consumer("t", value_deserializer=str.encode)  # refused
     for record in log.consumer("t"):

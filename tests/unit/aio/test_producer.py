@@ -129,6 +129,23 @@ async def test_send_waits_for_room_in_the_buffer_and_keeps_its_turn(wire: Wire) 
 
 
 @in_loop
+async def test_a_bytearray_is_sent_as_it_was_at_the_call_though_there_is_no_room(wire: Wire) -> None:
+    async with pylog.aio.open(":memory:", transport=wire) as log:
+        await log.create_topic("t")
+        async with log.producer(buffer_memory=3000) as producer:
+            wire.kept.add(Produce)
+            await producer.send("t", bytes(2500))
+            key, value = bytearray(b"key"), bytearray(2000)
+            sending = asyncio.create_task(producer.send_and_wait("t", memoryview(value), key=key))
+            await turns()
+            key[:], value[:] = b"KEY", b"x" * 2000
+            wire.let_go()
+            await sending
+            last = [record async for record in log.consumer("t", auto_offset_reset="earliest", consumer_timeout_ms=1)]
+            assert (last[-1].key, last[-1].value) == (b"key", bytes(2000))
+
+
+@in_loop
 async def test_a_send_that_is_cancelled_while_it_waits_for_room_was_never_taken(wire: Wire) -> None:
     async with pylog.aio.open(":memory:", transport=wire) as log:
         await log.create_topic("t")

@@ -325,6 +325,28 @@ def test_a_record_too_large_for_any_batch_is_refused_at_once(
         producer(node).send("t", b"", **settings)
 
 
+@pytest.mark.parametrize("like", [bytearray, memoryview])
+def test_what_is_like_bytes_is_sent_as_it_was_at_the_call(node: SlowNode, like: Callable[[bytearray], Any]) -> None:
+    sending = producer(node, linger_ms=1000)
+    key, value = bytearray(b"key"), bytearray(b"value")
+    for _ in range(2):
+        sending.send("t", like(value), key=like(key), partition=0)
+    key[:], value[:] = b"KEY", b"VALUE"
+    with pytest.raises(TimeoutError):
+        sending.flush(timeout=0)
+    batch = node.waiting[0][0].parts[0].batch
+    assert [(record.key, record.value) for record in batch.records("t", 0)] == [(b"key", b"value")] * 2
+    node.answer()
+    sending.close()
+
+
+def test_a_serializer_may_give_a_bytearray() -> None:
+    with pylog.open(":memory:") as log, log.producer(value_serializer=bytearray) as sending:
+        log.create_topic("t")
+        sending.send("t", [1, 2]).result()
+        assert [record.value for record in log.topic("t").records()] == [b"\x01\x02"]
+
+
 def test_batches_of_a_partition_keep_their_order(node: SlowNode) -> None:
     sending = producer(node, batch_size=100, linger_ms=1000)
     for i in range(20):

@@ -35,7 +35,7 @@ from pylog.client.record_append import RecordAppender
 from pylog.config import ProducerConfig
 from pylog.errors import Undelivered
 from pylog.kernel import Record
-from pylog.kernel.values import Key, Value
+from pylog.kernel.values import SentKey, SentValue
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
@@ -46,7 +46,7 @@ from pylog.transport import Transport
 __all__ = ["WAITING_MAX", "Producer"]
 
 
-class Producer(RecordAppender[Key, Value], Generic[Key, Value]):
+class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
     """Sends records to topics. Thread-safe. Use it as a context manager, or `close` it: both flush.
 
     Made by `Log.producer`; the configs are Kafka's, in `ProducerConfig`. With `transactional_id` it is ready when it is
@@ -82,7 +82,7 @@ class Producer(RecordAppender[Key, Value], Generic[Key, Value]):
         log = "" if self._lease is None else f" of {self._lease.log}"
         return f"<Producer{f' {name!r}' if name else ''}{log}{', closed' if self._client.closed else ''}>"
 
-    def send_many(self, topic: str, records: Iterable[Record | Value | None]) -> list[Future[RecordMetadata]]:
+    def send_many(self, topic: str, records: Iterable[Record | SentValue | None]) -> list[Future[RecordMetadata]]:
         """Send each of `records`: a `Record`, or anything else that is a value. Gives their futures, in order.
 
         Raises what `send` does; the records before that one are sent.

@@ -35,7 +35,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.kernel import check_fields, checked_headers, record_size_bound
-from pylog.kernel.values import Headers
+from pylog.kernel.values import BytesLike, Headers, as_bytes
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import ClusterMetadata, Metadata
@@ -159,6 +159,10 @@ class ProducerClient:
         self, topic: str, value: bytes | None, key: bytes | None, partition: int | None, timestamp_ms: int | None,
         headers: Headers,
     ) -> Future[RecordMetadata]:  # fmt: skip
+        if type(value) is not bytes:
+            value = as_bytes(value)
+        if key is not None and type(key) is not bytes:
+            key = as_bytes(key)
         check_fields(value, key, timestamp_ms)
         timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
         headers = checked_headers(headers) if headers else ()
@@ -397,6 +401,6 @@ class ProducerClient:
         self._accumulator.hide()
 
 
-def serialized(serializer: Callable[[Any], bytes] | None, given: Any) -> Any:
+def serialized(serializer: Callable[[Any], BytesLike] | None, given: Any) -> Any:
     """The bytes of a key or value; None stays None."""
     return given if serializer is None or given is None else serializer(given)

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any, Generic, NamedTuple, Protocol
 
 from pylog.kernel import HEADER_BYTES, OpenBatch
-from pylog.kernel.values import Headers, Key, Value
+from pylog.kernel.values import Headers, SentKey, SentValue
 from pylog.protocol.batch import Batch
 from pylog.protocol.partitioner import StickyPartitioner
 from pylog.record import RecordMetadata, TopicPartition
@@ -246,8 +246,9 @@ class OpenBatches:
         self.bytes_waiting -= batch.size - HEADER_BYTES
 
 
-class RecordAppender(Generic[Key, Value]):
-    """The common part of every `send`. `Key` and `Value` are what the serializers take: bytes where there are none.
+class RecordAppender(Generic[SentKey, SentValue]):
+    """The common part of every `send`. `SentKey` and `SentValue` are what the serializers take; where there are none,
+    bytes, a bytearray or a memoryview, which is copied at once.
 
     A record of at most `record_bytes_max` bytes joins an open batch unless more than `buffer_memory` bytes would wait;
     `send_any` does everything else: an unknown topic, the first record of a batch, one that does not fit, and so on. A
@@ -263,8 +264,8 @@ class RecordAppender(Generic[Key, Value]):
     def send(
         self,
         topic: str,
-        value: Value | None,
-        key: Key | None = None,
+        value: SentValue | None,
+        key: SentKey | None = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
