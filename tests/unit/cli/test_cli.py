@@ -3,11 +3,13 @@
 import json
 import os
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import pylog
+from pylog.cli.version import FOR_DEVELOPERS, extras, needs_of
 from support.command_line import Run, failed, misused, run
 
 __all__ = ["run"]
@@ -82,10 +84,25 @@ def test_version(run: Run) -> None:
     assert "kernel" in done.out and "zstd" in done.out
     told = json.loads(run("version", "--json").out)
     assert told["codecs"] == {"none": True, "gzip": True, "snappy": True, "lz4": True, "zstd": True}
-    assert set(told["extras"]) == {
-        "arrow", "avro", "demo", "json", "json-schema", "pandas", "polars", "pydantic", "spark"
-    }  # fmt: skip
+    assert {"prometheus", "opentelemetry", "protobuf", "ui", "spark"} <= set(told["extras"])
+    assert set(told["extras"]["pandas"]) == {"numpy", "pandas", "pyarrow"}
     assert run("--version").lines == done.lines[:1]
+
+
+def test_the_extras_are_those_of_the_project_but_for_developers() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert set(extras()) == set(project["optional-dependencies"]) - set(FOR_DEVELOPERS)
+
+
+def test_an_extra_needs_what_the_extras_below_it_need() -> None:
+    needs = [
+        "click>=8", 'numpy>=1.26; extra == "arrow"', "pyarrow (>=15,<20) ; extra == 'arrow'",
+        'pylog-commitlog[arrow]; extra == "pandas"', 'pandas>=2.2; python_version > "3" and extra == "pandas"',
+        'pylog-commitlog[arrow,pandas]; extra == "dev"',
+    ]  # fmt: skip
+    assert needs_of(["pandas", "arrow", "dev", "none"], needs) == {
+        "arrow": ["numpy", "pyarrow"], "none": [], "pandas": ["numpy", "pandas", "pyarrow"],
+    }  # fmt: skip
 
 
 # --- topics ---------------------------------------------------------------------------------------------------------
