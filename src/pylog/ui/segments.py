@@ -95,6 +95,9 @@ def file(request: Request) -> Response:
         start = _position_before(files, path, offset)
     found = _batch_lines(files, path, start) if is_log else islice(dump_segment(files, path), start, None)
     lines = list(islice(found, LINES + 1))
+    if start and not lines:
+        what = "byte" if is_log else "line"
+        raise HTTPException(404, f"There is no {what} {start:,} in {path}: look at it from the start.")
     more = None
     if len(lines) > LINES:
         last = lines.pop()
@@ -159,14 +162,9 @@ def batch(request: Request) -> Response:
     """A batch: each field of its header, its records, and all of its bytes."""
     files, view, path = _file(request)
     position, at = number(request.query_params, "position") or 0, number(request.query_params, "byte") or 0
-    opened = files.open(path)
-    try:
-        size = batch_bytes_max(opened.read(position, PREFIX_BYTES))
-        data = opened.read(position, min(size, BATCH_BYTES_MAX))
-    finally:
-        opened.close()
+    size, data = _batch_bytes(files, path, position)
     if not data:
-        raise HTTPException(404, f"There is no byte at position {position:,} of {path}.")
+        raise HTTPException(404, f"There is no byte {position:,} in {path}: look at it from the start.")
     records, problem = _records(data, size)
     piece = data[at : at + HEX_BYTES]
     return page(
@@ -175,6 +173,19 @@ def batch(request: Request) -> Response:
         records_max=RECORDS_MAX, lines=hex_lines(piece, position + at), at=at,
         more=at + HEX_BYTES if at + HEX_BYTES < len(data) else None,
     )  # fmt: skip
+
+
+def _batch_bytes(files: Files, path: str, position: int) -> tuple[int, bytes]:
+    """How many bytes a batch claims to have, and those of them that are there and that a page takes."""
+    opened = files.open(path)
+    try:
+        if position >= opened.size():
+            # The system refuses to read where no file can reach.
+            return 0, b""
+        size = batch_bytes_max(opened.read(position, PREFIX_BYTES))
+        return size, opened.read(position, min(size, BATCH_BYTES_MAX))
+    finally:
+        opened.close()
 
 
 def _records(data: bytes, size: int) -> tuple[list[Any], str]:

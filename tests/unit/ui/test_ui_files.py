@@ -114,8 +114,15 @@ def test_a_batch_is_shown_down_to_its_bytes(pages: Visitor, directory: Path) -> 
     words = pages.get(f"/topics/t/partitions/0/files/{LOG}/batch?position=0").words
     assert "baseOffset 0 00 00 00 00 00 00 00 00 0" in words and "magic 16 02 2" in words and "codec none" in words
     assert "aaaaaaaaaa" in words and "2 records" in words and "k0" in words
-    size = (directory / "t-0" / LOG).stat().st_size
-    assert pages.get(f"/topics/t/partitions/0/files/{LOG}/batch?position={size}").status == 404
+
+
+@pytest.mark.parametrize("beyond", [0, 1, 2**63 - 1])
+def test_a_place_beyond_the_end_of_a_file_is_not_found(pages: Visitor, directory: Path, beyond: int) -> None:
+    place = max(beyond, (directory / "t-0" / LOG).stat().st_size)
+    index = LOG.replace(".log", ".index")
+    for path in (f"{LOG}/batch?position={place}", f"{LOG}?start={place}", f"{index}?start={place}"):
+        answer = pages.get(f"/topics/t/partitions/0/files/{path}")
+        assert answer.status == 404 and f"{place:,}" in answer.words and "from the start" in answer.words, path
 
 
 def test_the_bytes_of_a_batch_are_paged(pages: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
