@@ -118,7 +118,7 @@ class Broker:
         self._coordinating = CoordinatorRouter(self.node, self._produce, config, clock, self._worker.wake_by)
         self.measure = Measures(
             self.node, self._produce, self._reads, self._purgatory, self._coordinating, self.housekeeping
-        ).add_to
+        ).measure
         self._routes = self._routes_of(partial(describe_log_dirs, files, paths, self.node.directories.failures))
         try:
             self._coordinating.settle()

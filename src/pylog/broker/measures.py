@@ -29,7 +29,7 @@ class Measures:
     coordinators: CoordinatorRouter
     housekeeping: Housekeeping
 
-    def add_to(self, found: Metrics) -> None:
+    def measure(self, found: Metrics) -> None:
         """Add the numbers of now."""
         self._topics(found)
         self._replicas(found)

@@ -1,15 +1,15 @@
 """Numbers of a log about itself: `Log.metrics()`, and the ways of Prometheus and OpenTelemetry to them.
 
-    metric                  what a number is: Kafka's name, its kind, its tags
+    metric                  a metric: Kafka's name, its kind, its tags
     table                   every metric there is
-    histogram               how often something took how long
+    histogram               how long calls took: how many of them in each class of durations
     snapshot                the numbers of one moment
     prometheus_collector    the numbers for prometheus_client (an extra)
     otel_instruments        the numbers for opentelemetry-api (an extra)
 
-Numbers are kept where the work is done, as ints of the object that does it. Each is increased by one statement without
-a call, which the interpreter's lock makes one step: no lock is taken for it. Nothing is summed up before a reader asks:
-each object has a `measure`, which adds what it knows to a `Metrics`.
+The object that does the work keeps its numbers, as plain ints. One statement without a call increases a number; the
+interpreter's lock makes that one step, so it takes no other lock. Sums are made when a reader asks: each object has a
+`measure`, which adds its numbers to a `Metrics`.
 """
 
 from typing import TYPE_CHECKING

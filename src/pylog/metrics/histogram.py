@@ -1,4 +1,4 @@
-"""How often something took how long, in classes whose bounds double: from a microsecond to a minute."""
+"""How long calls took: how many of them in each class. The bounds of classes double, from a microsecond to a minute."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,33 +8,33 @@ __all__ = ["CLASSES", "LAST", "Histogram", "Times"]
 CLASSES = 28
 LAST = CLASSES - 1
 BOUNDS_MS = tuple(2**index / 1000 for index in range(LAST))
-"""Class `index` has what took less than this, and not less than the bound before; the last one has the rest."""
+"""Class `index` has the durations below this bound and not below the one before. The last class has the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How often something took how long, as a reader gets it."""
+    """How long calls took, as a reader gets it."""
 
     counts: tuple[int, ...]
-    """How often in each class."""
+    """How many calls were in each class."""
     sum: float
-    """Milliseconds in all."""
+    """The time of all calls together, in milliseconds."""
     bounds: tuple[float, ...] = BOUNDS_MS
     """The upper bound of each class but the last, in milliseconds."""
 
     @property
     def count(self) -> int:
-        """How often in all."""
+        """The number of all calls."""
         return sum(self.counts)
 
     @property
     def mean(self) -> float:
-        """Milliseconds on average; 0.0 where there was nothing."""
+        """The average time in milliseconds; 0.0 where there were no calls."""
         return self.sum / self.count if self.count else 0.0
 
     def quantile(self, share: float) -> float:
-        """A bound, in milliseconds, that `share` (0.99, say) stayed below; 0.0 where there was nothing. Infinity, where
-        that is beyond the largest bound. Raises ValueError (not in 0..1).
+        """A bound in milliseconds: `share` of the calls (0.99, say) took less. 0.0 where there were no calls, infinity
+        where they took longer than the largest bound. Raises ValueError (`share` is not in 0..1).
         """
         if not 0 <= share <= 1:
             raise ValueError(f"a share is a number from 0 to 1, not {share!r}")
@@ -54,7 +54,7 @@ class Histogram:
 
 
 class Times:
-    """The same as it is kept: `add` costs a few tenths of a microsecond."""
+    """The histogram of an object that works: `add` costs a few tenths of a microsecond."""
 
     __slots__ = ("counts", "total_ns")
 
@@ -63,17 +63,17 @@ class Times:
         self.total_ns = 0
 
     def add(self, ns: int) -> None:
-        """It took so many nanoseconds."""
+        """Count a call that took so many nanoseconds."""
         index = min((ns // 1000).bit_length(), LAST)
         self.counts[index] += 1
         self.total_ns += ns
 
     @property
     def histogram(self) -> Histogram:
-        """As it is now."""
+        """The histogram of now."""
         return histogram_of(self.counts, self.total_ns)
 
 
 def histogram_of(counts: Sequence[int], total_ns: int) -> Histogram:
-    """A histogram of what is kept as two fields."""
+    """The histogram that these two fields are."""
     return Histogram(tuple(counts), total_ns / 1_000_000)

@@ -1,4 +1,4 @@
-"""What a number is: its name, which is Kafka's, its kind, and the tags by which there are several of it."""
+"""A metric: its name, which is Kafka's, its kind, and its tags. Each set of values of the tags has a number."""
 
 import enum
 import re
@@ -12,11 +12,11 @@ class Kind(enum.Enum):
     """How a number changes."""
 
     COUNTER = "counter"
-    """It rises, from 0 when the object that counts was made."""
+    """A number that rises, from 0 when the object that counts was made."""
     GAUGE = "gauge"
-    """It is what something is now."""
+    """A number that rises and falls: how much there is now."""
     HISTOGRAM = "histogram"
-    """How often something took how long: a `Histogram`."""
+    """How long calls took: a `Histogram`."""
 
 
 class MetricName(NamedTuple):
@@ -40,7 +40,7 @@ class Metric:
     name: str
     kind: Kind
     text: str
-    """What it says, in one sentence."""
+    """Its meaning, in one sentence."""
     tags: tuple[str, ...] = ()
 
     def named(self, tags: dict[str, str]) -> MetricName:

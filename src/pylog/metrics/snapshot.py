@@ -21,8 +21,8 @@ class Metrics(Mapping[MetricName, Value]):
         self._metrics: dict[MetricName, Metric] = {}
 
     def add(self, metric: Metric, value: Value, **tags: object) -> None:
-        """For what measures itself: another number, which is added to one of the same name. A hyphen in the name of a
-        tag is an underscore.
+        """Add the number of one object: it is added to what others have said under the same name. `tags` have an
+        underscore for each hyphen in the name of a tag.
         """
         name = metric.named({tag: str(tags[tag.replace("-", "_")]) for tag in metric.tags})
         known: Any = self._values.get(name)
@@ -42,13 +42,13 @@ class Metrics(Mapping[MetricName, Value]):
         return f"<Metrics, {len(self)} of them>"
 
     def metric(self, name: MetricName) -> Metric:
-        """What the number of that name is. Raises KeyError."""
+        """The metric that a number of this name belongs to. Raises KeyError."""
         return self._metrics[name]
 
     def total(self, name: str, **tags: object) -> Value:
         """The sum of all numbers with this name, whatever their group is, that have these tags: `total("Size",
-        topic="clicks")`. Histograms are added class by class. 0 where there is no such number. A hyphen in the name of
-        a tag is an underscore.
+        topic="clicks")`. Histograms are added class by class. The sum of no numbers is 0. `tags` have an underscore for
+        each hyphen in the name of a tag.
         """
         wanted = {(tag.replace("_", "-"), str(value)) for tag, value in tags.items()}
         found: list[Any] = [
@@ -59,7 +59,7 @@ class Metrics(Mapping[MetricName, Value]):
 
 
 class Measured(Protocol):
-    """What has metrics: a `Log`, a `ConnectedLog`, a `pylog.aio.Log`."""
+    """An object that has metrics: a `Log`, a `ConnectedLog`, a `pylog.aio.Log`."""
 
     def metrics(self) -> Metrics:
         """The numbers of now. Raises Closed."""

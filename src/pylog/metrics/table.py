@@ -1,4 +1,4 @@
-"""Every metric there is, by the object that it is of. docs/metrics.md is written from this table.
+"""Every metric there is, by the object that counts it. docs/metrics.md is written from this table.
 
 Names that begin with `kafka` are Kafka's, but for the lag of groups: a Kafka broker has none, so it bears the name that
 kafka_exporter made usual. Those that begin with `pylog` have no counterpart in Kafka.
@@ -62,11 +62,11 @@ REPLICAS_COUNT = Metric(
 )
 IN_SYNC_REPLICAS_COUNT = Metric(
     _PARTITION, "InSyncReplicasCount", GAUGE,
-    "Those of the replicas that have said that they have all that is visible.", ("topic", "partition"),
+    "Replicas that have said that they have every record that consumers see.", ("topic", "partition"),
 )  # fmt: skip
 LOG_FLUSHES = Metric(
     "kafka.log:type=LogFlushStats", "LogFlushRateAndTimeMs", HISTOGRAM,
-    "How long the syncs of partitions took that made appends durable.",
+    "How long syncs took that made appends durable.",
 )  # fmt: skip
 OFFLINE_LOG_DIRECTORIES = Metric(
     "kafka.log:type=LogManager", "OfflineLogDirectoryCount", GAUGE, "Log directories that have failed."
@@ -77,10 +77,13 @@ UNCLEANABLE_PARTITIONS = Metric(
 )  # fmt: skip
 CLEAN_SECONDS = Metric(_CLEANER, "max-clean-time-secs", GAUGE, "How long the last compaction of a partition took.")
 RECOPY_PERCENT = Metric(
-    _CLEANER, "cleaner-recopy-percent", GAUGE, "How much of what the last compaction has read it has kept."
+    _CLEANER,
+    "cleaner-recopy-percent",
+    GAUGE,
+    "The bytes that the last compaction kept, in percent of those that it read.",
 )
 BUFFER_UTILIZATION_PERCENT = Metric(
-    _CLEANER, "max-buffer-utilization-percent", GAUGE, "How full the key map of the last compaction became."
+    _CLEANER, "max-buffer-utilization-percent", GAUGE, "How full the key map of the last compaction became, in percent."
 )
 CLEAN_TIMES = Metric("pylog.log:type=LogCleaner", "CleanTimeMs", HISTOGRAM, "How long compactions of partitions took.")
 
@@ -91,12 +94,12 @@ _GROUPS = "kafka.server:type=group-coordinator-metrics"
 _GROUP_LAG = "kafka:type=consumergroup"
 
 PARTITION_COUNT = Metric(_REPLICAS, "PartitionCount", GAUGE, "Partitions that are open in this node.")
-LEADER_COUNT = Metric(_REPLICAS, "LeaderCount", GAUGE, "Those of them that it leads.")
+LEADER_COUNT = Metric(_REPLICAS, "LeaderCount", GAUGE, "Partitions that this node leads.")
 UNDER_REPLICATED = Metric(
     _REPLICAS,
     "UnderReplicatedPartitions",
     GAUGE,
-    "Those that it leads with a follower that has not said how far it is.",
+    "Partitions that this node leads and that have a follower which is not in sync.",
 )
 FOLLOWER_LAG = Metric(
     "kafka.server:type=FetcherLagMetrics", "ConsumerLag", GAUGE,
@@ -159,11 +162,15 @@ RECORD_ERRORS = Metric(
 RECORD_RETRIES = Metric(_PRODUCER_TOPIC, "record-retry-total", COUNTER, "Records sent again.", ("client-id", "topic"))
 BATCHES_SENT = Metric(
     "pylog.producer:type=producer-topic-metrics", "batch-send-total", COUNTER,
-    "Batches sent: records and bytes by these are the size of a batch.", ("client-id", "topic"),
+    "Batches sent. Records and bytes divided by it are the size of a batch.", ("client-id", "topic"),
 )  # fmt: skip
 BUFFER_TOTAL = Metric(_PRODUCER, "buffer-total-bytes", GAUGE, "The `buffer_memory` of a producer.", ("client-id",))
 BUFFER_AVAILABLE = Metric(
-    _PRODUCER, "buffer-available-bytes", GAUGE, "That part of it in which nothing waits for its answer.", ("client-id",)
+    _PRODUCER,
+    "buffer-available-bytes",
+    GAUGE,
+    "The part of `buffer_memory` that no record takes which waits for its answer.",
+    ("client-id",),
 )
 REQUESTS_IN_FLIGHT = Metric(_PRODUCER, "requests-in-flight", GAUGE, "Batches that wait for an answer.", ("client-id",))
 
