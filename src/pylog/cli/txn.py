@@ -6,6 +6,7 @@ partition and no coordinator knows of it: readers of committed records wait for 
 
 import click
 
+from pylog import open_transactions
 from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
 from pylog.cli.commands import Group
@@ -13,7 +14,7 @@ from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import Place
-from pylog.client.admin.transactions import STATES, HangingTransaction
+from pylog.client.admin.transactions import STATES
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.words import count_text, duration_text
@@ -171,15 +172,14 @@ def abort(
 def _abort_open(place: Place, name: str, is_agreed: bool, as_json: bool) -> int:
     with changing(place) as log:
         found = log.admin.describe_transaction(name)
-        if found.state != "Ongoing":
+        if found.state != open_transactions.ONGOING:
             say(f"transactional id {name} has no transaction open: {found.state}")
             return 1
         places = ", ".join(map(_name, sorted(found.partitions)))
         what = f"the transaction of {name}, in {places}"
         if not is_agreed and not agreed(f"aborting {what}", f"Abort {what}", "yes"):
             return 1
-        # A new producer fences the old one of the id, and ends its transaction.
-        log.producer(transactional_id=name, transaction_timeout_ms=found.timeout_ms).close()
+        open_transactions.abort(log, found)
     partitions = [key._asdict() for key in sorted(found.partitions)]
     tell(as_json, {"transactional_id": name, "aborted": True, "partitions": partitions}, f"aborted {what}")
     return 0
@@ -187,7 +187,7 @@ def _abort_open(place: Place, name: str, is_agreed: bool, as_json: bool) -> int:
 
 def _abort_hanging(place: Place, key: TopicPartition, start_offset: int, is_agreed: bool, as_json: bool) -> int:
     with changing(place) as log:
-        found = _hanging_at(log.admin.find_hanging_transactions(partitions_of(log, *key)), start_offset)
+        found = open_transactions.hanging_at(log, key, start_offset)
         if found is None:
             say(f"no transaction hangs in {_name(key)} since offset {start_offset}")
             return 1
@@ -198,7 +198,3 @@ def _abort_hanging(place: Place, key: TopicPartition, start_offset: int, is_agre
     facts = {"producer_id": found.producer_id, "aborted": True, "partitions": [key._asdict()]}
     tell(as_json, facts, f"aborted {what}")
     return 0
-
-
-def _hanging_at(found: list[HangingTransaction], start_offset: int) -> HangingTransaction | None:
-    return next((one for one in found if one.start_offset == start_offset), None)

@@ -13,14 +13,13 @@ from pylog.errors import PylogError
 from pylog.protocol.messages import ListedGroup
 from pylog.record import TopicPartition
 from pylog.ui.pages import after, form, page, seen
-from pylog.ui.parameters import choice, moment_ms, needed, needed_number
+from pylog.ui.parameters import choice, moment_ms, needed, needed_number, needed_partition
 from pylog.ui.topic_changes import changing
 
 __all__ = ["delete", "forget", "group", "groups", "seek"]
 
 MEASURED_MAX = 200
 """How many groups are asked for their lag: each takes a few questions."""
-PARTITION_MAX = (1 << 31) - 1
 WAYS = ("earliest", "latest", "offset", "time", "shift")
 
 
@@ -69,7 +68,7 @@ def _partitions(log: Any, words: Any) -> list[TopicPartition] | None:
     name, colon, number = topic.partition(":")
     if not colon:
         return [TopicPartition(name, view.partition) for view in log.topic(name)]
-    return [TopicPartition(name, needed_number({"partition": number}, "partition", 0, PARTITION_MAX))]
+    return [TopicPartition(name, needed_partition({"partition": number}))]
 
 
 def seek(request: Request) -> Response:

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 
 from starlette.exceptions import HTTPException
 
-__all__ = ["choice", "flag", "moment_ms", "needed", "needed_number", "number", "pairs"]
+__all__ = ["choice", "flag", "moment_ms", "needed", "needed_number", "needed_partition", "number", "pairs", "partition"]
 
 INT64_MAX = (1 << 63) - 1
+PARTITION_MAX = (1 << 31) - 1
 
 
 def _wrong(text: str) -> HTTPException:
@@ -48,6 +49,16 @@ def choice(words: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str
     if text not in choices:
         raise _wrong(f"{name} is {text[:40]!r}, not one of {', '.join(choices)}")
     return text
+
+
+def partition(words: Mapping[str, str]) -> int | None:
+    """The number of a partition; None where it is empty or missing."""
+    return number(words, "partition", 0, PARTITION_MAX)
+
+
+def needed_partition(words: Mapping[str, str]) -> int:
+    """The number of a partition, which has to be there."""
+    return needed_number(words, "partition", 0, PARTITION_MAX)
 
 
 def flag(words: Mapping[str, str], name: str) -> bool:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord
 from pylog.ui.pages import page, seen
-from pylog.ui.parameters import flag, moment_ms, number
+from pylog.ui.parameters import flag, moment_ms, number, partition
 from pylog.ui.reading import Found, Reader
 from pylog.ui.values import hex_lines, json_text, shown
 
@@ -17,7 +17,6 @@ __all__ = ["Wanted", "record", "records", "value", "wanted_of"]
 
 LIMIT = 50
 LIMIT_MAX = 500
-PARTITION_MAX = (1 << 31) - 1
 TEXT_BYTES = 64 << 10
 HEX_BYTES = 4 << 10
 
@@ -49,7 +48,7 @@ def wanted_of(request: Request) -> Wanted:
     """What the address asks for. Raises HTTPException (400)."""
     words = request.query_params
     return Wanted(
-        number(words, "partition", 0, PARTITION_MAX), number(words, "offset"), number(words, "before"),
+        partition(words), number(words, "offset"), number(words, "before"),
         moment_ms(words, "time"), words.get("text", "")[:1000], flag(words, "committed"),
         number(words, "limit", 1, LIMIT_MAX) or LIMIT,
     )  # fmt: skip

@@ -10,12 +10,11 @@ from starlette.responses import Response
 from pylog.client_half import ClientHalf
 from pylog.record import TopicPartition
 from pylog.ui.pages import after, form, seen
-from pylog.ui.parameters import choice, needed, needed_number, pairs
+from pylog.ui.parameters import choice, needed, needed_number, needed_partition, pairs
 
 __all__ = ["add_partitions", "alter_config", "changing", "create", "delete", "trim"]
 
 PARTITIONS_MAX = 10_000
-PARTITION_MAX = (1 << 31) - 1
 
 
 def changing(request: Request) -> AbstractContextManager[ClientHalf[Any]]:
@@ -56,7 +55,7 @@ def add_partitions(request: Request) -> Response:
 def trim(request: Request) -> Response:
     """Let a partition start later."""
     name, words = request.path_params["topic"], form(request)
-    partition, before = needed_number(words, "partition", 0, PARTITION_MAX), needed_number(words, "before")
+    partition, before = needed_partition(words), needed_number(words, "before")
     with changing(request) as log:
         log.delete_records({TopicPartition(name, partition): before})
     return after("trimmed", "topics", name)

@@ -4,15 +4,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pylog import open_transactions
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.ui.pages import after, form, page, seen
-from pylog.ui.parameters import needed, needed_number
+from pylog.ui.parameters import needed, needed_number, needed_partition
 from pylog.ui.topic_changes import changing
 
 __all__ = ["abort", "abort_hanging", "hanging", "transaction", "transactions"]
-
-PARTITION_MAX = (1 << 31) - 1
 
 
 def transactions(request: Request) -> Response:
@@ -39,21 +38,19 @@ def abort(request: Request) -> Response:
     name = needed(form(request), "id")
     with changing(request) as log:
         found = log.admin.describe_transaction(name)
-        if found.state != "Ongoing":
+        if found.state != open_transactions.ONGOING:
             raise HTTPException(409, f"{name} has no transaction open: {found.state}. Nothing was done.")
-        # A new producer fences the old one of the id, and ends its transaction.
-        log.producer(transactional_id=name, transaction_timeout_ms=found.timeout_ms).close()
+        open_transactions.abort(log, found)
     return after("aborted", "transaction", id=name)
 
 
 def abort_hanging(request: Request) -> Response:
     """Abort a transaction that hangs, in its partition."""
     words = form(request)
-    key = TopicPartition(needed(words, "topic"), needed_number(words, "partition", 0, PARTITION_MAX))
+    key = TopicPartition(needed(words, "topic"), needed_partition(words))
     start = needed_number(words, "start")
     with changing(request) as log:
-        suspects = log.admin.find_hanging_transactions([key])
-        found = next((one for one in suspects if one.start_offset == start), None)
+        found = open_transactions.hanging_at(log, key, start)
         if found is None:
             raise HTTPException(409, f"No transaction hangs in {key.topic}-{key.partition} since offset {start:,}.")
         log.admin.abort_transaction(found)

@@ -1,0 +1,26 @@
+"""Transactions that are open, for people who end them: with the command, or on a page."""
+
+from typing import Any
+
+from pylog.client.admin.transactions import HangingTransaction
+from pylog.client_half import ClientHalf
+from pylog.protocol.messages import DescribedTransaction
+from pylog.record import TopicPartition
+
+__all__ = ["ONGOING", "abort", "hanging_at"]
+
+ONGOING = "Ongoing"
+"""The state of a transaction that is open."""
+
+
+def abort(log: ClientHalf[Any], found: DescribedTransaction) -> None:
+    """End an open transaction that was described. Its producer is fenced, as a new one of the same id begins."""
+    log.producer(transactional_id=found.transactional_id, transaction_timeout_ms=found.timeout_ms).close()
+
+
+def hanging_at(log: ClientHalf[Any], key: TopicPartition, start_offset: int) -> HangingTransaction | None:
+    """The transaction that hangs in a partition since an offset; None where there is none. Raises
+    UnknownTopicOrPartition.
+    """
+    found = log.admin.find_hanging_transactions([key])
+    return next((one for one in found if one.start_offset == start_offset), None)
