@@ -3,15 +3,17 @@
 A server tells less: neither how far records are durable, nor segments, nor how cleaning goes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pylog.client_half import ClientHalf
+from pylog.errors import UnknownTopicOrPartition
 from pylog.record import TopicPartition
 from pylog.views import SegmentInfo, TopicView
 
-__all__ = ["PartitionFacts", "TopicFacts", "TopicSize", "facts_of", "sizes_of"]
+__all__ = ["Ends", "PartitionFacts", "TopicFacts", "TopicSize", "ends_of", "facts_of", "sizes_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +58,55 @@ class TopicSize(NamedTuple):
 
 
 def sizes_of(log: ClientHalf[Any], names: Iterable[str]) -> list[TopicSize]:
-    """How much is in each of these topics: three questions, however many they are."""
-    keys = {name: [TopicPartition(name, view.partition) for view in log.topic(name)] for name in names}
-    every = [key for some in keys.values() for key in some]
-    starts = log.admin.list_offsets(dict.fromkeys(every, "earliest"))
-    ends = log.admin.list_offsets(dict.fromkeys(every, "latest"))
-    sizes = _bytes(log)
+    """How much is in each of these topics. A topic that is deleted meanwhile is left out."""
+    topics: dict[str, list[Ends]] = {}
+    for key, ends in ends_of(log, names).items():
+        topics.setdefault(key.topic, []).append(ends)
     return [
         TopicSize(
-            name, len(some), sum(ends[key].offset - starts[key].offset for key in some),
-            sum(sizes.get(key, 0) for key in some), sum(ends[key].offset for key in some),
+            name, len(parts), sum(one.count for one in parts), sum(one.size for one in parts),
+            sum(one.end for one in parts),
         )
-        for name, some in keys.items()
+        for name, parts in topics.items()
     ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The extent of a partition: half-open offsets, and the bytes of its `.log` files, 0 where no node tells them."""
+
+    start: int
+    end: int
+    size: int
+
+    @property
+    def count(self) -> int:
+        """How many offsets there are; where records were compacted away, there are fewer of them."""
+        return self.end - self.start
+
+
+def ends_of(log: ClientHalf[Any], names: Iterable[str]) -> dict[TopicPartition, Ends]:
+    """The extents of all partitions of these topics: three questions, however many they are. A topic that is deleted
+    meanwhile is left out.
+    """
+    sizes, names = _bytes(log), list(names)
+    try:
+        return _ends(log, names, sizes)
+    except UnknownTopicOrPartition:
+        found: dict[TopicPartition, Ends] = {}
+    for name in names:
+        with suppress(UnknownTopicOrPartition):
+            found |= _ends(log, [name], sizes)
+    return found
+
+
+def _ends(
+    log: ClientHalf[Any], names: Iterable[str], sizes: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Ends]:
+    keys = [TopicPartition(name, view.partition) for name in names for view in log.topic(name)]
+    starts = log.admin.list_offsets(dict.fromkeys(keys, "earliest"))
+    ends = log.admin.list_offsets(dict.fromkeys(keys, "latest"))
+    return {key: Ends(starts[key].offset, ends[key].offset, sizes.get(key, 0)) for key in keys}
 
 
 def _bytes(log: ClientHalf[Any]) -> dict[TopicPartition, int]:

@@ -4,7 +4,7 @@ import pytest
 
 import pylog
 from pylog.errors import UnknownTopicOrPartition
-from pylog.topic_facts import TopicSize, facts_of, sizes_of
+from pylog.topic_facts import TopicSize, ends_of, facts_of, sizes_of
 
 
 def test_a_server_tells_the_same_of_a_topic_as_the_files_or_less() -> None:
@@ -29,3 +29,15 @@ def test_a_server_tells_the_same_of_a_topic_as_the_files_or_less() -> None:
         assert sizes_of(connected, ["t"]) == sizes_of(log, ["t"]) == [TopicSize("t", 2, 1, size, 1)]
         with pytest.raises(UnknownTopicOrPartition):
             facts_of(connected, "none")
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_left_out() -> None:
+    with pylog.serve(":memory:") as server, pylog.connect(server.bootstrap_servers) as connected:
+        for name in ("stays", "goes", "stays-too"):
+            connected.create_topic(name, partitions=2)
+        names = connected.topics()
+        server.owned.delete_topic("goes")
+        # What a client knows of topics may be older than that.
+        assert [one.name for one in sizes_of(connected, names)] == ["stays", "stays-too"]
+        assert [one.name for one in sizes_of(server.owned, names)] == ["stays", "stays-too"]
+        assert len(ends_of(connected, names)) == 4

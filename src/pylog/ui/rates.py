@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from pylog.record import TopicPartition
-from pylog.ui.source import Ends
+from pylog.topic_facts import Ends
 
 __all__ = ["Rate", "Rates"]
 

@@ -9,22 +9,9 @@ from pylog.client_half import ClientHalf
 from pylog.errors import NotLocal
 from pylog.files import Files
 from pylog.record import TopicPartition
+from pylog.topic_facts import Ends, ends_of
 
-__all__ = ["Ends", "Source"]
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The extent of a partition: half-open offsets, and the bytes of its `.log` files (-1: not known)."""
-
-    start: int
-    end: int
-    size: int
-
-    @property
-    def count(self) -> int:
-        """How many offsets there are; where records were compacted away, there are fewer of them."""
-        return self.end - self.start
+__all__ = ["Source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +35,4 @@ class Source:
 
     def ends(self) -> dict[TopicPartition, Ends]:
         """The extents of all partitions. Raises NetworkError."""
-        admin = self.log.admin
-        wanted = [TopicPartition(topic.name, one.partition) for topic in admin.topics() for one in topic.partitions]
-        starts = admin.list_offsets(dict.fromkeys(wanted, "earliest"))
-        ends = admin.list_offsets(dict.fromkeys(wanted, "latest"))
-        sizes: dict[TopicPartition, int] = {}
-        for directory in admin.describe_log_dirs():
-            for key, size in directory.partitions.items():
-                # A replica that is behind is smaller.
-                sizes[key] = max(size, sizes.get(key, 0))
-        return {key: Ends(starts[key].offset, ends[key].offset, sizes.get(key, 0)) for key in wanted}
+        return ends_of(self.log, self.log.topics(internal=True))

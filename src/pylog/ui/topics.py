@@ -32,7 +32,7 @@ def topics(request: Request) -> Response:
     source, rates = seen(request), request.app.state.rates
     words = request.query_params
     ends, wanted = source.ends(), words.get("name", "").strip()
-    names: dict[str, list[TopicPartition]] = {name: [] for name in source.log.topics(internal=True)}
+    names: dict[str, list[TopicPartition]] = {}
     for key in ends:
         names.setdefault(key.topic, []).append(key)
     lines = [

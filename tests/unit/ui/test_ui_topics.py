@@ -4,9 +4,9 @@ import pytest
 
 import pylog
 from pylog.record import TopicPartition
+from pylog.topic_facts import Ends
 from pylog.ui.pages import link
 from pylog.ui.rates import Rates
-from pylog.ui.source import Ends
 from support.visitor import Visitor
 from unit.ui.conftest import pages_of
 
