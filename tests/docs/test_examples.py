@@ -267,7 +267,7 @@ def test_workers_a_pool_and_a_job_share_one_log(tmp_path: Path) -> None:
 
     with subprocess.Popen([*command, "examples.shared.web:app"], env=environment, cwd=ROOT) as workers:
         try:
-            until((tmp_path / "web").exists)
+            until(lambda: listens(tmp_path / "web"))
             for number in range(12):
                 assert "put it at" in web("POST", f"/clicks/user-{number}", b"shoes")
             assert web("GET") == "12 clicks\n"
@@ -281,6 +281,12 @@ def test_workers_a_pool_and_a_job_share_one_log(tmp_path: Path) -> None:
             workers.terminate()
     with pylog.open(path) as log:
         assert len(values(log, "squares")) == 20 and len(values(log, "clicks")) == 13
+
+
+def listens(path: Path) -> bool:
+    """Whether somebody takes connections at this socket: its file is there before."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(os.fspath(path)) == 0
 
 
 def retried(call: Callable[[], str]) -> str:
