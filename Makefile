@@ -220,9 +220,10 @@ exactly-once: .venv/dev.stamp ## kill a read-process-write job (BUDGET=200 kills
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.exactly_once $(RECORDS) $(BUDGET)
 
 .PHONY: spark-kill
+spark-kill: RECORDS = 1000000
 spark-kill: BUDGET = 30
-spark-kill: .venv/dev.stamp ## kill a stream of Spark's into a log, its driver or its workers (BUDGET=30 kills)
-	@PYTHONPATH=src $(BIN)/python -m tests.spark.kill $(BUDGET)
+spark-kill: .venv/dev.stamp ## kill a stream of Spark's into a log, its driver or its workers (BUDGET=30 kills, RECORDS=1000000)
+	@PYTHONPATH=src $(BIN)/python -m tests.spark.kill $(BUDGET) --records $(RECORDS)
 
 .PHONY: wire-fuzz
 wire-fuzz: BUDGET = 1000000

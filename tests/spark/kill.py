@@ -1,9 +1,9 @@
 """A stream of Spark's from a log into a log, killed as often as one wants: what `make spark-kill` runs.
 
-    python -m tests.spark.kill 30 --seed 7        so many kills
+    python -m tests.spark.kill 30 --records 1000000 --seed 7        so many kills
 
-At a random moment the driver is killed (its JVM, or all its processes at once), or one of its Python workers. In the
-end a reader of committed records finds each number once.
+Between two kills an equal part of the numbers is sent. At a random moment the driver is killed (its JVM, or all its
+processes at once), or one of its Python workers. In the end a reader of committed records finds each number once.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pylog
 
-PIECE = 200
-"""How many numbers are sent at a time."""
+PIECES = 15
+"""About how many transactions send the numbers of one kill."""
 PATIENCE = 600.0
 DRIVER = Path(__file__).with_name("kill_driver.py")
 
@@ -28,9 +28,11 @@ DRIVER = Path(__file__).with_name("kill_driver.py")
 class Campaign:
     """One log, one checkpoint, many drivers."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, piece: int) -> None:
+        """`piece`: how many numbers a transaction sends."""
         self.folder = folder
         self.random = random.Random(seed)
+        self.piece = piece
         self.fed = 0
         self.kinds: Counter[str] = Counter()
         with pylog.open(folder / "data") as log:
@@ -39,7 +41,7 @@ class Campaign:
 
     def feed(self) -> None:
         """Send some more numbers, in one transaction: as owner of the log, or through a worker of Spark's that is."""
-        first, self.fed = self.fed, self.fed + PIECE
+        first, self.fed = self.fed, self.fed + self.piece
         try:
             with (
                 pylog.open(self.folder / "data", wait=60) as log,
@@ -59,15 +61,16 @@ class Campaign:
             stdout=subprocess.PIPE, stderr=(self.folder / "errors").open("a"), env=environment,
         )  # fmt: skip
 
-    def kill_once(self) -> None:
-        """Run a driver, feed it, and kill something of it."""
+    def kill_once(self, goal: int) -> None:
+        """Run a driver, feed it until `goal` numbers are sent or the time is over, and kill something of it."""
         driver = self.start()
         assert driver.stdout is not None
         try:
             assert driver.stdout.readline() == "running\n", f"the driver did not start: see {self.folder}/errors"
             until = time.monotonic() + self.random.uniform(0.5, 12)
             while time.monotonic() < until:
-                self.feed()
+                if self.fed < goal:
+                    self.feed()
                 time.sleep(self.random.uniform(0.05, 0.8))
             kind = self.random.choice(["everything", "jvm", "worker", "worker"])
             self.kinds[kind] += 1
@@ -78,6 +81,8 @@ class Campaign:
                 time.sleep(self.random.uniform(0.5, 4))
         finally:
             end(driver)
+        while self.fed < goal:
+            self.feed()
 
     def finish(self) -> list[str]:
         """Let a last driver write what is left; gives what is wrong then."""
@@ -142,21 +147,23 @@ def main() -> int:
     """Run the campaign; 1 where something was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kills", type=int)
+    parser.add_argument("--records", type=int, default=1_000_000, help="how many numbers are sent at least")
     parser.add_argument("--seed", type=int, default=None)
     asked = parser.parse_args()
     seed = random.randrange(1 << 32) if asked.seed is None else asked.seed
     with tempfile.TemporaryDirectory(prefix="pylog-spark-kill-", ignore_cleanup_errors=True) as name:
-        campaign = Campaign(Path(name), seed)
+        campaign = Campaign(Path(name), seed, max(1, asked.records // asked.kills // PIECES))
         problems: list[str] = []
         for kill in range(asked.kills):
-            campaign.kill_once()
+            campaign.kill_once(asked.records * (kill + 1) // asked.kills)
             problems = campaign.check(are_all=False)
             print(f"{kill + 1} kills ({dict(campaign.kinds)}), {campaign.fed} numbers", flush=True)
             if problems:
                 break
         problems = problems or campaign.finish()
     for problem in problems:
-        print(f"FOUND {problem}; replay: python -m tests.spark.kill {asked.kills} --seed {seed}")
+        again = f"{asked.kills} --records {asked.records} --seed {seed}"
+        print(f"FOUND {problem}; replay: python -m tests.spark.kill {again}")
     if not problems:
         print(f"{campaign.fed} numbers, each that was sent there once; {asked.kills} kills: {dict(campaign.kinds)}")
     return 1 if problems else 0

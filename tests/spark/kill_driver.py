@@ -20,7 +20,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-SOURCE = {"subscribe": "in", "maxOffsetsPerTrigger": "1000", "kafka.isolation.level": "read_committed"}
+SOURCE = {"subscribe": "in", "maxOffsetsPerTrigger": "5000", "kafka.isolation.level": "read_committed"}
 
 
 def main() -> None:
