@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pylog.errors import StorageError
 from pylog.spark.folder import Folder
-from pylog.spark.pipelines.commits import STAGED, Commit, Commits, DayFile, Piece
+from pylog.spark.pipelines.commits import ARCHIVE, STAGED, Commit, Commits, DataFile, Piece
 from pylog.spark.pipelines.days import by_day
 from pylog.spark.pipelines.topics import check_apart
 from pylog.spark.stream_offsets import StreamOffsets
@@ -19,15 +19,15 @@ from pylog.spark.stream_offsets import StreamOffsets
 DAY_US = 86_400_000_000
 
 
-def commit(*files: DayFile) -> Commit:
+def commit(*files: DataFile) -> Commit:
     return Commit(
-        number=1, archive=uuid4().hex, read="clicks", run=uuid4().hex, offsets=StreamOffsets({}, {}), partitions={},
+        number=1, id=uuid4().hex, read="clicks", run=uuid4().hex, offsets=StreamOffsets({}, {}), partitions={},
         pieces=(Piece(len(files), files),),
     )  # fmt: skip
 
 
-def staged(name: str = "2024-05-01") -> DayFile:
-    return DayFile(f"day={name}/0000000001-00000-00.parquet", f"{uuid4().hex}.parquet", 1)
+def staged(name: str = "2024-05-01") -> DataFile:
+    return DataFile(f"day={name}/0000000001-00000-00.parquet", f"{uuid4().hex}.parquet", 1)
 
 
 def test_a_commit_whose_staged_file_is_missing_is_refused(tmp_path: Path) -> None:
@@ -37,9 +37,9 @@ def test_a_commit_whose_staged_file_is_missing_is_refused(tmp_path: Path) -> Non
     folder.write(made.staged(there), b"x")
 
     with pytest.raises(StorageError, match=f"{missing.staged} was staged and is not there"):
-        Commits(folder).add(made)
+        Commits(folder, ARCHIVE).add(made)
 
-    assert Commits(folder).last() is None
+    assert Commits(folder, ARCHIVE).last() is None
     assert folder.has(made.staged(there)) and not folder.has(there.name)
 
 
@@ -48,10 +48,10 @@ def test_a_look_at_the_last_commit_moves_and_removes_nothing(tmp_path: Path) -> 
     file = staged()
     made = commit(file)
     folder.write(made.staged(file), b"x")
-    Commits(folder).add(made)
+    Commits(folder, ARCHIVE).add(made)
     folder.write(f"{STAGED}/{made.run}/of-the-next-commit.parquet", b"y")
 
-    last = Commits(folder).last()
+    last = Commits(folder, ARCHIVE).last()
 
     assert last is not None and last.files == [file] and folder.has(file.name)
     assert folder.names(f"{STAGED}/{made.run}") == ["of-the-next-commit.parquet"]

@@ -1,20 +1,23 @@
-"""What an archive has, commit by commit.
+"""What an archive, or a table, has, commit by commit.
 
-    <archive>/_commits/0000000001.json    what was committed, and how far it went
-    <archive>/_staged/<run>/<unique>.parquet    files of a commit that is under way
+    <folder>/_commits/0000000001.json    what was committed, and how far it went
+    <folder>/_staged/<run>/<unique>.parquet    files of a commit that is under way
     <archive>/day=2024-05-01/0000000001-00000-00.parquet    commit, task, file
+    <table>/part-00003.parquet    the rows of the keys of one part
 
 A commit is there when its JSON is, which is moved to its place whole. Files are moved behind it, and the next run moves
-what a killed one has left. So every file in a folder of a day is part of a commit, and belongs to one alone. Spark,
-pyarrow and DuckDB pass over names that begin with `_`, so the archive is a table to them, partitioned by day.
+what a killed one has left. So every file of an archive is part of a commit, and belongs to one alone; a file of a table
+takes the place of that of an earlier commit. Spark, pyarrow and DuckDB pass over names that begin with `_`, so both are
+tables to them.
 
     {"version": 1, "archive": "<uuid>", "read": "clicks", "offsets": {"clicks": {"0": 500}, "#topicIds": {...}},
      "partitions": {"clicks": 1}, "run": "<uuid>",
      "pieces": [{"records": 500,
                  "files": [{"name": "day=.../....parquet", "staged": "<unique>.parquet", "size": 4242}]}]}
 
-A piece is what one task has read: its files together have the ranges of that task, each record once. Pieces, and
-commits, are in the order of offsets.
+A piece of an archive is what one task has read: its files together have the ranges of that task, each record once.
+Pieces, and commits, are in the order of offsets. The commit of a table has "table" in place of "archive", and a piece
+for each part: how many rows it has, and its file where the commit has written it.
 """
 
 import json
@@ -29,14 +32,19 @@ from pylog.spark.stream_offsets import StreamOffsets
 
 _FOLDER: Final = "_commits"
 STAGED: Final = "_staged"
-_NAME: Final = re.compile(r"day=-?\d{4,6}-\d\d-\d\d/\d+-\d+-\d+\.parquet")
+ARCHIVE: Final = "archive"
+TABLE: Final = "table"
+_NAMES: Final = {
+    ARCHIVE: re.compile(r"day=-?\d{4,6}-\d\d-\d\d/\d+-\d+-\d+\.parquet"),
+    TABLE: re.compile(r"part-\d{5}\.parquet"),
+}
 _HEX: Final = re.compile(r"[0-9a-f]{32}(\.parquet)?")
 _VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class DayFile:
-    """A Parquet file of one day; `name` is its place in the archive, `staged` its name while it was staged."""
+class DataFile:
+    """A Parquet file; `name` is its place in the folder, `staged` its name while it was staged."""
 
     name: str
     staged: str
@@ -45,10 +53,10 @@ class DayFile:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one task has archived."""
+    """What one task has archived, or one part of a table."""
 
     records: int
-    files: tuple[DayFile, ...]
+    files: tuple[DataFile, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +64,8 @@ class Commit:
     """One commit. `offsets`: where the next one begins."""
 
     number: int
-    archive: str
+    id: str
+    """Of the archive or table."""
     read: str
     run: str
     offsets: StreamOffsets
@@ -70,20 +79,27 @@ class Commit:
         return sum(piece.records for piece in self.pieces)
 
     @property
-    def files(self) -> list[DayFile]:
+    def files(self) -> list[DataFile]:
         """All its files."""
         return [file for piece in self.pieces for file in piece.files]
 
-    def staged(self, file: DayFile) -> str:
+    def staged(self, file: DataFile) -> str:
         """Where one of its files is until it is in its place."""
         return f"{STAGED}/{self.run}/{file.staged}"
 
 
 class Commits:
-    """The commits of an archive."""
+    """The commits of an archive or a table."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, kind: str) -> None:
+        """`kind`: ARCHIVE or TABLE."""
         self._folder = folder
+        self._kind = kind
+
+    @property
+    def kind(self) -> str:
+        """What the folder is, for errors."""
+        return f"{'an' if self._kind == ARCHIVE else 'a'} {self._kind}"
 
     def numbers(self) -> list[int]:
         """The numbers of the commits: 1, 2, 3... Raises StorageError where one is missing."""
@@ -93,7 +109,7 @@ class Commits:
             wrong = next((name for name in expected if name not in names), names[-1])
             raise StorageError(
                 f"{self._folder.at(_FOLDER)}: commits are numbered without a gap, and {wrong} does not fit: put back "
-                "what was removed or renamed, or archive into a new folder"
+                "what was removed or renamed, or take a new folder"
             )
         return list(range(1, len(names) + 1))
 
@@ -101,15 +117,15 @@ class Commits:
         """One commit. Raises StorageError where it cannot be read."""
         name = f"{_FOLDER}/{_file_name(number)}"
         try:
-            return _parsed(number, json.loads(self._folder.read(name)))
+            return _parsed(number, self._kind, json.loads(self._folder.read(name)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StorageError(
-                f"{self._folder.at(name)} is no commit of an archive that can be read ({error!r}): put back what it "
-                "was, or archive into a new folder; a newer pylog may have written it"
+                f"{self._folder.at(name)} is no commit of {self.kind} that can be read ({error!r}): put back what it "
+                "was, or take a new folder; a newer pylog may have written it"
             ) from error
 
     def last(self) -> Commit | None:
-        """The last commit; None where nothing was archived yet."""
+        """The last commit; None where nothing was committed yet."""
         numbers = self.numbers()
         return self.load(numbers[-1]) if numbers else None
 
@@ -118,15 +134,15 @@ class Commits:
         OSError.
         """
         if len(self.numbers()) != commit.number - 1:
-            raise StorageError(f"{self._folder}: another run archives into this folder, too: let one do it at a time")
+            raise StorageError(f"{self._folder}: another run writes into this folder, too: let one do it at a time")
         there = self._staged(commit)
         for file in commit.files:
             if file.staged not in there:
                 raise StorageError(
                     f"{self._folder}: {commit.staged(file)} was staged and is not there, so nothing of it was "
-                    "archived: driver and executors have to see one folder, and one run at a time may archive into it"
+                    "committed: driver and executors have to see one folder, and one run at a time may write to it"
                 )
-        self._folder.write(f"{_FOLDER}/{_file_name(commit.number)}", json.dumps(_as_json(commit)).encode())
+        self._folder.write(f"{_FOLDER}/{_file_name(commit.number)}", json.dumps(_as_json(commit, self._kind)).encode())
         self.settle(commit)
 
     def settle(self, commit: Commit) -> None:
@@ -144,7 +160,7 @@ def _file_name(number: int) -> str:
     return f"{number:010}.json"
 
 
-def _as_json(commit: Commit) -> dict[str, Any]:
+def _as_json(commit: Commit, kind: str) -> dict[str, Any]:
     pieces = [
         {
             "records": piece.records,
@@ -153,33 +169,33 @@ def _as_json(commit: Commit) -> dict[str, Any]:
         for piece in commit.pieces
     ]
     return {
-        "version": _VERSION, "archive": commit.archive, "read": commit.read, "offsets": commit.offsets.to_json(),
+        "version": _VERSION, kind: commit.id, "read": commit.read, "offsets": commit.offsets.to_json(),
         "partitions": dict(commit.partitions), "run": commit.run, "pieces": pieces,
     }  # fmt: skip
 
 
-def _parsed(number: int, fields: Mapping[str, Any]) -> Commit:
+def _parsed(number: int, kind: str, fields: Mapping[str, Any]) -> Commit:
     if fields["version"] != _VERSION:
         raise ValueError(f"version {fields['version']} is none that is known")
     return Commit(
         number=number,
-        archive=_matching(_HEX, fields["archive"]),
+        id=_matching(_HEX, fields[kind]),
         read=str(fields["read"]),
         run=_matching(_HEX, fields["run"]),
         offsets=StreamOffsets.from_json(fields["offsets"]),
         partitions={str(topic): int(count) for topic, count in fields["partitions"].items()},
-        pieces=tuple(Piece(int(piece["records"]), _files(piece["files"])) for piece in fields["pieces"]),
+        pieces=tuple(Piece(int(piece["records"]), _files(piece["files"], _NAMES[kind])) for piece in fields["pieces"]),
     )
 
 
-def _files(found: Sequence[Mapping[str, Any]]) -> tuple[DayFile, ...]:
+def _files(found: Sequence[Mapping[str, Any]], names: re.Pattern[str]) -> tuple[DataFile, ...]:
     # The names come from a file, and are joined to the folder: none may lead out of it.
     return tuple(
-        DayFile(_matching(_NAME, file["name"]), _matching(_HEX, file["staged"]), int(file["size"])) for file in found
+        DataFile(_matching(names, file["name"]), _matching(_HEX, file["staged"]), int(file["size"])) for file in found
     )
 
 
 def _matching(pattern: re.Pattern[str], text: Any) -> str:
     if not isinstance(text, str) or pattern.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is no name of an archive's")
+        raise ValueError(f"{text!r} is no name that a commit has")
     return text

@@ -21,7 +21,7 @@ from pylog.spark.columns import COLUMNS
 from pylog.spark.folder import Folder
 from pylog.spark.options.write import WriteOptions, parse_write
 from pylog.spark.pipelines.bar import Bar
-from pylog.spark.pipelines.commits import Commit, Commits, DayFile, Piece
+from pylog.spark.pipelines.commits import ARCHIVE, Commit, Commits, DataFile, Piece
 from pylog.spark.pipelines.topics import make_topics
 from pylog.spark.pipelines.where import LogPlace, options_of
 from pylog.spark.schema import spark_schema
@@ -57,12 +57,12 @@ def restore(
     archive cannot be read), and what opening the log raises.
     """
     folder = Folder(archive)
-    commits = Commits(folder)
+    commits = Commits(folder, ARCHIVE)
     last = commits.last()
     if last is None:
         raise ValueError(f"{folder} is no archive, or nothing was archived yet: make one with `archive`")
     options = parse_write({**options_of(log), **({} if topic is None else {"topic": topic})})
-    write_id = uuid5(UUID(last.archive), topic or "").hex
+    write_id = uuid5(UUID(last.id), topic or "").hex
     with opened(options.where, writes=True) as there:
         done = _begin(there, options, write_id, _targets(last, topic, folder))
     sink = Sink(options, spark_schema(COLUMNS), replaces=False)
@@ -111,7 +111,7 @@ class RestoreTasks:
                 f"and {piece.records} were archived: put back what was there"
             )
 
-    def _place(self, file: DayFile) -> str:
+    def _place(self, file: DataFile) -> str:
         """Where a file is: a commit is there before its files are in their places."""
         staged = self.commit.staged(file)
         return staged if not self.folder.has(file.name) and self.folder.has(staged) else file.name
