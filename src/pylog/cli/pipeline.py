@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 MASTER = "local[*]"
-_NOUNS = {"records": "record", "files": "file", "commits": "commit", "batches": "batch"}
+_NOUNS = {"records": "record", "files": "file", "commits": "commit", "batches": "batch", "rows": "row"}
 _TRACEBACK = "Traceback (most recent call last):"
 
 command = commands.Group(

@@ -64,6 +64,12 @@ _SCHEMA: Final = Parameter(
     name="schema", words='JSON fields of the values, "user STRING, amount DOUBLE": value.user', metavar="FIELDS"
 )
 _TO_LOG: Final = Parameter(name="to_log", words="another log to write to", kind=Kind.LOG)
+_LOSS: Final = Parameter(
+    name="fail_on_data_loss",
+    option="ignore-data-loss",
+    kind=Kind.FLAG,
+    words="go on where records were deleted before they were read",
+)
 _LATE: Final = Parameter(
     name="late", words="how much older than the newest a record may be (default: 10 minutes)", metavar="TIME"
 )
@@ -78,12 +84,7 @@ JOBS: Final[tuple[Job, ...]] = (
             _TOPIC,
             Parameter(name="to", words="the folder, or a URI (s3, gs, hdfs)", metavar="FOLDER", is_required=True),
             Parameter(name="compression", words="zstd (default), snappy, gzip, lz4 or none", metavar="CODEC"),
-            Parameter(
-                name="fail_on_data_loss",
-                option="ignore-data-loss",
-                kind=Kind.FLAG,
-                words="go on where records were deleted before they were archived",
-            ),
+            _LOSS,
         ),
         example="pylog pipeline run archive --topic clicks --to lake/clicks",
     ),
@@ -203,6 +204,22 @@ JOBS: Final[tuple[Job, ...]] = (
         words="the last record of each key, in place of what the other topic has",
         parameters=(_ONE_TOPIC, _TO, *_WRITES),
         example="pylog pipeline run compact --topic changes --to users",
+    ),
+    Job(
+        name="cdc",
+        words="changes of rows into a table of Parquet files; goes on where it ended",
+        parameters=(
+            _ONE_TOPIC,
+            Parameter(name="to", words="the folder, or a URI (s3, gs, hdfs)", metavar="FOLDER", is_required=True),
+            Parameter(
+                name="schema", words='JSON fields of the rows, "id BIGINT, name STRING": the columns', metavar="FIELDS"
+            ),
+            Parameter(name="envelope", words="what is around a row: none (default) or debezium", metavar="NAME"),
+            Parameter(name="parts", words="Parquet files of a new table (default: 16)", kind=Kind.COUNT, metavar="N"),
+            _LOSS,
+        ),
+        example='pylog pipeline run cdc --topic shop.users --to lake/users --schema "id BIGINT, name STRING" '
+        "--envelope debezium",
     ),
 )
 """In the order in which they are listed."""
