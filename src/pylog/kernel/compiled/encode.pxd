@@ -17,6 +17,7 @@ cdef class OpenBatch:
     cdef Py_ssize_t put_plain(
         self, const uint8_t *value, Py_ssize_t value_size, const uint8_t *key, Py_ssize_t key_size, int64_t timestamp,
     ) except -2
+    cdef uint8_t *begun(self, int64_t timestamp, Py_ssize_t *size) except? NULL
     cdef Py_ssize_t noted(self, int64_t timestamp, Py_ssize_t size) noexcept
     cdef int reserve(self, Py_ssize_t capacity) except -1
     cdef bytearray closed(self)

@@ -67,25 +67,10 @@ cdef class OpenBatch:
 
     cdef Py_ssize_t put(self, PyObject *value, PyObject *key, int64_t timestamp, PyObject *headers) except -2:
         """Add a record whose fields were checked before: bytes or None twice, a tuple."""
-        cdef int64_t age = 0
-        cdef Py_ssize_t body, size
-        cdef uint8_t *at
-        if self.buffer is None:
-            raise ValueError("this batch is closed: add to a new one")
-        if self.count > 0:
-            age = <int64_t>(<uint64_t>timestamp - <uint64_t>self.base)
-        body = 1 + varint_size(zigzag(age)) + varint_size(<uint64_t>self.count << 1) + sized(value) + sized(key)
-        body += headers_size(<tuple>headers) if size_of(headers) else 1
-        size = varint_size(<uint64_t>body << 1) + body
-        if self.size + size > self.limit and self.count > 0:
+        cdef Py_ssize_t size = sized(value) + sized(key) + (headers_size(<tuple>headers) if size_of(headers) else 1)
+        cdef uint8_t *at = self.begun(timestamp, &size)
+        if at == NULL:
             return -1
-        if self.size + size > self.capacity:
-            self.reserve(max(self.size + size, min(self.limit, 2 * self.capacity)))
-        at = <uint8_t *>PyByteArray_AS_STRING(self.buffer) + self.size
-        at = put_varint(at, <uint64_t>body << 1)
-        at[0] = 0
-        at = put_varint(at + 1, zigzag(age))
-        at = put_varint(at, <uint64_t>self.count << 1)
         at = put_bytes(at, key)
         at = put_bytes(at, value)
         if size_of(headers):
@@ -98,29 +83,39 @@ cdef class OpenBatch:
         self, const uint8_t *value, Py_ssize_t value_size, const uint8_t *key, Py_ssize_t key_size, int64_t timestamp,
     ) except -2:
         """As `put`, for bytes that are in no object (a size of -1 is null), and without headers."""
+        cdef Py_ssize_t size = plain_size(value_size) + plain_size(key_size) + 1
+        cdef uint8_t *at = self.begun(timestamp, &size)
+        if at == NULL:
+            return -1
+        at = put_plain_bytes(at, key, key_size)
+        at = put_plain_bytes(at, value, value_size)
+        at[0] = 0
+        return self.noted(timestamp, size)
+
+    cdef uint8_t *begun(self, int64_t timestamp, Py_ssize_t *size) except? NULL:
+        """Begin a record whose key, value and headers take `size` bytes: gives where these go, and changes `size` to
+        that of the whole. NULL where it does not fit.
+        """
         cdef int64_t age = 0
-        cdef Py_ssize_t body, size
+        cdef Py_ssize_t body, whole
         cdef uint8_t *at
         if self.buffer is None:
             raise ValueError("this batch is closed: add to a new one")
         if self.count > 0:
             age = <int64_t>(<uint64_t>timestamp - <uint64_t>self.base)
-        body = 2 + varint_size(zigzag(age)) + varint_size(<uint64_t>self.count << 1)
-        body += plain_size(value_size) + plain_size(key_size)
-        size = varint_size(<uint64_t>body << 1) + body
-        if self.size + size > self.limit and self.count > 0:
-            return -1
-        if self.size + size > self.capacity:
-            self.reserve(max(self.size + size, min(self.limit, 2 * self.capacity)))
+        body = 1 + varint_size(zigzag(age)) + varint_size(<uint64_t>self.count << 1) + size[0]
+        whole = varint_size(<uint64_t>body << 1) + body
+        if self.size + whole > self.limit and self.count > 0:
+            return NULL
+        if self.size + whole > self.capacity:
+            self.reserve(max(self.size + whole, min(self.limit, 2 * self.capacity)))
         at = <uint8_t *>PyByteArray_AS_STRING(self.buffer) + self.size
         at = put_varint(at, <uint64_t>body << 1)
         at[0] = 0
         at = put_varint(at + 1, zigzag(age))
         at = put_varint(at, <uint64_t>self.count << 1)
-        at = put_plain_bytes(at, key, key_size)
-        at = put_plain_bytes(at, value, value_size)
-        at[0] = 0
-        return self.noted(timestamp, size)
+        size[0] = whole
+        return at
 
     cdef Py_ssize_t noted(self, int64_t timestamp, Py_ssize_t size) noexcept:
         """A record of so many bytes was written behind the others; gives its number."""
