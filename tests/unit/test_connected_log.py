@@ -32,10 +32,12 @@ from pylog.errors import (
     TransactionAborted,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import DescribeQuorum, Metadata, Session
+from pylog.protocol.messages import DescribeProducers, DescribeQuorum, Message, Metadata, Session
 from pylog.protocol.wire.questions.table import QUESTIONS
+from pylog.runtime.clock import SystemClock
 from pylog.runtime.closing import settle
-from pylog.runtime.future import completed
+from pylog.runtime.future import Future, completed
+from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
 from support.clients.values import until
 
@@ -312,6 +314,22 @@ def test_groups_and_transactions_and_directories_are_described(log: pylog.Connec
         assert admin.find_hanging_transactions() == []
     assert [T0 in one.partitions for one in admin.describe_log_dirs()] == [True]
     assert admin.describe_node_config()["num.partitions"] == "1"
+
+
+def test_a_topic_that_is_deleted_meanwhile_has_no_hanging_transactions() -> None:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+
+        def delete_first(message: Message, session: Session) -> Future[Any]:
+            if isinstance(message, DescribeProducers) and log.topics():
+                log.delete_topic("t")
+            return log.broker.handle(message, session)
+
+        node = ServedNode(delete_first, log.broker.node_id, log.broker.config, SystemClock())
+        with Server(node, "127.0.0.1:0") as server, pylog.connect(server.bootstrap_servers) as connected:
+            assert connected.admin.find_hanging_transactions() == []
+            with pytest.raises(UnknownTopicOrPartition):
+                connected.admin.find_hanging_transactions([T0])
 
 
 def test_columns_come_through_the_network_as_they_are_in_the_log(server: Server, log: pylog.ConnectedLog) -> None:

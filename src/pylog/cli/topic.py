@@ -5,6 +5,8 @@ What `describe` shows of a partition are half-open ends: start is the first offs
 watermark the first there is not.
 """
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from pylog.cli import change, places
@@ -15,7 +17,9 @@ from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, json_option, option
 from pylog.cli.place import Place
+from pylog.client_half import ClientHalf
 from pylog.config import TopicConfig
+from pylog.errors import UnknownTopicOrPartition
 from pylog.protocol.topic_names import validate_topic_name
 from pylog.topic_facts import PartitionFacts, TopicFacts, facts_of, sizes_of
 from pylog.words import config_text, count_text, plural, size_text
@@ -122,18 +126,25 @@ def list_topics(place: Place, internal: bool, is_quiet: bool, as_json: bool) -> 
 def describe(place: Place, name: str | None, as_json: bool) -> int:
     """Configs, and per partition offsets, size, segments. An end is the first offset not there."""
     with looking(place) as log:
-        names = [name] if name is not None else log.topics()
-        for number, one in enumerate(names):
-            topic = facts_of(log, one)
+        found = [facts_of(log, name)] if name is not None else _all_facts(log)
+        number = -1
+        for number, topic in enumerate(found):
             if as_json:
                 print_line(json_line(_as_json(topic)))
                 continue
             if number > 0:
                 print_line("")
             _print_topic(topic)
-        if not names:
+        if number < 0:
             say(f"there are no topics in {place}: {MAKE_ONE}")
     return 0
+
+
+def _all_facts(log: ClientHalf[Any]) -> Iterator[TopicFacts]:
+    """The facts of all topics, but for those that are deleted meanwhile."""
+    for name in log.topics():
+        with suppress(UnknownTopicOrPartition):
+            yield facts_of(log, name)
 
 
 for _one in (change.alter, change.trim, change.clean, change.move, change.delete, places.offsets, places.dirs):

@@ -108,6 +108,18 @@ def test_an_extra_needs_what_the_extras_below_it_need() -> None:
 # --- topics ---------------------------------------------------------------------------------------------------------
 
 
+def test_topics_that_are_deleted_meanwhile_are_left_out(clicks: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pylog.Log, "topics", lambda *_, **__: ["aaa", "clicks", "zzz"])
+    for words in (("topic", "list", "--json"), ("topic", "describe", "--json")):
+        done = clicks(*words)
+        assert done.code == 0 and done.err == ""
+        assert [json.loads(line)["name"] for line in done.lines] == ["clicks"]
+    assert clicks("topic", "describe").lines[0].startswith("topic clicks")
+    view = json.loads(clicks("top", "-n", "1", "--json").out)
+    assert [one["topic"] for one in view["topics"]] == ["clicks"]
+    failed(clicks("topic", "describe", "zzz"), "zzz")
+
+
 def test_create_list_describe_delete(run: Run) -> None:
     done = run("topic", "create", "b", "--partitions", "2", "--config", "retention.ms=604800000")
     assert (done.code, done.lines, done.err) == (0, ["created topic b with 2 partitions"], "")

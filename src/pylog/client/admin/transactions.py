@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pylog.client.cluster import Cluster, checked_words
-from pylog.errors import PylogError
+from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.protocol.messages import (
     NO_EPOCH,
     ActiveProducer,
@@ -73,10 +73,17 @@ class TransactionAdmin:
 
     def describe_producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
         """The producers that are known in partitions. Raises UnknownTopicOrPartition, NotLeaderOrFollower."""
+        return self._producers([checked_partition(key) for key in partitions], may_be_gone=False)
+
+    def _producers(
+        self, partitions: list[TopicPartition], *, may_be_gone: bool
+    ) -> dict[TopicPartition, list[ActiveProducer]]:
         found: dict[TopicPartition, list[ActiveProducer]] = {}
-        for node, keys in self._cluster.by_leader([checked_partition(key) for key in partitions]).items():
+        for node, keys in self._cluster.by_leader(partitions).items():
             answer: DescribedProducers = self._cluster.ask(DescribeProducers(keys), node=node)
             for key, producers in answer.producers.items():
+                if may_be_gone and isinstance(producers, UnknownTopicOrPartition):
+                    continue
                 if isinstance(producers, PylogError):
                     raise producers
                 found[key] = producers
@@ -89,12 +96,15 @@ class TransactionAdmin:
 
         `older_than_ms`: only where the last record of it has a timestamp below that.
         """
-        keys = partitions
-        if keys is None:
+        if partitions is not None:
+            described = self.describe_producers(partitions)
+        else:
+            # Topics may be deleted meanwhile.
             keys = [TopicPartition(t.name, p.partition) for t in self._cluster.topics() for p in t.partitions]
+            described = self._producers(keys, may_be_gone=True)
         suspects = [
             (key, one)
-            for key, producers in self.describe_producers(keys).items()
+            for key, producers in described.items()
             for one in producers
             if one.current_txn_start_offset >= 0 and (not older_than_ms or one.last_timestamp < older_than_ms)
         ]
