@@ -154,6 +154,16 @@ def test_a_topic_is_followed_live(browser: Chrome, tmp_path: Path) -> None:
             browser.find_element(By.CSS_SELECTOR, "#live button").click()
             waiting = WebDriverWait(browser, 20)
             waiting.until(lambda _: status.text == "0 new")
+            # A page that follows holds none of the six connections that a browser has for all of its tabs.
+            for _ in range(8):
+                browser.switch_to.new_window("tab")
+                browser.get(f"{address}topics/clicks/records")
+                browser.find_element(By.CSS_SELECTOR, "#live button").click()
+                waiting.until(lambda _: texts(browser, "#live [role=status]") == ["0 new"])
+            for tab in browser.window_handles[1:]:
+                browser.switch_to.window(tab)
+                browser.close()
+            browser.switch_to.window(browser.window_handles[0])
             log.topic("clicks")[0].append([pylog.Record(b"<b>after</b>"), pylog.Record(b"last")])
             waiting.until(lambda _: status.text == "2 new")
             assert texts(browser, "#records td:nth-child(4)") == ["last", "<b>after</b>", "before"]

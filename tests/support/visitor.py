@@ -49,16 +49,8 @@ class Visitor:
         body = urlencode({"csrf": self.csrf, **(form or {})}).encode()
         return self.ask("POST", path, {"content_type": FORM, **headers}, body)
 
-    def ask(
-        self, method: str, path: str, headers: dict[str, str], body: bytes = b"", *, until: bytes | None = None
-    ) -> Answer:
-        """An answer; where it has no end, as much of it as there is when it has `until`, and the visitor goes then."""
-        return asyncio.run(self.asked(method, path, headers, body, until=until))
-
-    async def asked(
-        self, method: str, path: str, headers: dict[str, str], body: bytes = b"", *, until: bytes | None = None
-    ) -> Answer:
-        """The same, beside other requests."""
+    def ask(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> Answer:
+        """An answer."""
         given = {"host": HOST, **{name.replace("_", "-"): value for name, value in headers.items()}}
         bare, _, query = path.partition("?")
         scope = {
@@ -67,24 +59,21 @@ class Visitor:
             "headers": [(name.encode(), value.encode()) for name, value in given.items() if value],
             "client": ("127.0.0.1", 50_000), "server": ("127.0.0.1", 8080),
         }  # fmt: skip
-        return await _asked(self.app, scope, body, until)
+        return asyncio.run(_asked(self.app, scope, body))
 
 
-async def _asked(app: Application, scope: dict[str, Any], body: bytes, until: bytes | None) -> Answer:
+async def _asked(app: Application, scope: dict[str, Any], body: bytes) -> Answer:
     sent: list[dict[str, Any]] = []
     requests = [{"type": "http.request", "body": body, "more_body": False}]
-    gone = asyncio.Event()
 
     async def receive() -> dict[str, Any]:
-        if requests:
-            return requests.pop()
-        await gone.wait()
-        return {"type": "http.disconnect"}
+        if not requests:
+            # The visitor stays until the answer is whole.
+            await asyncio.Event().wait()
+        return requests.pop()
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
-        if until is not None and until in message.get("body", b""):
-            gone.set()
 
     await app(scope, receive, send)
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}

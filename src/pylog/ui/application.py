@@ -73,7 +73,7 @@ def application(source: Source, policy: Policy) -> ASGIApp:
         lifespan=_lifespan,
     )
     app.state.source, app.state.pages, app.state.rates = source, pages, Rates()
-    app.state.followers, app.state.checking = follow.Followers(), Lock()
+    app.state.checking = Lock()
 
     def refuse(scope: Scope, status: int, text: str) -> Response:
         return pages.error(scope, status, text, ask_token=status == 401)

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 import uvicorn
 
 from pylog.ui.application import application
+from pylog.ui.follow import AFTER_CHARS_MAX
 from pylog.ui.security import Policy
 from pylog.ui.source import Source
 
@@ -17,7 +18,7 @@ __all__ = ["Listening", "bound", "run"]
 
 EXAMPLE = "127.0.0.1:8080"
 GRACE_SECONDS = 1
-"""How long answers may take at the end. One that follows a topic would never end."""
+"""How long answers may take at the end. A check of every byte takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def _config(source: Source, listening: Listening) -> uvicorn.Config:
     return uvicorn.Config(
         application(source, listening.policy), log_level="critical", access_log=False, server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS, proxy_headers=False, lifespan="on", ws="none", http="h11",
-        loop="asyncio",
+        loop="asyncio", h11_max_incomplete_event_size=2 * AFTER_CHARS_MAX,
     )  # fmt: skip
 
 

@@ -1,18 +1,17 @@
 """The pages of records, live ones too."""
 
-import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Never
+from typing import Any
 
 import pytest
-from starlette.requests import ClientDisconnect
 
 import pylog
 from pylog.testing import SimClock
-from pylog.ui import follow, reading
+from pylog.ui import reading
+from pylog.ui.pages import link
 from pylog.ui.reading import Reader
 from pylog.ui.values import hex_lines, json_text, shown, visible
 from support.visitor import Answer, Visitor
@@ -194,45 +193,39 @@ def test_a_look_whose_time_ends_at_damage_goes_on_behind_it(damaged: pylog.Log) 
 # --- live -----------------------------------------------------------------------------------------------------------
 
 
-def events(answer: Answer) -> list[dict[str, object]]:
-    return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+def came(pages: Visitor, topic: str, after: str = "", **words: str) -> dict[str, Any]:
+    """What has come since a place."""
+    answer = pages.get(link("topics", topic, "follow", after=after, **words))
+    assert answer.status == 200 and answer.headers["content-type"] == "application/json"
+    found: dict[str, Any] = json.loads(answer.text)
+    return found
 
 
 def test_new_records_are_sent_as_rows_with_the_place_to_go_on(pages: Visitor, log: pylog.Log) -> None:
     log.create_topic("live", partitions=2)
     log.topic("live")[0].append([pylog.Record(b"old"), pylog.Record(HOSTILE)])
-    answer = pages.ask("GET", "/topics/live/follow", {"last_event_id": "0-1.1-0"}, until=b"event: records")
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    assert "id: 0-2.1-0" in answer.text
-    (event,) = events(answer)
-    assert event["count"] == 1 and "&lt;script&gt;" in str(event["html"]) and "<script" not in str(event["html"])
+    found = came(pages, "live", "0-1.1-0")
+    assert (found["after"], found["count"]) == ("0-2.1-0", 1)
+    assert "&lt;script&gt;" in found["html"] and "<script" not in found["html"]
 
 
-def test_a_follower_begins_at_the_end_and_hears_what_comes(
-    pages: Visitor, log: pylog.Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_follower_begins_at_the_end_and_hears_what_comes(pages: Visitor, log: pylog.Log) -> None:
     log.create_topic("later")
     log.topic("later")[0].append([pylog.Record(b"before")])
-    pauses = []
-
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == 25:
-            log.topic("later")[0].append([pylog.Record(b"after")])
-
-    monkeypatch.setattr(follow.asyncio, "sleep", pause)
-    answer = pages.ask("GET", "/topics/later/follow?partition=0&text=AFTER", {}, until=b'"count": 1')
-    first, second = events(answer)
-    assert (first["count"], second["count"]) == (0, 1)
-    assert "after" in str(second["html"]) and ": still here" in answer.text
+    found = came(pages, "later", partition="0", text="AFTER")
+    assert (found["after"], found["count"], found["html"].strip()) == ("0-1", 0, "")
+    log.topic("later")[0].append([pylog.Record(b"after"), pylog.Record(b"else")])
+    found = came(pages, "later", found["after"], partition="0", text="AFTER")
+    assert (found["after"], found["count"]) == ("0-3", 1) and "after" in found["html"]
+    assert came(pages, "later", found["after"])["count"] == 0
 
 
 def test_what_comes_too_quickly_is_skipped_and_said(pages: Visitor, log: pylog.Log) -> None:
-    log.create_topic("flood")
-    log.topic("flood")[0].append([pylog.Record(b"%d" % one) for one in range(150)])
-    answer = pages.ask("GET", "/topics/flood/follow", {"last_event_id": "0-0"}, until=b"event: records")
-    (event,) = events(answer)
-    assert (event["count"], event["skipped"]) == (100, 50)
+    log.create_topic("flood", partitions=2)
+    for one in range(2):
+        log.topic("flood")[one].append([pylog.Record(b"%d" % one) for one in range(150)])
+    found = came(pages, "flood", "0-0.1-0")
+    assert (found["count"], found["skipped"]) == (100, 200)
 
 
 def test_what_the_time_does_not_suffice_for_is_skipped_and_said(
@@ -241,75 +234,31 @@ def test_what_the_time_does_not_suffice_for_is_skipped_and_said(
     log.create_topic("slow")
     log.topic("slow")[0].append([pylog.Record(b"%d" % one) for one in range(30)])
     monkeypatch.setattr(reading, "SCAN_RECORDS_MAX", 10)
-    answer = pages.ask("GET", "/topics/slow/follow", {"last_event_id": "0-0"}, until=b"event: records")
-    (event,) = events(answer)
-    assert (event["count"], event["skipped"]) == (10, 20)
+    found = came(pages, "slow", "0-0")
+    assert (found["count"], found["skipped"]) == (10, 20)
 
 
-@pytest.mark.parametrize("query", ["", "?text=value"])
-def test_a_follower_gets_the_records_behind_damage_and_hears_of_it(damaged: pylog.Log, query: str) -> None:
-    pages = pages_of(damaged, can_write=False)
-    answer = pages.ask("GET", f"/topics/t/follow{query}", {"last_event_id": "0-0"}, until=b"event: records")
-    (event,) = events(answer)
-    assert (event["count"], event["skipped"]) == (27, 0) and "the bytes were damaged" in str(event["damage"])
+@pytest.mark.parametrize("text", ["", "value"])
+def test_a_follower_gets_the_records_behind_damage_and_hears_of_it(damaged: pylog.Log, text: str) -> None:
+    found = came(pages_of(damaged, can_write=False), "t", "0-0", text=text)
+    assert (found["count"], found["skipped"]) == (27, 0) and "the bytes were damaged" in found["damage"]
 
 
 def test_a_place_that_is_none_of_ours_begins_at_the_end(pages: Visitor, log: pylog.Log) -> None:
     log.create_topic("twice")
     log.topic("twice")[0].append([pylog.Record(b"1")])
-    for identity in ("nonsense", "0-x", "0-" + "9" * 40):
-        answer = pages.ask("GET", "/topics/twice/follow", {"last_event_id": identity}, until=b"event: records")
-        assert events(answer)[0]["count"] == 0
+    for after in ("nonsense", "0-x", "0-" + "9" * 40):
+        assert came(pages, "twice", after)["count"] == 0
     # A topic that was made anew ends before the place.
-    answer = pages.ask("GET", "/topics/twice/follow", {"last_event_id": "0-500"}, until=b"event: records")
-    assert events(answer)[0]["count"] == 1
+    assert came(pages, "twice", "0-500")["count"] == 1
 
 
-def test_a_topic_that_is_deleted_ends_its_followers(
-    pages: Visitor, log: pylog.Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_topic_that_is_deleted_is_said_to_its_followers(pages: Visitor, log: pylog.Log) -> None:
     log.create_topic("short-lived")
-
-    async def pause(_: float) -> None:
-        log.delete_topic("short-lived")
-
-    monkeypatch.setattr(follow.asyncio, "sleep", pause)
-    answer = pages.get("/topics/short-lived/follow")
-    assert "event: ended" in answer.text and "there is no topic" in answer.text
-
-
-def test_too_many_followers_are_refused(pages: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "FOLLOWERS_MAX", 0)
-    assert pages.get("/topics/clicks/follow").status == 503
-
-
-def test_of_two_followers_at_once_one_gets_the_last_place(pages: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "FOLLOWERS_MAX", 1)
-
-    async def both() -> list[Answer]:
-        requests = (pages.asked("GET", "/topics/clicks/follow", {}, until=b"event: records") for _ in range(2))
-        return await asyncio.gather(*requests)
-
-    for _ in range(2):
-        assert sorted(answer.status for answer in asyncio.run(both())) == [200, 503]
-        # It has begun, and fails.
-        assert pages.get("/topics/none/follow").status == 404
-
-
-def test_a_follower_who_goes_before_the_first_event_gives_the_place_back() -> None:
-    followers = follow.Followers()
-    followers.count = 1
-
-    async def unread() -> AsyncIterator[str]:
-        yield "event"
-
-    async def gone(*_: object) -> Never:
-        raise OSError("the visitor has gone")
-
-    scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
-    with pytest.raises(ClientDisconnect):
-        asyncio.run(follow._Following(unread(), followers)(scope, gone, gone))
-    assert followers.count == 0
+    after = came(pages, "short-lived")["after"]
+    log.delete_topic("short-lived")
+    answer = pages.get(link("topics", "short-lived", "follow", after=after))
+    assert answer.status == 404 and "there is no topic" in answer.words
 
 
 # --- values ---------------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_an_address_of_ipv6_has_brackets() -> None:
         assert re.fullmatch(r"http://\[::1]:\d+/", listening.url)
 
 
-def test_pages_are_served_until_a_signal_while_one_follows(log: pylog.Log) -> None:
+def test_pages_are_served_until_a_signal(log: pylog.Log) -> None:
     got: list[bytes] = []
 
     def visit(url: str) -> None:
@@ -72,7 +72,7 @@ def test_pages_are_served_until_a_signal_while_one_follows(log: pylog.Log) -> No
         with pytest.raises(KeyboardInterrupt):
             run(Source("data", log), listening, visitor.start)
         visitor.join()
-    assert got == [b":root {\n  color-sche", b"id: 0-30.1-30.2-30\ne"]
+    assert got == [b":root {\n  color-sche", b'{"after":"0-30.1-30.']
 
 
 def lived(app: Any, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
