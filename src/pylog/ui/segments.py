@@ -110,14 +110,18 @@ def file(request: Request) -> Response:
 
 
 def _position_before(files: Files, path: str, offset: int) -> int:
-    """A position in a log from which the batch with this offset is not far: what its index says."""
+    """A position in a log from which the batch with this offset is not far: what its index says, where that is in the
+    file.
+    """
     index = path.removesuffix(".log") + ".index"
-    if files.stat(index) is None:
+    stat = files.stat(path)
+    if stat is None or files.stat(index) is None:
         return 0
     entries = offset_entries(files.read_file(index, INDEX_BYTES_MAX))
     relative = offset - (base_offset_of(path) or 0)
     at = bisect_right(entries, relative, key=lambda entry: entry[0])
-    return entries[at - 1][1] if at else 0
+    position = entries[at - 1][1] if at else 0
+    return position if 0 <= position < stat.size else 0
 
 
 def _batch_lines(files: Files, path: str, start: int) -> Iterator[DumpLine]:

@@ -86,7 +86,11 @@ def test_batches_are_found_by_offset(pages: Visitor, directory: Path) -> None:
     words = pages.get(f"{path}?offset=3").words
     assert "2 to 3" in words and "0 to 1" not in words
     assert "0 to 1" in pages.get(f"{path}?offset=0").words
-    (directory / "t-0" / LOG.replace(".log", ".index")).unlink()
+    index = directory / "t-0" / LOG.replace(".log", ".index")
+    for damaged in (b"\xff" * 24, b"\0\0\0\1\x7f\xff\xff\xff"):
+        index.write_bytes(damaged)
+        assert "0 to 1" in pages.get(f"{path}?offset=3").words
+    index.unlink()
     assert "0 to 1" in pages.get(f"{path}?offset=3").words
 
 
