@@ -16,7 +16,7 @@ program:
     0    done, also when the reader of the output has gone (`| head -1`)
     1    an error, said in one line on stderr that tells what to do; `verify` and `segment dump`: also damage found
     2    wrong usage
-    130  interrupted (Ctrl-C); what was sent until then was written
+    130  interrupted (Ctrl-C); what was sent until then was written. `top`, `serve`, `follow` and `ui` run until then: 0
 
 Commands that only look (`list`, `describe`, `consume`, `top`, `verify`, `segment dump`) lock nothing and work while
 another process owns the log. With `--bootstrap` all but those that need files (`verify`, `repair`, `segment`, `serve`,

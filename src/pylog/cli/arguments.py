@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Moment",
-    "codec",
     "config_pair",
     "count",
     "headers",
@@ -38,7 +37,6 @@ __all__ = [
 ]
 
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def config_pair(text: str) -> tuple[str, str]:
@@ -63,13 +61,6 @@ def headers(text: str) -> tuple[tuple[str, bytes], ...]:
             raise click.BadParameter(f"{part!r} is not NAME=VALUE, as in --headers trace=1,source=web")
         pairs.append((name, value.encode()))
     return tuple(pairs)
-
-
-def codec(text: str) -> str:
-    """The name of a codec."""
-    if text not in CODECS:
-        raise click.BadParameter(f"{text!r} is no codec: choose one of {', '.join(CODECS)}")
-    return text
 
 
 def separator(text: str) -> bytes:

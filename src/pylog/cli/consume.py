@@ -196,16 +196,14 @@ class _Reading:
 
     def _chosen(self, log: ClientHalf[Any]) -> list[TopicPartition]:
         """The partitions. Raises UnknownTopicOrPartition."""
-        known = log.topics(internal=True)
-        matching = [name for name in known if self.include is not None and self.include.fullmatch(name)]
-        if not self.topics and not matching and self.include is not None:
-            raise UnknownTopicOrPartition(f"no topic has a name like {self.include.pattern!r}: see `pylog topic list`")
-        chosen = []
-        for name in dict.fromkeys((*self.topics, *matching)):
-            if name not in known:
-                raise UnknownTopicOrPartition(f"there is no topic {name!r}: `pylog topic list` shows those there are")
-            chosen += partitions_of(log, name, self.partition)
-        return chosen
+        matching = []
+        if self.include is not None:
+            matching = [name for name in log.topics(internal=True) if self.include.fullmatch(name)]
+            if not self.topics and not matching:
+                pattern = self.include.pattern
+                raise UnknownTopicOrPartition(f"no topic has a name like {pattern!r}: see `pylog topic list`")
+        names = dict.fromkeys((*self.topics, *matching))
+        return [key for name in names for key in partitions_of(log, name, self.partition)]
 
 
 def _write_lines(

@@ -2,7 +2,8 @@
 
     raw         the line is the value; with a key separator, key SEP value, split at the first
     json        an object as `consume --format json` prints them: key, value, timestamp, headers and partition are kept
-    template    '{key}\\t{timestamp}\\t{value}': what lies between the literal pieces, each taken as short as it can be
+    template    '{key}\\t{timestamp}\\t{value}': what lies between the literal pieces, each taken as short as it can be;
+                topic and offset say where a record came from, and a new one does not take them
 
 All parsers take a line without its line feed, and raise ValueError, which says what is wrong with it.
 """
@@ -16,12 +17,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from pylog.cli.template import unescaped
+from pylog.cli.template import FIELDS, KNOWN, unescaped
 
 __all__ = ["JSON", "Line", "Parser", "parser", "raw"]
 
-FIELDS = ("key", "value", "partition", "timestamp", "headers", "topic", "offset")
-"""The fields that a template may name. Topic and offset say where a record came from; a new one does not take them."""
 NO_TIMESTAMP = -1
 
 
@@ -121,8 +120,7 @@ def _template(text: str) -> Parser:
             if name is None:
                 continue
             if name not in FIELDS or name in names or spec or conversion:
-                known = " ".join(f"{{{one}}}" for one in FIELDS)
-                raise click.BadParameter(f"{{{name}}}: each of {known} may stand there once, and no formats")
+                raise click.BadParameter(f"{{{name}}}: each of {KNOWN} may stand there once, and no formats")
             if names and not literals[-1]:
                 raise click.BadParameter(f"{text!r}: nothing stands between {{{names[-1]}}} and {{{name}}}")
             names.append(name)

@@ -10,13 +10,13 @@ ends when all records are acknowledged; Ctrl-C stops reading, waits for what was
 """
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import click
 
 from pylog.cli import commands
 from pylog.cli import completion as complete
-from pylog.cli.arguments import codec, count, headers, natural, separator
+from pylog.cli.arguments import count, headers, natural, partitions_of, separator
 from pylog.cli.lines import JSON, Parser, parser, raw
 from pylog.cli.opening import changing
 from pylog.cli.output import rate_text, say
@@ -74,14 +74,9 @@ FORMATS = """formats:
 @option("--json", "is_json", is_flag=True, help="short for --format json")
 @option("--headers", "-H", type=headers, default="", metavar="K=V,...", help="headers of every record")
 @option(
-    "--codec",
-    "-z",
-    "compression",
-    type=codec,
-    default="none",
-    metavar="CODEC",
+    "--codec", "-z", "compression", type=click.Choice(get_args(CompressionType)), default="none", metavar="CODEC",
     help="none, gzip, snappy, lz4 or zstd (default: none)",
-)
+)  # fmt: skip
 @option(
     "--partition", "-p", type=natural, metavar="N", help="the partition (default: by key, or wherever a batch is open)"
 )
@@ -148,9 +143,7 @@ def _check_place(log: ClientHalf[Any], topic: str, partition: int | None) -> Non
         raise UnknownTopicOrPartition(
             f"there is no topic {topic!r}: make it with `pylog topic create {topic}`, or see `pylog topic list`"
         )
-    partitions = len(log.topic(topic))
-    if partition is not None and partition >= partitions:
-        raise UnknownTopicOrPartition(f"topic {topic!r} has no partition {partition}: it has {partitions}, from 0 on")
+    partitions_of(log, topic, partition)
 
 
 def _summary(topic: str, count: Count, elapsed_ms: int) -> None:

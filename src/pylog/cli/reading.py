@@ -72,11 +72,6 @@ class Range:
         """Whether it was said where reading begins."""
         return self.from_beginning or self.start is not None or self.since is not None
 
-    @property
-    def has_stop(self) -> bool:
-        """Whether it was said where reading stops."""
-        return self.until is not None or self.until_offset is not None
-
     def seek(self, consumer: Consumer, ends: dict[TopicPartition, int]) -> None:
         """Let an assigned consumer begin there. Raises OffsetOutOfRange."""
         if self.from_beginning:

@@ -19,12 +19,6 @@ def write_table(schema: pyarrow.Schema, reading: Iterator[list[ConsumerRecord]],
 
 
 def _batch(schema: pyarrow.Schema, records: list[ConsumerRecord]) -> pyarrow.RecordBatch:
-    return pyarrow.RecordBatch.from_pylist([_row(one) for one in records], schema=schema)
-
-
-def _row(record: ConsumerRecord) -> dict[str, object]:
-    return {
-        "key": record.key, "value": record.value, "topic": record.topic, "partition": record.partition,
-        "offset": record.offset, "timestamp": record.timestamp, "timestamp_type": record.timestamp_type,
-        "headers": [{"key": header.key, "value": header.value} for header in record.headers],
-    }  # fmt: skip
+    # The columns have the names of a record's fields.
+    columns = {name: [getattr(record, name) for record in records] for name in schema.names}
+    return pyarrow.RecordBatch.from_pydict(columns, schema=schema)

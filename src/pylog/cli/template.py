@@ -17,11 +17,13 @@ import click
 from pylog.cli.output import json_line, text_or_base64
 from pylog.record import ConsumerRecord
 
-__all__ = ["FIELDS", "Renderer", "renderer", "unescaped"]
+__all__ = ["FIELDS", "KNOWN", "Renderer", "renderer", "unescaped"]
 
 Renderer = Callable[[ConsumerRecord], bytes]
 
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+KNOWN = " ".join(f"{{{name}}}" for name in FIELDS)
+"""The fields as they stand in a template, for messages."""
 
 
 def renderer(text: str) -> Renderer:
@@ -78,8 +80,7 @@ def _compile(text: str) -> list[bytes | Renderer]:
     except ValueError as error:
         raise click.BadParameter(f"{text!r} is no template: {error}; write {{{{ for a brace") from error
     if not any(callable(piece) for piece in pieces):
-        known = " ".join(f"{{{name}}}" for name in FIELDS)
-        raise click.BadParameter(f"{text!r} names no field: give raw, json, or a template with some of {known}")
+        raise click.BadParameter(f"{text!r} names no field: give raw, json, or a template with some of {KNOWN}")
     if not (isinstance(pieces[-1], bytes) and pieces[-1].endswith((b"\n", b"\0"))):
         pieces.append(b"\n")
     return pieces
@@ -87,8 +88,7 @@ def _compile(text: str) -> list[bytes | Renderer]:
 
 def _field(name: str, spec: str, conversion: str | None) -> Renderer:
     if name not in FIELDS or conversion:
-        known = " ".join(f"{{{field}}}" for field in FIELDS)
-        raise click.BadParameter(f"{{{name}}} is no field: there are {known}")
+        raise click.BadParameter(f"{{{name}}} is no field: there are {KNOWN}")
     if not spec:
         return PLAIN[name]
     text = TEXT[name]

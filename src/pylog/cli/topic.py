@@ -73,12 +73,12 @@ def create(
         # A cluster may know configs that are not known here.
         TopicConfig.from_kafka(dict(configs))
     with changing(place) as log:
-        if if_not_exists and name in log.topics(internal=True):
-            say(f"there is a topic {name} already: it stays as it is")
-            return 0
-        made = len(log.create_topic(name, partitions=partitions, config=topic_options(configs)))
-    facts = {"topic": name, "partitions": made}
-    tell(as_json, facts, f"created topic {name} with {plural(made, 'partition')}")
+        is_new = not (if_not_exists and name in log.topics(internal=True))
+        topic = log.create_topic(name, partitions, topic_options(configs)) if is_new else log.topic(name)
+        count = len(topic)
+    facts = {"topic": name, "partitions": count, "created": is_new}
+    words = f"created topic {name} with {plural(count, 'partition')}"
+    tell(as_json, facts, words if is_new else f"there is a topic {name} already: it stays as it is")
     return 0
 
 

@@ -13,7 +13,7 @@ import sys
 from pylog.cli import completion as complete
 from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, json_line, print_line, print_table, say
+from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import Place
 from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN
@@ -63,7 +63,7 @@ def put(place: Place, name: str, iterations: int, as_json: bool) -> int:
     password = _password(name)
     with changing(place) as log:
         log.admin.set_password(name, password, iterations=iterations)
-    _told(as_json, {"user": name, "iterations": iterations}, f"{name} has a password")
+    tell(as_json, {"user": name, "iterations": iterations}, f"{name} has a password")
     return 0
 
 
@@ -74,15 +74,8 @@ def delete(place: Place, name: str, as_json: bool) -> int:
     """Let a user in no more."""
     with changing(place) as log:
         log.admin.delete_user(name)
-    _told(as_json, {"user": name, "deleted": True}, f"{name} is deleted")
+    tell(as_json, {"user": name, "deleted": True}, f"{name} is deleted")
     return 0
-
-
-def _told(as_json: bool, facts: dict[str, object], words: str) -> None:
-    if as_json:
-        print_line(json_line(facts))
-    else:
-        say(words)
 
 
 def _password(name: str) -> str:

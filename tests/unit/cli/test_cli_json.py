@@ -66,7 +66,9 @@ def test_every_command_says_what_it_and_each_of_its_options_is_for(run: Run) -> 
 
 
 def test_what_changes_topics_says_what_it_did(told: Told, tmp_path: Path) -> None:
-    assert told("topic", "create", "t", "-p", "2") == [{"topic": "t", "partitions": 2}]
+    assert told("topic", "create", "t", "-p", "2") == [{"topic": "t", "partitions": 2, "created": True}]
+    again = told("topic", "create", "t", "-p", "5", "--if-not-exists")
+    assert again == [{"topic": "t", "partitions": 2, "created": False}]
     assert told("topic", "alter", "t", "-c", "retention.ms=5", "-p", "3") == [
         {"topic": "t", "set": {"retention.ms": "5"}, "deleted": []}, {"topic": "t", "partitions": 3},
     ]  # fmt: skip

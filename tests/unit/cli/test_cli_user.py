@@ -11,7 +11,7 @@ __all__ = ["run"]
 def test_users_are_added_listed_and_deleted(run: Run) -> None:
     assert run("user", "list").code == 1, "there is no log"
     done = run("user", "set", "alice", stdin=b"secret\n")
-    assert (done.code, done.err) == (0, "pylog: alice has a password\n")
+    assert (done.code, done.out, done.err) == (0, "alice has a password\n", "")
     assert run("user", "set", "bob", "--iterations", "8192", stdin=b"secret").code == 0
 
     listed = run("user", "list")
@@ -21,7 +21,7 @@ def test_users_are_added_listed_and_deleted(run: Run) -> None:
     assert json.loads(run("user", "list", "--json").lines[0]) == {
         "user": "alice", "mechanisms": {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 4096},
     }  # fmt: skip
-    assert run("user", "delete", "alice").err == "pylog: alice is deleted\n"
+    assert run("user", "delete", "alice").out == "alice is deleted\n"
     assert run("user", "delete", "bob").code == 0
     assert "pylog user set NAME" in run("user", "list").err
 
