@@ -193,6 +193,9 @@ class ConsumerConfig(Config):
     """Whether every batch's checksum is verified."""
     client_id: str = option("", Words())
     """A name for this client, sent along with each message: groups show it with their members."""
+    client_rack: str = option("", Words())
+    """Where this client is: a cluster whose nodes have racks may name a replica nearby to read from (KIP-392), and its
+    groups may assign by it. pylog's own node has no racks, and nothing follows from it there."""
     consumer_timeout_ms: int | None = option(None, Whole(0, INT_MAX, optional=True))
     """How long an iteration waits for more records before it ends. None: for ever. From kafka-python, not Kafka."""
     default_offset_commit_callback: OnCommit | None = option(None, Function("(offsets, error) -> None"))
@@ -280,5 +283,5 @@ class ConsumerConfig(Config):
 
     @classmethod
     def _elsewhere(cls) -> str:
-        return f"""{_ALL_CLIENTS} allow.auto.create.topics client.rack internal.
+        return f"""{_ALL_CLIENTS} allow.auto.create.topics internal.
             request.timeout.ms share."""

@@ -47,6 +47,7 @@ class ConsumerOptions(TypedDict, total=False):
     auto_offset_reset: str
     check_crcs: bool
     client_id: str
+    client_rack: str
     consumer_timeout_ms: int | None
     default_offset_commit_callback: OnCommit | None
     default_api_timeout_ms: int

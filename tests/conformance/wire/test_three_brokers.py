@@ -34,6 +34,7 @@ transaction.state.log.replication.factor=3
 transaction.state.log.min.isr=2
 min.insync.replicas=2
 default.replication.factor=3
+replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector
 group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
@@ -57,13 +58,17 @@ class Brokers:
         properties = self._work / f"{node}.properties"
         properties.write_text(
             f"process.roles={'broker,controller' if is_first else 'broker'}\nnode.id={node}\nlisteners={listeners}\n"
-            f"advertised.listeners={place}\nlog.dirs={data}\n" + SETTINGS.format(controller=self._controller)
+            f"advertised.listeners={place}\nlog.dirs={data}\nbroker.rack=rack{node}\n"
+            + SETTINGS.format(controller=self._controller)
         )
         log = self._work / f"{node}.log"
         if not (data / "meta.properties").exists():
             words = ("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
             assert java(*words, log=log).wait(SECONDS) == 0
         self._processes[node] = java("kafka.Kafka", str(properties), log=log)
+
+    def tell(self, node: int, number: signal.Signals) -> None:
+        self._processes[node].send_signal(number)
 
     def end(self, node: int, number: signal.Signals) -> None:
         process = self._processes.pop(node)
@@ -132,6 +137,27 @@ def test_nothing_is_lost_or_twice_when_brokers_die_under_a_producer_and_a_group(
             numbers = [int(r.value or b"") for r in part.records(isolation_level="read_committed") if r.value != b"end"]
             assert numbers == sorted(set(numbers))
     assert sorted(int(value or b"") for value in got if value != b"end") == list(range(len(sent)))
+
+
+def test_a_consumer_with_a_rack_reads_from_the_replica_there(brokers: Brokers) -> None:
+    with pylog.connect(brokers.bootstrap_servers) as log:
+        until(lambda: _is_whole(log), patience=UP_SECONDS)
+        # Node 1 is the controller as well: it has to run on.
+        part = next(part for part in log.admin.topic("t").partitions if part.leader != 1)
+        place = pylog.TopicPartition("t", part.partition)
+        with log.producer() as producer:
+            producer.send("t", b"x", partition=place.partition)
+        with log.consumer(client_rack="rack1", auto_offset_reset="earliest") as consumer:
+            consumer.assign([place])
+            assert [record.value for record in consumer.poll(SECONDS * 1000)] == [b"x"]
+            brokers.tell(part.leader, signal.SIGSTOP)
+            try:
+                # The cluster takes three seconds to miss the leader.
+                consumer.seek(place, 0)
+                assert [record.value for record in consumer.poll(2000)] == [b"x"]
+                assert log.admin.topic("t").partitions[part.partition].leader == part.leader
+            finally:
+                brokers.tell(part.leader, signal.SIGCONT)
 
 
 def _is_whole(log: pylog.ConnectedLog) -> bool:

@@ -63,7 +63,7 @@ def test_a_wrong_name_is_answered_with_the_nearest(cls: Any, name: str, near: st
         (ProducerConfig, "partitioner.class"),
         (ProducerConfig, "transaction_two_phase_commit_enable"),
         (ConsumerConfig, "bootstrap.servers"),
-        (ConsumerConfig, "client_rack"),
+        (ConsumerConfig, "receive_buffer_bytes"),
     ],
 )
 def test_a_config_that_only_kafka_has_is_refused_by_name(cls: Any, name: str) -> None:

@@ -196,6 +196,7 @@ class Fetcher:
         self._leaders = LeaderLookup(requests, cluster, subscription, config, clock)
         self._subscription = subscription
         self._config = config
+        self._clock = clock
         self._isolation = Isolation.named(config.isolation_level)
         self._deserialize = deserializing(config)
         self.fetches = 0
@@ -214,7 +215,8 @@ class Fetcher:
         if not wanted:
             return False
         self._subscription.turn()
-        self._leaders.send_to_leaders(wanted, partial(self._message, wanted, max_wait_ms), self._received, max_wait_ms)
+        message = partial(self._message, wanted, max_wait_ms)
+        self._leaders.send_to_leaders(wanted, message, self._received, max_wait_ms, reads=True)
         return True
 
     def _message(self, states: States, max_wait_ms: int, keys: list[TopicPartition]) -> Fetch:
@@ -225,6 +227,7 @@ class Fetcher:
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=self._config.fetch_max_bytes,
             isolation=self._isolation,
+            rack_id=self._config.client_rack,
         )
 
     def _part(self, key: TopicPartition, state: PartitionState) -> FetchPart:
@@ -238,7 +241,11 @@ class Fetcher:
         is_committed = self._isolation is Isolation.READ_COMMITTED
         state.end = part.last_stable_offset if is_committed else part.high_watermark
         if part.error is not None:
-            self._refused(key, part.error)
+            self._refused(key, state, part.error)
+        elif part.preferred_read_replica >= 0:
+            # For as long as Kafka's consumer keeps it (SubscriptionState.updatePreferredReadReplica).
+            state.replica = part.preferred_read_replica
+            state.replica_until_ms = self._clock.tick_ms() + self._config.metadata_max_age_ms
         elif part.diverging is not None:
             self._parted(key, state, part.diverging)
         elif len(part.data):
@@ -250,8 +257,10 @@ class Fetcher:
             )  # fmt: skip
             self._subscription.ready[key] = state
 
-    def _refused(self, key: TopicPartition, error: PylogError) -> None:
-        reset = self._offsets.reset if isinstance(error, OffsetOutOfRange) else None
+    def _refused(self, key: TopicPartition, state: PartitionState, error: PylogError) -> None:
+        # A replica may be behind, and knows no more than its leader.
+        is_gone = isinstance(error, OffsetOutOfRange) and state.replica is None
+        reset = self._offsets.reset if is_gone else None
         if reset is None:
             self._leaders.refused(key, error)
         else:

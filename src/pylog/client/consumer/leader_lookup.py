@@ -1,6 +1,7 @@
 """Requests about a consumer's partitions: which node they go to, for whom an answer counts, what a refusal means.
 
     send to leaders --> known leader:    the message; each part of its answer goes to `take`
+                    --> a replica:       the same, where the leader has named one to read from
                     --> unknown leader:  a group's partition rests until the topics are looked at again;
                                          another one waits for what the metadata say, and fails where they say no
 
@@ -65,13 +66,18 @@ class LeaderLookup:
         self._clock = clock
 
     def send_to_leaders(
-        self, states: States, message: Callable[[list[TopicPartition]], Message], take: Take, wait_ms: int = 0
-    ) -> None:
-        """Send each leader the message that `message` makes of its partitions; `take` gets the parts of the answers."""
+        self, states: States, message: Callable[[list[TopicPartition]], Message], take: Take, wait_ms: int = 0, *,
+        reads: bool = False,
+    ) -> None:  # fmt: skip
+        """Send each leader the message that `message` makes of its partitions; `take` gets the parts of the answers.
+        One that `reads` goes to a replica where the leader has named one.
+        """
         grouped: dict[int, list[TopicPartition]] = {}
         unknown: list[TopicPartition] = []
-        for key in states:
-            node = self._cluster.known_leader(key)
+        for key, state in states.items():
+            node = self._replica(state) if reads else None
+            if node is None:
+                node = self._cluster.known_leader(key)
             if node is not None:
                 grouped.setdefault(node, []).append(key)
             elif self._subscription.is_shared:
@@ -86,6 +92,11 @@ class LeaderLookup:
             request = self._requests.add(self._cluster.send_any(Metadata(names)), partial(self._informed, names))
             for key in unknown:
                 states[key].asked = request
+
+    def _replica(self, state: PartitionState) -> int | None:
+        if state.replica is not None and self._clock.tick_ms() >= state.replica_until_ms:
+            state.replica = None
+        return state.replica
 
     def send(self, node: int, message: Message, states: States, take: Take, wait_ms: int = 0) -> None:
         """Send a node a message about these partitions; `take` gets the parts of the answer, errors too."""
@@ -127,7 +138,12 @@ class LeaderLookup:
     def refused(self, key: TopicPartition, error: PylogError) -> None:
         """A node has answered with an error: ask again after a while, or let the next poll raise it."""
         self._cluster.heard(key, error)
-        if isinstance(error, QUIET):
+        state = self._subscription.states[key]
+        if state.replica is not None:
+            # It says nothing of the leader, which is asked next.
+            state.replica = None
+            self._rest(key)
+        elif isinstance(error, QUIET):
             self._rest(key)
         elif isinstance(error, UnknownTopicOrPartition) and self._subscription.is_shared:
             # The group takes it away soon.

@@ -196,9 +196,8 @@ class ClassicMembership(Membership):
 
     def _subscription(self, assignor: Assignor) -> bytes:
         user_data = assignor.user_data(self._given, self._given_in)
-        return encode_subscription(
-            Subscription(list(self._joined_topics), user_data, list(self.owned), self.generation)
-        )
+        topics, rack = list(self._joined_topics), self._config.client_rack or None
+        return encode_subscription(Subscription(topics, user_data, list(self.owned), self.generation, rack))
 
     def _joined(self, answer: JoinedGroup, now_ms: int) -> list[Effect]:
         name = answer.protocol_name

@@ -190,6 +190,7 @@ class ConsumerMembership(Membership):
             self.member_id,
             JOIN_EPOCH if joins else self.generation,
             self._config.group_instance_id,
+            rack_id=self._config.client_rack or None,
             rebalance_timeout_ms=self._config.max_poll_interval_ms,
             subscribed_topic_names=sorted(self.topics),
             server_assignor=self._config.group_remote_assignor,

@@ -3,6 +3,7 @@
     position    the offset of the next record that `poll` gives; None until it is known
     reset       where to look for a position: EARLIEST, LATEST or a time in milliseconds; None: not decided
     fetched     bytes that lie ahead of the position
+    replica     the node to read from in place of the leader, which has named it
     asked       the request in flight whose answer counts for this partition
 
 A move of the position drops the fetched bytes and the request in flight, so that a late answer changes nothing
@@ -89,6 +90,9 @@ class PartitionState:
     """The end that the last fetch has named; -1: none."""
     retry_ms: int = 0
     """The tick before which nothing is asked again, after an error."""
+    replica: int | None = None
+    replica_until_ms: int = 0
+    """The tick at which the leader is asked again whether there is a better one."""
 
     def move(self, offset: int | None, reset: int | None = None) -> None:
         """Go on at `offset`; None: where `reset` says."""

@@ -137,6 +137,8 @@ class Fetch:
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     as_extents: bool = False
     """Whether the asker sends the bytes on: where they are many, a part may have an `extent` instead of `data`."""
+    rack_id: str = ""
+    """Where a consumer is: a leader may name it a replica nearby (KIP-392)."""
 
 
 @message
@@ -157,6 +159,8 @@ class FetchedPart:
     path: str | None = None
     """The source of the data, for error messages: the file, and the position in it."""
     position: int = 0
+    preferred_read_replica: int = -1
+    """The node that the leader wants to be asked in its place; there are no records then. -1: none."""
 
     @property
     def size(self) -> int:

@@ -189,6 +189,18 @@ def test_a_fetch_is_heard_as_it_was_said(version: int) -> None:
     assert isinstance(answer.parts[1].error, NotLeaderOrFollower)
 
 
+@pytest.mark.parametrize("version", range(4, 19))
+def test_a_fetch_says_its_rack_and_hears_of_a_replica_nearby(version: int) -> None:
+    message = m.Fetch([m.FetchPart("t", 0, 5, topic_id=ID)], rack_id="r")
+    request = decoded("FetchRequest", version, QUESTIONS[m.Fetch].body(message, version))
+    assert request.get("rackId") == ("r" if version >= 11 else None)
+    body = of_server.fetched([(message.parts[0], m.FetchedPart("t", 0))], version)
+    if version >= 11:
+        body["responses"][0]["partitions"][0]["preferredReadReplica"] = 3
+    (part,) = QUESTIONS[m.Fetch].answer(message, decoded("FetchResponse", version, body), version).parts
+    assert part.preferred_read_replica == (3 if version >= 11 else -1)
+
+
 @pytest.mark.parametrize("version", range(9, 19))
 def test_a_fetch_of_a_replica_is_heard_as_one(version: int) -> None:
     """Its high watermark goes along from version 18 on; without it a leader has no news for it (KIP-1166)."""

@@ -1,8 +1,8 @@
 """Produce, Fetch, ListOffsets, DeleteRecords, as a client asks them.
 
     Produce      from 12 on partitions join a transaction by being written to (KIP-890); by id from 13 on
-    Fetch        without a session; by id from 13 on; of a replica from 15 on with its state, from 18 on with the high
-                 watermark that it knows (KIP-903, KIP-1166)
+    Fetch        without a session; by id from 13 on; of a consumer from 11 on with its rack (KIP-392); of a replica
+                 from 15 on with its state, from 18 on with the high watermark that it knows (KIP-903, KIP-1166)
     ListOffsets  MAX_TIMESTAMP from 7 on
 
 The records of a Produce are the bytes of its batches, and those of a Fetched are views into the response.
@@ -45,7 +45,7 @@ from pylog.record import TopicPartition
 __all__ = ["QUESTIONS"]
 
 BY_ID_FROM, JOINS_FROM, MAX_TIMESTAMP_FROM, SESSIONS_FROM = 13, 12, 7, 7
-EPOCHS_FROM, LEADER_EPOCHS_FROM, STATE_FROM, HIGH_WATERMARKS_FROM = 12, 9, 15, 18
+EPOCHS_FROM, LEADER_EPOCHS_FROM, RACKS_FROM, STATE_FROM, HIGH_WATERMARKS_FROM = 12, 9, 11, 15, 18
 TIMEOUT_MS = 30_000
 NO_RECORDS = memoryview(b"")
 
@@ -149,6 +149,8 @@ def _fetch(message: Fetch, version: int) -> Body:
         "isolationLevel": int(message.isolation is Isolation.READ_COMMITTED),
         "topics": by_topic(message.parts, one, **_naming("topic", version)),
     }
+    if version >= RACKS_FROM:
+        body["rackId"] = message.rack_id
     if version < STATE_FROM:
         body["replicaId"] = message.replica_id
     elif message.replica_id != CONSUMER:
@@ -179,6 +181,7 @@ def _fetched_part(part: FetchPart, entry: Body | None) -> FetchedPart:
         log_start_offset=entry.get("logStartOffset", -1),
         aborted=[(one["producerId"], one["firstOffset"]) for one in entry["abortedTransactions"] or ()],
         diverging=None if end < 0 else (epoch, end),
+        preferred_read_replica=entry.get("preferredReadReplica", -1),
     )  # fmt: skip
 
 
