@@ -35,6 +35,7 @@ OTHER_DEFAULTS = {
     ("broker", "replica.fetch.max.bytes"): 2 << 20,  # a copy over the loopback is a third faster than with one
     ("broker", "sasl.enabled.mechanisms"): ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),  # there is no Kerberos
     ("topic", "retention.ms"): -1,  # nothing is deleted that nobody asked to delete
+    ("consumer", "allow.auto.create.topics"): False,  # a misspelt name makes no topic
     ("consumer", "enable.auto.commit"): None,  # where there is a group
     ("producer", "batch.size"): 262144,  # in process there is no request to spread the cost over
 }
@@ -51,6 +52,7 @@ OURS = {
     ("consumer", "consumer.timeout.ms"),
     ("consumer", "default.offset.commit.callback"),
     ("consumer", "enable.auto.offset.store"),
+    ("producer", "allow.auto.create.topics"),  # from librdkafka
     ("producer", "partitioner"),  # Kafka's partitioner.class names a Java class
     ("broker", "allow.network.file.systems"),
     ("broker", "flush.interval.ms"),

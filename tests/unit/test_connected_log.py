@@ -295,6 +295,13 @@ def test_a_topic_is_made_by_its_first_record_where_that_is_allowed(server: Serve
         assert log.topics() == ["t"]
 
 
+def test_a_client_may_want_its_topics_made_though_the_connection_does_not(log: pylog.ConnectedLog) -> None:
+    with log.producer(allow_auto_create_topics=True) as producer:
+        assert producer.send("t", b"x").result(SECONDS).offset == 0
+    with log.consumer("u", allow_auto_create_topics=True), log.consumer("v"):
+        assert log.topics() == ["t", "u"]
+
+
 def test_groups_and_transactions_and_directories_are_described(log: pylog.ConnectedLog) -> None:
     log.create_topic("t")
     admin = log.admin

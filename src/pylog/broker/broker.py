@@ -21,6 +21,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, ClassVar
 
+from pylog.broker.auto_create import described
 from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.describe import describe_log_dirs, describe_quorum, describe_topic_configs
 from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
@@ -138,7 +139,7 @@ class Broker:
             Fetch: self._purgatory.fetch,
             ListOffsets: self._reads.list_offsets,
             OffsetForLeaderEpoch: self._reads.epoch_ends,
-            Metadata: lambda message: completed(node.roles.describe(message)),
+            Metadata: lambda message: completed(described(node, self.config, message)),
             CreateTopics: lambda message: change(
                 partial(changes.create_topic, validate_only=message.validate_only), message.topics
             ),

@@ -68,12 +68,16 @@ def _in_its_thread(future: Future[Any], seconds: float) -> Rounds[Any]:
 class Cluster:
     """A client's view of the nodes behind `transport`; `node` is the one that is asked about topics.
 
-    `wait` is how `rounds` wait for an answer, for a client that has one place at which it waits.
+    `wait` is how `rounds` wait for an answer, for a client that has one place at which it waits. With `creates` a topic
+    that it names is made where it is missing and the node makes topics.
     """
 
-    def __init__(self, transport: Transport, node: int, client_id: str, wait: Wait = _in_its_thread) -> None:
+    def __init__(
+        self, transport: Transport, node: int, client_id: str, wait: Wait = _in_its_thread, *, creates: bool = False
+    ) -> None:
         self._transport = transport
         self._node = node
+        self._creates = creates
         self._session = Session(client_id=client_id)
         self._topics: dict[str, TopicMetadata] = {}
         self._destinations: dict[str, dict[int, tuple[UUID, int]]] = {}
@@ -91,6 +95,10 @@ class Cluster:
     def send(self, node: int, message: Message) -> Future[Any]:
         """Send to a node; the future is its answer."""
         return self._transport.send(node, message, self._session)
+
+    def question(self, names: list[str] | None) -> Metadata:
+        """The message that asks about these topics, or all."""
+        return Metadata(names, creates=self._creates and names is not None)
 
     @property
     def who(self) -> str:
@@ -173,7 +181,7 @@ class Cluster:
 
     def _ask_at_once(self, name: str) -> None:
         """Ask about a topic. Raises LeaderNotAvailable where the answer is not there at once, and the topic's error."""
-        answer = self.send_any(Metadata([name]))
+        answer = self.send_any(self.question([name]))
         if not answer.done():
             answer.add_done_callback(partial(self._renewed, name))
             raise LeaderNotAvailable(f"topic {name!r}: the leaders of its partitions are asked for")
@@ -213,7 +221,7 @@ class Cluster:
         if name not in self._renewing:
             self._renewing.add(name)
             try:
-                self.send_any(Metadata([name])).add_done_callback(partial(self._renewed, name))
+                self.send_any(self.question([name])).add_done_callback(partial(self._renewed, name))
             except PylogError:
                 # It cannot be asked: the next refusal tries again.
                 self._renewing.discard(name)
@@ -246,13 +254,13 @@ class ClusterRounds:
 
     def refresh(self, names: list[str] | None = None, *, seconds: float = ANSWER_SECONDS_MAX) -> Rounds[None]:
         """Ask about these topics, or all; those that are gone are forgotten. Raises as `ask` does."""
-        self._cluster.learn((yield from self.ask(Metadata(names), seconds=seconds)), names)
+        self._cluster.learn((yield from self.ask(self._cluster.question(names), seconds=seconds)), names)
 
     def topic(self, name: str, *, seconds: float = ANSWER_SECONDS_MAX) -> Rounds[TopicMetadata]:
         """A topic; asked about where it is not known. Raises UnknownTopicOrPartition, and as `ask` does."""
         for found in self._cluster.known([name]):
             return found
-        answer: ClusterMetadata = yield from self.ask(Metadata([name]), seconds=seconds)
+        answer: ClusterMetadata = yield from self.ask(self._cluster.question([name]), seconds=seconds)
         self._cluster.learn(answer, [name])
         (told,) = answer.topics
         if told.error is not None:

@@ -50,6 +50,9 @@ class ProducerConfig(Config):
     """Where a record is stored when its future is done: on all replicas in sync ("all", -1), on the leader (1), or
     perhaps nowhere (0).
     """
+    allow_auto_create_topics: bool = option(False, Switch())
+    """Whether a topic that is sent to is made where it is missing and the node makes topics
+    (`auto.create.topics.enable`). From librdkafka: Kafka's producers always want it."""
     batch_size: int = option(262_144, integer(0))
     """The size of a batch, about, before compression (Kafka: 16384)."""
     buffer_memory: int = option(32 << 20, long(0))
@@ -184,6 +187,9 @@ def duration_ms(reset: str) -> int:
 class ConsumerConfig(Config):
     """The configs of a consumer (Kafka: ConsumerConfig)."""
 
+    allow_auto_create_topics: bool = option(False, Switch())
+    """Whether a topic that is subscribed to, or assigned, is made where it is missing and the node makes topics
+    (`auto.create.topics.enable`). A pattern makes none. Kafka: true; here a misspelt name is an error or a warning."""
     auto_commit_interval_ms: int = option(5000, integer(0))
     """How often `poll` commits, with `enable_auto_commit`."""
     auto_offset_reset: str = option("latest", OffsetReset())
@@ -283,5 +289,5 @@ class ConsumerConfig(Config):
 
     @classmethod
     def _elsewhere(cls) -> str:
-        return f"""{_ALL_CLIENTS} allow.auto.create.topics internal.
+        return f"""{_ALL_CLIENTS} internal.
             request.timeout.ms share."""

@@ -16,6 +16,7 @@ class ProducerOptions(TypedDict, total=False):
     """What a producer may be told. (`ProducerConfig`)"""
 
     acks: int | Literal["all"]
+    allow_auto_create_topics: bool
     batch_size: int
     buffer_memory: int
     client_id: str
@@ -43,6 +44,7 @@ class ProducerOptions(TypedDict, total=False):
 class ConsumerOptions(TypedDict, total=False):
     """What a consumer may be told. (`ConsumerConfig`)"""
 
+    allow_auto_create_topics: bool
     auto_commit_interval_ms: int
     auto_offset_reset: str
     check_crcs: bool

@@ -264,7 +264,7 @@ def test_other_acks_are_refused(value: object) -> None:
     ("kind", "name"),
     [
         (ProducerConfig, "partitioner.availability.timeout.ms"),
-        (ConsumerConfig, "allow.auto.create.topics"),
+        (ConsumerConfig, "share.acknowledgement.mode"),
     ],
 )
 def test_a_client_config_that_only_kafka_has_is_refused(kind: type[ProducerConfig | ConsumerConfig], name: str) -> None:

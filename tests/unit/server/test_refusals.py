@@ -17,7 +17,6 @@ from pylog.protocol.messages import (
     PartitionMetadata,
     Session,
     TopicMetadata,
-    TopicsChanged,
 )
 from pylog.protocol.schema import message
 from pylog.runtime.clock import SystemClock
@@ -102,9 +101,8 @@ def test_a_topic_without_a_leader_is_told_so() -> None:
 def test_an_error_of_a_topic_that_was_to_be_made_is_told() -> None:
 
     def handle(asked: Any, session: Session) -> Future[Any]:
-        if isinstance(asked, Metadata):
-            return completed(ClusterMetadata([TopicMetadata("t", UnknownTopicOrPartition("no"))]))
-        return completed(TopicsChanged([KafkaStorage("full")]))
+        error = KafkaStorage("full") if asked.creates else UnknownTopicOrPartition("no")
+        return completed(ClusterMetadata([TopicMetadata("t", error)]))
 
     (topic,) = answered("Metadata", 12, {"topics": [{"name": "t"}]}, handle)["topics"]
 

@@ -53,7 +53,8 @@ class ConsumerClient:
         self.config = config
         self.requests = requests = PendingRequests(clock)
         self._client_id = config.client_id or f"consumer-{next(_numbers)}"
-        self._cluster = cluster = Cluster(transport, node, self._client_id, requests.answer)
+        creates = config.allow_auto_create_topics
+        self._cluster = cluster = Cluster(transport, node, self._client_id, requests.answer, creates=creates)
         self.subscription = subscription = SubscriptionState()
         shared = (requests, cluster, subscription, config, clock)
         self._offsets = OffsetFetcher(*shared)

@@ -38,7 +38,7 @@ from pylog.config import ConsumerConfig
 from pylog.errors import PylogError
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
-from pylog.protocol.messages import NO_ID, ConsumerGroupHeartbeat, Heartbeat, LeaveGroup, Metadata
+from pylog.protocol.messages import NO_ID, ConsumerGroupHeartbeat, Heartbeat, LeaveGroup
 from pylog.record import ConsumerGroupMetadata
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, failed
@@ -196,7 +196,8 @@ class GroupMember:
 
     def _elect(self, effect: Elect) -> None:
         wanted = sorted({topic for member in effect.members for topic in member.topics})
-        self._requests.add(self._cluster.send_any(Metadata(wanted)), partial(self._informed, effect, wanted))
+        question = self._cluster.question(wanted)
+        self._requests.add(self._cluster.send_any(question), partial(self._informed, effect, wanted))
 
     def _informed(self, effect: Elect, wanted: list[str], request: PendingRequest, answer: Any) -> None:
         machine = self._machine

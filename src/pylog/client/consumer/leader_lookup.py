@@ -30,7 +30,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
     UnstableOffsetCommit,
 )
-from pylog.protocol.messages import Message, Metadata
+from pylog.protocol.messages import Message
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 
@@ -89,7 +89,9 @@ class LeaderLookup:
             self.send(node, message(keys), {key: states[key] for key in keys}, take, wait_ms)
         if unknown:
             names = list(dict.fromkeys(key.topic for key in unknown))
-            request = self._requests.add(self._cluster.send_any(Metadata(names)), partial(self._informed, names))
+            request = self._requests.add(
+                self._cluster.send_any(self._cluster.question(names)), partial(self._informed, names)
+            )
             for key in unknown:
                 states[key].asked = request
 

@@ -97,8 +97,6 @@ class NetworkTransport:
             CreateTopics: self._create_topics,
             CreatePartitions: self._create_partitions,
         }
-        if config.allow_auto_create_topics:
-            self._compositions[Metadata] = self._metadata
 
     def attach(self, node: int, handle: Handle) -> None:
         """Raises ValueError: nodes are reached by a network, and are not in it."""
@@ -110,12 +108,17 @@ class NetworkTransport:
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
         """See `Transport`."""
         composition = self._compositions.get(type(message))
+        if isinstance(message, Metadata) and self._creates(message):
+            composition = self._metadata
         if composition is None:
             return self._ask(node, message, session)
         # The answers of the parts are brought by the network's thread, which must not wait for the whole.
         whole = self._network.future()
         composition(message, session).add_done_callback(partial(_pass_on, whole))
         return whole
+
+    def _creates(self, message: Metadata) -> bool:
+        return bool(message.topics) and (message.creates or self._config.allow_auto_create_topics)
 
     def name(self, node: int) -> str:
         """See `Transport`."""
@@ -206,8 +209,6 @@ class NetworkTransport:
 
     def _metadata(self, message: Metadata, session: Session) -> Future[Any]:
         """Topics, made where they are missing. Kafka says first that there is none, and has it a moment later."""
-        if not message.topics:
-            return self._ask(ANY_NODE, message, session)
         whole, deadline = self._network.future(), self._clock.tick_ms() + CREATION_MS
         asked = replace(message, creates=True)
 

@@ -38,7 +38,7 @@ from pylog.kernel import check_fields, checked_headers, record_size_bound
 from pylog.kernel.values import BytesLike, Headers, as_bytes
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import ClusterMetadata, Metadata
+from pylog.protocol.messages import ClusterMetadata
 from pylog.protocol.partitioner import RoundRobinPartitioner, crc32_partition, murmur3_partition, partition_for_key
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
@@ -78,7 +78,7 @@ class ProducerClient:
         is_usual = by_key is partition_for_key and self._choose is None
         self._clock = clock
         self.lifetime = self._lifetime = Lifetime(config, clock)
-        self._cluster = Cluster(transport, node, config.client_id)
+        self._cluster = Cluster(transport, node, config.client_id, creates=config.allow_auto_create_topics)
         self.batches = self._accumulator = Accumulator(
             batch_size=config.batch_size, linger_ms=config.linger_ms, direct=is_usual and not self._serializes
         )
@@ -159,10 +159,7 @@ class ProducerClient:
         self, topic: str, value: bytes | None, key: bytes | None, partition: int | None, timestamp_ms: int | None,
         headers: Headers,
     ) -> Future[RecordMetadata]:  # fmt: skip
-        if type(value) is not bytes:
-            value = as_bytes(value)
-        if key is not None and type(key) is not bytes:
-            key = as_bytes(key)
+        value, key = as_bytes(value), as_bytes(key)
         check_fields(value, key, timestamp_ms)
         timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
         headers = checked_headers(headers) if headers else ()
@@ -279,7 +276,7 @@ class ProducerClient:
         known = self._cluster.known([topic])
         if known and (type(partition) is not int or partition < len(known[0].partitions)):
             return None
-        return self._cluster.send_any(Metadata([topic]))
+        return self._cluster.send_any(self._cluster.question([topic]))
 
     def learn(self, topic: str, answer: ClusterMetadata) -> None:
         """Take over what a node says of a topic. Raises its error."""

@@ -22,7 +22,7 @@ class Metadata:
     topic_ids: list[uuid.UUID] = field(default_factory=list)
     """Topics that are asked for by id, behind those of `topics`. The answer to an unknown one has no name."""
     creates: bool = False
-    """Whether a server may make a topic that is missing. A node in the same process makes none."""
+    """Whether a topic that is missing is to be made, where the node makes topics (`auto.create.topics.enable`)."""
 
 
 @message
