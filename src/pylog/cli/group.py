@@ -19,7 +19,6 @@ from pylog.cli.params import argument, at_most_one, json_option, option, yes_opt
 from pylog.cli.place import Place
 from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
 from pylog.client_half import ClientHalf
-from pylog.errors import PylogError
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.words import count_text, plural
@@ -224,13 +223,11 @@ def delete(place: Place, names: tuple[str, ...], is_agreed: bool, as_json: bool)
     listed = ", ".join(names)
     if not is_agreed and not agreed(f"deleting {listed}", f"Delete {listed} with all committed offsets", "yes"):
         return 1
-    refused = 0
     with changing(place) as log:
-        for name in names:
-            try:
-                log.admin.delete_groups([name])
-                tell(as_json, {"group": name, "deleted": True}, f"deleted group {name}")
-            except PylogError as error:
-                refused += 1
-                say(str(error))
-    return 1 if refused else 0
+        errors = log.admin.delete_groups(names)
+    for name, error in errors.items():
+        if error is None:
+            tell(as_json, {"group": name, "deleted": True}, f"deleted group {name}")
+        else:
+            say(str(error))
+    return 1 if any(errors.values()) else 0

@@ -107,5 +107,5 @@ def delete(request: Request) -> Response:
     if needed(words, "confirm") != name:
         raise HTTPException(400, f"Nothing was deleted: type the name {name} to confirm.")
     with changing(request) as log:
-        log.admin.delete_groups([name])
+        log.admin.delete_group(name)
     return after("group-deleted", "groups")

@@ -243,7 +243,7 @@ def test_a_reader_sees_the_commits_of_the_owner(log: pylog.Log) -> None:
         # That it is complete need not be durable: it was decided before.
         assert reader.admin.describe_transaction("tx").state in ("PrepareCommit", "CompleteCommit")
         with pytest.raises(errors.ReadOnly):
-            reader.admin.delete_groups(["g"])
+            reader.admin.delete_group("g")
 
 
 def test_a_transaction_that_hangs_is_found_and_aborted(tmp_path: Path) -> None:
@@ -491,10 +491,10 @@ def test_a_group_and_its_offsets_are_forgotten(log: pylog.Log) -> None:
     log.admin.alter_offsets("g", {TopicPartition("t", 0): 1, TopicPartition("t", 1): pylog.OffsetAndMetadata(2, "m")})
     log.admin.delete_offsets("g", [TopicPartition("t", 0)])
     assert log.admin.committed("g", [TopicPartition("t", 1)]) == {TopicPartition("t", 1): (2, "m", -1)}
-    log.admin.delete_groups(["g"])
+    log.admin.delete_group("g")
     assert log.admin.list_groups() == []
     with pytest.raises(errors.GroupIdNotFound):
-        log.admin.delete_groups(["g"])
+        log.admin.delete_group("g")
     with pytest.raises(errors.GroupIdNotFound):
         log.admin.describe_group("g")
 

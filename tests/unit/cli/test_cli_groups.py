@@ -99,7 +99,7 @@ def test_members_are_shown_while_their_owner_lives(clicks: Run, tmp_path: Path) 
         with pytest.raises(pylog.errors.GroupNotEmpty):
             log.admin.reset_offsets("g", "latest", partitions=[TopicPartition("clicks", 0)])
         with pytest.raises(pylog.errors.GroupNotEmpty):
-            log.admin.delete_groups(["g"])
+            log.admin.delete_group("g")
 
 
 @pytest.mark.parametrize(

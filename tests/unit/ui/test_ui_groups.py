@@ -38,7 +38,7 @@ def test_groups_beyond_the_first_are_listed_without_lag(
 def test_a_group_that_ends_meanwhile_is_listed_without_lag(log: pylog.Log) -> None:
     log.admin.alter_offsets("ending", {KEY: 10})
     (listed,) = (one for one in log.admin.list_groups() if one.group_id == "ending")
-    log.admin.delete_groups(["ending"])
+    log.admin.delete_group("ending")
     assert groups._line(log.admin, listed).lag is None
 
 

@@ -263,12 +263,17 @@ class GroupAdmin:
         answer: OffsetsCommitted = self._cluster.ask(OffsetDelete(checked_name("group_id", group_id), wanted))
         _raise_first([answer.error, *answer.errors.values()])
 
-    def delete_groups(self, group_ids: Iterable[str]) -> None:
-        """Forget groups that have no members, with all they have committed. Raises GroupNotEmpty, GroupIdNotFound,
-        after all were tried.
+    def delete_group(self, group_id: str) -> None:
+        """Forget a group that has no members, with all that it has committed. Raises GroupNotEmpty, GroupIdNotFound."""
+        _raise_first(self.delete_groups([group_id]).values())
+
+    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, PylogError | None]:
+        """Forget groups that have no members, with all that they have committed, by one call, and give the error of
+        each, or None: GroupNotEmpty, GroupIdNotFound... (Kafka: deleteConsumerGroups).
         """
-        answer: GroupsDeleted = self._cluster.ask(DeleteGroups(checked_names("group_ids", group_ids)))
-        _raise_first(answer.errors)
+        wanted = list(dict.fromkeys(checked_names("group_ids", group_ids)))
+        answer: GroupsDeleted = self._cluster.ask(DeleteGroups(wanted))
+        return dict(zip(wanted, answer.errors, strict=True))
 
     def _offsets(self, keys: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         parts = self._cluster.list_offsets(dict.fromkeys(keys, timestamp), Isolation.READ_UNCOMMITTED)
