@@ -32,7 +32,7 @@ from pylog.errors import (
     TransactionAborted,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import DescribeProducers, DescribeQuorum, Message, Metadata, Session
+from pylog.protocol.messages import ConfigSource, DescribeProducers, DescribeQuorum, Message, Metadata, Session
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.closing import settle
@@ -310,7 +310,7 @@ def test_groups_and_transactions_and_directories_are_described(log: pylog.Connec
     assert admin.reset_offsets("g", "earliest", dry_run=True)[T0] == (3, 0)
     admin.delete_offsets("g", [T0])
     admin.alter_offsets("h", {T0: 3})
-    admin.delete_groups(["h"])
+    admin.delete_group("h")
     with pytest.raises(GroupIdNotFound):
         admin.describe_group("gone")
     with log.producer(transactional_id="tx") as producer:
@@ -320,7 +320,7 @@ def test_groups_and_transactions_and_directories_are_described(log: pylog.Connec
         assert [one.producer_epoch for one in admin.describe_producers([T0])[T0]] == [0]
         assert admin.find_hanging_transactions() == []
     assert [T0 in one.partitions for one in admin.describe_log_dirs()] == [True]
-    assert admin.describe_node_config()["num.partitions"] == "1"
+    assert admin.describe_node_config()["num.partitions"] == ("1", ConfigSource.DEFAULT_CONFIG)
 
 
 def test_a_topic_that_is_deleted_meanwhile_has_no_hanging_transactions() -> None:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 from pylog.broker.auto_create import described
 from pylog.broker.coordinator_router import CoordinatorRouter
-from pylog.broker.describe import describe_log_dirs, describe_quorum, describe_topic_configs
+from pylog.broker.describe import describe_log_dirs, describe_node_config, describe_quorum, describe_topic_configs
 from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
 from pylog.broker.follower_fetcher import LeaderEndPoint
 from pylog.broker.followers import Followers
@@ -49,7 +49,6 @@ from pylog.protocol.messages import (
     DeletedPart,
     DeleteRecords,
     DeleteTopics,
-    DescribedNodeConfig,
     DescribeLogDirs,
     DescribeNodeConfig,
     DescribeQuorum,
@@ -159,7 +158,7 @@ class Broker:
             DescribeTopicConfigs: lambda message: completed(
                 describe_topic_configs(self.image, message, self.topic_config)
             ),
-            DescribeNodeConfig: lambda _: completed(DescribedNodeConfig(self.config.to_kafka())),
+            DescribeNodeConfig: lambda _: completed(describe_node_config(self.config)),
         }
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from pylog.config import TopicConfig
+from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import InvalidTopic, LogNotFound, PylogError, UnknownTopicId, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.logdirs.metadata_log import MetadataLog
@@ -12,6 +12,7 @@ from pylog.protocol.messages import (
     ConfigSource,
     DescribedLogDir,
     DescribedLogDirs,
+    DescribedNodeConfig,
     DescribedQuorum,
     DescribedTopicConfigs,
     DescribeTopicConfigs,
@@ -92,8 +93,16 @@ def describe_topic_configs(
     return DescribedTopicConfigs(found)
 
 
+def describe_node_config(config: NodeConfig) -> DescribedNodeConfig:
+    """Every config that the node goes by. One that was given as it is by default counts as the default."""
+    defaults = NodeConfig().to_kafka()
+    return DescribedNodeConfig({
+        name: (value, source(False, value, defaults[name])) for name, value in config.to_kafka().items()
+    })  # fmt: skip
+
+
 def source(is_own: bool, of_node: str, default: str) -> ConfigSource:
-    """The source of a topic's config: the topic itself, the node, or Kafka's default."""
+    """The source of a config: the topic itself, the node, or Kafka's default."""
     if is_own:
         return ConfigSource.DYNAMIC_TOPIC_CONFIG
     return ConfigSource.STATIC_BROKER_CONFIG if of_node != default else ConfigSource.DEFAULT_CONFIG

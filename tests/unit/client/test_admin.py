@@ -151,10 +151,40 @@ def test_offsets_are_listed_by_each_kind_of_question(log: pylog.Log) -> None:
 
 
 def test_the_node_tells_its_configs_and_directories(log: pylog.Log, tmp_path: Path) -> None:
-    assert log.admin.describe_node_config()["max.open.files"] == "256"
+    configs = log.admin.describe_node_config()
+    assert configs["max.open.files"] == ("256", ConfigSource.DEFAULT_CONFIG)
+    assert list(configs) == sorted(configs)
     (directory,) = log.admin.describe_log_dirs()
     assert (directory.path, directory.error) == (str(tmp_path / "log"), None)
     assert directory.partitions[FIRST] == log.topic("t")[0].size
+
+
+def test_a_config_of_the_node_says_whether_it_was_given() -> None:
+    with (
+        pylog.open(":memory:", config={"num.partitions": 3, "log.retention.ms": 5000}) as log,
+        pylog.connect(log.serve().bootstrap_servers) as there,
+    ):
+        configs = log.admin.describe_node_config()
+        assert configs["num.partitions"] == ("3", ConfigSource.STATIC_BROKER_CONFIG)
+        assert {name for name, one in configs.items() if one.source is not ConfigSource.DEFAULT_CONFIG} == {
+            "num.partitions", "log.retention.ms"
+        }  # fmt: skip
+        assert there.admin.describe_node_config() == configs
+
+
+def test_groups_are_deleted_by_one_call_and_each_has_its_error(log: pylog.Log) -> None:
+    admin = log.admin
+    for name in ("old", "older"):
+        admin.alter_offsets(name, {FIRST: 1})
+    with log.consumer("t", group_id="at work") as consumer:
+        consumer.poll(timeout_ms=100)
+        errors_of = admin.delete_groups(["old", "gone", "at work", "older", "old"])
+    assert {name: type(error) for name, error in errors_of.items()} == {
+        "old": type(None), "gone": errors.GroupIdNotFound, "at work": errors.GroupNotEmpty, "older": type(None)
+    }  # fmt: skip
+    with pytest.raises(errors.GroupIdNotFound):
+        admin.delete_group("old")
+    assert admin.delete_groups([]) == {}
 
 
 def test_a_directory_that_is_offline_says_why(tmp_path: Path) -> None:

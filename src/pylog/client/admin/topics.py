@@ -52,6 +52,15 @@ class TopicConfigValue(NamedTuple):
         return self.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
 
 
+class NodeConfigValue(NamedTuple):
+    """A config of a node, and where it comes from: it was given when the node was opened, or is the default. Nodes of
+    Kafka's have more sources.
+    """
+
+    value: str
+    source: ConfigSource
+
+
 class TopicAdmin:
     """What is asked of topics."""
 
@@ -160,10 +169,10 @@ class TopicAdmin:
         answer: DescribedLogDirs = self._cluster.ask(DescribeLogDirs())
         return answer.directories
 
-    def describe_node_config(self) -> dict[str, str]:
-        """The configs that the node goes by, by Kafka's names."""
+    def describe_node_config(self) -> dict[str, NodeConfigValue]:
+        """Every config that the node goes by, by Kafka's names. At a cluster it is the node with the lowest id."""
         answer: DescribedNodeConfig = self._cluster.ask(DescribeNodeConfig())
-        return answer.config
+        return {key: NodeConfigValue(value, source) for key, (value, source) in sorted(answer.config.items())}
 
     def describe_topic_config(self, name: str) -> dict[str, TopicConfigValue]:
         """Every config that a topic goes by, by Kafka's names. Raises UnknownTopicOrPartition, InvalidTopic."""

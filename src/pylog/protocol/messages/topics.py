@@ -206,4 +206,4 @@ class DescribeNodeConfig:
 
 @message
 class DescribedNodeConfig:
-    config: dict[str, str]
+    config: dict[str, tuple[str, ConfigSource]]

@@ -146,8 +146,8 @@ def _described_node_config(message: DescribeNodeConfig, body: Body, version: int
     if error is not None:
         raise error
     return DescribedNodeConfig({
-        one["name"]: one["value"] for result in body["results"] for one in result["configs"]
-        if one["value"] is not None
+        one["name"]: (one["value"], _source(one["configSource"]))
+        for result in body["results"] for one in result["configs"] if one["value"] is not None
     })  # fmt: skip
 
 
