@@ -304,7 +304,7 @@ class Following:
             self._stopped[key] = error
         if not isinstance(role, Follower) or str(role.error) != str(error):
             level = logging.INFO if isinstance(error, LEADER_MOVED) else logging.WARNING
-            logger.log(level, "%s-%d cannot be followed: %s", *key, error)
+            logger.log(level, "%s-%d cannot be followed: %s", *key, error, extra=key._asdict())
         if isinstance(role, Follower):
             role.error = error
 

@@ -129,7 +129,12 @@ class Topic:
                     "again; else move the folder away"
                 )
             away = join(home.path, set_aside(self.name, number, found, STRAY))
-            logger.warning("%s belongs to a topic that was deleted: it is now %s and can be removed", path, away)
+            logger.warning(
+                "%s belongs to a topic that was deleted: it is now %s and can be removed",
+                path,
+                away,
+                extra={"path": away},
+            )
             files.rename(path, away)
             files.sync_dir(home.path)
         home.forget(self.name, [number])
@@ -175,7 +180,9 @@ class Topic:
         try:
             self.close()
         except StorageError as error:
-            logger.warning("topic %s was deleted although it could not be closed: %s", self.name, error)
+            logger.warning(
+                "topic %s was deleted although it could not be closed: %s", self.name, error, extra={"topic": self.name}
+            )
         self._open.clear()
         doomed = []
         for home in self.directories:
@@ -185,7 +192,9 @@ class Topic:
                     if self.directories.has_folder(home, key):
                         doomed += remove_folder(home.files, home, key)
                 except StorageError as error:
-                    logger.warning("%s-%d was deleted, and its folder stays; remove it: %s", *key, error)
+                    logger.warning(
+                        "%s-%d was deleted, and its folder stays; remove it: %s", *key, error, extra=key._asdict()
+                    )
             home.forget(self.name, self.places)
         return doomed
 

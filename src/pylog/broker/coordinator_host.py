@@ -282,4 +282,5 @@ def _replay_batch(batch: Batch, partition: ReadablePartition, machine: Coordinat
         except (CorruptBatch, UnsupportedFormat) as error:
             # A newer version has written it; the other records of the batch are known.
             where = f"{partition.topic}-{partition.number}, offset {record.offset}"
-            logger.error("%s is passed over: %s", where, error)
+            place = {"topic": partition.topic, "partition": partition.number, "offset": record.offset}
+            logger.error("%s is passed over: %s", where, error, extra=place)

@@ -161,7 +161,12 @@ class CoordinatorRouter:
                 host = self._coordinators.at(key)
             except PylogError as error:
                 # They are not shown, as there is no such topic, and expire with their group.
-                logger.warning("offsets that groups have committed for %r cannot be deleted: %s", name, error)
+                logger.warning(
+                    "offsets that groups have committed for %r cannot be deleted: %s",
+                    name,
+                    error,
+                    extra={"topic": name},
+                )
                 continue
             machine = cast("GroupCoordinator", host.machine)
             host.hear(partial(machine.topic_deleted, name, topic_id))

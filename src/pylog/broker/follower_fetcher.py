@@ -253,7 +253,14 @@ class FollowerFetcher:
     def _refused(self, key: TopicPartition, follower: Follower, error: PylogError) -> None:
         if str(follower.error) != str(error):
             level = logging.INFO if isinstance(error, LEADER_MOVED) else logging.WARNING
-            logger.log(level, "%s-%d cannot follow node %d: %s", *key, self._leader.node, error)
+            logger.log(
+                level,
+                "%s-%d cannot follow node %d: %s",
+                *key,
+                self._leader.node,
+                error,
+                extra={**key._asdict(), "leader": self._leader.node},
+            )
         follower.error = error
         self._resting[key] = self._clock.tick_ms() + self._config.replica_fetch_backoff_ms
         if isinstance(error, LogDiverged):
@@ -263,7 +270,13 @@ class FollowerFetcher:
     def _note_failure(self, error: PylogError, asked: _Asked) -> None:
         """The leader has not answered."""
         if self._said != str(error):
-            logger.warning("node %d cannot fetch from node %d: %s", self._node_id, self._leader.node, error)
+            logger.warning(
+                "node %d cannot fetch from node %d: %s",
+                self._node_id,
+                self._leader.node,
+                error,
+                extra={"node_id": self._node_id, "leader": self._leader.node},
+            )
             self._said = str(error)
         for follower, _ in asked.values():
             follower.error = error
@@ -271,7 +284,12 @@ class FollowerFetcher:
 
     def _note_answer(self) -> None:
         if self._said:
-            logger.info("node %d fetches from node %d again", self._node_id, self._leader.node)
+            logger.info(
+                "node %d fetches from node %d again",
+                self._node_id,
+                self._leader.node,
+                extra={"node_id": self._node_id, "leader": self._leader.node},
+            )
             self._said = ""
 
 

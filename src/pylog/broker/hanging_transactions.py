@@ -122,7 +122,9 @@ def _hear(
 
 def _abort(key: TopicPartition, producer_id: int, entry: ProducerEntry, write_markers: WriteMarkers) -> None:
     name = f"{key.topic}-{key.partition}: the transaction of producer {producer_id}"
-    logger.warning("%s from offset %s on is aborted: no coordinator knows of it", name, entry.current_txn_first_offset)
+    first = entry.current_txn_first_offset
+    fields = {**key._asdict(), "offset": first, "producer_id": producer_id}
+    logger.warning("%s from offset %s on is aborted: no coordinator knows of it", name, first, extra=fields)
     error = write_markers(abort_of(producer_id, entry, key)).result()[key]
     if error is not None:
-        logger.error("%s hangs: %s", name, error)
+        logger.error("%s hangs: %s", name, error, extra=fields)

@@ -137,7 +137,8 @@ class Housekeeping:
                 act(partition)
             except Exception as error:  # noqa: BLE001
                 if self._is_held(partition):
-                    logger.error("%s of %s-%d failed: %r", what, partition.topic, partition.number, error)
+                    key = TopicPartition(partition.topic, partition.number)
+                    logger.error("%s of %s-%d failed: %r", what, *key, error, extra=key._asdict())
                     failure = failure or error
         if failure is not None:
             raise failure
@@ -269,7 +270,7 @@ class Housekeeping:
     def _given_up(key: TopicPartition, state: CleaningState, error: Exception) -> CleaningState:
         """What is left of a state after an error: whatever it is, the other partitions are cleaned. (LogCleaner)"""
         expected = isinstance(error, PylogError)
-        logger.error("%s-%d is not cleaned any more: %s", *key, error, exc_info=not expected)
+        logger.error("%s-%d is not cleaned any more: %s", *key, error, exc_info=not expected, extra=key._asdict())
         return replace(state, error=str(error) if expected else repr(error))
 
     def _is_held(self, partition: Partition) -> bool:

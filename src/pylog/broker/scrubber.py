@@ -95,14 +95,20 @@ class Scrubber:
                 partition.sealed.note_read(segment, log, self._clock.wall_ms())
         except PylogError as error:
             if self._is_there(key, partition, segment) and not self._stopped.is_set():
-                logger.error("%s-%d: %s could not be read through: %s", *key, segment.path, error)
+                logger.error(
+                    "%s-%d: %s could not be read through: %s",
+                    *key,
+                    segment.path,
+                    error,
+                    extra={**key._asdict(), "path": segment.path},
+                )
             return
         place = (key, segment.base_offset)
         before = self._found.pop(place, None)
         if findings and self._is_there(key, partition, segment):
             self._found[place] = (partition, segment, findings)
             if before is None or before[-1] != findings:
-                logger.error("%s-%d: %s", *key, said(findings))
+                logger.error("%s-%d: %s", *key, said(findings), extra={**key._asdict(), "path": segment.path})
 
     def _pause(self, size: int) -> None:
         wait_ms = self._throttle.wait_ms(size, self._clock.tick_ms())

@@ -28,6 +28,7 @@ from pylog.errors import (
 )
 from pylog.kernel import AppendState
 from pylog.runtime.clock import stopwatch_ns
+from pylog.runtime.log_fields import partition_fields
 from pylog.runtime.signals import WholeLock
 from pylog.storage.pending_syncs import PendingSyncs
 from pylog.storage.producer_state import Producers
@@ -195,12 +196,16 @@ class Durability:
         self._pending.fail(error)
         if self._state.failure is None:
             self._state.failure = error
-            logger.error("%s failed and takes no more appends: %s", self._name, error)
+            logger.error(
+                "%s failed and takes no more appends: %s", self._name, error, extra=partition_fields(self._name)
+            )
             try:
                 self._state.publish()
             except PylogError as second:
                 # The same disk that failed may refuse this too; the latch in memory stands.
-                logger.error("%s: its failure could not be published: %s", self._name, second)
+                logger.error(
+                    "%s: its failure could not be published: %s", self._name, second, extra=partition_fields(self._name)
+                )
 
     def _failed_words(self, error: BaseException) -> str:
         return (

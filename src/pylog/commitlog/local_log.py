@@ -351,7 +351,9 @@ class LocalLog:
         try:
             written = self.snapshots.take(producers, offset)
         except DiskFull as error:
-            logger.warning("%s: no producer snapshot was written: %s", self.directory, error)
+            logger.warning(
+                "%s: no producer snapshot was written: %s", self.directory, error, extra={"path": self.directory}
+            )
             return
         if written is not None:
             self.pending.owe(written)

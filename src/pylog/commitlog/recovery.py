@@ -156,7 +156,12 @@ class Recovery:
 
     def _doubt(self) -> None:
         """The log was not closed as it seems: it is recovered, as after a crash."""
-        logger.warning("%s-%d goes on behind offset %d, where it was closed: it is recovered", *self.key, self.promised)
+        logger.warning(
+            "%s-%d goes on behind offset %d, where it was closed: it is recovered",
+            *self.key,
+            self.promised,
+            extra={**self.key._asdict(), "offset": self.promised},
+        )
         self.checkpoint = replace(self.checkpoint, clean=False)
 
     def _refuse_a_stranger(self, active: Segment) -> None:
@@ -208,7 +213,12 @@ class Recovery:
     def _one(self, index: int) -> None:
         """Rebuild the indexes of one sealed segment that lacks one of them, or has one that cannot be."""
         segment, end = self.segments[index], self.segments.end_of(index, self.promised)
-        logger.warning("%s-%d: the indexes of %s are built anew", *self.key, segment.path)
+        logger.warning(
+            "%s-%d: the indexes of %s are built anew",
+            *self.key,
+            segment.path,
+            extra={**self.key._asdict(), "path": segment.path},
+        )
         sealed_end, sealed_size = segment.on_disk.sealed_end, segment.log.sealed_bytes()
         segment.on_disk.hide_index()
         fault = self._rebuilt(segment, end)
@@ -229,7 +239,12 @@ class Recovery:
         """Rebuild the time index of one segment, which nothing else depends on. (Kafka leaves it empty.)"""
         segment = self.segments[index]
         sealed_end = segment.on_disk.sealed_end
-        logger.warning("%s-%d: the time index of %s is built anew", *self.key, segment.path)
+        logger.warning(
+            "%s-%d: the time index of %s is built anew",
+            *self.key,
+            segment.path,
+            extra={**self.key._asdict(), "path": segment.path},
+        )
         segment.on_disk.hide_index()
         segment.activate(rebuilding=True)
         for _ in segment.recover(with_transactions=False):
@@ -286,7 +301,7 @@ class Recovery:
             "%s-%d: offsets %d to %d were durable and are damaged (%s, position %d, %d bytes: %s); nothing was cut, "
             "the rest stays readable. `pylog repair` gives them up",
             *self.key, damage.offset, damage.next_offset - 1, path, damage.position, damage.end - damage.position,
-            reason,
+            reason, extra={**self.key._asdict(), "offset": damage.offset, "path": path, "position": damage.position},
         )  # fmt: skip
 
     def _skips_what_was_promised(self, segment: Segment) -> bool:
@@ -331,6 +346,7 @@ class Recovery:
         logger.warning(
             "%s-%d: cut a torn tail of %d bytes at %s, position %d, offset %d: %s",
             *self.key, removed, fault.path, fault.position, fault.offset, fault.reason,
+            extra={**self.key._asdict(), "offset": fault.offset, "path": fault.path, "position": fault.position},
         )  # fmt: skip
         self.torn = Recovered(*self.key, fault.path, fault.position, fault.offset, removed, fault.reason)
 

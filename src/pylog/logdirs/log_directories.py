@@ -77,7 +77,7 @@ class Directories:
             self._note_failure(path, error)
 
     def _note_failure(self, path: str, error: StorageError) -> None:
-        logger.error("the log directory %s is offline, and its partitions are: %s", path, error)
+        logger.error("the log directory %s is offline, and its partitions are: %s", path, error, extra={"path": path})
         self.failures[path] = error
 
     def __iter__(self) -> Iterator[LogDirectory]:
@@ -192,7 +192,9 @@ class Directories:
             # It may be all that is left of a partition: a folder that the metadata log has never heard of is not
             # removed.
             logger.warning(
-                "%s was being moved here and is in no list of topics: look at its content, then remove it", future
+                "%s was being moved here and is in no list of topics: look at its content, then remove it",
+                future,
+                extra={"path": future},
             )
             return
         (key,) = known

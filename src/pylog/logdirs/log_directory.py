@@ -284,7 +284,11 @@ class LogDirectory:
             self.checkpoints.write_late()
         except StorageError as error:
             logger.warning(
-                "checkpoints in %s still speak of %s, which was deleted or moved: %s", self.path, topic, error
+                "checkpoints in %s still speak of %s, which was deleted or moved: %s",
+                self.path,
+                topic,
+                error,
+                extra={"topic": topic, "path": self.path},
             )
         states = read_cleanings(self.files, self.path)
         if [key for key in keys if states.pop(folder_name(*key), None) is not None]:

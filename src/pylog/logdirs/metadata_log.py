@@ -174,7 +174,7 @@ class MetadataLog:
                 ids.setdefault(name, read_topic_id(home.files, path) or uuid.uuid4())
         records: list[bytes] = []
         for name, places in found.items():
-            logger.info("adopting topic %s with partitions %s", name, sorted(places))
+            logger.info("adopting topic %s with partitions %s", name, sorted(places), extra={"topic": name})
             records += self.new_topic(name, ids[name], places, {})
         if records:
             self.has_adopted = True

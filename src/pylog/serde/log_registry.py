@@ -137,7 +137,13 @@ class LogRegistry(SchemaRegistry):
                     gone = {one for one in self._versions if one[0] == value["subject"] and one[1] <= value["version"]}
                     self._deleted |= gone
         except (ValueError, TypeError, KeyError) as error:
-            logger.warning("offset %d of topic %s is no record of a schema: %r", record.offset, record.topic, error)
+            logger.warning(
+                "offset %d of topic %s is no record of a schema: %r",
+                record.offset,
+                record.topic,
+                error,
+                extra={"topic": record.topic, "partition": record.partition, "offset": record.offset},
+            )
 
     def _take_schema(self, key: tuple[str, int], value: Any) -> None:
         self._deleted.discard(key)

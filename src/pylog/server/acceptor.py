@@ -73,7 +73,7 @@ class Acceptor:
         try:
             self._connect(client, host)
         except OSError as error:
-            logger.info("a connection from %s ended as it began: %s", host or "here", error)
+            logger.info("a connection from %s ended as it began: %s", host or "here", error, extra={"host": host})
             client.close()
         return True
 

@@ -167,4 +167,4 @@ class Authentication:
 
     def _fail(self, error: ProtocolError) -> None:
         self.has_failed = True
-        logger.warning("a client at %s could not prove its name: %s", self._host, error)
+        logger.warning("a client at %s could not prove its name: %s", self._host, error, extra={"host": self._host})

@@ -25,6 +25,8 @@ from pylog.server.pool import Pool
 
 logger = logging.getLogger("pylog.server")
 
+UNANSWERED = "a request of %s could not be answered"
+
 CALLS_MAX, APPENDS_MAX = 4, 16
 """How many calls may wait at once, and how many appends besides them."""
 POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
@@ -91,7 +93,7 @@ class Calls:
             self._sockets.refuse(connection, error)
             return
         except Exception:
-            logger.exception("a request of %s could not be answered", connection.host)
+            logger.exception(UNANSWERED, connection.host, extra={"host": connection.host})
             self._sockets.close(connection)
             return
         self._counts.requests += 1
@@ -200,7 +202,7 @@ class Calls:
         if connection.is_closed:
             return
         if not isinstance(error, Closed):
-            logger.error("a request of %s could not be answered", connection.host, exc_info=error)
+            logger.error(UNANSWERED, connection.host, exc_info=error, extra={"host": connection.host})
         self._sockets.close(connection)
 
 

@@ -176,7 +176,9 @@ class Loop:
     def _connect(self, door: Door, client: socket.socket, host: str) -> None:
         refused = self._admission.enter(host)
         if refused is not None:
-            logger.warning("a connection from %s is refused: there are %s of them", host or "here", refused)
+            logger.warning(
+                "a connection from %s is refused: there are %s of them", host or "here", refused, extra={"host": host}
+            )
             client.close()
             return
         config, now = self._config, self._clock.tick_ms()
@@ -233,7 +235,9 @@ class Loop:
             return
         except OSError as error:
             if connection.tls is not None and not connection.tls.is_secure:
-                logger.warning("a client at %s could not begin TLS: %s", connection.host, error)
+                logger.warning(
+                    "a client at %s could not begin TLS: %s", connection.host, error, extra={"host": connection.host}
+                )
             self.close(connection)
             return
         finally:
@@ -254,7 +258,7 @@ class Loop:
 
     def refuse(self, connection: Connection, error: BaseException) -> None:
         """Close a connection that sends what cannot be served."""
-        logger.info("the connection of %s is closed: %s", connection.host, error)
+        logger.info("the connection of %s is closed: %s", connection.host, error, extra={"host": connection.host})
         self.close(connection)
 
     def go_on(self, connection: Connection) -> None:

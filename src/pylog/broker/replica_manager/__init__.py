@@ -132,9 +132,11 @@ class ReplicaManager:
                 if found:
                     yield self.roles.partition(*key)
             except PylogError as error:
-                logger.debug("%s-%d is left out: %s", *key, error)
+                logger.debug("%s-%d is left out: %s", *key, error, extra=key._asdict())
             except Exception:
-                logger.exception("%s-%d could not be opened, which should never happen, and is left out", *key)
+                logger.exception(
+                    "%s-%d could not be opened, which should never happen, and is left out", *key, extra=key._asdict()
+                )
 
     def close(self) -> None:
         """Close every partition, write the checkpoints and, where all of it is durable, the clean-shutdown markers.

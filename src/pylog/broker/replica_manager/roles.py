@@ -100,7 +100,7 @@ class Roles:
                     self.partition(*key)
             except PylogError as error:
                 # One damaged partition is no reason to refuse the others; its next use raises this error.
-                logger.error("%s-%d could not be opened: %s", *key, error)
+                logger.error("%s-%d could not be opened: %s", *key, error, extra=key._asdict())
                 self._broken[key] = None if isinstance(error, DiskFull) else error
             with opened():
                 # There may be much to recover: Ctrl-C ends it between two partitions.

@@ -178,7 +178,8 @@ class LocalTopics:
             try:
                 partition.purge(now_ms)
             except StorageError as error:
-                logger.warning("files of %s-%d could not be removed: %s", partition.topic, partition.number, error)
+                key = TopicPartition(partition.topic, partition.number)
+                logger.warning("files of %s-%d could not be removed: %s", *key, error, extra=key._asdict())
         with self._lock:
             due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
             self._doomed = [(due_ms, path) for due_ms, path in self._doomed if due_ms > now_ms]
@@ -188,7 +189,9 @@ class LocalTopics:
             except LogNotFound:
                 continue
             except StorageError as error:
-                logger.warning("%s could not be removed, and is tried again later: %s", path, error)
+                logger.warning(
+                    "%s could not be removed, and is tried again later: %s", path, error, extra={"path": path}
+                )
                 with self._lock:
                     self._doomed.append((now_ms + RETRY_MS, path))
 

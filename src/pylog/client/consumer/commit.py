@@ -146,7 +146,7 @@ class OffsetCommitter:
             if callback is not None:
                 callback(offsets, error)
             elif error is not None:
-                logger.warning("a commit in the background has failed: %s", error)
+                logger.warning("a commit in the background has failed: %s", error, extra=self._fields)
 
         try:
             self.send(offsets, then)
@@ -175,7 +175,12 @@ class OffsetCommitter:
             try:
                 yield from self.wait(offsets, timeout_ms)
             except PylogError as error:
-                logger.warning("the last positions were not committed: %s", error)
+                logger.warning("the last positions were not committed: %s", error, extra=self._fields)
+
+    @property
+    def _fields(self) -> dict[str, object]:
+        """The fields of a log record."""
+        return {"group_id": self._config.group_id}
 
     def _auto_done(self, offsets: dict[TopicPartition, OffsetAndMetadata], error: PylogError | None) -> None:
         if self._config.default_offset_commit_callback is not None:
@@ -183,7 +188,7 @@ class OffsetCommitter:
         if isinstance(error, (*COORDINATOR_AWAY, RebalanceInProgress, StaleMemberEpoch)):
             self._due_ms = min(self._due_ms, self._clock.tick_ms() + self._config.retry_backoff_ms)
         elif error is not None and self._config.default_offset_commit_callback is None:
-            logger.warning("positions were not committed by themselves: %s", error)
+            logger.warning("positions were not committed by themselves: %s", error, extra=self._fields)
 
 
 def _explained(error: PylogError) -> PylogError:

@@ -274,7 +274,7 @@ class Fetcher:
             "were given are not in the log any more"
         )
         if self._offsets.reset is not None:
-            logger.warning("%s; going on at %d", what, end)
+            logger.warning("%s; going on at %d", what, end, extra={**key._asdict(), "offset": end})
             self._subscription.move(key, end)
             state.leader_epoch = epoch
         else:

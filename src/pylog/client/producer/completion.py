@@ -94,4 +94,4 @@ class Completion:
 
 def _log_callback(batch: ProducerBatch) -> None:
     # A callback of the user's. It runs in the thread that brought the answer, which has others to bring (as in Kafka).
-    logger.exception("a callback of a record of %s-%d raised", *batch.key)
+    logger.exception("a callback of a record of %s-%d raised", *batch.key, extra=batch.key._asdict())

@@ -216,7 +216,7 @@ class Transactions:
         except (PylogError, TimeoutError) as error:
             logger.warning(
                 "transactional id %r: the open transaction was not aborted, its coordinator will do that (%s)",
-                manager.transactional_id, error,
+                manager.transactional_id, error, extra={"transactional_id": manager.transactional_id},
             )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from pylog.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence, TransactionCoordinatorFenced
 from pylog.kernel import CONTROL_BIT, TRANSACTIONAL_BIT, AppendState
 from pylog.protocol.batch import Marker, Origin
+from pylog.runtime.log_fields import partition_fields
 from pylog.storage.producer_state.snapshot import decode_snapshot, encode_snapshot
 from pylog.storage.producer_state.state import (
     BATCHES_KEPT,
@@ -144,7 +145,7 @@ class Producers:
         what = f"{self._at(batch)} has epoch {batch.producer_epoch}, which ended when epoch {entry.epoch} began"
         if origin is not Origin.REPLICATION:
             raise InvalidProducerEpoch(what)
-        logger.warning("%s", what)
+        logger.warning("%s", what, extra=self._fields(batch))
 
     def _check_sequence(self, entry: ProducerEntry, batch: Stamped) -> None:
         sequence = batch.base_sequence
@@ -174,7 +175,10 @@ class Producers:
             )
             if leads:
                 raise TransactionCoordinatorFenced(what)
-            logger.info("%s", what)
+            logger.info("%s", what, extra=self._fields(batch))
+
+    def _fields(self, batch: Stamped) -> dict[str, object]:
+        return partition_fields(self.name, offset=batch.base_offset, producer_id=batch.producer_id)
 
     def _at(self, batch: Stamped) -> str:
         return f"{self.name}, offset {batch.base_offset}: the batch of producer {batch.producer_id}"
