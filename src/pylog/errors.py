@@ -74,6 +74,10 @@ class SchemaRegistryError(PylogError):
     """A registry of schemas cannot be asked, or refuses."""
 
 
+class IncompatibleSchema(SchemaRegistryError):
+    """A new version of a schema is not compatible with the ones before it, and is not registered."""
+
+
 class SchemaNotFound(PylogError):
     """A registry has no schema of this id, or of this subject and version."""
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pylog.errors import SchemaNotFound
+from pylog.errors import IncompatibleSchema, SchemaNotFound
 from pylog.serde import Schema, SchemaRegistry
 
 
@@ -35,12 +35,17 @@ def served(registry: SchemaRegistry, login: str | None = None) -> Iterator[str]:
                 )
             except SchemaNotFound as error:
                 self.answer(404, {"error_code": 40403, "message": str(error)})
+            except IncompatibleSchema as error:
+                self.answer(409, {"error_code": 409, "message": str(error)})
 
         def do_GET(self) -> None:
             self.handle_path(None)
 
         def do_POST(self) -> None:
             self.handle_path(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+        def do_PUT(self) -> None:
+            self.do_POST()
 
         def log_message(self, *_: object) -> None:
             pass
@@ -58,6 +63,11 @@ def served(registry: SchemaRegistry, login: str | None = None) -> Iterator[str]:
 def answered(registry: SchemaRegistry, path: list[str], body: dict[str, Any] | None) -> dict[str, Any]:
     """The answer to a request."""
     match path:
+        case ["config", *subject] if body is not None:
+            registry.set_compatibility(body["compatibility"], *subject)
+            return body
+        case ["config", *subject]:
+            return {"compatibilityLevel": registry.compatibility(*subject)}
         case ["schemas", "ids", number]:
             return registry.by_id(int(number)).to_json()
         case ["subjects", subject, "versions"] if body is not None:

@@ -9,6 +9,7 @@
     wire           Confluent's format: a byte, the id of a schema, the payload
     avro, protobuf, json_schema         in that format; what stands on a library of an extra
     registry       which schema has which id: `SchemaRegistry`, and one behind HTTP
+    compatibility  whether a new version of a schema may stand beside those before it
     log_registry   the same in a topic of the log, as Confluent's registry keeps it
     dead_letters   records that cannot be read, put aside
 

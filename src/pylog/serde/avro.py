@@ -1,12 +1,12 @@
 """Avro in Confluent's format, by fastavro: the extra `avro`. (Confluent: KafkaAvroSerializer)"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any
 
 from pylog.serde.parsed import ParsedSchemas
-from pylog.serde.registry import AVRO, Schema, SchemaRegistry
+from pylog.serde.registry import AVRO, Reference, Schema, SchemaRegistry
 from pylog.serde.serde import Serde
 from pylog.serde.wire import split
 
@@ -25,7 +25,7 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
         raise ImportError(f"Avro needs fastavro: pip install fastavro ({error})") from error
 
     def parsed(one: Schema) -> Any:
-        return parse_schema(_whole(registry, one, {}))
+        return parse_schema(whole_schema(one, lambda used: registry.version(used.subject, used.version).schema))
 
     schemas = ParsedSchemas(registry, subject, schema, AVRO, parsed)
 
@@ -47,11 +47,15 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
     return Serde(serialize, deserialize)
 
 
-def _whole(registry: SchemaRegistry, schema: Schema, named: dict[str, Any]) -> Any:
-    """A schema with those that it refers to in their places. `named` gets these, and loses those that are placed."""
+def whole_schema(schema: Schema, find: Callable[[Reference], Schema]) -> Any:
+    """An Avro schema as JSON, with those that it refers to, which `find` gives, in their places. Raises ValueError."""
+    return _whole(schema, find, {})
+
+
+def _whole(schema: Schema, find: Callable[[Reference], Schema], named: dict[str, Any]) -> Any:
+    # `named` gets the schemas that are referred to, and loses those that are placed.
     for reference in schema.references:
-        used = registry.version(reference.subject, reference.version).schema
-        named[reference.name] = _whole(registry, used, named)
+        named[reference.name] = _whole(find(reference), find, named)
     return _placed(json.loads(schema.text), named, "")
 
 

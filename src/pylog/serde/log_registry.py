@@ -3,10 +3,13 @@
     key     {"keytype":"SCHEMA","subject":"orders-value","version":1,"magic":1}
     value   {"subject":"orders-value","version":1,"id":1,"schema":"...","deleted":false}
 
+    key     {"keytype":"CONFIG","subject":"orders-value","magic":0}    without a subject: of all that have none
+    value   {"subject":"orders-value","compatibilityLevel":"FULL"}
+
 Several processes may register at once. Each does so in a transaction, under one transactional id: it first fences the
 one before it, then reads up to the end, and so knows all that was committed; if another one fences it meanwhile, it
-begins again. Whether a new version is compatible with the one before is not checked.
-(Confluent: KafkaStore, SchemaKey, SchemaValue)
+begins again. A new version is held to those before it by the level of its subject (`compatibility`).
+(Confluent: KafkaStore, SchemaKey, SchemaValue, ConfigKey, ConfigValue)
 """
 
 import json
@@ -23,7 +26,9 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.record import ConsumerRecord, TopicPartition
-from pylog.serde.registry import PROTOBUF, RegisteredSchema, Schema, SchemaRegistry
+from pylog.serde.avro import whole_schema
+from pylog.serde.compatibility.levels import DEFAULT, check, checked_level
+from pylog.serde.registry import PROTOBUF, Level, RegisteredSchema, Schema, SchemaRegistry
 
 logger = logging.getLogger("pylog.serde")
 
@@ -44,6 +49,8 @@ class LogRegistry(SchemaRegistry):
         self._versions: dict[tuple[str, int], RegisteredSchema] = {}
         self._deleted: set[tuple[str, int]] = set()
         self._by_id: dict[int, Schema] = {}
+        self._levels: dict[str | None, Level] = {}
+        """By subject; None: of all that have none."""
 
     def __repr__(self) -> str:
         return f"<LogRegistry {self._place.topic} of {self._log}>"
@@ -55,7 +62,7 @@ class LogRegistry(SchemaRegistry):
                 self._read()
                 found = self._known(subject, schema)
             if found is None:
-                self._log.create_topic(self._place.topic, config={"cleanup.policy": "compact"}, exist_ok=True)
+                self._make()
             while found is None:
                 try:
                     found = self._add(subject, schema)
@@ -74,6 +81,7 @@ class LogRegistry(SchemaRegistry):
             found = self._known(subject, schema)
             if found is not None:
                 return found
+            check(self._level(subject), subject, schema, self._current(subject), self._whole)
             same = [schema_id for schema_id, one in self._by_id.items() if _meaning(one) == _meaning(schema)]
             added = RegisteredSchema(
                 same[0] if same else max(self._by_id, default=0) + 1, subject,
@@ -97,12 +105,38 @@ class LogRegistry(SchemaRegistry):
     def version(self, subject: str, version: int | None = None) -> RegisteredSchema:
         with self._lock:
             self._read()
-            found = [one for key, one in self._versions.items() if key[0] == subject and key not in self._deleted]
+            found = self._current(subject)
         wanted = [one for one in found if version in (None, one.version)]
         if not wanted:
             of = subject if version is None else f"{subject} in version {version}"
             raise SchemaNotFound(f"topic {self._place.topic} has no schema of subject {of}")
         return max(wanted, key=lambda one: one.version)
+
+    def compatibility(self, subject: str | None = None) -> Level:
+        with self._lock:
+            self._read()
+            return self._level(subject)
+
+    def set_compatibility(self, level: Level, subject: str | None = None) -> None:
+        named = {} if subject is None else {"subject": subject}
+        value = {**named, "compatibilityLevel": checked_level(level)}
+        key = {"keytype": "CONFIG", **named, "magic": 0}
+        with self._lock:
+            self._make()
+            with self._log.producer() as producer:
+                producer.send(self._place.topic, _json(value), key=_json(key), partition=0).result()
+
+    def _make(self) -> None:
+        self._log.create_topic(self._place.topic, config={"cleanup.policy": "compact"}, exist_ok=True)
+
+    def _level(self, subject: str | None) -> Level:
+        return self._levels.get(subject) or self._levels.get(None) or DEFAULT
+
+    def _current(self, subject: str) -> list[RegisteredSchema]:
+        return [one for key, one in self._versions.items() if key[0] == subject and key not in self._deleted]
+
+    def _whole(self, schema: Schema) -> Any:
+        return whole_schema(schema, lambda one: self._versions[one.subject, one.version].schema)
 
     def _known(self, subject: str, schema: Schema) -> int | None:
         for key, one in self._versions.items():
@@ -136,6 +170,8 @@ class LogRegistry(SchemaRegistry):
                 case "DELETE_SUBJECT" if value is not None:
                     gone = {one for one in self._versions if one[0] == value["subject"] and one[1] <= value["version"]}
                     self._deleted |= gone
+                case "CONFIG":
+                    self._take_level(key.get("subject"), value)
         except (ValueError, TypeError, KeyError) as error:
             logger.warning(
                 "offset %d of topic %s is no record of a schema: %r",
@@ -144,6 +180,14 @@ class LogRegistry(SchemaRegistry):
                 error,
                 extra={"topic": record.topic, "partition": record.partition, "offset": record.offset},
             )
+
+    def _take_level(self, subject: str | None, value: Any) -> None:
+        # A config of other things alone, or none any more.
+        given = (value or {}).get("compatibilityLevel")
+        if given is None:
+            self._levels.pop(subject, None)
+        else:
+            self._levels[subject] = checked_level(given)
 
     def _take_schema(self, key: tuple[str, int], value: Any) -> None:
         self._deleted.discard(key)

@@ -7,15 +7,18 @@ A schema belongs to subjects ("orders-value"), in versions from 1 on; its id is 
 import json
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from pylog.errors import SchemaNotFound, SchemaRegistryError
+from pylog.errors import IncompatibleSchema, PylogError, SchemaNotFound, SchemaRegistryError
 
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
+Level = Literal["NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"]
 CONTENT = "application/vnd.schemaregistry.v1+json"
+ERRORS: dict[int, type[PylogError]] = {404: SchemaNotFound, 409: IncompatibleSchema}
+"""By the codes of HTTP that mean them."""
 
 
 class Reference(NamedTuple):
@@ -64,12 +67,25 @@ class SchemaRegistry(ABC):
     @abstractmethod
     def register(self, subject: str, schema: Schema) -> int:
         """Give a schema's id in a subject, of which it becomes a new version if it is in none. Raises
-        SchemaRegistryError (the registry refuses it, or cannot be asked).
+        IncompatibleSchema (the subject's level of compatibility does not allow it), SchemaRegistryError (the registry
+        refuses it, or cannot be asked).
         """
 
     @abstractmethod
     def by_id(self, schema_id: int) -> Schema:
         """The schema with this id. Raises SchemaNotFound, SchemaRegistryError."""
+
+    @abstractmethod
+    def compatibility(self, subject: str | None = None) -> Level:
+        """The level by which new versions of a subject are held to those before, "BACKWARD" where none was set; None:
+        the level of all subjects that have none of their own. Raises SchemaRegistryError.
+        """
+
+    @abstractmethod
+    def set_compatibility(self, level: Level, subject: str | None = None) -> None:
+        """Set the level of a subject, or of all that have none of their own: NONE, BACKWARD, FORWARD, FULL, or one of
+        these but the first with _TRANSITIVE. Raises ValueError, SchemaRegistryError.
+        """
 
     @abstractmethod
     def version(self, subject: str, version: int | None = None) -> RegisteredSchema:
@@ -108,19 +124,29 @@ class HttpRegistry(SchemaRegistry):
             known = self._schemas[schema_id] = Schema.from_json(self._ask(f"/schemas/ids/{schema_id}"))
         return known
 
+    def compatibility(self, subject: str | None = None) -> Level:
+        path = "/config" if subject is None else f"/config/{quote(subject, '')}?defaultToGlobal=true"
+        level: Level = self._ask(path)["compatibilityLevel"]
+        return level
+
+    def set_compatibility(self, level: Level, subject: str | None = None) -> None:
+        path = "/config" if subject is None else f"/config/{quote(subject, '')}"
+        self._ask(path, {"compatibility": level.upper()}, method="PUT")
+
     def version(self, subject: str, version: int | None = None) -> RegisteredSchema:
         found = self._ask(f"/subjects/{quote(subject, '')}/versions/{'latest' if version is None else version}")
         return RegisteredSchema(found["id"], found["subject"], found["version"], Schema.from_json(found))
 
-    def _ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+    def _ask(self, path: str, body: dict[str, Any] | None = None, *, method: str | None = None) -> Any:
+        """`method`: None: GET, or POST with a body."""
         data = None if body is None else json.dumps(body).encode()
-        asked = Request(self._url + path, data, self._headers)
+        asked = Request(self._url + path, data, self._headers, method=method)
         try:
             with urlopen(asked, timeout=self._timeout) as answer:
                 return json.load(answer)
         except HTTPError as error:
             with error:
                 words = f"{self._url}{path}: {error.code} {error.read(1000).decode(errors='replace')}"
-            raise (SchemaNotFound if error.code == 404 else SchemaRegistryError)(words) from None
+            raise ERRORS.get(error.code, SchemaRegistryError)(words) from None
         except (OSError, ValueError) as error:
             raise SchemaRegistryError(f"{self._url}{path}: {error}") from error

@@ -15,6 +15,7 @@ class Order:
 def copy(log: pylog.Log, registry: serde.SchemaRegistry) -> None:
     orders = serde.json(Order)
     assert_type(orders, serde.Serde[Order])
+    registry.set_compatibility("FULL", "t-value")
     assert_type(serde.avro(registry, "t-value", {"type": "int"}), serde.Serde[Any])
     with (
         log.producer(key_serializer=serde.string().serialize, value_serializer=orders.serialize) as producer,

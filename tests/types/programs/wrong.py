@@ -3,6 +3,7 @@
 import json
 
 import pylog
+from pylog import serde
 
 
 def load(data: bytes) -> int:
@@ -45,3 +46,7 @@ def clients(log: pylog.Log, producer: pylog.Producer) -> None:
     log.topic("t")[0].columns(isolation_level="all")  # refused
     log.topic("t").select(["key"], since="2026-01-01")  # refused
     log.topic("t").to_arrow(columns=["key"])  # refused
+
+
+def schemas(registry: serde.SchemaRegistry) -> None:
+    registry.set_compatibility("MOST")  # refused

@@ -7,7 +7,7 @@ import pytest
 
 import pylog
 from pylog import serde
-from pylog.errors import SchemaNotFound, SchemaRegistryError
+from pylog.errors import IncompatibleSchema, SchemaNotFound, SchemaRegistryError
 from support.schema_server import served
 
 TEXT = serde.Schema('"string"')
@@ -34,6 +34,18 @@ def test_schemas_are_registered_and_found(behind: serde.LogRegistry) -> None:
         registry.by_id(3)
 
 
+def test_a_level_is_set_and_an_incompatible_schema_refused(behind: serde.LogRegistry) -> None:
+    with served(behind) as url:
+        registry = serde.HttpRegistry(url)
+        registry.register("a/b", TEXT)
+        with pytest.raises(IncompatibleSchema, match=r"/subjects/a%2Fb/versions: 409 .*string cannot be read as int"):
+            registry.register("a/b", serde.Schema('"int"'))
+        registry.set_compatibility("FULL")
+        registry.set_compatibility("NONE", "a/b")
+        assert (registry.compatibility(), registry.compatibility("a/b")) == ("FULL", "NONE")
+        assert registry.register("a/b", serde.Schema('"int"')) == 2
+
+
 def test_a_login_is_sent_and_its_refusal_told(behind: serde.LogRegistry) -> None:
     with served(behind, "Basic YWRhOnNlY3JldA==") as url:
         assert serde.HttpRegistry(url, username="ada", password="secret").register("a", TEXT) == 1
@@ -55,4 +67,6 @@ def test_confluents_client_finds_what_this_one_registered_and_the_other_way_roun
         assert found.schema.schema_str == USING.text and found.schema.references[0].subject == "a/b"
         assert theirs.get_schema(1).schema_type == "AVRO"
         assert theirs.register_schema("d", Schema('"long"', "AVRO")) == 3
+        theirs.set_compatibility("d", "FORWARD")
+        assert ours.compatibility("d") == theirs.get_compatibility("d") == "FORWARD"
         assert ours.by_id(3) == serde.Schema('"long"') and behind.version("d").id == 3

@@ -33,6 +33,7 @@ def write(log: pylog.Log, key: dict[str, Any], value: dict[str, Any] | None) -> 
 
 def test_a_schema_gets_an_id_once_and_a_subject_gets_versions(log: pylog.Log) -> None:
     registry = serde.LogRegistry(log)
+    registry.set_compatibility("NONE")
     assert [registry.register("a", TEXT), registry.register("a", NUMBER), registry.register("a", TEXT)] == [1, 2, 1]
     assert registry.register("b", serde.Schema('{"type":"int"}')) == 2
     assert registry.register("b", serde.Schema("{}", "JSON")) == 3
@@ -102,6 +103,7 @@ def test_an_id_or_subject_that_is_not_there_is_not_found(log: pylog.Log) -> None
 
 def test_registries_that_register_at_once_give_each_schema_one_id(log: pylog.Log) -> None:
     schemas = [serde.Schema(json.dumps(f"n{number}")) for number in range(6)]
+    serde.LogRegistry(log).set_compatibility("NONE")
 
     def register(first: int) -> list[int]:
         registry = serde.LogRegistry(log)
