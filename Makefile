@@ -183,7 +183,7 @@ conformance: .venv/conformance.stamp build/java/.stamp ## the same scenarios thr
 	    $(PYTEST) -q -n $(JOBS) --dist loadfile tests/conformance/wire tests/docs/test_testing.py
 
 # The Spark whose Kafka connector Maven has; the tests' own Spark may be newer.
-SPARK ?= 4.1.1
+SPARK ?= 4.2.0
 
 build/spark-kafka/.stamp: tests/conformance/programs/pom.xml | .venv/dev.stamp
 	@echo "fetching Spark $(SPARK) and its Kafka connector"
@@ -191,6 +191,9 @@ build/spark-kafka/.stamp: tests/conformance/programs/pom.xml | .venv/dev.stamp
 	@$(PIP) install --target build/pyspark pyspark==$(SPARK)
 	@mvn -q -B -Dstyle.color=never -f tests/conformance/programs/pom.xml -Dspark.version=$(SPARK) dependency:copy-dependencies -DoutputDirectory=$(abspath build/spark-kafka)
 	@touch $@
+
+.PHONY: spark-kafka
+spark-kafka: build/spark-kafka/.stamp ## fetch Spark's own Kafka connector, and the Spark that it fits (SPARK=4.2.0)
 
 .PHONY: programs
 programs: .venv/conformance.stamp build/java/.stamp build/spark-kafka/.stamp ## kcat, Connect, Kafka Streams and Spark against pylog's server and a real Kafka (SERVERS="pylog kafka"; kcat from Debian)

@@ -9,7 +9,7 @@ vectorised reader in the JVM, which leaves out columns that nobody asks for and 
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,7 @@ def write_parquet(folder: Path) -> None:
         )
 
 
-def session(folder: Path) -> "SparkSession":
+def session(folder: Path, more: Mapping[str, str] | None = None) -> "SparkSession":
     here = Path(__file__).parent
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -100,6 +100,7 @@ def session(folder: Path) -> "SparkSession":
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **(more or {}),
     }
     builder = SparkSession.builder.master(f"local[{PARTITIONS}]").appName("pylog benchmark")
     for key, value in settings.items():

@@ -102,14 +102,17 @@ def main() -> None:
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
             servers = {"kafka.bootstrap.servers": server.stdout.readline().strip()}
-            ways: dict[str, Way] = {
+            few_each: dict[str, Way] = {
                 "trigger, pylog": lambda: trigger(pylog_stream(spark, FEW, path=few), folder),
                 # As many tasks as pylog makes of few records.
                 "trigger, bare source": lambda: trigger(bare_stream(spark, TRIGGERS * FEW, 1, FEW), folder),
+            }
+            ways: dict[str, Way] = {
                 "stream, pylog": lambda: stream(pylog_stream(spark, MANY, path=log), folder),
                 "stream, servers": lambda: stream(pylog_stream(spark, MANY, **servers), folder),
                 "stream, bare source": lambda: stream(bare_stream(spark, COUNT, PARTITIONS, MANY), folder),
             }
+            triggers = measure(few_each, ROUNDS, "batch")
             measured = measure(ways, ROUNDS)
             memory = peak_mib()
             server.communicate()
@@ -117,7 +120,7 @@ def main() -> None:
     report(
         "spark_stream",
         [
-            measured.time("trigger", "trigger, pylog", "trigger, bare source", at_most(1.1)),
+            triggers.time("trigger", "trigger, pylog", "trigger, bare source", at_most(1.1)),
             measured.speed("stream", "stream, pylog", "stream, bare source", at_least(0.9)),
             measured.speed("stream from servers", "stream, servers", "stream, bare source"),
             figure("memory of a worker", memory, "MiB", at_most(MIB_MOST)),
