@@ -225,8 +225,8 @@ exactly-once: .venv/dev.stamp ## kill a read-process-write job (BUDGET=200 kills
 .PHONY: spark-kill
 spark-kill: RECORDS = 1000000
 spark-kill: BUDGET = 30
-spark-kill: .venv/dev.stamp ## kill a stream of Spark's into a log, its driver or its workers (BUDGET=30 kills, RECORDS=1000000)
-	@PYTHONPATH=src $(BIN)/python -m tests.spark.kill $(BUDGET) --records $(RECORDS)
+spark-kill: .venv/dev.stamp ## kill a stream of Spark's into a log, its driver or its workers (BUDGET=30 kills, RECORDS=1000000; KAFKA=1: by Spark's own connector)
+	@PYTHONPATH=src:tests $(BIN)/python -m tests.spark.kill $(BUDGET) --records $(RECORDS) $(if $(KAFKA),--kafka)
 
 .PHONY: wire-fuzz
 wire-fuzz: BUDGET = 1000000

@@ -1,9 +1,13 @@
 """A stream of Spark's from a log into a log, killed as often as one wants: what `make spark-kill` runs.
 
     python -m tests.spark.kill 30 --records 1000000 --seed 7        so many kills
+    python -m tests.spark.kill 30 --kafka                           the same by Spark's own connector, for comparison
 
 Between two kills an equal part of the numbers is sent. At a random moment the driver is killed (its JVM, or all its
 processes at once), or one of its Python workers. In the end a reader of committed records finds each number once.
+
+With `--kafka` the topics are a real Kafka's (`make kafka`, `make spark-kafka`), and source and sink `format("kafka")`.
+That sink writes at least once: it is said how many numbers are there more often.
 """
 
 import argparse
@@ -15,39 +19,43 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import pylog
+from conformance.kafka_broker import broker
 
 PIECES = 15
 """About how many transactions send the numbers of one kill."""
 PATIENCE = 600.0
 DRIVER = Path(__file__).with_name("kill_driver.py")
+SPARK = Path(__file__).parents[2] / "build" / "pyspark"
+"""The Spark that fits the connector for Kafka."""
 
 
 class Campaign:
     """One log, one checkpoint, many drivers."""
 
-    def __init__(self, folder: Path, seed: int, piece: int) -> None:
-        """`piece`: how many numbers a transaction sends."""
+    def __init__(self, folder: Path, seed: int, piece: int, kafka: str | None) -> None:
+        """`piece`: how many numbers a transaction sends. `kafka`: the servers of a real one, in place of a log."""
         self.folder = folder
+        self.kafka = kafka
         self.random = random.Random(seed)
         self.piece = piece
         self.fed = 0
         self.kinds: Counter[str] = Counter()
-        with pylog.open(folder / "data") as log:
+        with self.open() as log:
             log.create_topic("in", partitions=2)
             log.create_topic("out", partitions=3)
+
+    def open(self) -> "pylog.Log | pylog.ConnectedLog":
+        return pylog.open(self.folder / "data", wait=60) if self.kafka is None else pylog.connect(self.kafka)
 
     def feed(self) -> None:
         """Send some more numbers, in one transaction: as owner of the log, or through a worker of Spark's that is."""
         first, self.fed = self.fed, self.fed + self.piece
         try:
-            with (
-                pylog.open(self.folder / "data", wait=60) as log,
-                log.producer(transactional_id="feed") as producer,
-                producer.transaction(),
-            ):
+            with self.open() as log, log.producer(transactional_id="feed") as producer, producer.transaction():
                 for number in range(first, self.fed):
                     producer.send("in", b"%d" % number, key=b"%d" % number)
         except (pylog.PylogError, TimeoutError) as error:
@@ -56,6 +64,9 @@ class Campaign:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         environment = {**os.environ, "PYTHONPATH": str(Path(pylog.__file__).parents[1]), "SPARK_LOCAL_IP": "127.0.0.1"}
+        if self.kafka is not None:
+            environment |= {"PYTHONPATH": str(SPARK), "SPARK_HOME": str(SPARK / "pyspark")}
+            words = *words, "--kafka", self.kafka
         return subprocess.Popen(
             [sys.executable, str(DRIVER), str(self.folder), *words], start_new_session=True, text=True,
             stdout=subprocess.PIPE, stderr=(self.folder / "errors").open("a"), env=environment,
@@ -86,7 +97,7 @@ class Campaign:
 
     def finish(self) -> list[str]:
         """Let a last driver write what is left; gives what is wrong then."""
-        driver = self.start("last")
+        driver = self.start("--last")
         try:
             code = driver.wait(PATIENCE)
         finally:
@@ -97,16 +108,18 @@ class Campaign:
 
     def check(self, *, are_all: bool) -> list[str]:
         """What is wrong with the records that are committed."""
-        with pylog.open(self.folder / "data", wait=60) as log:
+        with self.open() as log:
             given, written = committed(log, "in"), committed(log, "out")
         twice = sorted(number for number, count in written.items() if count > 1)
         lacking = sorted(given - written) if are_all else []
         other = sorted(set(written) - set(given))
         found = {"more than once": twice, "lost": lacking, "never sent": other}
+        if self.kafka is not None:
+            self.kinds["more than once"] = len(found.pop("more than once"))
         return [f"{words}: {len(numbers)} numbers, {numbers[:5]}..." for words, numbers in found.items() if numbers]
 
 
-def committed(log: pylog.Log, topic: str) -> Counter[int]:
+def committed(log: "pylog.Log | pylog.ConnectedLog", topic: str) -> Counter[int]:
     """How often each number is there for a reader of committed records."""
     return Counter(
         int(record.value or b"-1")
@@ -149,10 +162,14 @@ def main() -> int:
     parser.add_argument("kills", type=int)
     parser.add_argument("--records", type=int, default=1_000_000, help="how many numbers are sent at least")
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--kafka", action="store_true", help="by Spark's own connector, in a real Kafka")
     asked = parser.parse_args()
     seed = random.randrange(1 << 32) if asked.seed is None else asked.seed
-    with tempfile.TemporaryDirectory(prefix="pylog-spark-kill-", ignore_cleanup_errors=True) as name:
-        campaign = Campaign(Path(name), seed, max(1, asked.records // asked.kills // PIECES))
+    with ExitStack() as stack:
+        name = tempfile.TemporaryDirectory(prefix="pylog-spark-kill-", ignore_cleanup_errors=True)
+        folder = Path(stack.enter_context(name))
+        kafka = stack.enter_context(broker(folder / "kafka", folder)) if asked.kafka else None
+        campaign = Campaign(folder, seed, max(1, asked.records // asked.kills // PIECES), kafka)
         problems: list[str] = []
         for kill in range(asked.kills):
             campaign.kill_once(asked.records * (kill + 1) // asked.kills)
@@ -162,10 +179,11 @@ def main() -> int:
                 break
         problems = problems or campaign.finish()
     for problem in problems:
-        again = f"{asked.kills} --records {asked.records} --seed {seed}"
+        again = f"{asked.kills} --records {asked.records} --seed {seed}{' --kafka' * asked.kafka}"
         print(f"FOUND {problem}; replay: python -m tests.spark.kill {again}")
     if not problems:
-        print(f"{campaign.fed} numbers, each that was sent there once; {asked.kills} kills: {dict(campaign.kinds)}")
+        often = "at least once" if asked.kafka else "once"
+        print(f"{campaign.fed} numbers, each that was sent there {often}; {asked.kills} kills: {dict(campaign.kinds)}")
     return 1 if problems else 0
 
 

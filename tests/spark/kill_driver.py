@@ -1,15 +1,14 @@
 """A stream of Spark's that copies topic `in` of a log into topic `out`, until it is killed.
 
-python kill_driver.py FOLDER [last]        `last`: end when all that is there is written
+python kill_driver.py FOLDER [--last] [--kafka SERVERS]      `--last`: end when all that is there is written
 """
 
+import argparse
 import os
 import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-
-from pylog.spark.source import PylogDataSource
 
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -21,25 +20,35 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
 }
 SOURCE = {"subscribe": "in", "maxOffsetsPerTrigger": "5000", "kafka.isolation.level": "read_committed"}
+CONNECTOR = Path(__file__).parents[2] / "build" / "spark-kafka"
 
 
 def main() -> None:
     """Run the stream."""
-    folder, is_last = Path(sys.argv[1]), sys.argv[2:] == ["last"]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--last", action="store_true")
+    parser.add_argument("--kafka")
+    asked = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # A task is tried twice: a worker that was killed need not end the query.
-    builder = SparkSession.builder.master("local[2,2]")
+    builder = SparkSession.builder.master("local[2,2]").config("spark.local.dir", str(asked.folder / "local"))
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
-    spark = builder.config("spark.local.dir", str(folder / "local")).getOrCreate()
-    spark.dataSource.register(PylogDataSource)
-    numbers = spark.readStream.format("pylog").options(**SOURCE).load(str(folder / "data"))
-    writer = (
-        numbers.select("key", "value")
-        .writeStream.format("pylog").option("topic", "out").option("checkpointLocation", str(folder / "checkpoint"))
-    )  # fmt: skip
-    writer = writer.trigger(availableNow=True) if is_last else writer.trigger(processingTime="0 seconds")
-    query = writer.start(str(folder / "data"))
+    if asked.kafka:
+        kind, place = "kafka", {"kafka.bootstrap.servers": asked.kafka, "startingOffsets": "earliest"}
+        spark = builder.config("spark.jars", ",".join(map(str, CONNECTOR.glob("*.jar")))).getOrCreate()
+    else:
+        from pylog.spark.source import PylogDataSource
+
+        kind, place = "pylog", {"path": str(asked.folder / "data")}
+        spark = builder.getOrCreate()
+        spark.dataSource.register(PylogDataSource)
+    numbers = spark.readStream.format(kind).options(**SOURCE, **place).load()
+    writer = numbers.select("key", "value").writeStream.format(kind).options(**place, topic="out")
+    writer = writer.option("checkpointLocation", str(asked.folder / "checkpoint"))
+    writer = writer.trigger(availableNow=True) if asked.last else writer.trigger(processingTime="0 seconds")
+    query = writer.start()
     print("running", flush=True)
     query.awaitTermination()
 
