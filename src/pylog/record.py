@@ -1,7 +1,7 @@
 """What a user holds: the names of topics' partitions and positions, and the kernel's record classes."""
 
-from collections.abc import Mapping
-from typing import Generic, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Generic, NamedTuple
 
 from pylog.kernel import ConsumerRecord, Header, Record, RecordMetadata
 from pylog.kernel.values import Key, Value, record_table
@@ -43,6 +43,14 @@ def checked_partition(given: object) -> TopicPartition:
         case (str(topic), partition) if type(partition) is int:
             return TopicPartition(topic, partition)
     raise TypeError(f"{given!r} is not a partition: give TopicPartition(topic, number), several of them in a list")
+
+
+def flat_partitions(given: Iterable[TopicPartition | Iterable[TopicPartition]]) -> list[TopicPartition]:
+    """Partitions that were given one by one, or as a list or another collection. They are not checked yet."""
+    found: list[Any] = []
+    for one in given:
+        found += [one] if isinstance(one, tuple | str) or not isinstance(one, Iterable) else one
+    return found
 
 
 def checked_positions(given: object) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -139,11 +139,13 @@ class Consumer(Generic[Key, Value]):
         """The topics subscribed to."""
         return set(self._client.subscription.topics or self._topics)
 
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Give no records of these partitions until `resume`; fetched records are kept."""
+    def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        """Give no records of these partitions until `resume`; fetched records are kept. They are given one by one, or
+        as a list. Raises ValueError (one is not assigned), TypeError.
+        """
         self._client.pause(partitions)
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Undo `pause`."""
         self._client.resume(partitions)
         self._bell.note_change()

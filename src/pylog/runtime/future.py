@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from threading import Lock
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pylog.runtime.signals import WholeLock, opened
 
@@ -26,10 +26,29 @@ __all__ = ["Future", "completed", "failed", "gathered"]
 T = TypeVar("T")
 
 
+class Absent:
+    """An attribute that futures of other clients have and these have not: its error says what to use."""
+
+    def __init__(self, instead: str) -> None:
+        self._instead = instead
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, future: object, owner: type) -> object:
+        raise AttributeError(f"a future of pylog has no {self._name!r}: use {self._instead}")
+
+
 class Future(Generic[T], metaclass=ABCMeta):
     """An answer that will come. Thread-safe; any asyncio loop can await it."""
 
     __slots__ = ("_callbacks", "_done", "_error", "_traceback", "_value")
+
+    if not TYPE_CHECKING:
+        # By kafka-python's names.
+        get = Absent("result(timeout)")
+        add_callback = Absent("add_done_callback(function), or on_delivery= of send")
+        add_errback = Absent("add_done_callback(function), or on_delivery= of send")
 
     def __init__(self) -> None:
         self._done = False

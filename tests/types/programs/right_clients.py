@@ -64,6 +64,12 @@ def note(producer: pylog.Producer[bytes, bytes]) -> None:
     producer.send("notes", b"of bytes alone", key=b"n")
 
 
+def rest(consumer: pylog.Consumer) -> None:
+    consumer.pause(*consumer.assignment())
+    consumer.resume(consumer.paused())
+    consumer.pause([pylog.TopicPartition("t", 0)])
+
+
 def notes(log: pylog.Log) -> None:
     with log.producer() as producer:
         note(producer)

@@ -241,7 +241,7 @@ def test_arguments_of_another_type_are_refused(log: pylog.Log, call: Any) -> Non
     "call",
     [
         lambda consumer: consumer.assign(FIRST), lambda consumer: consumer.assign([("t", "0")]),
-        lambda consumer: consumer.pause([FIRST]), lambda consumer: consumer.committed(FIRST),
+        lambda consumer: consumer.pause([("t", "0")]), lambda consumer: consumer.committed(FIRST),
         lambda consumer: consumer.commit([FIRST]), lambda consumer: consumer.end_offsets(["t"]),
     ],
 )  # fmt: skip

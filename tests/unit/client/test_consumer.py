@@ -68,6 +68,20 @@ def test_nothing_is_given_when_everything_is_paused(log: pylog.Log) -> None:
         assert len(consumer.poll(1000)) == 60
 
 
+def test_partitions_are_paused_one_by_one_or_as_a_list(log: pylog.Log) -> None:
+    with log.consumer("t") as consumer:
+        consumer.pause([T0, T1])
+        assert consumer.paused() == {T0, T1}
+        consumer.resume(consumer.assignment() - {T0})
+        consumer.resume([])
+        assert consumer.paused() == {T0}
+        consumer.resume(("t", 0))  # type: ignore[arg-type]
+        assert consumer.paused() == set()
+        for strange in ("t", 3, [T0, "t"]):
+            with pytest.raises(TypeError, match="is not a partition"):
+                consumer.pause(strange)  # type: ignore[arg-type]
+
+
 def test_a_paused_partition_keeps_fetched_records(log: pylog.Log) -> None:
     with log.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([T0])

@@ -161,7 +161,10 @@ def test_records_without_a_key_change_partition_after_a_batch_of_bytes(compiled:
 
 def test_a_future_of_either_twin_is_a_future(compiled: ModuleType) -> None:
     for twin in (pure, compiled):
-        assert isinstance(twin.Delivery("t", 0).future(0, 1), Future)
+        future = twin.Delivery("t", 0).future(0, 1)
+        assert isinstance(future, Future) and not hasattr(future, "get")
+        with pytest.raises(AttributeError, match=r"has no 'add_errback': use add_done_callback\(function\)"):
+            future.add_errback()
     assert not gc.is_tracked(compiled.Delivery("t", 0).future(0, 1))
 
 

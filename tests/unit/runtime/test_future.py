@@ -95,6 +95,12 @@ def test_the_second_answer_is_refused(answer: Callable[[Future[int]], None]) -> 
     assert future.result() == 7
 
 
+def test_a_name_of_other_clients_futures_says_what_to_use() -> None:
+    future: Any = Future()
+    with pytest.raises(AttributeError, match=r"a future of pylog has no 'get': use result\(timeout\)"):
+        future.get()
+
+
 def test_no_answer_in_time_leaves_the_future_as_it_was() -> None:
     future: Future[int] = Future()
     for timeout in (0, 0.001, -1):

@@ -32,6 +32,7 @@ from pylog.record import (
     TopicPartition,
     checked_partition,
     checked_positions,
+    flat_partitions,
 )
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease, drop, warn
@@ -106,16 +107,16 @@ class ConsumerClient:
         if self.subscription.is_by_topic:
             raise ValueError("this consumer has subscribed to topics, and reads the partitions that follow from that")
 
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+    def pause(self, partitions: Iterable[TopicPartition | Iterable[TopicPartition]]) -> None:
         """See `Consumer.pause`."""
-        states = self.checked(partitions)
+        states = self.checked(flat_partitions(partitions))
         self.loop.take_back()
         for state in states.values():
             state.paused = True
 
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+    def resume(self, partitions: Iterable[TopicPartition | Iterable[TopicPartition]]) -> None:
         """See `Consumer.resume`."""
-        for state in self.checked(partitions).values():
+        for state in self.checked(flat_partitions(partitions)).values():
             state.paused = False
 
     def paused(self) -> set[TopicPartition]:

@@ -151,12 +151,14 @@ class Consumer(Generic[Key, Value]):
         return set(self._client.subscription.topics)
 
     @alone
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Give no records of these partitions until `resume`; fetched records are kept."""
+    def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        """Give no records of these partitions until `resume`; fetched records are kept. They are given one by one, or
+        as a list. Raises ValueError (one is not assigned), TypeError.
+        """
         self._client.pause(partitions)
 
     @alone
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Undo `pause`."""
         self._client.resume(partitions)
 

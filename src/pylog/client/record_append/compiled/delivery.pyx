@@ -105,6 +105,9 @@ cdef class RecordFuture:
 
     set_result = Future.set_result
     set_exception = Future.set_exception
+    get = Future.__dict__["get"]
+    add_callback = Future.__dict__["add_callback"]
+    add_errback = Future.__dict__["add_errback"]
 
     def done(self):
         """See `Future.done`."""
