@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Moment",
+    "bytes_of",
     "config_pair",
     "count",
     "headers",
@@ -59,14 +60,23 @@ def headers(text: str) -> tuple[tuple[str, bytes], ...]:
         name, equals, value = part.partition("=")
         if not equals:
             raise click.BadParameter(f"{part!r} is not NAME=VALUE, as in --headers trace=1,source=web")
-        pairs.append((name, value.encode()))
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise click.BadParameter(f"the name of the header {part!r} is no UTF-8") from error
+        pairs.append((name, bytes_of(value)))
     return tuple(pairs)
+
+
+def bytes_of(text: str) -> bytes:
+    """A word of the command line as the bytes that were typed, UTF-8 or not."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def separator(text: str) -> bytes:
     """The bytes between key and value; `\\t` and other escapes of Python strings are understood."""
     data = (
-        text.encode("latin-1", "backslashreplace").decode("unicode_escape").encode() if "\\" in text else text.encode()
+        text.encode("latin-1", "backslashreplace").decode("unicode_escape").encode() if "\\" in text else bytes_of(text)
     )
     if not data or b"\n" in data:
         raise click.BadParameter("the separator must not be empty, nor hold a line break")
@@ -121,8 +131,8 @@ def moment(text: str) -> Moment:
 def topic_partition(text: str) -> tuple[str, int | None]:
     """`clicks` -> ("clicks", None); `clicks:3` -> ("clicks", 3)."""
     name, colon, number = text.partition(":")
-    if not name:
-        raise click.BadParameter(f"{text!r} is not TOPIC or TOPIC:PARTITION")
+    if not name or (colon and not number):
+        raise click.BadParameter(f"{text!r} is not TOPIC or TOPIC:PARTITION, as in clicks:0")
     return name, natural(number) if colon else None
 
 

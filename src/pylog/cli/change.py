@@ -3,6 +3,7 @@
 `trim` and `delete` take records away for good: they ask on a terminal, and want --yes elsewhere.
 """
 
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.client_half import ClientHalf
 from pylog.errors import NotLocal
+from pylog.topic_facts import facts_of
 from pylog.words import count_text, plural, size_text
 
 __all__ = ["alter", "clean", "delete", "move", "trim"]
@@ -55,8 +57,12 @@ def alter(
     """Set configs of a topic, take them back to their defaults, add partitions."""
     if not (configs or deleted or partitions):
         raise click.UsageError("nothing to change: give --config, --delete-config or --partitions")
+    for one in deleted:
+        if one in dict(configs):
+            raise click.UsageError(f"--config and --delete-config both name {one}: give one of them")
     with changing(place) as log:
         if configs or deleted:
+            _check_deleted(log, name, deleted)
             log.alter_config(name, topic_options(configs), delete=deleted)
             changed = [f"{one}={value}" for one, value in configs] + [f"{one} back to its default" for one in deleted]
             facts = {"topic": name, "set": dict(configs), "deleted": deleted}
@@ -66,6 +72,17 @@ def alter(
             made = f"topic {name} has {plural(partitions, 'partition')} now"
             tell(as_json, {"topic": name, "partitions": partitions}, made)
     return 0
+
+
+def _check_deleted(log: ClientHalf[Any], name: str, deleted: tuple[str, ...]) -> None:
+    """Raise ValueError for a config that the topic has not: taking it back would do nothing, and say that it did."""
+    facts = facts_of(log, name)
+    known = sorted({*facts.configs, *facts.overrides})
+    for one in deleted:
+        if one.replace("_", ".") not in known:
+            near = get_close_matches(one, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"see `pylog config describe --topic {name}`"
+            raise ValueError(f"topic {name} has no config {one}: {hint}")
 
 
 @command(

@@ -19,7 +19,7 @@ import click
 
 from pylog.cli import commands
 from pylog.cli import completion as complete
-from pylog.cli.arguments import Moment, count, moment, natural, partitions_of
+from pylog.cli.arguments import Moment, bytes_of, count, moment, natural, partitions_of
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import is_terminal, say, write
 from pylog.cli.params import argument, at_most_one, option
@@ -170,7 +170,7 @@ class _Reading:
     def records(self, log: ClientHalf[Any]) -> Iterator[Iterator[list[ConsumerRecord]]]:
         """The records, as they come. What is not there is an error before the first is asked for."""
         chosen = self._chosen(log)
-        wanted = Wanted(self.key.encode() if self.key is not None else None, self.grep, self.max_records)
+        wanted = Wanted(bytes_of(self.key) if self.key is not None else None, self.grep, self.max_records)
         with self._consumer(log) as consumer:
             ends = consumer.end_offsets(chosen)
             if self.group is not None:

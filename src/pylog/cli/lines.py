@@ -17,11 +17,14 @@ from typing import Any, NamedTuple
 
 import click
 
+from pylog.cli.arguments import bytes_of
 from pylog.cli.template import FIELDS, KNOWN, unescaped
 
 __all__ = ["JSON", "Line", "Parser", "parser", "raw"]
 
 NO_TIMESTAMP = -1
+DIGITS_MAX = 19
+"""Those of the largest number in 64 bits."""
 
 
 class Line(NamedTuple):
@@ -85,6 +88,9 @@ def _headers(found: object) -> tuple[tuple[str, bytes | None], ...]:
     pairs = list(found.items()) if isinstance(found, dict) else found
     if not isinstance(pairs, list) or not all(isinstance(one, list | tuple) and len(one) == 2 for one in pairs):
         raise ValueError('"headers" is no list of [name, value], and no object')
+    for name, _ in pairs:
+        if any("\ud800" <= letter <= "\udfff" for letter in str(name)):
+            raise ValueError(f"the name of header {name!r} has half a character")
     return tuple((str(name), _bytes(value, f"header {name!r}")) for name, value in pairs)
 
 
@@ -116,7 +122,7 @@ def _template(text: str) -> Parser:
     literals = [b""]
     try:
         for literal, name, spec, conversion in string.Formatter().parse(unescaped(text).removesuffix("\n")):
-            literals[-1] += literal.encode()
+            literals[-1] += bytes_of(literal)
             if name is None:
                 continue
             if name not in FIELDS or name in names or spec or conversion:
@@ -161,9 +167,12 @@ def _line(found: dict[str, bytes]) -> Line:
     for name in ("partition", "timestamp"):
         if name in found:
             digits = found[name]
-            if not digits.isdigit():
-                raise ValueError(f"its {name} is {digits.decode(errors='replace')!r}, no whole number")
+            if not digits.isdigit() or len(digits) > DIGITS_MAX:
+                raise ValueError(f"its {name} is {digits[:40].decode(errors='replace')!r}, no whole number that fits")
             numbers[name] = int(digits)
     pairs = [one.partition(b"=") for one in found["headers"].split(b",")] if found.get("headers") else []
-    headers = tuple((name.decode(), value) for name, _, value in pairs)
+    try:
+        headers = tuple((name.decode(), value) for name, _, value in pairs)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the name of a header is no UTF-8: {error}") from error
     return Line(found["value"], found.get("key"), numbers.get("partition"), numbers.get("timestamp"), headers)

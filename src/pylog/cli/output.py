@@ -24,6 +24,7 @@ __all__ = [
     "json_line",
     "print_line",
     "print_table",
+    "printable",
     "rate_text",
     "say",
     "table_lines",
@@ -52,9 +53,11 @@ def is_terminal(stream: object) -> bool:
 
 
 def say(text: str) -> None:
-    """A line on stderr that begins with `pylog: `. Line breaks inside become spaces: one message, one line."""
+    """A line on stderr that begins with `pylog: `. Line breaks inside become spaces: one message, one line.
+    What it names may be of others, so it is `printable`.
+    """
     if sys.stderr is not None:
-        print("pylog:", " ".join(text.split()), file=sys.stderr, flush=True)
+        print("pylog:", printable(" ".join(text.split())), file=sys.stderr, flush=True)
 
 
 def agreed(doing: str, question: str, word: str) -> bool:
@@ -137,7 +140,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, ind
 def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, indent: int = 0) -> list[str]:
     """The lines of a table; the first has the names of the columns."""
     names = [column.name for column in columns]
-    rows = [[_printable(cell) for cell in row] for row in rows]
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [names, *rows]) for i in range(len(columns))]
     lines = []
     for row in [names, *rows]:
@@ -158,6 +161,6 @@ def _bold_printer() -> Callable[[str], None]:
     return lambda line: console.print(Text(line, style="bold"))
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Text of others as it may stand on a terminal: what would move the cursor or begin a line is escaped."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

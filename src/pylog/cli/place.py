@@ -13,7 +13,7 @@ import click
 
 from pylog.cli.params import Option
 
-__all__ = ["SECTION", "Place", "file_options", "keep", "log_options"]
+__all__ = ["SECTION", "Place", "file_options", "keep", "log_options", "text_lines"]
 
 SECTION = "the log"
 ENVIRONMENT = "PYLOG_LOG"
@@ -65,19 +65,25 @@ class Place:
 
     def properties(self) -> dict[str, str]:
         """The configs in the file of --command-config, as Kafka's tools have them. Raises OSError, ValueError."""
-        if self.command_config is None:
-            return {}
         found = {}
-        with open(self.command_config, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                text = line.strip()
-                if not text or text[0] in "#!":
-                    continue
-                name, equals, value = text.partition("=")
-                if not equals:
-                    raise ValueError(f"{self.command_config}, line {number}: {text!r} is not NAME=VALUE")
-                found[name.strip()] = value.strip()
+        for number, line in enumerate(text_lines(self.command_config) if self.command_config is not None else (), 1):
+            text = line.strip()
+            if not text or text[0] in "#!":
+                continue
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise ValueError(f"{self.command_config}, line {number}: {text!r} is not NAME=VALUE")
+            found[name.strip()] = value.strip()
         return found
+
+
+def text_lines(path: str) -> list[str]:
+    """The lines of a text file that an option names. Raises OSError, ValueError."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            return file.read().splitlines()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is no text in UTF-8: {error}") from error
 
 
 def log_options() -> list[click.Parameter]:

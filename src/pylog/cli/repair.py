@@ -10,6 +10,7 @@ import click
 
 from pylog.cli import commands
 from pylog.cli import completion as complete
+from pylog.cli.arguments import topic_partition
 from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say
 from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import Place
@@ -29,14 +30,6 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def _where(text: str) -> tuple[str, int | None]:
-    """`clicks` or `clicks:0`."""
-    topic, colon, number = text.partition(":")
-    if not topic or (colon and not (number.isascii() and number.isdigit())):
-        raise click.BadParameter(f"{text!r} is not TOPIC or TOPIC:PARTITION, as in clicks:0")
-    return topic, int(number) if colon else None
-
-
 @commands.command(
     "repair",
     on_files=True,
@@ -44,7 +37,7 @@ def _where(text: str) -> tuple[str, int | None]:
     examples=("pylog repair --dry-run", "pylog repair clicks:0", "pylog repair --yes --keep /backup/kept"),
 )
 @argument(
-    "what", "[TOPIC[:PARTITION]]", "this alone (default: everything)", required=False, type=_where,
+    "what", "[TOPIC[:PARTITION]]", "this alone (default: everything)", required=False, type=topic_partition,
     shell_complete=complete.topics,
 )  # fmt: skip
 @option("--dry-run", "-n", is_flag=True, help="show what would be dropped, and leave it")

@@ -23,7 +23,7 @@ from pylog.cli.arguments import config_pair
 from pylog.cli.opening import interrupted_later, owned
 from pylog.cli.output import say
 from pylog.cli.params import option
-from pylog.cli.place import Place
+from pylog.cli.place import Place, text_lines
 from pylog.metrics import prometheus
 from pylog.nodes import MEMORY
 from pylog.opening import load_parts, open_lazily
@@ -204,7 +204,7 @@ def read_users(path: str) -> dict[str, str]:
     Raises OSError, ValueError.
     """
     users: dict[str, str] = {}
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text_lines(path), 1):
         if not line.strip() or line.startswith("#"):
             continue
         name, colon, password = line.partition(":")

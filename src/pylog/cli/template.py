@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 import click
 
+from pylog.cli.arguments import bytes_of
 from pylog.cli.output import json_line, text_or_base64
 from pylog.record import ConsumerRecord
 
@@ -74,7 +75,7 @@ def _compile(text: str) -> list[bytes | Renderer]:
     try:
         for literal, name, spec, conversion in string.Formatter().parse(text):
             if literal:
-                pieces.append(literal.encode())
+                pieces.append(bytes_of(literal))
             if name is not None:
                 pieces.append(_field(name, spec or "", conversion))
     except ValueError as error:

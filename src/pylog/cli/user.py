@@ -13,7 +13,7 @@ import sys
 from pylog.cli import completion as complete
 from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
+from pylog.cli.output import Column, is_terminal, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import Place
 from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN
@@ -80,7 +80,9 @@ def delete(place: Place, name: str, as_json: bool) -> int:
 
 def _password(name: str) -> str:
     """The password from the terminal, or from stdin. Raises ValueError."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None:
+        raise ValueError("stdin is closed: give the password there")
+    if not is_terminal(sys.stdin):
         return sys.stdin.readline(PASSWORD_CHARS_MAX).rstrip("\r\n")
     password = getpass.getpass(f"password of {name}: ")
     if getpass.getpass("once more: ") != password:

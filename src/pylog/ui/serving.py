@@ -37,13 +37,17 @@ def bound(
     """Listen at "host:port"; port 0 takes one that is free.
 
     A visitor needs the token, which is in the address, where the log can be changed or other hosts reach the server.
-    Raises ValueError (no address; one that other hosts reach, without `allow_plaintext`), OSError (it is taken).
+    Raises ValueError (no address, or no host of that name; one that other hosts reach, without `allow_plaintext`),
+    OSError (it is taken).
     """
     host, colon, port = place.rpartition(":")
     host = host.strip("[]")
     if not colon or not host or not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) < 1 << 16):
         raise ValueError(f"{place!r} is no address to listen at: give HOST:PORT, as in {EXAMPLE}")
-    family, _, _, _, address = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise ValueError(f"cannot listen at {place}: {error.strerror}") from error
     is_local = ip_address(address[0]).is_loopback
     if not is_local and not allow_plaintext:
         raise ValueError(

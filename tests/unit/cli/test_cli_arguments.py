@@ -6,6 +6,7 @@ import click
 import pytest
 
 from pylog.cli.arguments import Moment, config_pair, count, headers, moment, natural, separator
+from pylog.cli.lines import parser
 from pylog.cli.output import rate_text, text_or_base64
 from pylog.cli.template import renderer
 from pylog.kernel import BatchScope, ConsumerRecord, Header
@@ -84,9 +85,20 @@ def test_separators() -> None:
     assert separator(" ") == b" "
     assert separator("::") == b"::"
     assert separator("→") == "→".encode()
+    # The byte 0xff as it was typed.
+    assert separator("\udcff") == b"\xff"
     for text in ("", r"\n"):
         with pytest.raises(click.BadParameter, match="must not"):
             separator(text)
+
+
+def test_bytes_of_the_command_line_stay_what_they_are() -> None:
+    assert headers("a=\udcff") == (("a", b"\xff"),)
+    with pytest.raises(click.BadParameter, match="is no UTF-8"):
+        headers("\udcff=a")
+    assert renderer("{value}\udcff")(record(b"v")) == b"v\xff\n"
+    parse = parser("{key}\udcff{value}")
+    assert parse is not None and parse(b"k\xffv")[:2] == (b"v", b"k")
 
 
 def test_rates_for_people() -> None:

@@ -125,4 +125,6 @@ def test_configs_of_the_connection_are_read_from_a_file(run: Run, server: Server
     failed(run(*words), "needs sasl.mechanism")
     configs.write_text("nonsense\n")
     failed(run(*words), "line 1", "is not NAME=VALUE")
+    configs.write_bytes(b"\xff\n")
+    failed(run(*words), str(configs), "no text in UTF-8")
     failed(run(*words[:-1], str(tmp_path / "gone")), "gone", "No such file")

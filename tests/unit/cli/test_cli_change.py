@@ -37,6 +37,16 @@ def test_configs_and_partitions_are_altered(data: Path, capsys: pytest.CaptureFi
     assert run(data, "alter", "clicks") == 2
 
 
+def test_a_config_that_cannot_go_back_to_its_default_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(data, "alter", "clicks", "--delete-config", "retention.mss") == 1
+    assert "topic clicks has no config retention.mss: did you mean retention.ms?" in capsys.readouterr().err
+    assert run(data, "alter", "clicks", "--delete-config", "x") == 1
+    assert "pylog config describe --topic clicks" in capsys.readouterr().err
+    assert run(data, "alter", "clicks", "-c", "segment.ms=5000", "--delete-config", "segment.ms") == 2
+    assert "both name segment.ms" in capsys.readouterr().err
+    assert run(data, "alter", "clicks", "--delete-config", "segment_ms") == 0
+
+
 def test_a_partition_is_trimmed_only_when_that_is_wanted(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(data, "trim", "clicks", "--partition", "0", "--before-offset", "5") == 1
     assert "5 records of clicks-0 before offset 5 cannot be undone" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from pylog.cli.meter import Meter
+from pylog.cli.output import say
 
 
 class Screen(io.StringIO):
@@ -26,3 +27,8 @@ def test_the_time_that_remains_follows_from_the_pace(step: int, monkeypatch: pyt
     remaining = re.findall(r"\d:\d\d:\d\d", screen.getvalue())
     assert remaining[-1] in ("0:00:20", "0:00:21")
     assert "1,000 records" in screen.getvalue().rpartition("reading")[2]
+
+
+def test_a_message_moves_no_cursor_whatever_it_names(capsys: pytest.CaptureFixture[str]) -> None:
+    say("there is no\n group \x1b[2J\x9b1A grün")
+    assert capsys.readouterr().err == "pylog: there is no group \\x1b[2J\\x9b1A grün\n"

@@ -93,6 +93,7 @@ def test_json_lines_may_leave_out_all_but_the_value(run: Run) -> None:
         (b'{"value":"a","headers":[["x"]]}', '"headers" is no list'),
         (b'{"value":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),
         (b'{"value":"a","headers":[["a",5]]}', "header 'a' is no string"),
+        (b'{"value":"a","headers":{"\\ud800":"x"}}', "has half a character"),
     ],
 )
 def test_a_json_line_that_is_no_record_says_why(line: bytes, words: str) -> None:
@@ -110,8 +111,8 @@ def test_a_template_takes_lines_apart() -> None:
     assert swapped is not None and swapped(b"a.b@c@d") == Line(b"a.b", b"c@d")
     only = parser("{{{value}}}")
     assert only is not None and only(b"{x}") == Line(b"x")
-    for line in (b"no tab", b"k\tx|3 :v", b"k\t12|-1 :v"):
-        with pytest.raises(ValueError, match=r"it is not like|no whole number"):
+    for line in (b"no tab", b"k\tx|3 :v", b"k\t12|-1 :v", b"k\t%s|3 :v" % (b"9" * 5000), b"k\t12|3 \xff=1:v"):
+        with pytest.raises(ValueError, match=r"it is not like|no whole number|the name of a header is no UTF-8"):
             parse(line)
 
 

@@ -1,8 +1,13 @@
 """`pylog user list | set | delete`."""
 
 import json
+import sys
+from pathlib import Path
+
+import pytest
 
 import pylog
+from pylog.cli import main
 from support.command_line import Run, run
 
 __all__ = ["run"]
@@ -24,6 +29,14 @@ def test_users_are_added_listed_and_deleted(run: Run) -> None:
     assert run("user", "delete", "alice").out == "alice is deleted\n"
     assert run("user", "delete", "bob").code == 0
     assert "pylog user set NAME" in run("user", "list").err
+
+
+def test_a_password_from_a_closed_stdin_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["user", "set", "alice", "--log", str(tmp_path / "data")]) == 1
+    assert "stdin is closed" in capsys.readouterr().err
 
 
 def test_what_is_no_user_or_password_is_refused(run: Run) -> None:

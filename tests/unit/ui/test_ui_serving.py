@@ -46,6 +46,11 @@ def test_what_is_no_address_is_refused(place: str) -> None:
         pass
 
 
+def test_a_host_that_is_not_known_is_named() -> None:
+    with pytest.raises(ValueError, match=r"cannot listen at nowhere\.invalid:80"), bound("nowhere.invalid:80"):
+        pass
+
+
 def test_an_address_that_others_reach_is_refused_without_leave() -> None:
     with pytest.raises(ValueError, match="no TLS"), bound("0.0.0.0:0"):
         pass
