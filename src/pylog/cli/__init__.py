@@ -33,6 +33,7 @@ import click
 
 import pylog
 from pylog.cli.commands import COMPLETION, Group
+from pylog.cli.interrupts import interrupted_later
 from pylog.cli.output import say
 from pylog.cli.place import Place
 from pylog.errors import DirectoryLocked, PylogError
@@ -116,7 +117,8 @@ class _Root(Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = import_module(f"pylog.cli.{cmd_name}").command
+        with interrupted_later():
+            found: click.Command = import_module(f"pylog.cli.{cmd_name}").command
         return found
 
 

@@ -20,6 +20,7 @@ import click
 from pylog.cli import commands
 from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, bytes_of, count, moment, natural, partitions_of
+from pylog.cli.interrupts import interrupted_later
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import is_terminal, say, write
 from pylog.cli.params import argument, at_most_one, option
@@ -223,7 +224,8 @@ def _write_lines(
 
 def _write_table(reading: Iterator[list[ConsumerRecord]], path: str) -> None:
     """Raises ImportError, which says what to install."""
-    schema = schema_of(COLUMNS)
-    from pylog.cli.table import write_table
+    with interrupted_later():
+        schema = schema_of(COLUMNS)
+        from pylog.cli.table import write_table
 
     say(f"wrote {plural(write_table(schema, reading, path), 'record')} to {path}")

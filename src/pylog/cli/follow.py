@@ -19,7 +19,8 @@ import click
 
 from pylog.cli import commands
 from pylog.cli.arguments import natural
-from pylog.cli.opening import interrupted_later, owned
+from pylog.cli.interrupts import interrupted_later
+from pylog.cli.opening import owned
 from pylog.cli.output import is_terminal, rate_text, say
 from pylog.cli.params import argument, option
 from pylog.cli.place import Place, keep

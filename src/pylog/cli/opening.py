@@ -5,9 +5,7 @@ another process owns it, has that do it; it never takes over. No command makes a
 Parts of pylog are loaded as they are needed, so that a command begins at once.
 """
 
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pylog
@@ -18,7 +16,7 @@ from pylog.files import DiskFiles
 from pylog.logdirs.foreign import refuse_foreign
 from pylog.opening import open_lazily
 
-__all__ = ["changing", "interrupted_later", "looking", "owned"]
+__all__ = ["changing", "looking", "owned"]
 
 LIMITS = ("request.timeout.ms", "socket.connection.setup.timeout.ms")
 OPENING_SECONDS = 10.0
@@ -57,22 +55,3 @@ def _connected(place: Place, patience_ms: int | None = None) -> ClientHalf[Any] 
         return None
     limits = dict.fromkeys(LIMITS, str(patience_ms)) if patience_ms is not None else {}
     return pylog.connect(servers, config={**place.properties(), **limits})
-
-
-@contextmanager
-def interrupted_later() -> Iterator[None]:
-    """Let SIGINT and SIGTERM wait for the end of the block, which raises KeyboardInterrupt then.
-
-    An interrupt in an import may strike where a class is made from text, as dataclasses are. CPython takes that one for
-    unhandled, although it is handled later, and ends the process by the signal and not with its exit code.
-    """
-    struck: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda number, frame: struck.append(number)) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
-    if struck:
-        raise KeyboardInterrupt

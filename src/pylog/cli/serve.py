@@ -20,7 +20,8 @@ import click
 from pylog.cli import commands
 from pylog.cli import completion as complete
 from pylog.cli.arguments import config_pair
-from pylog.cli.opening import interrupted_later, owned
+from pylog.cli.interrupts import interrupted_later
+from pylog.cli.opening import owned
 from pylog.cli.output import say
 from pylog.cli.params import option
 from pylog.cli.place import Place, text_lines

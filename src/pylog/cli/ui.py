@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pylog.cli import commands
+from pylog.cli.interrupts import interrupted_later
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import say
 from pylog.cli.params import option
@@ -60,14 +61,16 @@ def command(place: Place, listen: str, is_writable: bool, hosts: tuple[str, ...]
     Nothing is changed unless --write is given. It works beside the owner of the log; --bootstrap shows a server's log.
     """
     try:
-        from pylog.ui.serving import bound, run
+        with interrupted_later():
+            from pylog.ui.serving import bound, run
     except ImportError as error:
         raise ImportError(f"{error}: `pylog ui` needs its extra, pip install 'pylog-commitlog[ui]'") from None
     doors = {"is_writable": is_writable, "allow_plaintext": allow_plaintext}
     with looking(place) as log, bound(listen, hosts=hosts, **doors) as listening:
         words = f"{place} is shown at {listening.url}; Ctrl-C stops it"
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        load_parts()
+        with interrupted_later():
+            load_parts()
         # The server ends by itself at a signal, and raises it again then.
         with suppress(KeyboardInterrupt):
             run(_source(place, log, is_writable=is_writable), listening, partial(say, words))

@@ -13,7 +13,7 @@ import pytest
 
 import pylog
 from pylog.cli import main
-from pylog.cli.opening import interrupted_later
+from pylog.cli.interrupts import interrupted_later
 from pylog.cli.serve import read_users
 from support.certificates import Authority, authority
 from support.sasl_client import authenticate
@@ -83,15 +83,29 @@ def test_what_no_first_request_needs_is_loaded_once_clients_can_connect() -> Non
 
 def test_a_signal_waits_for_the_end_of_what_it_must_not_interrupt() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), interrupted_later():
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGTERM)
-        done.append("whole")
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupted_later():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+            done.append("whole")
+        with interrupted_later():
+            pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
     assert done == ["whole"]
-    with interrupted_later():
-        pass
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupted_later():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_metrics_are_served_beside_the_log() -> None:
