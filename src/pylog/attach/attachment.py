@@ -146,7 +146,9 @@ class Attachment:
         """See `Transport`."""
         if self._handle is not None:
             return "this process"
-        return f"{self._owner.who} ({self._obstacle})" if self._obstacle else self._owner.who
+        if self._has_owner.is_set():
+            return self._owner.who
+        return f"{self._owner.who} which has ended ({self._obstacle or 'no other process owns the log yet'})"
 
     def forget(self, session: Session) -> None:
         """See `Transport`."""

@@ -359,7 +359,7 @@ def may_pass(error: BaseException) -> bool:
 
 def overdue(key: TopicPartition, who: str, *, in_flight: bool) -> RequestTimedOut:
     """The error of what was not delivered to a node within `delivery_timeout_ms`."""
-    known = f"whether {who} has it is not known" if in_flight else f"it waited to be sent to {who}"
+    known = f"whether {who} has it is not known" if in_flight else f"it waited to be sent to {who.rstrip(',')}"
     return RequestTimedOut(
         f"{key.topic}-{key.partition}: not delivered within delivery_timeout_ms; {known}. Raise that, or see why there "
         "is no answer"
