@@ -82,6 +82,9 @@ LAZILY = {
     "pylog.protocol.compression": {"pylog.kernel.pure.varint"},
     "pylog.protocol.schema.table": {"pkgutil"},
     "pylog.runtime.future": {"asyncio"},
+    "pylog.spark.place": {"pylog.connected_log", "pylog.opening"},
+    "pylog.spark.sink.ledger": {"pylog.log"},
+    "pylog.spark.sink.reach": {"pylog.connected_log", "pylog.opening"},
     "pylog.server.server": {"pylog.server.authentication", "pylog.server.tls", "pylog.server.users"},
 }
 LATE = {

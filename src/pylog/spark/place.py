@@ -15,22 +15,23 @@ Each process opens a place once (`place_of`), and keeps it between tasks.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 from uuid import UUID
 
 import pyarrow as pa
 
-from pylog.connected_log import ConnectedLog, ConnectedPartition, connect
 from pylog.errors import UnknownTopicOrPartition
-from pylog.log import Log
-from pylog.opening import open as open_log
 from pylog.record import TopicPartition
 from pylog.runtime.retries import retried
 from pylog.spark.options.read import Isolation, ReadOptions, Retries
 from pylog.spark.options.selection import Assign, Selection, Subscribe
 from pylog.spark.options.where import Directory, Where
 from pylog.spark.tasks import BATCH_ROWS, LogRange
-from pylog.views import PartitionView
+
+if TYPE_CHECKING:
+    from pylog.connected_log import ConnectedLog, ConnectedPartition
+    from pylog.log import Log
+    from pylog.views import PartitionView
 
 _PLACES_MAX: Final = 8
 _NO_ID: Final = UUID(int=0)
@@ -73,7 +74,7 @@ class Place:
         """
         keys = list(partitions)
 
-        def ask(log: Log | ConnectedLog) -> dict[TopicPartition, tuple[int, int]]:
+        def ask(log: "Log | ConnectedLog") -> dict[TopicPartition, tuple[int, int]]:
             if not keys:
                 return {}
             first = log.admin.list_offsets(dict.fromkeys(keys, "earliest"))
@@ -95,7 +96,7 @@ class Place:
                 found[key] = max(size, found.get(key, 0))
         return {key: found.get(key, 0) / max(1, last - first) for key, (first, last) in ends.items()}
 
-    def partition(self, wanted: LogRange) -> PartitionView | ConnectedPartition | None:
+    def partition(self, wanted: LogRange) -> "PartitionView | ConnectedPartition | None":
         """The partition that was planned, or None where its topic is gone. What has gone stale is opened again."""
         for _ in range(2):
             found = self._ask(lambda log: _partition(log, wanted))
@@ -105,13 +106,18 @@ class Place:
         return None
 
     def columns(
-        self, view: PartitionView | ConnectedPartition, start: int, end: int, names: Sequence[str], isolation: Isolation
+        self,
+        view: "PartitionView | ConnectedPartition",
+        start: int,
+        end: int,
+        names: Sequence[str],
+        isolation: Isolation,
     ) -> Iterator[pa.RecordBatch]:
         """The records of [start, end), decoded as they are asked for. Raises OffsetOutOfRange, CorruptBatch,
         UnknownTopicOrPartition and UnknownTopicId (the topic is gone), and what else `columns` of both raises.
         """
-        if isinstance(view, ConnectedPartition):
-            return view.columns(
+        if not isinstance(self._where, Directory):
+            return cast("ConnectedPartition", view).columns(
                 start,
                 end,
                 columns=names,
@@ -119,26 +125,32 @@ class Place:
                 isolation_level=isolation,
                 timeout_ms=self._retries.poll_timeout_ms,
             )
-        return view.columns(start, end, columns=names, max_rows=BATCH_ROWS, isolation_level=isolation)
+        local = cast("PartitionView", view)
+        return local.columns(start, end, columns=names, max_rows=BATCH_ROWS, isolation_level=isolation)
 
-    def end_of(self, view: PartitionView | ConnectedPartition) -> int:
+    def end_of(self, view: "PartitionView | ConnectedPartition") -> int:
         """Where a partition ends now."""
         return self._ask(lambda _: view.high_watermark)
 
-    def start_of(self, view: PartitionView | ConnectedPartition) -> int:
+    def start_of(self, view: "PartitionView | ConnectedPartition") -> int:
         """Where a partition begins now."""
         return self._ask(lambda _: view.start_offset)
 
-    def _ask(self, question: Callable[[Log | ConnectedLog], T]) -> T:
+    def _ask(self, question: "Callable[[Log | ConnectedLog], T]") -> T:
         if isinstance(self._where, Directory):
             return question(self._opened())
         return retried(lambda: question(self._opened()), most=self._retries.most, interval_ms=self._retries.interval_ms)
 
-    def _opened(self) -> Log | ConnectedLog:
+    def _opened(self) -> "Log | ConnectedLog":
+        # A process of Spark's reads from one of both: it loads no more than that.
         if self._log is None:
             if isinstance(self._where, Directory):
-                self._log = open_log(self._where.path, mode="read")
+                from pylog.opening import open_lazily
+
+                self._log = open_lazily(self._where.path, mode="read")
             else:
+                from pylog.connected_log import connect
+
                 self._log = connect(self._where.bootstrap_servers, config=dict(self._where.config))
         return self._log
 
@@ -155,7 +167,7 @@ def place_of(options: ReadOptions) -> Place:
     return _places[key]
 
 
-def _selected(log: Log | ConnectedLog, selection: Selection, where: str) -> Selected:
+def _selected(log: "Log | ConnectedLog", selection: Selection, where: str) -> Selected:
     partitions: list[TopicPartition] = []
     ids: dict[str, UUID] = {}
     missing = []
@@ -177,7 +189,7 @@ def _selected(log: Log | ConnectedLog, selection: Selection, where: str) -> Sele
     return Selected(tuple(partitions), ids, tuple(missing))
 
 
-def _named(log: Log | ConnectedLog, selection: Selection) -> dict[str, list[int] | None]:
+def _named(log: "Log | ConnectedLog", selection: Selection) -> dict[str, list[int] | None]:
     """The topics that are meant, and which of their partitions; None: all."""
     if isinstance(selection, Assign):
         found: dict[str, list[int] | None] = {}
@@ -189,7 +201,7 @@ def _named(log: Log | ConnectedLog, selection: Selection) -> dict[str, list[int]
     return dict.fromkeys(names)
 
 
-def _partition(log: Log | ConnectedLog, wanted: LogRange) -> PartitionView | ConnectedPartition | None:
+def _partition(log: "Log | ConnectedLog", wanted: LogRange) -> "PartitionView | ConnectedPartition | None":
     try:
         topic = log.topic(wanted.topic)
     except UnknownTopicOrPartition:

@@ -13,9 +13,8 @@ commit: by this process, or through the process that owns the directory, or the 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pylog.client_half import ClientHalf
 from pylog.errors import PolicyViolation, UnknownTopicOrPartition
 from pylog.record import TopicPartition
 from pylog.spark.options.where import Directory
@@ -24,6 +23,9 @@ from pylog.spark.sink.ledger import Entry, Ledger, Replaced
 from pylog.spark.sink.reach import opened, producer_of
 from pylog.spark.sink.staged_topic import StagedRecords
 from pylog.spark.sink.staging import Staged, StagedFiles, now_ms
+
+if TYPE_CHECKING:
+    from pylog.client_half import ClientHalf
 
 TRANSACTIONAL_ID: Final = "pylog-spark-"
 """Before the id of the query, or of the batch write."""

@@ -14,15 +14,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from pylog.client_half import ClientHalf
 from pylog.errors import RequestTimedOut, StorageError
-from pylog.log import Log
 from pylog.protocol.partitioner import partition_for_key
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from pylog.client.producer import Producer
+    from pylog.client_half import ClientHalf
     from pylog.config.typed import TopicOptions
 
 LEDGER_TOPIC: Final = "__pylog_spark_commits"
@@ -97,6 +96,8 @@ class Ledger:
         """Compact the ledger when it is long and this process owns the directory. No other process compacts it where
         the directory is only opened for commits.
         """
+        from pylog.log import Log
+
         if self._read > _READ_MAX and isinstance(self._log, Log) and self._log.mode == "own":
             self._log.clean(LEDGER_TOPIC)
 

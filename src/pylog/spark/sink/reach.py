@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pylog.client.producer import Producer
-from pylog.client_half import ClientHalf
 from pylog.config import ProducerConfig
-from pylog.connected_log import connect
 from pylog.errors import UnknownTopicOrPartition
-from pylog.opening import open as open_log
 from pylog.spark.options.where import Directory, Where
+
+if TYPE_CHECKING:
+    from pylog.client.producer import Producer
+    from pylog.client_half import ClientHalf
 
 _WAIT_SECONDS: Final = 30.0
 """How long to wait for a process that opens or closes the directory."""
@@ -19,16 +19,24 @@ _WAIT_SECONDS: Final = 30.0
 @contextmanager
 def opened(where: Where, *, writes: bool) -> "Iterator[ClientHalf[Any]]":
     """The log, open for the block. `writes`: open it to write, not only to read."""
+    # A task that stages in a directory opens nothing: what it does not need is not loaded.
     log: ClientHalf[Any]
     if isinstance(where, Directory):
-        log = open_log(where.path, mode="auto", wait=_WAIT_SECONDS) if writes else open_log(where.path, mode="read")
+        from pylog import opening
+
+        if writes:
+            log = opening.open(where.path, mode="auto", wait=_WAIT_SECONDS)
+        else:
+            log = opening.open_lazily(where.path, mode="read")
     else:
+        from pylog.connected_log import connect
+
         log = connect(where.bootstrap_servers, config=dict(where.config))
     with log:
         yield log
 
 
-def producer_of(log: "ClientHalf[Any]", config: ProducerConfig, *, room: int = 0, **more: object) -> Producer:
+def producer_of(log: "ClientHalf[Any]", config: ProducerConfig, *, room: int = 0, **more: object) -> "Producer":
     """A producer of batches that are encoded already, and of up to `room` bytes more each."""
     settings: Any = {
         **more,

@@ -18,7 +18,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pylog.client_half import ClientHalf
 from pylog.config import ProducerConfig
 from pylog.record import ConsumerRecord, RecordMetadata, TopicPartition
 from pylog.runtime.future import Future
@@ -27,6 +26,7 @@ from pylog.spark.sink.staging import Staged, changed
 
 if TYPE_CHECKING:
     from pylog.client.consumer.consumer import Consumer
+    from pylog.client_half import ClientHalf
     from pylog.config.typed import TopicOptions
 
 STAGED_TOPIC: Final = "__pylog_spark_staged"

@@ -11,14 +11,13 @@ the id of the query into its message.
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pylog.client_half import ClientHalf
 from pylog.spark.options.where import Directory
 from pylog.spark.options.write import WriteOptions
 from pylog.spark.sink.commit import Write, check_replaceable, commit, drop
@@ -26,6 +25,9 @@ from pylog.spark.sink.reach import count_partitions, opened, producer_of
 from pylog.spark.sink.rows import RowEncoder, SinkColumns, sink_columns
 from pylog.spark.sink.staged_topic import TopicStage
 from pylog.spark.sink.staging import FileStage, Stage, Staged
+
+if TYPE_CHECKING:
+    from pylog.client_half import ClientHalf
 
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -86,7 +88,8 @@ class Sink:
         self, rows: Iterator[pa.RecordBatch], put: Callable[[str, int, bytearray], None], closing: ExitStack, *,
         transactional: bool,
     ) -> int:  # fmt: skip
-        options, looking = self._options, list[ClientHalf[Any]]()
+        options = self._options
+        looking: list[ClientHalf[Any]] = []
 
         def partitions(topic: str) -> int:
             if topic not in self._counts:
