@@ -62,8 +62,13 @@ unit: .venv/dev.stamp ## run the quick tests, in about a minute: no command, no 
 test: .venv/dev.stamp ## run the tests
 	@$(PYTEST) -q -n $(JOBS) --dist loadfile -m "not planted and not broker and not newcomer and not spark and not browser"
 
+.venv/pipelines.stamp: .venv/dev.stamp
+	@echo "installing what Spark's Declarative Pipelines need"
+	@$(PIP) install -c constraints.txt 'pyspark[pipelines]'
+	@touch $@
+
 .PHONY: spark-test
-spark-test: .venv/dev.stamp ## run the tests of Spark: batches and streams, from directories and servers, on two executors (Java 17)
+spark-test: .venv/pipelines.stamp ## run the tests of Spark: batches and streams, from directories and servers, on two executors (Java 17)
 	@$(PYTEST) -q tests/spark
 
 .PHONY: newcomer
