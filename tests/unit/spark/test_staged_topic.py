@@ -1,4 +1,4 @@
-"""What a driver reads of batches that tasks have staged behind servers: each once, in the order of the messages."""
+"""What a driver asks servers for: what tasks have staged, once and in the order of the messages; where topics end."""
 
 from collections.abc import Iterator
 
@@ -8,10 +8,11 @@ pytest.importorskip("pyspark", reason="SPARK TESTS SKIPPED: pip install pyspark 
 
 import pylog
 from pylog.config import ProducerConfig
-from pylog.errors import StorageError
-from pylog.spark.sink import staged_topic
+from pylog.errors import NotLeaderOrFollower, StorageError
+from pylog.spark.sink import reach, staged_topic
 from pylog.spark.sink.staged_topic import STAGED_PARTITIONS, STAGED_TOPIC, StagedRecords, TopicStage
 from pylog.spark.sink.staging import Staged
+from pylog.testing import StandIn
 
 Batches = list[tuple[str, int, bytes]]
 
@@ -65,3 +66,15 @@ def test_batches_that_are_gone_are_an_error(log: pylog.Log, monkeypatch: pytest.
     more = Staged("query", messages[0].unique, 3, 3, messages[0].size, messages[0].place)
     with pytest.raises(StorageError, match="has staged 3, and there is 2 batches now"):
         list(StagedRecords(log).batches([more]))
+
+
+def test_offsets_are_asked_for_again_until_a_new_topic_has_its_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "_RETRY_INTERVAL_MS", 1)
+    at = pylog.TopicPartition("new", 0)
+    with StandIn() as kafka, pylog.connect(kafka.bootstrap_servers) as log:
+        log.create_topic("new")
+        kafka.fail("ListOffsets", NotLeaderOrFollower, times=3)
+        assert reach.offsets_of(log, [at], "latest") == {at: 0}
+        kafka.fail("ListOffsets", NotLeaderOrFollower, times=None)
+        with pytest.raises(NotLeaderOrFollower):
+            reach.offsets_of(log, [at], "latest")

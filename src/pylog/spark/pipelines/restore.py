@@ -27,7 +27,7 @@ from pylog.spark.pipelines.where import LogPlace, options_of
 from pylog.spark.schema import spark_schema
 from pylog.spark.sink.commit import TRANSACTIONAL_ID, Write, commit
 from pylog.spark.sink.ledger import Entry, Ledger
-from pylog.spark.sink.reach import opened, producer_of
+from pylog.spark.sink.reach import offsets_of, opened, producer_of
 from pylog.spark.sink.staging import Staged
 from pylog.spark.sink.writers import Sink
 from pylog.spark.tasks import BATCH_ROWS
@@ -149,9 +149,8 @@ def _begin(log: ClientHalf[Any], options: WriteOptions, write_id: str, targets: 
 
 def _check_empty(log: ClientHalf[Any], topic: str) -> None:
     keys = [TopicPartition(topic, part.partition) for part in log.admin.topic(topic).partitions]
-    first = log.admin.list_offsets(dict.fromkeys(keys, "earliest"))
-    last = log.admin.list_offsets(dict.fromkeys(keys, "latest"))
-    if any(first[key].offset < last[key].offset for key in keys):
+    first, last = offsets_of(log, keys, "earliest"), offsets_of(log, keys, "latest")
+    if any(first[key] < last[key] for key in keys):
         raise ValueError(f"topic '{topic}' has records: restore into a topic that is new or empty (topic=...)")
 
 

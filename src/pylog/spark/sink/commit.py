@@ -20,7 +20,7 @@ from pylog.record import TopicPartition
 from pylog.spark.options.where import Directory
 from pylog.spark.options.write import WriteOptions
 from pylog.spark.sink.ledger import Entry, Ledger, Replaced
-from pylog.spark.sink.reach import opened, producer_of
+from pylog.spark.sink.reach import offsets_of, opened, producer_of
 from pylog.spark.sink.staged_topic import StagedRecords
 from pylog.spark.sink.staging import Staged, StagedFiles, now_ms
 
@@ -95,8 +95,8 @@ def _entry(log: "ClientHalf[Any]", write: Write, messages: Sequence[Staged]) -> 
 def _replaced(log: "ClientHalf[Any]", topic: str) -> Replaced:
     check_replaceable(log, topic)
     found = log.admin.topic(topic)
-    ends = log.admin.list_offsets({TopicPartition(topic, part.partition): "latest" for part in found.partitions})
-    starts = {key.partition: listed.offset for key, listed in ends.items()}
+    ends = offsets_of(log, [TopicPartition(topic, part.partition) for part in found.partitions], "latest")
+    starts = {key.partition: offset for key, offset in ends.items()}
     return Replaced(topic=topic, topic_id=found.id, starts=starts)
 
 

@@ -18,6 +18,7 @@ from pylog.errors import RequestTimedOut, StorageError
 from pylog.protocol.partitioner import partition_for_key
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
+from pylog.spark.sink.reach import offsets_of
 
 if TYPE_CHECKING:
     from pylog.client.producer import Producer
@@ -71,7 +72,7 @@ class Ledger:
         found: bytes | None = None
         # Everything below it has to be settled: an entry of this query may lie behind the first record of a transaction
         # that is open. A consumer that reads what is committed comes no further than to that record.
-        end = self._log.admin.list_offsets({self._at: "latest"})[self._at].offset
+        end = offsets_of(self._log, [self._at], "latest")[self._at]
         clock = SystemClock()
         deadline = clock.tick_ms() + self._patience_ms
         with self._log.consumer(isolation_level="read_committed", auto_offset_reset="earliest") as consumer:

@@ -1,11 +1,13 @@
 """The log that is written, reached from a process of Spark: as owner, through the owner, or through servers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pylog.config import ProducerConfig
 from pylog.errors import UnknownTopicOrPartition
+from pylog.record import TopicPartition
+from pylog.runtime.retries import retried
 from pylog.spark.options.where import Directory, Where
 
 if TYPE_CHECKING:
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
 
 _WAIT_SECONDS: Final = 30.0
 """How long to wait for a process that opens or closes the directory."""
+
+_RETRIES: Final = 10
+_RETRY_INTERVAL_MS: Final = 500
+"""How often servers are asked again where a partition is: its leader has to hear of a topic that was just made."""
 
 
 @contextmanager
@@ -62,3 +68,12 @@ def count_partitions(log: "ClientHalf[Any]", topic: str) -> int:
         raise UnknownTopicOrPartition(
             f"no topic '{topic}': make it before anything is written to it; there are: {known}"
         ) from None
+
+
+def offsets_of(log: "ClientHalf[Any]", keys: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
+    """The "earliest" or "latest" offset of each partition. Raises UnknownTopicOrPartition, and NotLeaderOrFollower
+    where that does not pass.
+    """
+    wanted: dict[TopicPartition, int | str] = dict.fromkeys(keys, which)
+    found = retried(lambda: log.admin.list_offsets(wanted), most=_RETRIES, interval_ms=_RETRY_INTERVAL_MS)
+    return {key: listed.offset for key, listed in found.items()}
