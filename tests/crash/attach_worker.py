@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pylog
 from pylog import Record
@@ -140,10 +141,16 @@ def main() -> int:
         if how:
             child = os.fork()
             if child:
-                signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGTERM))
+                signal.signal(signal.SIGTERM, lambda *_: end(child))
                 _, status = os.waitpid(child, 0)
                 return os.waitstatus_to_exitcode(status)
         return work(kind, log, name, history)
+
+
+def end(child: int) -> None:
+    # It may have ended by itself, while its parent closes.
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGTERM)
 
 
 def work(kind: str, log: pylog.Log, name: str, history: History) -> int:
