@@ -90,7 +90,7 @@ class ReadOnlyPartitions:
         return made
 
     def _is_unwritten(self, key: TopicPartition, image: TopicImage, directory: str) -> bool:
-        """Whether a partition without a folder has never had records. False: its owner has made the folder meanwhile.
+        """True if a partition without a folder never had records. False if its owner has made the folder meanwhile.
 
         Raises LogNotFound where it has had some; NotLeaderOrFollower in a log of several directories, where a partition
         that moves has no folder for a moment.

@@ -146,7 +146,7 @@ def _template(text: str) -> Parser:
 
 
 def _apart(line: bytes, literals: Sequence[bytes]) -> list[bytes] | None:
-    """What lies between the literals, each field as short as it can be; None where they are not all there.
+    """Cut the fields of a template out of a line: each lies between two literals. None if a literal is missing.
 
     A field ends where the next literal is found first, the last one where the line ends. So no place is tried twice.
     """

@@ -125,7 +125,7 @@ class Wanted:
         return self.key is None and self.pattern is None
 
     def __call__(self, record: ConsumerRecord) -> bool:
-        """Whether the record passes the filters."""
+        """True for a record with the key and the text that are asked for."""
         if self.key is not None and record.key != self.key:
             return False
         if self.pattern is None:

@@ -51,8 +51,8 @@ class ProducerConfig(Config):
     perhaps nowhere (0).
     """
     allow_auto_create_topics: bool = option(False, Switch())
-    """Whether a topic that is sent to is made where it is missing and the node makes topics
-    (`auto.create.topics.enable`). From librdkafka: Kafka's producers always want it."""
+    """A send to a missing topic makes that topic. The node has to allow it, by `auto.create.topics.enable`. The name is
+    librdkafka's; Kafka's producers always ask for it."""
     batch_size: int = option(262_144, integer(0))
     """The size of a batch, about, before compression (Kafka: 16384)."""
     buffer_memory: int = option(32 << 20, long(0))
@@ -188,8 +188,8 @@ class ConsumerConfig(Config):
     """The configs of a consumer (Kafka: ConsumerConfig)."""
 
     allow_auto_create_topics: bool = option(False, Switch())
-    """Whether a topic that is subscribed to, or assigned, is made where it is missing and the node makes topics
-    (`auto.create.topics.enable`). A pattern makes none. Kafka: true; here a misspelt name is an error or a warning."""
+    """A subscription to a missing topic, or an assignment of it, makes that topic. The node has to allow it, by
+    `auto.create.topics.enable`. A pattern makes none. Kafka: true; here a misspelt name is an error or a warning."""
     auto_commit_interval_ms: int = option(5000, integer(0))
     """How often `poll` commits, with `enable_auto_commit`."""
     auto_offset_reset: str = option("latest", OffsetReset())
@@ -200,8 +200,8 @@ class ConsumerConfig(Config):
     client_id: str = option("", Words())
     """A name for this client, sent along with each message: groups show it with their members."""
     client_rack: str = option("", Words())
-    """Where this client is: a cluster whose nodes have racks may name a replica nearby to read from (KIP-392), and its
-    groups may assign by it. pylog's own node has no racks, and nothing follows from it there."""
+    """The rack of this client. A cluster whose nodes have racks may name a replica of that rack to read from (KIP-392),
+    and its groups may assign partitions by it. A node of pylog's has no rack, and passes over it."""
     consumer_timeout_ms: int | None = option(None, Whole(0, INT_MAX, optional=True))
     """How long an iteration waits for more records before it ends. None: for ever. From kafka-python, not Kafka."""
     default_offset_commit_callback: OnCommit | None = option(None, Function("(offsets, error) -> None"))

@@ -19,9 +19,9 @@ class ConnectionConfig(Config):
     """The configs of connections (Kafka: CommonClientConfigs)."""
 
     allow_auto_create_topics: bool = option(False, Switch())
-    """Whether a topic that is sent to, or subscribed to, is made where it is missing and the server makes topics: the
-    config of that name of all producers and consumers. As in process a missing topic is an error by default. (Kafka:
-    true; producers always ask for it.)
+    """The config of this name for all producers and consumers: what they send to or subscribe to is made if it is
+    missing. The server has to allow it. By default a missing topic is an error, as in process. (Kafka: true; producers
+    always ask for it.)
     """
     client_id: str = option("", Words())
     """A name for clients that have none of their own, sent along with each request."""

@@ -48,7 +48,7 @@ class TopicConfigValue(NamedTuple):
 
     @property
     def is_set(self) -> bool:
-        """Whether it is set on the topic itself."""
+        """True for a config that the topic itself has; False for a default."""
         return self.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
 
 

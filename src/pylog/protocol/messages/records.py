@@ -138,7 +138,7 @@ class Fetch:
     as_extents: bool = False
     """Whether the asker sends the bytes on: where they are many, a part may have an `extent` instead of `data`."""
     rack_id: str = ""
-    """Where a consumer is: a leader may name it a replica nearby (KIP-392)."""
+    """The rack of the consumer. A leader may name a replica of that rack to read from (KIP-392)."""
 
 
 @message
