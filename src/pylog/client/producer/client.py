@@ -3,6 +3,7 @@
 It does for a record what `record_append` cannot do, and it ends the producer. A full buffer (`buffer_memory`) makes
 `send` wait up to `max_block_ms`. With `transactional_id` each record belongs to a transaction, or is refused.
 
+    partitioning    which partition a record goes to
     lifetime        the lock, the threads that wait, the end
     sender          batches, from their queue to an answer
     answers         what follows from it
@@ -20,6 +21,7 @@ from pylog.client.cluster import Cluster
 from pylog.client.producer.failures import log_failures
 from pylog.client.producer.foreign import foreign_batch, make_transactional
 from pylog.client.producer.lifetime import Lifetime
+from pylog.client.producer.partitioning import Partitioning
 from pylog.client.producer.sender import Sender
 from pylog.client.producer.transactions import Transactions, refuse_inside
 from pylog.client.transaction_manager import TransactionManager
@@ -39,15 +41,12 @@ from pylog.kernel.values import BytesLike, Headers, as_bytes
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import ClusterMetadata
-from pylog.protocol.partitioner import RoundRobinPartitioner, crc32_partition, murmur3_partition, partition_for_key
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease, drop, warn
 from pylog.runtime.future import Future
 from pylog.runtime.signals import FIRM, whole
 from pylog.transport import Transport
-
-BY_KEY = {"murmur3": murmur3_partition, "consistent_random": crc32_partition}
 
 
 class NoRoom(Exception):  # noqa: N818 - it is no error
@@ -65,22 +64,15 @@ class ProducerClient:
         """
         self.config = config
         self._waits = waits
-        named_one = config.partitioner if isinstance(config.partitioner, str) else None
-        by_key = None if config.partitioner_ignore_keys or named_one == "sticky" else partition_for_key
-        if by_key is not None and named_one in BY_KEY:
-            by_key = BY_KEY[named_one]
-        self._by_key = by_key
-        self._empty_is_none = named_one == "consistent_random"
-        self._choose = RoundRobinPartitioner() if named_one == "round_robin" else config.partitioner
-        if named_one is not None and named_one != "round_robin":
-            self._choose = None
+        self._partitioning = Partitioning(config)
         self._serializes = config.key_serializer is not None or config.value_serializer is not None
-        is_usual = by_key is partition_for_key and self._choose is None
         self._clock = clock
         self.lifetime = self._lifetime = Lifetime(config, clock)
         self._cluster = Cluster(transport, node, config.client_id, creates=config.allow_auto_create_topics)
         self.batches = self._accumulator = Accumulator(
-            batch_size=config.batch_size, linger_ms=config.linger_ms, direct=is_usual and not self._serializes
+            batch_size=config.batch_size,
+            linger_ms=config.linger_ms,
+            direct=self._partitioning.is_usual and not self._serializes,
         )
         self.record_bytes_max = min(config.max_request_size, config.buffer_memory)
         name = config.transactional_id
@@ -168,8 +160,8 @@ class ProducerClient:
             raise self._refusal(timestamp, size)
         tick_ms = self._clock.tick_ms()
         count = self._partitions(topic, partition, tick_ms)
-        if partition is None and callable(self._choose):
-            partition = self._choose(topic, key, value, count)
+        if partition is None and self._partitioning.choose is not None:
+            partition = self._partitioning.choose(topic, key, value, count)
             count = self._partitions(topic, partition, tick_ms)
         lifetime, sender, accumulator, batch = self._lifetime, self.sender, self._accumulator, None
         with FIRM:
@@ -228,8 +220,9 @@ class ProducerClient:
                     f"topic {topic!r} has no partition {partition}; it has {count}, from 0 on"
                 )
             return partition
-        if key is not None and self._by_key is not None and (key or not self._empty_is_none):
-            return self._by_key(key, count)
+        named = self._partitioning.by_key(key, count)
+        if named is not None:
+            return named
         sticky = self._accumulator.sticky(topic)
         chosen = sticky.partition(count)
         sticky.added(size)
