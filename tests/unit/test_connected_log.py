@@ -15,7 +15,7 @@ import pytest
 
 import pylog
 from pylog.client.network.call import Call
-from pylog.client.network.network import ANY_NODE, Network
+from pylog.client.network.network import Network
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
     Closed,
@@ -39,6 +39,7 @@ from pylog.runtime.closing import settle
 from pylog.runtime.future import Future, completed
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
+from pylog.transport import ANY_NODE
 from support.clients.values import until
 
 SECONDS = 20
@@ -669,7 +670,7 @@ def test_a_connection_that_has_failed_since_it_was_given_calls_is_passed_over(lo
         link = next(iter(network._links))
         call = Call(ANY_NODE, Metadata([]), QUESTIONS[Metadata], Session(), answer, network._clock.tick_ms() + 10_000)
         link.give(call)
-        network._given[link] = None
+        network._dispatch.given[link] = None
         network._fail(link, NetworkError("it was cut"))
 
     network._submit(fail)

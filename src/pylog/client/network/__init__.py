@@ -10,9 +10,11 @@
     merging      batches of several partitions in one request
     link         one connection: a socket with a dialogue on it
     links        all connections, by node, client and lane
-    network      where calls and answers go, in the one thread that waits for all of them
+    dispatch     which link a call goes to, and what becomes of it when that is lost
+    network      the one thread that waits for all links, and gives the answers
     transport    messages that take several requests
     tls          the context of TLS, from the configs
 
-Read `transport`, then `network`, then `link` and `dialogue`. (Kafka: NetworkClient, ClusterConnectionStates, Metadata.)
+Read `transport`, then `network` and `dispatch`, then `link` and `dialogue`. (Kafka: NetworkClient,
+ClusterConnectionStates, Metadata.)
 """

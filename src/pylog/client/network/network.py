@@ -3,13 +3,9 @@
     send      any thread: the call goes to the agenda, which wakes the thread if it sleeps
     turn      the thread: what was posted, what is due, what sockets are ready for; futures are completed without a lock
 
-What is known of the cluster is in `routes`, the connections are in `links`. All of it belongs to the thread alone. A
-call ends in one of four ways: with the answer of a node, with the error of its connection, with RequestTimedOut, or
-with Closed.
-
-    a call for a node          fails with its connection: the client asks again, when it has looked for the leader
-    one for a coordinator      is asked again where that has moved, until its time is up
-    one for any node           goes to the next one, where it was not sent, or where asking twice does no harm
+What is known of the cluster is in `routes`, the connections are in `links`, and `dispatch` says which of these a call
+goes to. All of it belongs to the thread alone. A call ends in one of four ways: with the answer of a node, with the
+error of its connection, with RequestTimedOut, or with Closed.
 """
 
 import logging
@@ -21,9 +17,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from pylog.client.network.address import Address
-from pylog.client.network.call import HARMLESS_TWICE, IDENTITY_REFUSED, LEADER_BOUND, Call, NetworkFuture
-from pylog.client.network.coordinators import Coordinators
+from pylog.client.network.call import Call, NetworkFuture
 from pylog.client.network.dialogue import Answered
+from pylog.client.network.dispatch import Dispatch
 from pylog.client.network.link import Link, LinkState
 from pylog.client.network.links import Links
 from pylog.client.network.lookout import Lookout
@@ -31,11 +27,9 @@ from pylog.client.network.routes import Routes
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
     Closed,
-    LeaderNotAvailable,
     NetworkError,
     PylogError,
     RequestTimedOut,
-    SslAuthentication,
 )
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.messages import Fetch, Metadata, Session
@@ -43,7 +37,7 @@ from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
 from pylog.runtime.worker import started
-from pylog.transport import ANY_NODE, Handle
+from pylog.transport import Handle
 
 __all__ = ["Network"]
 
@@ -68,16 +62,11 @@ class Network:
         self._selector: selectors.BaseSelector = selectors.DefaultSelector()
         self._agenda = Agenda(clock, self._selector)
         self._links = Links(config, self._selector, context, admits)
-        self._given: dict[Link, None] = {}
-        """The links that have got calls in this turn."""
         self._unread: dict[Link, None] = {}
         """Those whose TLS holds bytes, of which no selector tells."""
         self._lookout = Lookout(self._agenda, self._links, partial(_do, self._look))
-        self._coordinators = Coordinators(self.routes, config, clock, self._begin, self._at)
+        self._dispatch = Dispatch(self.routes, self._links, config, clock, self._at, self._open)
         self._is_closed = False
-        self._successor: Handle | None = None
-        """Where all calls go instead: the node has come into this process."""
-        self._is_over = False
         self._ends_by_ms: int | None = None
         self._starting = WholeLock()
         self._thread: threading.Thread | None = None
@@ -95,7 +84,7 @@ class Network:
 
     def send(self, call: Call) -> None:
         """Send a call: its future is completed in any case. After `close`, with Closed."""
-        self._post(partial(self._begin, call))
+        self._post(partial(self._dispatch.begin, call))
 
     def forget(self, session: Session) -> None:
         """The client of a session is closed: so are its connections, when what it has sent is answered."""
@@ -133,8 +122,8 @@ class Network:
                 if self._thread is None:
                     self._thread = started(self._run, "pylog-network")
                     # Where the interpreter ends there is none, and nothing is answered any more.
-                    self._is_over = self._thread is None
-        if self._is_over:
+                    self._dispatch.is_over = self._thread is None
+        if self._dispatch.is_over:
             # No thread is left that would do it.
             self._agenda.call_posted()
 
@@ -160,10 +149,10 @@ class Network:
     def abandon(self) -> None:
         """Let go of all sockets in a forked child: the connections, and what waits for answers, are its parent's."""
         self._starting = WholeLock()
-        self._is_closed = self._is_over = True
+        self._is_closed = self._dispatch.is_over = True
         self._thread = None
         self._links.abandon()
-        self._coordinators.take_all()
+        self._dispatch.coordinators.take_all()
         self._agenda.abandon()
         self._selector.close()
 
@@ -191,8 +180,8 @@ class Network:
 
     def _send_given(self) -> None:
         """Send what was given to links in this turn: together, where there was much."""
-        while self._given:
-            link, _ = self._given.popitem()
+        while self._dispatch.given:
+            link, _ = self._dispatch.given.popitem()
             if link not in self._links:
                 # It has failed since, and its calls went elsewhere.
                 continue
@@ -208,69 +197,10 @@ class Network:
         return self._agenda.timeout
 
     def _at(self, due_ms: int, work: Callable[[], None]) -> None:
-        if self._is_over:
+        if self._dispatch.is_over:
             work()
         else:
             self._agenda.at(due_ms, partial(_do, work))
-
-    # --- where a call goes -------------------------------------------------------------------------------------------
-
-    def _begin(self, call: Call) -> None:
-        try:
-            self._route(call)
-        except Exception as error:
-            logger.exception("a call failed within")
-            call.fail(NetworkError(f"it failed within: {error!r}"))
-
-    def _route(self, call: Call) -> None:
-        if call.future.done():
-            return
-        if self._is_over:
-            call.fail(Closed("this log is closed: connect again"))
-        elif self._successor is not None:
-            call.hand_to(self._successor)
-        elif call.place is not None:
-            node = self.routes.coordinator(call.place)
-            if node is None:
-                self._coordinators.look_up(call.place, call)
-            else:
-                self._give_node(call, node)
-        elif call.node == ANY_NODE and not isinstance(call.message, LEADER_BOUND):
-            self._give_any(call)
-        else:
-            self._give_node(call, call.node)
-
-    def _give_node(self, call: Call, node: int) -> None:
-        address = self.routes.nodes.get(node)
-        if address is None:
-            # A node that is not in the list of nodes has been taken away, or there is no leader.
-            call.fail(LeaderNotAvailable(f"node {node} is not there, or the partition has no leader for the moment"))
-        else:
-            self._give(call, address)
-
-    def _give_any(self, call: Call) -> None:
-        address = self.routes.any_node(call.tried)
-        now = self._clock.tick_ms()
-        if address is not None:
-            self._give(call, address)
-        elif self.routes.was_reached and now < call.deadline_ms:
-            # The cluster was there, and is away: it may come back.
-            call.tried.clear()
-            self._at(now + self._config.reconnect_backoff_max_ms, partial(self._begin, call))
-        else:
-            call.fail(NetworkError(f"no node of the cluster can be reached: {self.routes.failures()}"))
-
-    def _give(self, call: Call, address: Address) -> None:
-        if self._successor is not None:
-            call.hand_to(self._successor)
-            return
-        link = self._links.find(address, call)
-        if link is None:
-            now = self._clock.tick_ms()
-            link = self._links.make(address, call, now)
-            self._at(max(now, self.routes.rests_until_ms(address)), partial(self._open, link))
-        link.give(call)
-        self._given[link] = None
 
     def _open(self, link: Link) -> None:
         if link.state is LinkState.RESTING and link in self._links:
@@ -292,7 +222,7 @@ class Network:
                 continue
             if error is not None:
                 call.fail(error)
-            elif self._ends_by_ms is not None or not self._coordinators.has_moved(call, answer):
+            elif self._ends_by_ms is not None or not self._dispatch.coordinators.has_moved(call, answer):
                 call.answer(answer)
 
     def _handle(self, link: Link, events: int) -> None:
@@ -306,7 +236,7 @@ class Network:
         if not was_ready and link.is_ready:
             self.routes.reached(link.address)
         if link.waiting:
-            self._given[link] = None
+            self._dispatch.given[link] = None
         if link.has_more:
             self._unread[link] = None
         self._lookout.watch(link)
@@ -332,17 +262,17 @@ class Network:
     # --- the node comes into this process ----------------------------------------------------------------------------
 
     def _pass_all(self, successor: Handle, is_over: Callable[[], bool]) -> None:
-        self._successor = successor
+        self._dispatch.successor = successor
         # What waits to be sent again is the oldest.
         self._agenda.call_early()
         for link in self._links:
             self._fail(link, NetworkError("the node is in this process now"))
-        for call in self._coordinators.take_all():
-            self._begin(call)
+        for call in self._dispatch.coordinators.take_all():
+            self._dispatch.begin(call)
         self._come_to_an_end(is_over)
 
     def _come_to_an_end(self, is_over: Callable[[], bool]) -> None:
-        if not is_over() and not self._is_over:
+        if not is_over() and not self._dispatch.is_over:
             self._submit(lambda: self._come_to_an_end(is_over))
 
     # --- failures and time -------------------------------------------------------------------------------------------
@@ -353,31 +283,7 @@ class Network:
             return
         self._links.let_go(link)
         self.routes.failed(link.address, error, self._clock.tick_ms())
-        is_final = isinstance(error, (*IDENTITY_REFUSED, ssl.SSLCertVerificationError))
-        for call in link.in_flight:
-            if isinstance(call.message, HARMLESS_TWICE) and call.node == ANY_NODE and call.place is None:
-                self._try_next(call, link.address, error, is_final=is_final)
-            else:
-                call.fail(NetworkError(
-                    f"the connection to {link.address} was lost: {error}; whether the node has had the "
-                    f"{call.question.name} is not known"
-                ))  # fmt: skip
-        for call in link.waiting:
-            self._try_next(call, link.address, error, is_final=is_final)
-
-    def _try_next(self, call: Call, address: Address, error: Exception, *, is_final: bool) -> None:
-        if self._successor is not None and not isinstance(call.message, LEADER_BOUND):
-            call.hand_to(self._successor)
-        elif is_final:
-            call.fail(error if isinstance(error, PylogError) else SslAuthentication(f"{address}: {error}"))
-        elif call.place is not None and self._clock.tick_ms() < call.deadline_ms:
-            # It was not sent. The node was forgotten as a coordinator; it may be the one again.
-            self._at(self._clock.tick_ms() + self._coordinators.backoff_ms(call), partial(self._begin, call))
-        elif call.node == ANY_NODE and call.place is None and not isinstance(call.message, LEADER_BOUND):
-            call.tried.add(address)
-            self._give_any(call)
-        else:
-            call.fail(NetworkError(f"{address} cannot be reached: {error}"))
+        self._dispatch.lost(link, error)
 
     def _look(self) -> None:
         """End what has taken too long, and close what is idle."""
@@ -419,8 +325,8 @@ class Network:
         return not waits or self._clock.tick_ms() >= self._ends_by_ms
 
     def _end(self) -> None:
-        self._is_over = True
-        left = [*self._coordinators.take_all(), *self._links.close()]
+        self._dispatch.is_over = True
+        left = [*self._dispatch.coordinators.take_all(), *self._links.close()]
         # What was to be asked again is not: it hears that this is closed.
         self._agenda.call_all()
         self._selector.close()
