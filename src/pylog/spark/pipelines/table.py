@@ -64,6 +64,9 @@ _SCHEMA: Final = Parameter(
     name="schema", words='JSON fields of the values, "user STRING, amount DOUBLE": value.user', metavar="FIELDS"
 )
 _TO_LOG: Final = Parameter(name="to_log", words="another log to write to", kind=Kind.LOG)
+_TO_FOLDER: Final = Parameter(
+    name="to", words="the folder, or a URI (s3, gs, hdfs)", metavar="FOLDER", is_required=True
+)
 _LOSS: Final = Parameter(
     name="fail_on_data_loss",
     option="ignore-data-loss",
@@ -82,7 +85,7 @@ JOBS: Final[tuple[Job, ...]] = (
         words="records to Parquet files, a folder for each day; goes on where it ended",
         parameters=(
             _TOPIC,
-            Parameter(name="to", words="the folder, or a URI (s3, gs, hdfs)", metavar="FOLDER", is_required=True),
+            _TO_FOLDER,
             Parameter(name="compression", words="zstd (default), snappy, gzip, lz4 or none", metavar="CODEC"),
             _LOSS,
         ),
@@ -210,7 +213,7 @@ JOBS: Final[tuple[Job, ...]] = (
         words="changes of rows into a table of Parquet files; goes on where it ended",
         parameters=(
             _ONE_TOPIC,
-            Parameter(name="to", words="the folder, or a URI (s3, gs, hdfs)", metavar="FOLDER", is_required=True),
+            _TO_FOLDER,
             Parameter(
                 name="schema", words='JSON fields of the rows, "id BIGINT, name STRING": the columns', metavar="FIELDS"
             ),
