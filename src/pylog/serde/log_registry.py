@@ -27,8 +27,8 @@ from pylog.errors import (
 )
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.serde.avro import whole_schema
-from pylog.serde.compatibility.levels import DEFAULT, check, checked_level
-from pylog.serde.registry import PROTOBUF, Level, RegisteredSchema, Schema, SchemaRegistry
+from pylog.serde.compatibility.levels import DEFAULT, check
+from pylog.serde.registry import PROTOBUF, Level, RegisteredSchema, Schema, SchemaRegistry, checked_level
 
 logger = logging.getLogger("pylog.serde")
 
@@ -172,7 +172,7 @@ class LogRegistry(SchemaRegistry):
                     self._deleted |= gone
                 case "CONFIG":
                     self._take_level(key.get("subject"), value)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             logger.warning(
                 "offset %d of topic %s is no record of a schema: %r",
                 record.offset,

@@ -7,7 +7,7 @@ A schema belongs to subjects ("orders-value"), in versions from 1 on; its id is 
 import json
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -59,6 +59,15 @@ class RegisteredSchema(NamedTuple):
     subject: str
     version: int
     schema: Schema
+
+
+def checked_level(given: object) -> Level:
+    """A level from a caller, in whatever case. Raises ValueError."""
+    levels: tuple[Level, ...] = get_args(Level)
+    for level in levels:
+        if isinstance(given, str) and given.upper() == level:
+            return level
+    raise ValueError(f"{given!r} is no level of compatibility: {', '.join(levels)}")
 
 
 class SchemaRegistry(ABC):
@@ -131,7 +140,7 @@ class HttpRegistry(SchemaRegistry):
 
     def set_compatibility(self, level: Level, subject: str | None = None) -> None:
         path = "/config" if subject is None else f"/config/{quote(subject, '')}"
-        self._ask(path, {"compatibility": level.upper()}, method="PUT")
+        self._ask(path, {"compatibility": checked_level(level)}, method="PUT")
 
     def version(self, subject: str, version: int | None = None) -> RegisteredSchema:
         found = self._ask(f"/subjects/{quote(subject, '')}/versions/{'latest' if version is None else version}")

@@ -11,6 +11,7 @@ import pylog
 from pylog import serde
 from pylog.errors import IncompatibleSchema, SchemaRegistryError
 from pylog.serde.compatibility import levels
+from pylog.serde.registry import checked_level
 
 
 def payment(*fields: str, **defaults: int) -> serde.Schema:
@@ -57,7 +58,7 @@ def test_a_level_says_which_version_has_to_read_which(
     known = [serde.RegisteredSchema(number, "s", number, one) for number, one in enumerate(versions, 1)]
 
     def hold(one: serde.Schema) -> None:
-        levels.check(levels.checked_level(level), "s", one, known, lambda schema: json.loads(schema.text))
+        levels.check(checked_level(level), "s", one, known, lambda schema: json.loads(schema.text))
 
     for one in good:
         hold(one)

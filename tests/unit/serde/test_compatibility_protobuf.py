@@ -1,7 +1,7 @@
 """Protobuf's rules: fields by their numbers and their forms on the wire."""
 
 import sys
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from typing import Any
 
 import pytest
@@ -64,6 +64,24 @@ def test_what_is_the_same_on_the_wire_is_compatible(reader: str, writer: str) ->
 )
 def test_what_reads_otherwise_is_named(reader: str, writer: str, fault: str) -> None:
     assert faults(reader, writer) == [fault]
+
+
+def chosen(text: str, *numbers: int) -> str:
+    """The same file with fields of these numbers in one oneof."""
+    made = FileDescriptorProto.FromString(b64decode(text))
+    made.message_type[0].oneof_decl.add(name="o")
+    for field in made.message_type[0].field:
+        if field.number in numbers:
+            field.oneof_index = 0
+    return b64encode(made.SerializeToString()).decode()
+
+
+def test_fields_that_come_into_one_oneof_are_a_fault() -> None:
+    two, three = file((1, TEXT), (2, TEXT)), file((1, TEXT), (2, TEXT), (3, TEXT))
+    fault = "fields f1, f2 of M: they are in one oneof now, so only one of them is kept"
+    assert faults(chosen(two, 1, 2), two) == faults(chosen(three, 1, 2), chosen(three, 1, 3)) == [fault]
+    for reader, writer in ((two, chosen(two, 1, 2)), (chosen(two, 1), two), (chosen(three, 1, 2), chosen(two, 1, 2))):
+        assert faults(reader, writer) == []
 
 
 def test_without_protobuf_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

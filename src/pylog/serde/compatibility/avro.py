@@ -12,9 +12,9 @@ PROMOTED = {
     "int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",),
     "string": ("bytes",), "bytes": ("string",),
 }  # fmt: skip
-"""As what else the values of a primitive type can be read."""
+"""For each primitive type of a writer, the other types that read it."""
 STEPS_MOST = 20_000
-"""How much is compared: branches in branches multiply."""
+"""The most pairs of schemas that one check compares. Nested unions multiply them."""
 NAMED = ("record", "error", "enum", "fixed")
 
 

@@ -8,6 +8,7 @@ it.
 (Confluent: SchemaDiff of JSON Schema)
 """
 
+import json
 from typing import Any
 
 ANNOTATIONS = frozenset({
@@ -18,13 +19,15 @@ ANNOTATIONS = frozenset({
 AT_LEAST = frozenset({"exclusiveMinimum", "minItems", "minLength", "minProperties", "minimum"})
 AT_MOST = frozenset({"exclusiveMaximum", "maxItems", "maxLength", "maxProperties", "maximum"})
 REMOVABLE = frozenset({"format", "multipleOf", "not", "pattern", "propertyNames", "uniqueItems"})
-"""Keywords whose absence takes more than any value of theirs."""
+"""Keywords that a reader may leave out: without them it takes more."""
 COMPARED = frozenset({
     "$ref", "additionalProperties", "anyOf", "const", "enum", "items", "properties", "required", "type"
 })  # fmt: skip
+WHOLE = frozenset({"$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"})
+"""Keywords that mean something only with all that is around them."""
 DEPTH_MOST = 100
 STEPS_MOST = 20_000
-"""How much is compared: branches in branches multiply."""
+"""The most pairs of schemas that one check compares. Nested branches multiply them."""
 
 
 def faults(reader: Any, writer: Any) -> list[str]:
@@ -39,7 +42,7 @@ class _Comparison:
         self._reader = reader
         self._writer = writer
         self._seen: set[tuple[str, str]] = set()
-        """The pairs of references that were compared, or are being compared: a schema may refer to itself."""
+        """The pairs with a reference that were compared, or are being compared: a schema may refer to itself."""
         self._steps = 0
 
     def faults(self, mine: Any, theirs: Any, path: str) -> list[str]:
@@ -48,9 +51,10 @@ class _Comparison:
             raise ValueError("its branches are too many to be compared")
         refs = _ref(mine), _ref(theirs)
         if refs != ("", ""):
-            if refs in self._seen:
+            pair = _text(mine), _text(theirs)
+            if pair in self._seen:
                 return []
-            self._seen.add(refs)
+            self._seen.add(pair)
             if refs[0] and _beside_ref(mine) and _beside_ref(mine) != _beside_ref(theirs):
                 return [f"{_at(path)}what stands beside $ref is not the same"]
             mine, theirs = _target(self._reader, mine), _target(self._writer, theirs)
@@ -61,6 +65,8 @@ class _Comparison:
             return []
         if mine is None:
             return [f"{_at(path)}nothing is taken any more"]
+        if WHOLE & mine.keys() and (mine != theirs or self._reader != self._writer):
+            return [f"{_at(path)}{', '.join(sorted(WHOLE & mine.keys()))} cannot be compared"]
         return [
             *_of_types(mine, theirs, path),
             *_of_values(mine, theirs, path),
@@ -71,7 +77,7 @@ class _Comparison:
         ]
 
     def _same(self, mine: Any, theirs: Any) -> bool:
-        """Whether two values are the same, and what they refer to."""
+        """Whether two values are equal, and the schemas that they refer to are equal, too."""
         return mine == theirs and _referred(self._reader, mine) == _referred(self._writer, theirs)
 
     def _of_limits(self, mine: dict[str, Any], theirs: dict[str, Any], path: str) -> list[str]:
@@ -141,6 +147,11 @@ def _beside_ref(schema: Any) -> dict[str, Any]:
     return {name: value for name, value in found if name != "$ref" and name not in ANNOTATIONS}
 
 
+def _text(schema: Any) -> str:
+    """What tells a schema from others: its reference, if it is no more than that."""
+    return _ref(schema) if _ref(schema) and not _beside_ref(schema) else json.dumps(schema, sort_keys=True)
+
+
 def _referred(root: Any, value: Any) -> dict[str, Any]:
     """What a value refers to, at any depth, by the references."""
     found: dict[str, Any] = {}
@@ -201,14 +212,18 @@ def _of_values(mine: dict[str, Any], theirs: dict[str, Any], path: str) -> list[
         return []
     if before is None:
         return [f"{_at(path)}only some values are taken now"]
-    # True is no 1 here.
-    kept = [(type(one) is bool, one) for one in taken]
-    gone = [one for one in before if (type(one) is bool, one) not in kept]
-    return [f"{_at(path)}{', '.join(map(repr, gone))} is not taken any more"] if gone else []
+    gone = [repr(one) for text, one in before.items() if text not in taken]
+    return [f"{_at(path)}{', '.join(gone)} is not taken any more"] if gone else []
 
 
-def _values(schema: dict[str, Any]) -> list[Any] | None:
-    return [schema["const"]] if "const" in schema else schema.get("enum")
+def _values(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The only values that a schema takes, by their text: true is no 1 there. None: it names none."""
+    found = None
+    for given in ([schema["const"]] if "const" in schema else None, schema.get("enum")):
+        if given is not None:
+            named = {json.dumps(one, sort_keys=True): one for one in given}
+            found = named if found is None else {text: one for text, one in found.items() if text in named}
+    return found
 
 
 def _at(path: str) -> str:

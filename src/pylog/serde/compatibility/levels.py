@@ -9,27 +9,18 @@ The transitive ones go by every version instead of the latest. NONE asks for not
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from pylog.errors import IncompatibleSchema
 from pylog.serde.compatibility import avro, json_schema, protobuf
 from pylog.serde.registry import AVRO, JSON, PROTOBUF, Level, RegisteredSchema, Schema
 
 DEFAULT: Level = "BACKWARD"
-"""Where nothing was set (Confluent: schema.compatibility.level)."""
+"""The level of a subject for which none was set (Confluent: schema.compatibility.level)."""
 FAULTS_SHOWN = 5
 
 Whole = Callable[[Schema], Any]
 """An Avro schema as JSON, with those that it refers to in their places."""
-
-
-def checked_level(given: object) -> Level:
-    """A level from a caller, in whatever case. Raises ValueError."""
-    levels: tuple[Level, ...] = get_args(Level)
-    for level in levels:
-        if isinstance(given, str) and given.upper() == level:
-            return level
-    raise ValueError(f"{given!r} is no level of compatibility: {', '.join(levels)}")
 
 
 def check(level: Level, subject: str, new: Schema, versions: Sequence[RegisteredSchema], whole: Whole) -> None:

@@ -1,7 +1,8 @@
 """Whether messages of one Protobuf file can be read by another one, as registries keep them: descriptors in base64.
 
 Fields go by their numbers. A field may come and go, be renamed, and change between types that have one form on the
-wire. It must not change between forms, between one value and several, or be required; a message must not go.
+wire. It must not change between forms, between one value and several, or be required; a message must not go. Fields
+that could all have values must not come into one oneof, where a reader keeps the last one alone.
 (Confluent: ProtobufSchemaUtils; https://protobuf.dev/programming-guides/proto3/#updating)
 """
 
@@ -29,6 +30,7 @@ def faults(reader: str, writer: str) -> list[str]:
             found.append(f"message {name} is gone")
             continue
         numbers = {field.number: field for field in written.field}
+        found += _of_oneofs(name, mine[name], numbers)
         for field in mine[name].field:
             before = numbers.pop(field.number, None)
             found += [f"field {name}.{field.name}: {fault}" for fault in _of_field(field, before)]
@@ -52,6 +54,18 @@ def _messages(text: str) -> Iterator[tuple[str, Any]]:
         name = f"{outer}.{message.name}" if outer else message.name
         yield name, message
         waiting += [(name, one) for one in message.nested_type]
+
+
+def _of_oneofs(name: str, message: Any, written: dict[int, Any]) -> list[str]:
+    found = []
+    for number in range(len(message.oneof_decl)):
+        members = [field for field in message.field if field.HasField("oneof_index") and field.oneof_index == number]
+        before = [written[field.number] for field in members if field.number in written]
+        # Those that were in one oneof of the writer's came one at a time.
+        if len({one.oneof_index if one.HasField("oneof_index") else -one.number for one in before}) > 1:
+            names = ", ".join(field.name for field in members if field.number in written)
+            found.append(f"fields {names} of {name}: they are in one oneof now, so only one of them is kept")
+    return found
 
 
 def _of_field(field: Any, written: Any) -> list[str]:
