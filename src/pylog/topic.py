@@ -6,7 +6,7 @@
 
 import logging
 import uuid
-from collections.abc import Container
+from collections.abc import Callable, Container
 from contextlib import ExitStack
 
 from pylog.commitlog.segments import base_offsets
@@ -28,12 +28,14 @@ class Topic:
     """The partitions of one topic that this node keeps.
 
     `places` maps their numbers (of all that the topic has) to the ids of the log directories in which the metadata log
-    has them. Not thread-safe for opening: the node holds its lock around `partition`.
+    has them. `on_closed` is told of each partition that was closed. Not thread-safe for opening: the node holds its
+    lock around `partition`.
     """
 
     def __init__(
         self, directories: Directories, name: str, topic_id: uuid.UUID, config: TopicConfig,
         places: dict[int, uuid.UUID], removed: Container[uuid.UUID], node_config: NodeConfig,
+        on_closed: Callable[[Partition], None],
     ) -> None:  # fmt: skip
         self.directories = directories
         self.name = name
@@ -42,6 +44,7 @@ class Topic:
         self.places = places
         self._removed = removed
         self._node_config = node_config
+        self._on_closed = on_closed
         self._open: dict[int, Partition] = {}
         self._homes: dict[int, LogDirectory] = {}
         self._counted: dict[int, tuple[int, int, int]] = {}
@@ -157,6 +160,7 @@ class Topic:
     def _close(self, number: int, partition: Partition) -> None:
         partition.close()
         self._homes[number].note_closed(partition)
+        self._on_closed(partition)
 
     def drop(self, number: int) -> None:
         """Close one partition, so that the next use opens it anew, wherever it lies then.

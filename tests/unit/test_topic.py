@@ -22,7 +22,7 @@ def made(files: Files, topic_id: UUID = NEW, *, removed: tuple[UUID, ...] = (), 
     """A topic `t` in the directory `log`, of which the metadata log says that its partitions lie there."""
     directories = Directories(files, ["log"], None)
     places = dict.fromkeys(range(partitions), directories.first.directory_id)
-    return Topic(directories, "t", topic_id, TopicConfig(), places, set(removed), NodeConfig())
+    return Topic(directories, "t", topic_id, TopicConfig(), places, set(removed), NodeConfig(), lambda _: None)
 
 
 def append(topic: Topic, value: bytes, number: int = 0) -> None:

@@ -75,6 +75,24 @@ def test_the_count_of_flushes_stays_when_a_partition_is_moved_or_deleted(tmp_pat
     assert 5 <= counts[0] <= counts[1] <= counts[2]
 
 
+def test_flushes_are_counted_once_where_a_topic_is_deleted_while_it_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pylog.open([tmp_path / "a", tmp_path / "b"], flush="sync") as log:
+        log.create_topic("t")
+        send(log, 5)
+        counts: list[int] = []
+
+        def deleted(*_: object) -> None:
+            log.delete_topic("t")
+            counts.append(times(log.metrics(), "LogFlushRateAndTimeMs").count)
+
+        monkeypatch.setattr("pylog.broker.replica_manager.topic_changes.copy_files", deleted)
+        with pytest.raises(UnknownTopicOrPartition):
+            log.move_partition("t", 0, tmp_path / ("b" if "/a/" in log.topic("t")[0].path else "a"))
+        assert times(log.metrics(), "LogFlushRateAndTimeMs").count == counts[0] >= 5
+
+
 def test_fetches_and_those_who_wait_are_counted() -> None:
     with pylog.open(":memory:") as log:
         log.create_topic("t")

@@ -157,9 +157,7 @@ class TopicChanges:
             for number in image.partitions:
                 self._roles.forget(TopicPartition(name, number))
             del self._topics.opened[name]
-            opened = topic.opened
             self._topics.doom(topic.delete(), topic.config)
-            self._topics.note_closed(opened)
 
     def delete_records(self, topic: str, number: int, offset: int) -> int:
         """Drop the records of a partition below `offset`; return where it starts.
@@ -186,10 +184,7 @@ class TopicChanges:
             copy_files(files, partition.directory, future, partition.sealed.file_names())
             with self._lock:
                 self._roles.note_moved(key)
-                try:
-                    self._topics.topic(key.topic).drop(key.partition)
-                finally:
-                    self._topics.note_closed([partition])
+                self._topics.topic(key.topic).drop(key.partition)
                 names = files.list_dir(partition.directory)
                 copy_files(files, partition.directory, future, names)
                 for name in set(files.list_dir(future)) - set(names):

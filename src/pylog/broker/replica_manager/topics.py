@@ -124,7 +124,14 @@ class LocalTopics:
             image = self.image_of(name)
             config = self.config_of(image.config)
             self.opened[name] = Topic(
-                self.directories, name, image.id, config, self.places(image), self.image.removed, self.config
+                self.directories,
+                name,
+                image.id,
+                config,
+                self.places(image),
+                self.image.removed,
+                self.config,
+                self._note_closed,
             )
         return self.opened[name]
 
@@ -156,14 +163,12 @@ class LocalTopics:
     def flushes(self) -> Histogram:
         """The syncs of the partitions opened so far, and of those that were closed since."""
         with self._lock:
-            states = [partition.state for partition in self.partitions]
-            return sum((histogram_of(state.sync_counts, state.sync_ns) for state in states), self._flushes_of_closed)
+            states, closed = [partition.state for partition in self.partitions], self._flushes_of_closed
+        return sum((histogram_of(state.sync_counts, state.sync_ns) for state in states), closed)
 
-    def note_closed(self, partitions: Iterable[Partition]) -> None:
-        """Keep the counts of partitions that are not opened any more."""
-        with self._lock:
-            for state in (partition.state for partition in partitions):
-                self._flushes_of_closed += histogram_of(state.sync_counts, state.sync_ns)
+    def _note_closed(self, partition: Partition) -> None:
+        state = partition.state
+        self._flushes_of_closed += histogram_of(state.sync_counts, state.sync_ns)
 
     # --- removed ------------------------------------------------------------------------------------------------------
 
