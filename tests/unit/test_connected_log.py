@@ -303,6 +303,22 @@ def test_a_client_may_want_its_topics_made_though_the_connection_does_not(log: p
         assert log.topics() == ["t", "u"]
 
 
+def test_topics_that_no_server_makes_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pylog.client.network.transport.CREATION_MS", 200)
+    with (
+        pylog.serve(":memory:", config={"auto.create.topics.enable": False}) as server,
+        pylog.connect(server.bootstrap_servers) as log,
+        log.consumer(allow_auto_create_topics=True) as consumer,
+        log.producer(allow_auto_create_topics=True, max_block_ms=10_000) as producer,
+    ):
+        began = SystemClock().tick_ms()
+        consumer.subscribe(["a", "b", "c"])
+        assert SystemClock().tick_ms() - began >= 200
+        monkeypatch.setattr("pylog.client.network.transport.CREATION_MS", 60_000)
+        with pytest.raises(UnknownTopicOrPartition):
+            producer.send("b", b"x")
+
+
 def test_groups_and_transactions_and_directories_are_described(log: pylog.ConnectedLog) -> None:
     log.create_topic("t")
     admin = log.admin

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from pylog.aio.bell import Bell
+from pylog.aio.threads import Threads
 from pylog.client.consumer.assignment import CLOSE_MS
 from pylog.client.consumer.client import ConsumerClient
 from pylog.errors import Closed, ConcurrentUse
@@ -26,6 +27,7 @@ from pylog.record import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
+    checked_partition,
 )
 from pylog.runtime.closing import Lease
 from pylog.runtime.rounds import Rounds
@@ -48,9 +50,10 @@ class Consumer(Generic[Key, Value]):
 
     _lease: Lease | None = None
 
-    def __init__(self, client: ConsumerClient, topics: tuple[str, ...], lease: Lease) -> None:
+    def __init__(self, client: ConsumerClient, topics: tuple[str, ...], lease: Lease, threads: Threads) -> None:
         self.config = client.config
         self._client = client
+        self._threads = threads
         self._topics = topics
         """To be subscribed to."""
         self._bell = Bell(client.requests)
@@ -89,10 +92,16 @@ class Consumer(Generic[Key, Value]):
 
     # --- its partitions ----------------------------------------------------------------------------------------------
 
+    async def _make(self, names: Iterable[str]) -> None:
+        # In a thread: a node of this process waits for its disk then.
+        if names and self.config.allow_auto_create_topics:
+            await (await self._threads.call(self._client.make_topics, names))
+
     async def start(self) -> None:
         """Subscribe to the topics that it was made with. `async with` and the first poll do this, too."""
         topics, self._topics = self._topics, ()
         if topics:
+            await self._make(topics)
             await self._carry_on(self._client.subscribe(topics, None, None))
 
     async def subscribe(
@@ -103,13 +112,17 @@ class Consumer(Generic[Key, Value]):
         consumer.
         """
         self._topics = ()
-        await self._carry_on(self._client.subscribe(topics, pattern, listener))
+        wanted = [topics] if isinstance(topics, str) else None if topics is None else list(topics)
+        await self._make(wanted or ())
+        await self._carry_on(self._client.subscribe(wanted, pattern, listener))
         self._bell.note_change()
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """See `pylog.Consumer.assign`."""
         self._topics = ()
-        await self._carry_on(self._client.assign(partitions))
+        wanted = [checked_partition(one) for one in partitions]
+        await self._make({one.topic for one in wanted})
+        await self._carry_on(self._client.assign(wanted))
         self._bell.note_change()
 
     async def incremental_assign(self, partitions: Iterable[TopicPartition]) -> None:

@@ -115,7 +115,7 @@ class Log(Generic[View]):
         given = {**config, "key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
         settings = log._consumer_config(topics, group_id, given)
         client = ConsumerClient(log._transport, log._node_id, settings, log._clock, log._heartbeats)
-        consumer: Consumer[Key, Value] = Consumer(client, topics, log._lease)
+        consumer: Consumer[Key, Value] = Consumer(client, topics, log._lease, self._threads)
         self._clients.add(consumer)
         return consumer
 

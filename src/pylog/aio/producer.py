@@ -74,9 +74,9 @@ class Producer(Generic[SentKey, SentValue]):
         """
         client, config = self._client, self.config
         # Before it waits for anything: the buffer is the caller's.
-        if config.key_serializer is None:
+        if type(key) is not bytes and config.key_serializer is None:
             key = as_bytes(key)
-        if config.value_serializer is None:
+        if type(value) is not bytes and config.value_serializer is None:
             value = as_bytes(value)
         self._sends += 1
         if self._sends >= SENDS_MAX:
@@ -103,7 +103,10 @@ class Producer(Generic[SentKey, SentValue]):
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     async def _know(self, topic: str, partition: int | None) -> None:
-        asked = self._client.look(topic, partition)
+        look = self._client.look
+        # In a thread where the topic may be made: a node of this process waits for its disk then.
+        is_slow = self.config.allow_auto_create_topics
+        asked = await self._threads.call(look, topic, partition) if is_slow else look(topic, partition)
         if asked is None:
             return
         try:

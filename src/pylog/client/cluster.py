@@ -68,8 +68,8 @@ def _in_its_thread(future: Future[Any], seconds: float) -> Rounds[Any]:
 class Cluster:
     """A client's view of the nodes behind `transport`; `node` is the one that is asked about topics.
 
-    `wait` is how `rounds` wait for an answer, for a client that has one place at which it waits. With `creates` a topic
-    that it names is made where it is missing and the node makes topics.
+    `wait` is how `rounds` wait for an answer, for a client that has one place at which it waits. While `creates` is
+    True, a question about a missing topic makes that topic, if the node allows it.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Cluster:
     ) -> None:
         self._transport = transport
         self._node = node
-        self._creates = creates
+        self.creates = creates
         self._session = Session(client_id=client_id)
         self._topics: dict[str, TopicMetadata] = {}
         self._destinations: dict[str, dict[int, tuple[UUID, int]]] = {}
@@ -98,7 +98,7 @@ class Cluster:
 
     def question(self, names: list[str] | None) -> Metadata:
         """The message that asks about these topics, or all."""
-        return Metadata(names, creates=self._creates and names is not None)
+        return Metadata(names, creates=self.creates and names is not None)
 
     @property
     def who(self) -> str:

@@ -188,8 +188,9 @@ class ConsumerConfig(Config):
     """The configs of a consumer (Kafka: ConsumerConfig)."""
 
     allow_auto_create_topics: bool = option(False, Switch())
-    """A subscription to a missing topic, or an assignment of it, makes that topic. The node has to allow it, by
-    `auto.create.topics.enable`. A pattern makes none. Kafka: true; here a misspelt name is an error or a warning."""
+    """A consumer that names a missing topic makes that topic: by `subscribe`, `assign`, or a question such as
+    `end_offsets`. The node has to allow it, by `auto.create.topics.enable`. A pattern makes none. Kafka: true;
+    here a misspelt name is an error or a warning."""
     auto_commit_interval_ms: int = option(5000, integer(0))
     """How often `poll` commits, with `enable_auto_commit`."""
     auto_offset_reset: str = option("latest", OffsetReset())

@@ -111,7 +111,7 @@ async def test_a_consumer_that_a_closing_log_does_not_take_is_ended() -> None:
     assert lease is not None
     await log.close()
     with pytest.raises(Closed):
-        pylog.aio.Consumer(taken._client, (), lease)
+        pylog.aio.Consumer(taken._client, (), lease, log._threads)
     gc.collect()
 
 

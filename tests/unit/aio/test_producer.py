@@ -146,6 +146,28 @@ async def test_a_bytearray_is_sent_as_it_was_at_the_call_though_there_is_no_room
 
 
 @in_loop
+async def test_topics_are_made_outside_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with pylog.aio.open(":memory:") as log:
+        changes = log.sync.broker.node.changes  # type: ignore[attr-defined]
+        create, threads = changes.create_topic, []
+
+        def noted(new: Any) -> Any:
+            threads.append(threading.current_thread())
+            return create(new)
+
+        monkeypatch.setattr(changes, "create_topic", noted)
+        async with (
+            log.producer(allow_auto_create_topics=True) as producer,
+            log.consumer("u", allow_auto_create_topics=True) as consumer,
+        ):
+            await producer.send_and_wait("t", b"x")
+            await consumer.assign([("v", 0)])  # type: ignore[list-item]
+            await consumer.subscribe("w")
+        assert await log.topics() == ["t", "u", "v", "w"]
+        assert threading.main_thread() not in threads
+
+
+@in_loop
 async def test_a_send_that_is_cancelled_while_it_waits_for_room_was_never_taken(wire: Wire) -> None:
     async with pylog.aio.open(":memory:", transport=wire) as log:
         await log.create_topic("t")

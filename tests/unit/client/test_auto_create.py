@@ -52,6 +52,21 @@ def test_a_pattern_makes_nothing(log: pylog.Log) -> None:
         assert (consumer.poll(), log.topics()) == ([], [])
 
 
+@pytest.mark.parametrize("group_id", [None, "g"])
+def test_a_topic_of_a_pattern_that_is_deleted_stays_so(log: pylog.Log, group_id: str | None) -> None:
+    log.create_topic("t")
+    with log.consumer(group_id=group_id, allow_auto_create_topics=True, metadata_max_age_ms=1) as consumer:
+        consumer.subscribe("u")
+        consumer.subscribe(pattern="t+")
+        consumer.poll(timeout_ms=100)
+        log.delete_topic("t")
+        for _ in range(5):
+            consumer.poll(timeout_ms=20)
+        assert log.topics() == ["u"]
+        consumer.assign([TopicPartition("v", 0)])
+    assert log.topics() == ["u", "v"]
+
+
 def test_a_node_that_makes_no_topics_has_the_last_word() -> None:
     with (
         pylog.open(":memory:", config={"auto.create.topics.enable": False}) as log,

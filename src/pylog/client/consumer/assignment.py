@@ -16,7 +16,7 @@ from pylog.client.consumer.pending_requests import PendingRequest, PendingReques
 from pylog.client.consumer.subscription import LISTENER_METHODS, SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import PylogError, UnknownTopicOrPartition
-from pylog.protocol.messages import Metadata
+from pylog.protocol.messages import ClusterMetadata, Metadata
 from pylog.record import TopicPartition, checked_partition
 from pylog.runtime.clock import Clock
 from pylog.runtime.rounds import Rounds
@@ -64,13 +64,22 @@ class Assignment:
         if topics is not None and not names:
             yield from self.assign(())
             return
-        for name in sorted(names):
-            try:
-                yield from self._cluster.rounds.topic(name)
-            except UnknownTopicOrPartition as error:
-                logger.warning("%s; it is read as soon as it is made", error)
+        # A topic that matched a pattern and was deleted must not come back by a question about it.
+        self._cluster.creates = self._config.allow_auto_create_topics and compiled is None
+        yield from self._look_up(sorted(names - {topic.name for topic in self._cluster.known()}))
         self._loop.take_back()
         yield from self._subscribe(names, compiled, listener)
+
+    def _look_up(self, names: list[str]) -> Rounds[None]:
+        if not names:
+            return
+        answer: ClusterMetadata = yield from self._cluster.rounds.ask(self._cluster.question(names))
+        self._cluster.learn(answer, names)
+        for topic in answer.topics:
+            if isinstance(topic.error, UnknownTopicOrPartition):
+                logger.warning("%s; it is read as soon as it is made", topic.error)
+            elif topic.error is not None:
+                raise topic.error
 
     def _subscribe(
         self, names: frozenset[str], pattern: re.Pattern[str] | None, listener: object | None
@@ -94,6 +103,7 @@ class Assignment:
     def assign(self, partitions: Iterable[TopicPartition]) -> Rounds[None]:
         """See `Consumer.assign`."""
         keys = list(dict.fromkeys(checked_partition(key) for key in partitions))
+        self._cluster.creates = self._config.allow_auto_create_topics
         for key in keys:
             yield from self._cluster.rounds.leader(key)
         self._loop.take_back()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pylog.client.cluster import Cluster
+from pylog.client.cluster import Cluster, checked_name
 from pylog.client.consumer.assignment import CLOSE_MS, Assignment
 from pylog.client.consumer.commit import OnCommit
 from pylog.client.consumer.group_member import GroupMember
@@ -25,7 +25,7 @@ from pylog.config import ConsumerConfig
 from pylog.errors import ConcurrentUse, InvalidGroupId
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
-from pylog.protocol.messages import EARLIEST, LATEST
+from pylog.protocol.messages import EARLIEST, LATEST, Metadata
 from pylog.record import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -36,6 +36,7 @@ from pylog.record import (
 )
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease, drop, warn
+from pylog.runtime.future import Future
 from pylog.runtime.rounds import Rounds
 from pylog.runtime.shared_worker import SharedWorker
 from pylog.transport import Transport
@@ -85,6 +86,11 @@ class ConsumerClient:
         """See `Consumer.subscribe`."""
         self.requests.check_open()
         return self._assignment.subscribe(topics, pattern, listener)
+
+    def make_topics(self, names: Iterable[str]) -> Future[Any]:
+        """Ask about topics, so that those that are missing are made. In process this call may wait for the disk."""
+        wanted = [checked_name("topics", name) for name in names]
+        return self._cluster.send_any(Metadata(wanted, creates=True))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> Rounds[None]:
         """See `Consumer.assign`."""

@@ -63,6 +63,8 @@ __all__ = ["NetworkTransport", "reached"]
 
 CREATION_MS = 5000
 """How long to wait for a topic that a server makes by itself, or does not."""
+NOT_MADE_MS = 60_000
+"""How long a topic that was waited for in vain is not waited for again: a server does not say that it makes none."""
 LOOK_MS = 20
 """How soon to look again for leaders of what was made."""
 
@@ -86,6 +88,8 @@ class NetworkTransport:
         self._network = network
         self._config = config
         self._clock = clock
+        self._not_made: dict[str, int] = {}
+        """Until when topics are not waited for that no server has made. For the thread of the network."""
         self._compositions: dict[type, Callable[[Any, Session], Future[Any]]] = {
             ListGroups: self._everywhere(_listed_groups),
             ListTransactions: self._everywhere(_listed_transactions),
@@ -216,11 +220,16 @@ class NetworkTransport:
             self._ask(ANY_NODE, asked, session).add_done_callback(check)
 
         def check(answer: Future[Any]) -> None:
-            is_coming = answer.exception() is None and any(
-                isinstance(topic.error, UnknownTopicOrPartition | LeaderNotAvailable)
-                for topic in answer.result().topics
-            )
-            if is_coming and self._clock.tick_ms() < deadline:
+            now = self._clock.tick_ms()
+            missing = [
+                topic.name
+                for topic in (answer.result().topics if answer.exception() is None else ())
+                if isinstance(topic.error, UnknownTopicOrPartition | LeaderNotAvailable)
+            ]
+            if now >= deadline:
+                self._not_made = {name: due for name, due in self._not_made.items() if due > now}
+                self._not_made |= dict.fromkeys(missing, now + NOT_MADE_MS)
+            if any(self._not_made.get(name, 0) <= now for name in missing):
                 self._network.later(LOOK_MS, ask)
             else:
                 _pass_on(whole, answer)
