@@ -104,7 +104,7 @@ class LeaderLookup:
         """Send a node a message about these partitions; `take` gets the parts of the answer, errors too."""
         request = self._requests.add(self._cluster.send(node, message), partial(self._answered, states, take), wait_ms)
         for state in states.values():
-            state.asked = request
+            state.asked, state.asks_replica = request, node == state.replica
 
     def _answered(self, states: States, take: Take, request: PendingRequest, answer: Any) -> None:
         current = _freed(states, request)
@@ -141,9 +141,9 @@ class LeaderLookup:
         """A node has answered with an error: ask again after a while, or let the next poll raise it."""
         self._cluster.heard(key, error)
         state = self._subscription.states[key]
-        if state.replica is not None:
+        if state.asks_replica:
             # It says nothing of the leader, which is asked next.
-            state.replica = None
+            state.replica, state.asks_replica = None, False
             self._rest(key)
         elif isinstance(error, QUIET):
             self._rest(key)

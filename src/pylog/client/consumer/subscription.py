@@ -91,6 +91,8 @@ class PartitionState:
     retry_ms: int = 0
     """The tick before which nothing is asked again, after an error."""
     replica: int | None = None
+    asks_replica: bool = False
+    """True if the question in flight, or the last one, went to the replica."""
     replica_until_ms: int = 0
     """The tick at which the leader is asked again whether there is a better one."""
 
