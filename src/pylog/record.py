@@ -48,8 +48,11 @@ def checked_partition(given: object) -> TopicPartition:
 def flat_partitions(given: Iterable[TopicPartition | Iterable[TopicPartition]]) -> list[TopicPartition]:
     """Partitions that were given one by one, or as a list or another collection. They are not checked yet."""
     found: list[Any] = []
+    one: Any
     for one in given:
-        found += [one] if isinstance(one, tuple | str) or not isinstance(one, Iterable) else one
+        # A partition is a tuple itself.
+        is_one = isinstance(one, tuple) and not all(isinstance(part, tuple) for part in one)
+        found += [one] if is_one or isinstance(one, str) or not isinstance(one, Iterable) else one
     return found
 
 

@@ -495,8 +495,9 @@ def test_a_flipped_bit_is_an_error_with_its_place(tmp_path: Path) -> None:
             assert (caught.value.path, caught.value.position, caught.value.offset) == (str(path), size // 3, 1)
             consumer.seek(T0, 2)
             assert [r.value for r in consumer.poll(1000)] == [b"value 2"]
-            with pytest.raises(errors.CorruptBatch):
+            with pytest.raises(errors.CorruptBatch) as caught:
                 list(log.topic("t")[0].records())
+            assert caught.value.next_offset == 2
 
 
 def test_records_that_were_read_can_be_appended_again() -> None:

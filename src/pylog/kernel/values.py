@@ -20,6 +20,7 @@ else:
     Key, Value = TypeVar("Key"), TypeVar("Value")
     SentKey, SentValue = TypeVar("SentKey", contravariant=True), TypeVar("SentValue", contravariant=True)
 
+_COPIED = bytearray, memoryview
 BytesLike = bytes | bytearray | memoryview
 """Keys and values as `send` and serializers may give them."""
 
@@ -71,7 +72,7 @@ class Judgement(enum.IntEnum):
 
 def as_bytes(given: Any) -> Any:
     """The bytes of a bytearray or memoryview, copied, as its owner may change it; anything else as it is."""
-    return bytes(given) if isinstance(given, bytearray | memoryview) else given
+    return bytes(given) if isinstance(given, _COPIED) else given
 
 
 def check_fields(value: object, key: object, timestamp: object) -> None:

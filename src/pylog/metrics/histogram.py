@@ -75,5 +75,5 @@ class Times:
 
 
 def histogram_of(counts: Sequence[int], total_ns: int) -> Histogram:
-    """The histogram that these two fields are."""
+    """Make a histogram from the counts of the classes and the total time."""
     return Histogram(tuple(counts), total_ns / 1_000_000)

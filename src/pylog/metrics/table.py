@@ -162,14 +162,14 @@ RECORD_ERRORS = Metric(
 RECORD_RETRIES = Metric(_PRODUCER_TOPIC, "record-retry-total", COUNTER, "Records sent again.", ("client-id", "topic"))
 BATCHES_SENT = Metric(
     "pylog.producer:type=producer-topic-metrics", "batch-send-total", COUNTER,
-    "Batches sent. Records and bytes divided by it are the size of a batch.", ("client-id", "topic"),
+    "Batches sent. The bytes sent divided by this number are the mean size of a batch.", ("client-id", "topic"),
 )  # fmt: skip
 BUFFER_TOTAL = Metric(_PRODUCER, "buffer-total-bytes", GAUGE, "The `buffer_memory` of a producer.", ("client-id",))
 BUFFER_AVAILABLE = Metric(
     _PRODUCER,
     "buffer-available-bytes",
     GAUGE,
-    "The part of `buffer_memory` that no record takes which waits for its answer.",
+    "Bytes of `buffer_memory` that are free: no unanswered record uses them.",
     ("client-id",),
 )
 REQUESTS_IN_FLIGHT = Metric(_PRODUCER, "requests-in-flight", GAUGE, "Batches that wait for an answer.", ("client-id",))

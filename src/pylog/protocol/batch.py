@@ -361,7 +361,9 @@ def split(data: Buffer, *, check_crc: bool = False) -> Iterator[Batch]:
 
 
 def claimed_end(data: Buffer, position: int, offset: int) -> int | None:
-    """The end that the damaged batch with `offset` claims: believed no further than to where the next one begins."""
+    """The offset behind a damaged batch, by its own header; at most the base offset of the next batch. None where the
+    header cannot be right.
+    """
     if position + HEADER_BYTES > len(data):
         return None
     base, length, _, _, _, _, last_delta, *_ = HEADER.unpack_from(data, position)

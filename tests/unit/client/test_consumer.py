@@ -73,7 +73,10 @@ def test_partitions_are_paused_one_by_one_or_as_a_list(log: pylog.Log) -> None:
         consumer.pause([T0, T1])
         assert consumer.paused() == {T0, T1}
         consumer.resume(consumer.assignment() - {T0})
-        consumer.resume([])
+        consumer.resume([], ())
+        assert consumer.paused() == {T0}
+        consumer.pause((T0, T1))
+        consumer.resume((T1,))
         assert consumer.paused() == {T0}
         consumer.resume(("t", 0))  # type: ignore[arg-type]
         assert consumer.paused() == set()
