@@ -488,6 +488,18 @@ def test_in_a_loop_the_record_in_hand_is_done(log: pylog.Log) -> None:
         assert next(iter(consumer)).offset == 21
 
 
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_loop_left_in_a_batch_commits_the_leader_epoch(log: pylog.Log, commits: bool) -> None:
+    with member(log) as consumer:
+        consumer.assign([KEYS[0]])
+        for record in consumer:
+            if record.offset == 20:
+                break
+        if commits:
+            consumer.commit()
+    assert log.admin.committed("g") == {KEYS[0]: OffsetAndMetadata(21, "", 0)}
+
+
 def test_records_of_a_poll_are_committed_by_the_next_polls() -> None:
     clock = SimClock(wall_ms=1_700_000_000_000)
     with pylog.open(":memory:", clock=clock) as log:

@@ -135,6 +135,18 @@ def test_a_record_that_cannot_be_deserialized_is_raised_until_it_is_skipped(log:
             consumer.skip()
 
 
+def test_the_position_behind_a_skipped_record_keeps_the_leader_epoch(log: pylog.Log) -> None:
+    append(log, b"0", b"one", b"2")
+    with log.consumer("t", group_id="g", auto_offset_reset="earliest", value_deserializer=int) as consumer:
+        assert [record.value for record in consumer.poll(1000)] == [0]
+        with pytest.raises(errors.DeserializationError):
+            consumer.poll(1000)
+        consumer.skip()
+        consumer.commit()
+        at = log.admin.committed("g")[T0]
+        assert (at.offset, at.leader_epoch) == (2, 0)
+
+
 def test_a_bad_key_is_reported_as_one(log: pylog.Log) -> None:
     append(log, b"1", key=b"x")
     with (

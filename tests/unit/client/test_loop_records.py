@@ -16,8 +16,8 @@ from pylog.testing import SimClock
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 
 
-def record(key: TopicPartition, offset: int) -> ConsumerRecord:
-    return ConsumerRecord(offset, 0, None, b"", (), BatchScope(key.topic, key.partition, 0, -1))
+def record(key: TopicPartition, offset: int, leader_epoch: int = -1) -> ConsumerRecord:
+    return ConsumerRecord(offset, 0, None, b"", (), BatchScope(key.topic, key.partition, leader_epoch, 0))
 
 
 class World:
@@ -43,7 +43,7 @@ def world() -> World:
 def test_what_a_loop_has_not_come_to_is_unread_and_taken_back(world: World) -> None:
     records = next(world.lists)
     assert next(records).offset == 4
-    assert world.loop.first_unseen() == {T: 5, U: 7}
+    assert {key: first.offset for key, first in world.loop.first_unseen().items()} == {T: 5, U: 7}
     world.loop.take_back()
     assert world.positions() == [5, 7]
     assert list(records) == [], "the loop ends there, and polls"
@@ -55,6 +55,13 @@ def test_a_partition_that_went_in_the_middle_of_a_loop_has_no_position_to_take_b
     world.subscription.remove([U])
     world.loop.take_back()
     assert world.positions() == [4]
+
+
+def test_a_position_that_is_taken_back_keeps_a_leader_epoch() -> None:
+    world = World([record(T, 4, 1), record(T, 5, 2), record(T, 6, 3), record(U, 7, 9)])
+    next(next(world.lists))
+    world.loop.take_back()
+    assert [state.leader_epoch for state in world.subscription.states.values()] == [2, 9]
 
 
 def test_the_rest_of_a_list_goes_to_the_next_loop(world: World) -> None:

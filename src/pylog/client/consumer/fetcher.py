@@ -275,8 +275,7 @@ class Fetcher:
         )
         if self._offsets.reset is not None:
             logger.warning("%s; going on at %d", what, end, extra={**key._asdict(), "offset": end})
-            self._subscription.move(key, end)
-            state.leader_epoch = epoch
+            self._subscription.move(key, end, leader_epoch=epoch)
         else:
             self._subscription.fail(key, LogTruncation(f"{what}; seek to where to go on", end))
 

@@ -47,17 +47,15 @@ class LoopRecords:
         """The next record of the list; None at its end."""
         return next(self._unseen, None)
 
-    def first_unseen(self) -> dict[TopicPartition, int]:
-        """The first offset of each partition that the loop has not come to."""
+    def first_unseen(self) -> dict[TopicPartition, ConsumerRecord[Any, Any]]:
+        """The first record of each partition that the loop has not come to."""
         left = self._polled[len(self._polled) - length_hint(self._unseen) :]
-        return {TopicPartition(record.topic, record.partition): record.offset for record in reversed(left)}
+        return {TopicPartition(record.topic, record.partition): record for record in reversed(left)}
 
     def take_back(self) -> None:
         """Give up what the loop has not come to: it will be read again."""
         if not self._polled:
             return
-        for key, offset in self.first_unseen().items():
-            if key in self._subscription.states:
-                self._subscription.move(key, offset)
+        self._subscription.take_back(list(self.first_unseen().values()))
         # Emptying the list ends the iterator over it, wherever the loop is.
         self._polled.clear()

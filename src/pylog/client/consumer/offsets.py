@@ -95,8 +95,8 @@ class OffsetFetcher:
             return
         state.looked_up = True
         if part.offset >= 0:
-            state.move(part.offset)
-            state.committed, state.leader_epoch = part.offset, part.leader_epoch
+            state.move(part.offset, leader_epoch=part.leader_epoch)
+            state.committed = part.offset
 
     def _ask_ends(self, resets: dict[TopicPartition, int]) -> None:
         states = {key: self._subscription.states[key] for key in resets}

@@ -55,7 +55,8 @@ class Positions:
         if key is None or state is None or not isinstance(error, Unreadable):
             raise ValueError("there is nothing to skip: the last poll has not raised for a record it cannot read")
         self._loop.take_back()
-        self._subscription.move(key, (yield from past(error, state, key, self._cluster, self._config)))
+        following = yield from past(error, state, key, self._cluster, self._config)
+        self._subscription.move(key, following, leader_epoch=state.leader_epoch)
         self._subscription.stuck = None
 
     def to_commit(
@@ -69,9 +70,9 @@ class Positions:
         if given is None and not self._config.enable_auto_offset_store:
             return self._subscription.stored()
         positions = self._subscription.positions()
-        for key, offset in self._loop.first_unseen().items():
+        for key, record in self._loop.first_unseen().items():
             if key in positions:
-                positions[key] = positions[key]._replace(offset=offset)
+                positions[key] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
         if given is None:
             return positions
         wanted = checked_positions(given)
@@ -82,7 +83,7 @@ class Positions:
     def of(self, key: TopicPartition) -> Rounds[int]:
         """The offset of the next record. Raises NoOffsetForPartition, RequestTimedOut."""
         in_loop = self._loop.first_unseen().get(key)
-        return (yield from self._look_up(key)) if in_loop is None else in_loop
+        return (yield from self._look_up(key)) if in_loop is None else in_loop.offset
 
     def _look_up(self, key: TopicPartition) -> Rounds[int]:
         deadline = self._clock.tick_ms() + self._config.default_api_timeout_ms

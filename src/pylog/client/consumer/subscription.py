@@ -65,7 +65,9 @@ class PartitionState:
     topic_id: UUID
     position: int | None = None
     leader_epoch: int = -1
-    """Of the last record before the position, as far as it is known."""
+    """Of the last record before the position, or of the one at it; -1: not known. With it the leader tells whether the
+    log was cut below the position (KIP-320).
+    """
     committed: int | None = None
     """The position that was last committed, as far as it is known."""
     settled: int | None = None
@@ -96,11 +98,11 @@ class PartitionState:
     replica_until_ms: int = 0
     """The tick at which the leader is asked again whether there is a better one."""
 
-    def move(self, offset: int | None, reset: int | None = None) -> None:
-        """Go on at `offset`; None: where `reset` says."""
+    def move(self, offset: int | None, reset: int | None = None, leader_epoch: int = -1) -> None:
+        """Go on at `offset`; None: where `reset` says. `leader_epoch` as in the attribute."""
         self.position = offset
         self.reset = reset
-        self.leader_epoch = -1
+        self.leader_epoch = leader_epoch
         self.drop()
 
     def drop(self) -> None:
@@ -214,9 +216,9 @@ class SubscriptionState:
                 found.add(table.RECORDS_LAG, max(0, state.end - position), **tags)
         found.add(table.ASSIGNED_PARTITIONS, len(states), client_id=client_id)
 
-    def move(self, key: TopicPartition, offset: int | None, reset: int | None = None) -> None:
+    def move(self, key: TopicPartition, offset: int | None, reset: int | None = None, leader_epoch: int = -1) -> None:
         """Go on elsewhere in a partition."""
-        self.states[key].move(offset, reset)
+        self.states[key].move(offset, reset, leader_epoch)
         self.ready.pop(key, None)
 
     def fail(self, key: TopicPartition, error: PylogError) -> None:
@@ -267,7 +269,7 @@ class SubscriptionState:
             except BaseException:
                 # The fetched bytes may be half decoded.
                 if key in self.states:
-                    self.move(key, state.position)
+                    self.move(key, state.position, leader_epoch=state.leader_epoch)
                 self.take_back(records)
                 raise
             if len(records) >= count:
@@ -282,4 +284,4 @@ class SubscriptionState:
         for record in reversed(records):
             key = TopicPartition(record.topic, record.partition)
             if key in self.states:
-                self.move(key, record.offset)
+                self.move(key, record.offset, leader_epoch=record.leader_epoch)
