@@ -144,7 +144,8 @@ class Log(ClientHalf[TopicView]):
     def clean(self, topic: str | None = None) -> dict[TopicPartition, Cleaned]:
         """Compact a topic, or all compacted topics, now, however little that frees. Returns the work done.
 
-        A background thread compacts where it is worth it. Raises CorruptBatch, DiskFull, ReadOnly.
+        The active segment of each partition is rolled first, and compacted with the others. A background thread
+        compacts the other segments where it is worth it. Raises CorruptBatch, DiskFull, PartitionFailed, ReadOnly.
         """
         self._check_open()
         partitions = None if topic is None else [TopicPartition(topic, view.partition) for view in self.topic(topic)]

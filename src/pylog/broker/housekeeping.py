@@ -176,7 +176,8 @@ class Housekeeping:
     def clean(self, keys: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, Cleaned]:
         """Clean these partitions now, or all compacted ones, whatever their dirty ratio; gives what was done.
 
-        Raises what cleaning raises.
+        The active segment is rolled first, so that its records are cleaned, too; the thread leaves it alone, as Kafka's
+        cleaner does. Raises what rolling and cleaning raise.
         """
         wanted = None if keys is None else set(keys)
         done: dict[TopicPartition, Cleaned] = {}
@@ -184,6 +185,7 @@ class Housekeeping:
             for partition in self.node.kept():
                 key = TopicPartition(partition.topic, partition.number)
                 if is_compacted(partition) and (wanted is None or key in wanted):
+                    partition.roll(self._clock.wall_ms())
                     cleaned = self._clean(partition)
                     if cleaned is not None:
                         done[key] = cleaned
