@@ -116,8 +116,12 @@ class StandIn:
         """Answer with an error, and do nothing else: `fail("Produce", errors.NotLeaderOrFollower)`.
 
         A request whose answer has no place for an error (Metadata without topics) is answered as ever, and the fault
-        holds for the next one.
+        holds for the next one. Raises TypeError where `error` is not a class of `pylog.errors` with Kafka's code,
+        ValueError where no request has that name.
         """
+        given: object = error
+        if not (isinstance(given, type) and issubclass(given, ProtocolError)):
+            raise TypeError(f"{given!r} is not a class of Kafka's errors: give one such as errors.NotLeaderOrFollower")
         self._add(_Fault(api, times, error=error))
 
     def delay(self, api: str, ms: int, *, times: int | None = 1) -> None:

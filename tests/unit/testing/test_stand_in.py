@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,12 @@ def test_a_failed_request_does_nothing_and_the_next_one_does(kafka: StandIn, cli
     assert [sent(client, b"a"), sent(client, b"b")] == [6, 0]
 
     kafka.assert_records("t", [b"b"])
+
+
+@pytest.mark.parametrize("error", ["NotLeaderOrFollower", ValueError, 3.5, errors.NotLeaderOrFollower("x")])
+def test_a_fault_that_is_not_an_error_of_kafka_is_refused(kafka: StandIn, error: Any) -> None:
+    with pytest.raises(TypeError, match="is not a class of Kafka's errors"):
+        kafka.fail("Produce", error)
 
 
 def test_a_fault_holds_until_it_is_healed(kafka: StandIn, client: WireClient) -> None:
