@@ -64,7 +64,8 @@ def list_groups(place: Place, states: tuple[str, ...], as_json: bool) -> int:
         groups = log.admin.list_groups(states=states)
     if as_json:
         for one in groups:
-            print_line(json_line(one._asdict()))
+            facts = {"group": one.group_id, "state": one.state, "type": one.type, "protocol_type": one.protocol_type}
+            print_line(json_line(facts))
     elif groups:
         rows = [(one.group_id, one.state, one.type, one.protocol_type or "-") for one in groups]
         print_table((Column("group"), Column("state"), Column("type"), Column("protocol")), rows)

@@ -67,7 +67,7 @@ def test_groups_are_listed_described_moved_and_deleted(ask: Ask, server: Server)
     ask("produce", "t", "-q", stdin=b"1\n2\n3\n")
     with pylog.connect(server.bootstrap_servers) as log:
         log.admin.alter_offsets("g", {pylog.TopicPartition("t", 0): 2})
-    assert json.loads(ask("group", "list", "--json").out)["group_id"] == "g"
+    assert json.loads(ask("group", "list", "--json").out)["group"] == "g"
     assert json.loads(ask("group", "describe", "g", "--json").out)["lag"] == 1
     ask("group", "seek", "g", "--to", "earliest", "--yes")
     assert json.loads(ask("group", "describe", "g", "--json").out)["lag"] == 3

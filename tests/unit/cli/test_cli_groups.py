@@ -57,7 +57,7 @@ def test_a_log_without_groups_and_transactions_says_so(clicks: Run) -> None:
 
 def test_groups_are_listed_and_described(billing: Run) -> None:
     assert billing("group", "list").lines[1].split() == ["billing", "Empty", "Classic", "-"]
-    assert json.loads(billing("group", "list", "--json").out)["group_id"] == "billing"
+    assert json.loads(billing("group", "list", "--json").out)["group"] == "billing"
     assert billing("group", "list", "--state", "stable").out == ""
     described = billing("group", "describe", "billing")
     assert described.lines[0] == "group billing: Empty, classic protocol, 0 members"
@@ -72,7 +72,7 @@ def test_a_name_does_not_move_the_cursor_or_make_a_line(clicks: Run, tmp_path: P
     with pylog.open(tmp_path / "data") as log:
         log.admin.alter_offsets("a\x1b[31m\nb\u202ec", {TopicPartition("clicks", 0): 3})
     assert clicks("group", "list").lines[1:] == [r"a\x1b[31m\nb\u202ec  Empty  Classic  -"]
-    assert json.loads(clicks("group", "list", "--json").out)["group_id"] == "a\x1b[31m\nb\u202ec"
+    assert json.loads(clicks("group", "list", "--json").out)["group"] == "a\x1b[31m\nb\u202ec"
 
 
 def test_a_state_without_groups_reads_unlike_a_log_without_groups(billing: Run) -> None:
