@@ -1,4 +1,5 @@
-"""`pylog topic alter | trim | clean | move | delete`: what changes a topic that is there. All own the directory.
+"""`pylog topic alter | trim | clean | move | delete`: what changes a topic that is there. `clean` owns the
+directory; the others have its owner do it where there is one.
 
 `trim` and `delete` take records away for good: they ask on a terminal, and want --yes elsewhere.
 """

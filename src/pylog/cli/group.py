@@ -1,7 +1,7 @@
 """`pylog group list | describe | seek | delete-offsets | delete`: groups, their members and their lag.
 
-`list` and `describe` only look, and work beside an owner; the others own the directory while they run. `seek`, which
-Kafka calls resetting offsets, is for groups without members.
+`list` and `describe` only look, and work beside an owner; the others own the directory while they run, or have its
+owner do it. `seek`, which Kafka calls resetting offsets, is for groups without members.
 """
 
 from collections.abc import Callable

@@ -102,7 +102,10 @@ def command(
     place: Place, topic: str, files: tuple[str, ...], compression: CompressionType, acks: str, flush: str | None,
     parser: Parser | None, is_json: bool, key_separator: bytes | None, **given: Any,
 ) -> int:  # fmt: skip
-    """Append lines as records: one a line, from files or standard input. Owns the log while it runs."""
+    """Append lines as records: one a line, from files or standard input.
+
+    Owns the log while it runs, or has the process append that owns it.
+    """
     if place.servers is None:
         require_directory(DiskFiles(read_only=True), place.path)
     elif flush is not None:

@@ -1,8 +1,8 @@
 """`pylog topic create | list | describe`, and what changes topics (`change`): the catalogue of a log.
 
-`create` owns the directory while it runs; `list` and `describe` only look, and work beside an owner.
-What `describe` shows of a partition are half-open ends: start is the first offset there is, end, durable and high
-watermark the first there is not.
+`create` owns the directory while it runs, or has its owner do it; `list` and `describe` only look, and work beside an
+owner. What `describe` shows of a partition are half-open ends: start is the first offset there is, end, durable and
+high watermark the first there is not.
 """
 
 from collections.abc import Iterator
