@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pylog.errors import CorruptBatch, PylogError
 from pylog.kernel import BatchScope, decode_records, walk
-from pylog.protocol.batch import Batch, columns, encode, split
+from pylog.protocol.batch import Batch, columns, encode, sources, split
 from pylog.protocol.compression import LIMIT_BYTES, LIMIT_RATIO, Codec, decompress
 
 T0 = 1_700_000_000_000
@@ -73,7 +73,7 @@ def read_everything(data):
 
 def agree(batch, records):
     try:
-        found = columns([batch], -1, END, ALL)
+        found = columns([*sources([batch])], -1, END, ALL)
     except CorruptBatch:
         assert records is None
         return

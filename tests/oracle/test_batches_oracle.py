@@ -14,7 +14,7 @@ import pytest
 
 from pylog.errors import PylogError
 from pylog.kernel import ConsumerRecord, murmur2, walk
-from pylog.protocol.batch import Batch, columns, encode, split
+from pylog.protocol.batch import Batch, columns, encode, sources, split
 from pylog.protocol.compression import Codec
 from pylog.protocol.partitioner import partition_for_key
 
@@ -168,7 +168,7 @@ def test_records_are_those_that_were_put_in(made: dict[str, list[Case]]) -> None
 def test_columns_are_the_records(made: dict[str, list[Case]]) -> None:
     pytest.importorskip("pyarrow")
     batches = [batch for case, data in every_batch(made) for batch in split(data) if case in made["batches"]]
-    found = columns(batches, 0, END, ALL_COLUMNS)
+    found = columns([*sources(batches)], 0, END, ALL_COLUMNS)
     records = [record for batch in batches for record in batch.records("topic", 0)]
     assert rows_from(found) == [plain(record) for record in records]
 
@@ -290,9 +290,11 @@ def test_columns_refuse_the_batches_that_records_refuse(invalid: list[Case]) -> 
         batches = [Batch.parse(data, span.position) for span in walk(data)[0]]
         batches = [batch for batch in batches if not batch.is_control]
         records = verdict(lambda batches=batches: [batch.records("topic", 0) for batch in batches])
-        assert verdict(lambda batches=batches: columns(batches, 0, END, ONE_COLUMN)) == records, case["name"]
+        assert verdict(lambda batches=batches: columns([*sources(batches)], 0, END, ONE_COLUMN)) == records, case[
+            "name"
+        ]
         if records is None:
-            found = rows_from(columns(batches, -END, END, ALL_COLUMNS))
+            found = rows_from(columns([*sources(batches)], -END, END, ALL_COLUMNS))
             assert found == [plain(r) for batch in batches for r in batch.records("topic", 0)], case["name"]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.kernel import BatchScope, ConsumerRecord, record_size_bound, walk
-from pylog.protocol.batch import Batch, columns, encode, split
+from pylog.protocol.batch import Batch, columns, encode, sources, split
 from pylog.protocol.compression import Codec
 
 MAX = 2**63 - 1
@@ -82,7 +82,7 @@ def test_columns_are_the_records(made, data):
     offsets = sorted({record.offset for _, model in made for record in model}) or [0]
     first, end = (data.draw(st.sampled_from(offsets)) + data.draw(st.integers(-1, 1)) for _ in range(2))
     first, end = max(-1, min(first, MAX)), max(-1, min(end, MAX))
-    found = columns([batch for batch, _ in made], first, end, frozenset(NAMES))
+    found = columns([*sources(batch for batch, _ in made)], first, end, frozenset(NAMES))
     for array in found.values():
         array.validate(full=True)
     assert list(zip(*(found[name].to_pylist() for name in NAMES), strict=True)) == [

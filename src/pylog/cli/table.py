@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow
 
 from pylog.record import ConsumerRecord
-from pylog.tables.parquet import export
+from pylog.tables.parquet import GROUP_BYTES, export
 
 __all__ = ["write_table"]
 
@@ -14,8 +14,23 @@ COMPRESSION = "zstd"
 
 def write_table(schema: pyarrow.Schema, reading: Iterator[list[ConsumerRecord]], path: str) -> int:
     """Write all that is read, in the columns of `schema`, which are all there are; how many records there were."""
-    batches = (_batch(schema, records) for records in reading if records)
+    batches = (_batch(schema, group) for records in reading for group in _groups(records))
     return export(schema, batches, path, COMPRESSION, 0, progress=False)
+
+
+def _groups(records: list[ConsumerRecord]) -> Iterator[list[ConsumerRecord]]:
+    """Records together until they hold more than `GROUP_BYTES`: a column of Arrow's has less than 2 GiB."""
+    group: list[ConsumerRecord] = []
+    size = 0
+    for record in records:
+        if group and size > GROUP_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(record)
+        size += len(record.key or b"") + len(record.value or b"")
+        size += sum(len(header.value or b"") for header in record.headers)
+    if group:
+        yield group
 
 
 def _batch(schema: pyarrow.Schema, records: list[ConsumerRecord]) -> pyarrow.RecordBatch:

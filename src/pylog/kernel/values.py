@@ -49,6 +49,11 @@ class BatchScope(NamedTuple):
     """0: CreateTime, the producer's; 1: LogAppendTime, the broker's."""
 
 
+ColumnSource = tuple[bytes | bytearray | memoryview, int, int, int, int, int | None]
+"""A batch to decode into columns: its record stream, decompressed, record count, base offset, last offset, base
+timestamp, append timestamp or None."""
+
+
 def check_stream(count: int, size: int) -> None:
     """Raise ValueError where a stream has no records, RecordTooLarge where its bytes do not fit into a batch."""
     if count == 0:

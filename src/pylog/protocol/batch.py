@@ -43,6 +43,7 @@ from pylog.kernel import (
     BatchHeader,
     BatchScope,
     BatchSpan,
+    ColumnSource,
     ConsumerRecord,
     Record,
     check_stream,
@@ -377,22 +378,24 @@ def claimed_end(data: Buffer, position: int, offset: int) -> int | None:
     return end
 
 
+def sources(batches: Iterable[Batch]) -> Iterator[ColumnSource]:
+    """The batches as `columns` decodes them, decompressed one by one; without control batches. Raises CorruptBatch."""
+    for b in batches:
+        if b.count and not b.is_control:
+            yield b.stream(), b.count, b.base_offset, b.last_offset, b.base_timestamp, b.append_timestamp
+
+
 def columns(
-    batches: Sequence[Batch], first_offset: int, end_offset: int, want: frozenset[str]
+    batches: Sequence[ColumnSource], first_offset: int, end_offset: int, want: frozenset[str]
 ) -> "dict[str, pyarrow.Array[Any]]":
-    """The records of batches in [first_offset, end_offset) as Arrow arrays, one a name in `want`.
+    """The records of `sources` of batches in [first_offset, end_offset) as Arrow arrays, one a name in `want`.
 
     Names: offset (int64), timestamp (int64, ms), timestamp_type (int32), key, value (binary), headers (list of
     struct<key: string, value: binary>, null where a record has none). Needs pyarrow and numpy.
-    Control batches are left out. Raises CorruptBatch, ImportError (saying what to install).
+    Raises CorruptBatch, ImportError (saying what to install), ValueError (2 GiB of records or more).
     """
     try:
         from pylog.kernel.columns import decode_columns
     except ModuleNotFoundError as error:
         raise ImportError(f"columns need pyarrow and numpy: pip install pyarrow numpy ({error})") from error
-    sources = [
-        (b.stream(), b.count, b.base_offset, b.last_offset, b.base_timestamp, b.append_timestamp)
-        for b in batches
-        if b.count and not b.is_control
-    ]
-    return decode_columns(sources, first_offset, end_offset, want)
+    return decode_columns(batches, first_offset, end_offset, want)

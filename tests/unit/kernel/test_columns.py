@@ -3,7 +3,7 @@
 import pytest
 
 from pylog.errors import CorruptBatch
-from pylog.protocol.batch import Batch, columns, encode
+from pylog.protocol.batch import Batch, columns, encode, sources
 from pylog.protocol.compression import Codec
 
 pa = pytest.importorskip("pyarrow")
@@ -31,7 +31,7 @@ def expected(batches, first=0, end=END):
 
 
 def found(batches, first=0, end=END):
-    arrays = columns(batches, first, end, ALL)
+    arrays = columns([*sources(batches)], first, end, ALL)
     for array in arrays.values():
         array.validate(full=True)
     return list(zip(*(arrays[name].to_pylist() for name in NAMES), strict=True))
@@ -52,7 +52,7 @@ def test_columns_are_the_same_as_records(codec):
 
 
 def test_columns_have_the_documented_types():
-    arrays = columns([batch(MIXED)], 0, END, ALL)
+    arrays = columns([*sources([batch(MIXED)])], 0, END, ALL)
     headers = arrays.pop("headers").type
     assert {name: str(array.type) for name, array in arrays.items()} == {
         "offset": "int64", "timestamp": "int64", "timestamp_type": "int32", "key": "binary", "value": "binary",
@@ -76,7 +76,7 @@ def test_columns_that_are_kept_stay_as_they_are(sizes):
         lots.append([batch([(row, b"%08d" % number, T0 + number, ()), (None, None, T0, ())] * (size // 220), 7)])
     kept = []
     for turn in range(4):
-        kept.extend((lot, columns(lot, 0, END, ALL)) for lot in lots)
+        kept.extend((lot, columns([*sources(lot)], 0, END, ALL)) for lot in lots)
         kept[:] = kept[turn % 2 :: 2]
         columns([], 0, END, ALL)
         for lot, arrays in kept:
@@ -90,10 +90,10 @@ def test_no_batches_give_empty_columns():
 
 
 def test_only_wanted_columns_are_made():
-    assert set(columns([batch(MIXED)], 0, END, frozenset({"key"}))) == {"key"}
-    assert columns([batch(MIXED)], 0, END, frozenset()) == {}
+    assert set(columns([*sources([batch(MIXED)])], 0, END, frozenset({"key"}))) == {"key"}
+    assert columns([*sources([batch(MIXED)])], 0, END, frozenset()) == {}
     with pytest.raises(ValueError, match="colour"):
-        columns([batch(MIXED)], 0, END, frozenset({"colour"}))
+        columns([*sources([batch(MIXED)])], 0, END, frozenset({"colour"}))
 
 
 def test_log_append_time_fills_the_timestamps():
@@ -127,7 +127,7 @@ def test_a_damaged_batch_is_refused_for_any_columns():
                 records = expected([read])
             except CorruptBatch:
                 with pytest.raises(CorruptBatch):
-                    columns([read], 0, END, frozenset({"offset"}))
+                    columns([*sources([read])], 0, END, frozenset({"offset"}))
             else:
                 assert found([read]) == records
         if at > 61 + 80:

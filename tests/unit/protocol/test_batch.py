@@ -8,7 +8,7 @@ from crc32c import crc32c
 
 from pylog.errors import CorruptBatch, RecordTooLarge, UnsupportedFormat
 from pylog.kernel import HEADER, Record
-from pylog.protocol.batch import Batch, columns, encode, seal, split
+from pylog.protocol.batch import Batch, columns, encode, seal, sources, split
 from pylog.protocol.compression import Codec
 
 T0 = 1_700_000_000_000
@@ -192,7 +192,7 @@ def test_split_says_where_the_damage_is():
 def test_columns_leave_out_control_and_emptied_batches():
     pytest.importorskip("pyarrow")
     control = encode([(b"", b"", T0, ())], now_ms=T0, control=True)
-    found = columns([Batch.parse(EMPTIED), control, example()], 0, 102, frozenset({"offset", "key"}))
+    found = columns([*sources([Batch.parse(EMPTIED), control, example()])], 0, 102, frozenset({"offset", "key"}))
     assert found["offset"].to_pylist() == [100, 101]
     assert found["key"].to_pylist() == [b"k1", None]
 

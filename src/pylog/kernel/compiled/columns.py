@@ -8,13 +8,14 @@ import pyarrow as pa
 from pylog.errors import CorruptBatch
 from pylog.kernel.compiled.buffers import decode_buffers
 from pylog.kernel.pure import columns as specification
-from pylog.kernel.pure.columns import HEADERS_TYPE, Source
+from pylog.kernel.pure.columns import HEADERS_TYPE
+from pylog.kernel.values import ColumnSource
 
 _FIXED = {"offset": pa.int64(), "timestamp": pa.int64(), "timestamp_type": pa.int32()}
 
 
 def decode_columns(
-    batches: Sequence[Source], first_offset: int, end_offset: int, want: frozenset[str]
+    batches: Sequence[ColumnSource], first_offset: int, end_offset: int, want: frozenset[str]
 ) -> dict[str, pa.Array]:
     """Decode the records in [first_offset, end_offset) of several batches into one array a name in `want`.
 

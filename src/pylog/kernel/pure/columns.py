@@ -24,10 +24,7 @@ import pyarrow as pa
 from pylog.errors import CorruptBatch
 from pylog.kernel.format import RECORD_BYTES_MIN
 from pylog.kernel.pure.varint import read_varint
-from pylog.kernel.values import CREATE_TIME, LOG_APPEND_TIME
-
-Source = tuple[bytes | bytearray | memoryview, int, int, int, int, int | None]
-"""Payload, record count, base offset, last offset, base timestamp, append timestamp or None."""
+from pylog.kernel.values import CREATE_TIME, LOG_APPEND_TIME, ColumnSource
 
 Array = Any
 """A numpy array: of positions, lengths and numbers, all int64, or of bytes."""
@@ -38,7 +35,7 @@ _ROUNDS_MAX = 16
 
 
 def decode_columns(
-    batches: Sequence[Source], first_offset: int, end_offset: int, want: frozenset[str]
+    batches: Sequence[ColumnSource], first_offset: int, end_offset: int, want: frozenset[str]
 ) -> dict[str, pa.Array]:
     """Decode the records in [first_offset, end_offset) of several batches into one array a name in `want`.
 
@@ -48,7 +45,9 @@ def decode_columns(
     check_columns(want)
     data = b"".join([source[0] for source in batches])
     if len(data) > _BYTES_MAX:
-        raise ValueError(f"{len(data)} bytes of records are too many for one Arrow array: ask for fewer batches")
+        raise ValueError(
+            f"{len(data)} bytes of records are too many for one Arrow array: ask for fewer, or for records"
+        )
     counts = np.array([source[1] for source in batches], np.int64)
     view = np.frombuffer(data, np.uint8)
     starts, ends = _boundaries(batches, view)
@@ -86,7 +85,7 @@ def check_columns(want: frozenset[str]) -> None:
         raise ValueError(f"no column {', '.join(sorted(unknown))}: there are {', '.join(sorted(_COLUMNS))}")
 
 
-def _boundaries(batches: Sequence[Source], view: Array) -> tuple[Array, Array]:
+def _boundaries(batches: Sequence[ColumnSource], view: Array) -> tuple[Array, Array]:
     """The begin and the end of each record's body in the payloads put together."""
     ends = array("q")
     append = ends.append
@@ -163,7 +162,7 @@ def _fields(view: Array, cursor: Array, ends: Array) -> tuple[Array, Array, Arra
     return begins, sizes, after
 
 
-def _offsets(deltas: Array, batches: Sequence[Source], counts: Array) -> Array:
+def _offsets(deltas: Array, batches: Sequence[ColumnSource], counts: Array) -> Array:
     """Deltas to offsets; they must rise from 0 or more up to the batch's last offset."""
     bases = np.repeat(np.array([source[2] for source in batches], np.int64), counts)
     lasts = np.repeat(np.array([source[3] - source[2] for source in batches], np.int64), counts)
@@ -175,7 +174,7 @@ def _offsets(deltas: Array, batches: Sequence[Source], counts: Array) -> Array:
     return bases + deltas
 
 
-def _timestamps(deltas: Array, batches: Sequence[Source], counts: Array) -> Array:
+def _timestamps(deltas: Array, batches: Sequence[ColumnSource], counts: Array) -> Array:
     stamps = deltas + np.repeat(np.array([source[4] for source in batches], np.int64), counts)
     for source, end, count in zip(batches, np.cumsum(counts), counts, strict=True):
         if source[5] is not None:
