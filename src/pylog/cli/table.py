@@ -12,18 +12,20 @@ __all__ = ["write_table"]
 COMPRESSION = "zstd"
 
 
-def write_table(schema: pyarrow.Schema, reading: Iterator[list[ConsumerRecord]], path: str) -> int:
+def write_table(
+    schema: pyarrow.Schema, reading: Iterator[list[ConsumerRecord]], path: str, group_bytes: int = GROUP_BYTES
+) -> int:
     """Write all that is read, in the columns of `schema`, which are all there are; how many records there were."""
-    batches = (_batch(schema, group) for records in reading for group in _groups(records))
+    batches = (_batch(schema, group) for records in reading for group in _groups(records, group_bytes))
     return export(schema, batches, path, COMPRESSION, 0, progress=False)
 
 
-def _groups(records: list[ConsumerRecord]) -> Iterator[list[ConsumerRecord]]:
-    """Records together until they hold more than `GROUP_BYTES`: a column of Arrow's has less than 2 GiB."""
+def _groups(records: list[ConsumerRecord], group_bytes: int) -> Iterator[list[ConsumerRecord]]:
+    """Records together until they hold more than `group_bytes`: a column of Arrow's has less than 2 GiB."""
     group: list[ConsumerRecord] = []
     size = 0
     for record in records:
-        if group and size > GROUP_BYTES:
+        if group and size > group_bytes:
             yield group
             group, size = [], 0
         group.append(record)

@@ -13,7 +13,12 @@ import pyarrow.parquet
 import pytest
 
 import pylog
+from pylog.cli.table import write_table
+from pylog.protocol.batch import encode
+from pylog.protocol.compression import Codec
 from pylog.tables import COLUMNS
+from pylog.tables.record_batches import record_batches
+from pylog.tables.schema import schema_of
 
 NOON = 1_767_268_800_000
 HOUR = 3_600_000
@@ -181,3 +186,27 @@ def test_a_large_export_has_several_row_groups(log: pylog.Log, tmp_path: Path, m
     assert log.topic("empty").to_parquet(tmp_path / "large", progress=False) == 100
     found = pyarrow.parquet.ParquetFile(tmp_path / "large")
     assert found.metadata.num_row_groups in (3, 4) and found.metadata.num_rows == 100
+
+
+def test_records_are_decoded_in_groups_of_so_many_bytes() -> None:
+    """What is decompressed at once is bounded: a binary column of Arrow has less than 2 GiB, and memory has an end."""
+    batches = [encode([pylog.Record(bytes(1000), timestamp=NOON)] * 2, now_ms=NOON, codec=Codec.ZSTD) for _ in range(5)]
+    for number, batch in enumerate(batches):
+        batch.stamp(2 * number, 0)
+
+    def rows_of(group_bytes: int) -> list[int]:
+        found = list(record_batches([(0, 10, batches)], "t", 0, ["offset"], 100, group_bytes))
+        assert [offset for one in found for offset in one["offset"].to_pylist()] == list(range(10))
+        return [one.num_rows for one in found]
+
+    assert rows_of(1) == [2] * 5, "a batch of the log is decoded whole"
+    assert rows_of(5000) == [4, 4, 2]
+    assert rows_of(1 << 20) == [10]
+
+
+def test_a_table_of_what_was_consumed_is_written_in_groups(topic: pylog.TopicView, tmp_path: Path) -> None:
+    records = list(topic.records())
+    path = str(tmp_path / "t.parquet")
+    assert write_table(schema_of(COLUMNS), iter([records, []]), path, group_bytes=40) == 30
+    table = pyarrow.parquet.read_table(path)
+    assert table["value"].to_pylist() == [record.value for record in records]
