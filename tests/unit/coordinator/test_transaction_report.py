@@ -40,8 +40,8 @@ def test_all_transactions_are_listed_with_their_states() -> None:
     [
         ({"states": ["Empty", "Ongoing", "Asleep"]}, ["Empty", "Ongoing"]),
         ({"producer_ids": [10, 12, 99]}, ["Empty", "PrepareCommit"]),
-        ({"duration_ms": 100}, []),
-        ({"duration_ms": 99}, ["Ongoing", "PrepareCommit", "PrepareAbort"]),
+        ({"duration_ms": 100}, ["Empty"]),
+        ({"duration_ms": 99}, ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"]),
         ({"transactional_id_pattern": "Prepare"}, []),
         ({"transactional_id_pattern": "Prepare.*"}, ["PrepareCommit", "PrepareAbort"]),
         ({"transactional_id_pattern": ".*Commit", "states": ["PrepareCommit"]}, ["PrepareCommit"]),

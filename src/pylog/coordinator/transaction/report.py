@@ -1,7 +1,8 @@
 """The answers to ListTransactions and DescribeTransactions (KIP-664).
 
-A transaction is open from its first partition on until all of them have their markers; only then it has a start and a
-duration here. Kafka also takes the time since the last one for a duration.
+A transaction is open from its first partition on until all of them have their markers. The filter by duration takes the
+time since the last start where none is open, and keeps an id that never had one, as Kafka does
+(TransactionStateManager.listTransactionStates).
 """
 
 import re
@@ -31,7 +32,7 @@ def listed(transactions: Mapping[str, Transaction], message: ListTransactions, w
         return (
             (not message.states or known.state.title in message.states)
             and (not message.producer_ids or known.producer_id in message.producer_ids)
-            and (message.duration_ms < 0 or (known.state.is_open and wall_ms - known.start_ms > message.duration_ms))
+            and (message.duration_ms < 0 or wall_ms - known.start_ms > message.duration_ms)
             and (not message.transactional_id_pattern or pattern.fullmatch(transactional_id) is not None)
         )
 
