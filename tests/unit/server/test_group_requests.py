@@ -57,6 +57,16 @@ def test_offsets_are_committed_and_found_again(node: WireNode, version: int) -> 
     assert found == [(5, "m", 0), (-1, "", 0)]
 
 
+def test_all_offsets_of_a_group_come_with_the_ids_of_their_topics(node: WireNode) -> None:
+    for name in ("t", "u"):
+        node.log.create_topic(name)
+        assert commit(node, 9, 5, topic={"name": name}) == 0
+    ids = {name: node.log.broker.image.topics[name].id for name in ("t", "u")}
+    (group,) = node.ask("OffsetFetch", 10, {"groups": [{"groupId": "g", "topics": None}]})["groups"]
+    found = {topic["topicId"]: topic["partitions"][0]["committedOffset"] for topic in group["topics"]}
+    assert found == dict.fromkeys(ids.values(), 5)
+
+
 def test_all_offsets_of_many_groups_are_found_at_once(node: WireNode) -> None:
     node.log.create_topic("t")
     commit(node, 8, 5)

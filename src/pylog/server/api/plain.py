@@ -4,12 +4,13 @@
     the others                                 in the pool: a heartbeat, too, may write and sync, or load a coordinator
 
 Where topics may be named by their ids (OffsetCommit and OffsetFetch from 10, DeleteTopics from 6 on), they get their
-names first.
+names first. In an OffsetFetch of all topics they get their ids at the end.
 """
 
 from typing import Any
 
 from pylog.errors import ClusterAuthorization, PylogError
+from pylog.protocol.messages import NO_ID
 from pylog.protocol.wire.mapping import Body, Mapping
 from pylog.protocol.wire.table import MAPPINGS
 from pylog.runtime.future import Future, gathered
@@ -55,15 +56,35 @@ def _answer(mapping: Mapping) -> Answer:
                 node.name_topics(topics, request.session)
         if mapping.name == "DeleteTopics" and request.version >= BY_ID_FROM[mapping.name]:
             node.identify(request.body["topics"], request.session)
-        return reply(mapping, request, node)
+        outcome = reply(mapping, request, node)
+        if mapping.name == "OffsetFetch" and isinstance(outcome, Reply) and None in _asked(request.body):
+            return outcome._replace(body=lambda given: _identified(outcome.body(given), request, node))
+        return outcome
 
     return answer
 
 
 def _topics(body: Body) -> list[list[Body]]:
     """The lists of topics in a body: of several groups in an OffsetFetch."""
-    owners = body.get("groups", [body])
-    return [owner["topics"] for owner in owners if owner["topics"] is not None]
+    return [topics for topics in _asked(body) if topics is not None]
+
+
+def _asked(body: Body) -> list[list[Body] | None]:
+    """The same; None where all topics are asked for."""
+    return [owner["topics"] for owner in body.get("groups", [body])]
+
+
+def _identified(body: Any, request: Request, node: ServedNode) -> Body:
+    """The offsets of all topics, with the ids of these. A topic that is not there any more has none, and is left out
+    (Kafka: KafkaApis.fetchAllOffsetsForGroup).
+    """
+    found: Body = body
+    if request.version >= BY_ID_FROM["OffsetFetch"]:
+        for group, asked in zip(found["groups"], _asked(request.body), strict=True):
+            if asked is None:
+                node.identify(group["topics"], request.session)
+                group["topics"] = [topic for topic in group["topics"] if topic.get("topicId", NO_ID) != NO_ID]
+    return found
 
 
 APIS: tuple[Api, ...] = tuple(
