@@ -55,6 +55,15 @@ def test_only_the_configs_that_are_asked_for_are_described(node: WireNode) -> No
     assert [one["name"] for one in configs] == ["retention.ms"]
 
 
+def test_an_empty_list_of_names_asks_for_all_configs(node: WireNode) -> None:
+    node.log.create_topic("t")
+
+    everything = described(node)["configs"]
+
+    assert described(node, configurationKeys=[])["configs"] == everything != []
+    assert {one["documentation"] for one in everything} == {None}
+
+
 @pytest.mark.parametrize(
     ("resource", "code"), [({"resourceName": "none"}, 3), ({"resourceType": 4}, 42), ({"resourceType": 8}, 42)]
 )

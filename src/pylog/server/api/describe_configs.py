@@ -2,6 +2,7 @@
 
     1-2    sources and synonyms            3    types and documentation (KIP-569): no documentation is told
 
+An empty list of names asks for all configs, as null does (Kafka: ConfigHelper.createResponseConfig).
 A topic's config is its own, or the node's default under its broker name, or Kafka's. A config of the node is read-only:
 it is given when the log is opened. Other kinds of resources (loggers, client metrics, groups) are InvalidRequest.
 """
@@ -38,11 +39,11 @@ def _described(resource: Body, request: Request, node: ServedNode) -> Body:
             configs = node_configs(node.config, request.body["includeSynonyms"])
     except PylogError as error:
         return {**result, "errorCode": error_code(error), "errorMessage": str(error)}
-    if wanted is not None:
+    if wanted:
         configs = [config for config in configs if config["name"] in wanted]
     if request.version < TYPES_FROM:
         for config in configs:
-            del config["configType"]
+            del config["configType"], config["documentation"]
     return {**result, "configs": configs}
 
 
@@ -83,7 +84,7 @@ def topic_configs(overrides: Mapping[str, str], node: ServedNode, with_synonyms:
             "name": name, "value": value, "readOnly": False, "isSensitive": False,
             "configSource": OF_TOPIC if name in overrides else from_node,
             "synonyms": synonyms if with_synonyms else [],
-            "configType": int(config_type(kinds[name])),
+            "configType": int(config_type(kinds[name])), "documentation": None,
         })  # fmt: skip
     return configs
 
@@ -100,7 +101,7 @@ def node_configs(config: NodeConfig, with_synonyms: bool) -> list[Body]:
         configs.append({
             "name": name, "value": value, "readOnly": True, "isSensitive": False, "configSource": source,
             "synonyms": [*synonyms, _synonym(name, defaults[name], DEFAULT)] if with_synonyms else [],
-            "configType": int(config_type(kinds[name])),
+            "configType": int(config_type(kinds[name])), "documentation": None,
         })  # fmt: skip
     return configs
 
