@@ -21,7 +21,7 @@ from pylog.protocol.sasl.exchange import SaslServer, Secrets, sasl_server
 from pylog.protocol.wire.headers import API_VERSIONS, read_call
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
-from pylog.server.api.call import ANONYMOUS, BareToken, Fate, Outcome, Request
+from pylog.server.api.call import BareToken, Fate, Outcome, Request
 from pylog.server.api.table import APIS
 from pylog.server.dispatch import Call, read_request
 from pylog.server.served_node import ServedNode
@@ -54,7 +54,8 @@ class Authentication:
     """The exchanges of one connection. For the loop's thread."""
 
     def __init__(self, sasl: Sasl, host: str) -> None:
-        self.principal = ANONYMOUS
+        self.principal: str | None = None
+        """The name that the client has proved; None: none yet."""
         self.has_failed = False
         self._sasl = sasl
         self._host = host
@@ -68,7 +69,7 @@ class Authentication:
     @property
     def is_done(self) -> bool:
         """Whether the client has proved its name once."""
-        return self.principal != ANONYMOUS
+        return self.principal is not None
 
     @property
     def frame_bytes_max(self) -> int:
@@ -83,7 +84,7 @@ class Authentication:
         return fate
 
     def read(self, frame: bytearray) -> Call:
-        """The call that a frame is.
+        """Decode one frame: a request, or a bare token.
 
         Raises what `read_request` raises; IllegalSaslState (the client has to prove its name first),
         SaslAuthentication (its session is over): the connection cannot go on.

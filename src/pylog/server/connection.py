@@ -20,7 +20,7 @@ from pylog.protocol.wire.framing import Framer
 from pylog.runtime.agenda import Appointment
 from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.outgoing import Outgoing
-from pylog.server.api.call import ANONYMOUS, Fate, Later
+from pylog.server.api.call import Fate, Later
 from pylog.server.dispatch import Call, may_overlap, read_request
 from pylog.server.served_node import ServedNode
 
@@ -68,7 +68,8 @@ class Connection:
         self.host = f"/{host}"
         self.node = node
         """The node as clients of its listener see it."""
-        self.principal = ANONYMOUS
+        self.principal: str | None = None
+        """The name that the client has proved by its certificate; None: none."""
         self.authentication = authentication
         """None: its listener has no SASL."""
         limit = node.config.socket_request_max_bytes if authentication is None else authentication.frame_bytes_max
@@ -133,9 +134,9 @@ class Connection:
         return self.frames.popleft()
 
     def read(self, frame: bytearray) -> Call:
-        """The call that a frame is. Raises what `read_request` and `Authentication.read` raise."""
+        """Decode one request frame. Raises what `read_request` and `Authentication.read` raise."""
         if self.authentication is None:
-            if self.tls is not None and self.principal == ANONYMOUS:
+            if self.tls is not None and self.principal is None:
                 self.principal = self.tls.principal
             return read_request(frame, self.host, self.principal)
         return self.authentication.read(frame)

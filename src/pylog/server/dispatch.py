@@ -7,12 +7,12 @@ response    [ i32 size ][ header ][ body in pieces ]    regions of files among t
 from typing import Any, NamedTuple
 
 from pylog.errors import UnsupportedVersion
-from pylog.protocol.messages import Session
+from pylog.protocol.messages import ANONYMOUS, Session
 from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.protocol.wire.headers import API_VERSIONS, read_call, read_header, response_header
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.api_versions import unsupported
-from pylog.server.api.call import ANONYMOUS, Api, BareToken, NoResponse, Outcome, Request
+from pylog.server.api.call import Api, BareToken, NoResponse, Outcome, Request
 from pylog.server.api.table import APIS, served_keys
 from pylog.server.served_node import ServedNode
 
@@ -36,8 +36,8 @@ def may_overlap(frame: bytearray) -> bool:
     return frame[:2] == b"\0\0"
 
 
-def read_request(frame: bytearray, host: str, principal: str = ANONYMOUS) -> Call:
-    """The call that a frame is.
+def read_request(frame: bytearray, host: str, principal: str | None = None) -> Call:
+    """Decode one request frame of a client that has proved to be `principal`; None: it has proved no name.
 
     Raises UnsupportedVersion (a key or a version that is not served) and CorruptBatch: the connection cannot go on.
     """
@@ -51,7 +51,8 @@ def read_request(frame: bytearray, host: str, principal: str = ANONYMOUS) -> Cal
         return Call(api, 0, correlation_id, None)
     header = read_header(frame, flexible=api.request.is_flexible(version))
     body, _ = api.request.decode(version, frame, header.body_at)
-    return Call(api, version, correlation_id, Request(version, body, Session(header.client_id, host, principal)))
+    session = Session(header.client_id, host, principal or ANONYMOUS, is_proved=principal is not None)
+    return Call(api, version, correlation_id, Request(version, body, session))
 
 
 def response(call: Call, body: Body | NoResponse | BareToken) -> tuple[list[Any], int]:

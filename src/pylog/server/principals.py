@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pylog.server.api.call import ANONYMOUS
-
 __all__ = ["principal_of"]
 
 _NAMES = {
@@ -23,11 +21,11 @@ _NAMES = {
 _SPECIAL = re.compile(r'[,+"\\<>;]')
 
 
-def principal_of(certificate: Mapping[str, Any] | None) -> str:
-    """The principal of a certificate as `ssl` describes it; User:ANONYMOUS without one."""
+def principal_of(certificate: Mapping[str, Any] | None) -> str | None:
+    """The principal of a certificate as `ssl` describes it; None without one, or without a name in it."""
     subject = (certificate or {}).get("subject", ())
     names = ["+".join(_attribute(key, value) for key, value in part) for part in reversed(subject)]
-    return f"User:{','.join(names)}" if names else ANONYMOUS
+    return f"User:{','.join(names)}" if names else None
 
 
 def _attribute(key: str, value: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pylog.config import NodeConfig, TopicConfig
-from pylog.protocol.messages import NO_ID, ClusterMetadata, Metadata, Session
+from pylog.protocol.messages import ANONYMOUS, NO_ID, ClusterMetadata, Metadata, Session
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
@@ -62,7 +62,10 @@ class ServedNode:
         """Whether a client may do what is between nodes (ClusterAction): `super.users` names it, or it is in the
         process of the node.
         """
-        return not session.principal or session.principal in self._trusted
+        if not session.principal:
+            return True
+        # User:ANONYMOUS there means clients without a name, not a user who is called so.
+        return session.principal in self._trusted and session.is_proved == (session.principal != ANONYMOUS)
 
     def ask(self, message: Any, session: Session) -> Any:
         """The answer to a message that never waits."""

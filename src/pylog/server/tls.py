@@ -100,8 +100,8 @@ class TlsSocket:
         return self.is_secure and bool(self._tls.pending() or self._incoming.pending)
 
     @property
-    def principal(self) -> str:
-        """The name in the client's certificate; User:ANONYMOUS without one."""
+    def principal(self) -> str | None:
+        """The name in the client's certificate; None without one."""
         return principal_of(self._tls.getpeercert())
 
     def recv_into(self, target: Any) -> int:

@@ -389,6 +389,17 @@ def test_without_a_word_super_users_are_the_clients_without_a_name(guarded: Guar
         assert marker_code(anyone) == 0
 
 
+def test_a_user_called_anonymous_is_a_user_and_not_trusted(guarded: Guarded) -> None:
+    guarded.log.create_topic("t")
+    guarded.log.admin.set_password("ANONYMOUS", "mine")
+    with guarded.client() as client:
+        authenticate(client, "SCRAM-SHA-256", "ANONYMOUS", "mine")
+        assert (marker_code(client), fetch_code(client, 5)) == (31, 29)
+        guarded.clock.advance(HANDSHAKE_MS)
+        assert client.ask("Metadata", 12, METADATA)["topics"], "its handshake is done, whatever its name"
+        assert guarded.principals == ["User:ANONYMOUS"]
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 
 

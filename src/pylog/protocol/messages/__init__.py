@@ -50,6 +50,7 @@ from pylog.protocol.messages.groups import (
 )
 from pylog.protocol.messages.records import (
     ACKS_ALL,
+    ANONYMOUS,
     CONSUMER,
     EARLIEST,
     HIGH_WATERMARK_UNTOLD,
@@ -146,6 +147,7 @@ from pylog.protocol.messages.users import (
 
 __all__ = [
     "ACKS_ALL",
+    "ANONYMOUS",
     "CONSUMER",
     "EARLIEST",
     "GROUPS_TOPIC",

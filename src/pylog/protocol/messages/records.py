@@ -22,6 +22,10 @@ HIGH_WATERMARK_UNTOLD = (1 << 63) - 1
 """The high watermark of a consumer, and of a follower that is older than the field."""
 
 
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a client that has proved no name."""
+
+
 @message
 class Session:
     """The sender of a message."""
@@ -30,7 +34,9 @@ class Session:
     host: str = ""
     """The host that it runs on; the node fills in its own process where a message did not come by a network."""
     principal: str = ""
-    """The name that it has proved to a server, "User:alice"; empty: it runs in the process of the node."""
+    """The name of a client of a server, "User:alice", or `ANONYMOUS`; empty: it runs in the process of the node."""
+    is_proved: bool = False
+    """Whether the client has proved that name to the server. A user may be called ANONYMOUS, too."""
 
 
 # --- produce ---------------------------------------------------------------------------------------------------------

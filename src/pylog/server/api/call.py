@@ -11,9 +11,6 @@ from pylog.protocol.wire.mapping import Body
 from pylog.runtime.future import Future
 from pylog.server.served_node import ServedNode
 
-ANONYMOUS = "User:ANONYMOUS"
-"""The principal of a client that has proved no name."""
-
 
 class Request(NamedTuple):
     """A request that was decoded."""

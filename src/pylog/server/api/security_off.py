@@ -10,7 +10,7 @@ In all versions alike, but that from version 3 on CreateDelegationToken names th
 
 from pylog.errors import DelegationTokenDisabled, SecurityDisabled, UnsupportedByAuthentication
 from pylog.protocol.wire.mapping import Body
-from pylog.server.api.call import ANONYMOUS, Outcome, Request, api
+from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
 REQUESTER_FROM = 3
@@ -32,7 +32,7 @@ def _delete_acls(request: Request, node: ServedNode) -> Outcome:
 
 
 def _token_error(request: Request) -> int:
-    is_known = request.session.principal != ANONYMOUS
+    is_known = request.session.is_proved
     return DelegationTokenDisabled.code if is_known else UnsupportedByAuthentication.code
 
 
