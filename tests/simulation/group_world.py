@@ -1,7 +1,8 @@
 """A coordinator of groups alone, and members that do all that members do: the world of one seed.
 
     faults: answers that never came (a crash takes them), appends refused, unsynced records lost, members that die,
-            pause past their session or come back under their instance id, clocks that jump, hosts lost with the owner
+            pause past their session or come back under their instance id, clocks that jump, processes that end,
+            with the owner or without
 
 Held after every event, besides what `GroupHost.check` holds:
     one owner      an assignment that a member was given in a generation overlaps nobody else's in it
@@ -20,6 +21,7 @@ from pylog.config import NodeConfig
 from pylog.coordinator.effects import Append, Now, Stamp
 from pylog.coordinator.group.classic import ClassicGroup
 from pylog.coordinator.group.classic_rebalance import ClassicGroupState
+from pylog.coordinator.group.members import ClassicGroupMember
 from pylog.coordinator.group.records import OffsetChange, decode
 from pylog.errors import (
     DiskFull,
@@ -126,6 +128,7 @@ class World(GroupHost):
                     "refuse",
                     "crash",
                     "die",
+                    "lose",
                     "birth",
                     "pause",
                     "jump",
@@ -207,6 +210,27 @@ class World(GroupHost):
         alive = [actor for actor in self.actors if actor.is_alive]
         if len(alive) > 1:
             self.random.choice(alive).is_alive = False
+
+    def do_lose(self) -> None:
+        """A process ends, with all members in it, and the coordinator hears of it."""
+        host = f"/h{self.random.randrange(3)}"
+        for actor in self.actors:
+            actor.is_alive = actor.is_alive and actor.host != host
+        if not any(actor.is_alive for actor in self.actors):
+            self.actors.append(self.born())
+        self.failures.clear()
+        static = {name for name, member in self.members_on(host).items() if member.group_instance_id is not None}
+        self.by_tick = True
+        self.carry_out(self.coordinator.host_lost(host, self.now))
+        self.run_due()
+        self.by_tick = False
+        assert self.members_on(host).keys() == static
+        for group in self.coordinator._groups.values():
+            assert isinstance(group, ClassicGroup) and host not in group.roster.pending.values()
+
+    def members_on(self, host: str) -> dict[str, ClassicGroupMember]:
+        rosters = [group.roster for group in self.coordinator._groups.values() if isinstance(group, ClassicGroup)]
+        return {name: one for roster in rosters for name, one in roster.members.items() if one.client_host == host}
 
     def do_birth(self) -> None:
         if sum(actor.is_alive for actor in self.actors) < 6:

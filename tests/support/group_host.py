@@ -157,6 +157,12 @@ class GroupHost:
         self.carry_out(self.coordinator.take_over(self.now))
         self.check()
 
+    def lose(self, host: str) -> None:
+        """The process of a host ends: what is due then is done."""
+        self.carry_out(self.coordinator.host_lost(host, self.now))
+        self.check()
+        self.advance(0)
+
     # --- invariants --------------------------------------------------------------------------------------------------
 
     def replayed(self) -> GroupCoordinator:
@@ -201,7 +207,7 @@ def check_group(group: ClassicGroup) -> None:
     assert roster.leader is None or roster.leader in roster.members
     static = [m.group_instance_id for m in roster.members.values() if m.group_instance_id is not None]
     assert len(static) == len(set(static))
-    assert not roster.pending & roster.members.keys()
+    assert not roster.pending.keys() & roster.members.keys()
     if group.state is ClassicGroupState.EMPTY:
         assert not roster.members
     if group.state is ClassicGroupState.STABLE:

@@ -8,6 +8,7 @@
     notice       what an owner says of itself
     places       where its socket lies
     doorway      the owner's socket; the server behind it is made when the first process connects
+    peers        the processes that are attached, watched until they end
     owned        a node with its door
     attachment   the log, as an attached process has it: a transport, and a node for its views
     succession   the thread that waits for the end of the owner

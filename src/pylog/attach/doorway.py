@@ -1,7 +1,7 @@
 """The owner's door for other processes: a Unix socket that listens, and a thread that sleeps until one connects.
 
     parked    the thread waits for the first connection; nothing of a server is in memory
-    serving   a server's loop has the socket; the thread has ended
+    serving   a server's loop has the socket; the thread waits for the ends of the processes that came in (`peers`)
     blocked   it cannot listen, say so, or serve: the thread tries again every second
 
 The socket is this user's alone (mode 0600). A log that cannot listen is open all the same, and says why in its notice.
@@ -18,9 +18,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pylog.attach.notice import Notice, places_of, unusual
+from pylog.attach.peers import Peers
 from pylog.attach.places import listening
 from pylog.broker.broker import Broker
 from pylog.errors import StorageError
+from pylog.files.processes import can_watch
 from pylog.files.protocol import typed_error
 from pylog.runtime.clock import Clock
 from pylog.runtime.forking import undivided
@@ -55,6 +57,7 @@ class Doorway:
         self._place = ""
         self._obstacle: str | None = None
         """Why no process comes in, as it was said last; "" if one may."""
+        self._peers: Peers | None = None
         self._thread: threading.Thread | None = None
         try:
             self._waking, self._wake = socket.socketpair()
@@ -104,6 +107,9 @@ class Doorway:
 
     def _run(self, broker: Broker) -> None:
         while not self._is_closed:
+            if self._loop is not None:
+                self._watch()
+                continue
             if self._obstacle:
                 self._wait(None, AGAIN_MS)
                 self._let_in(broker)
@@ -114,8 +120,15 @@ class Doorway:
             except Exception:
                 logger.exception("no other process can attach to %s now", self._paths[0])
                 self._wait(None, AGAIN_MS)
-            else:
-                return
+
+    def _watch(self) -> None:
+        if self._peers is None:
+            self._wait(None, None)
+            return
+        try:
+            self._peers.wait()
+        except Exception:
+            logger.exception("members of groups of a process that has ended have to be waited for")
 
     def _wait(self, bound: "Bound | None", timeout_ms: int | None) -> None:
         waiting = select.poll()
@@ -136,7 +149,9 @@ class Doorway:
             assert self._bound is not None, "it listens"
             place = UnixAddress(self._bound.socket.getsockname())
             node = ServedNode(broker.handle, broker.node_id, broker.config, self._clock, place)
-            loop = Loop([Door(self._bound, node)])
+            if self._peers is None and can_watch():
+                self._peers = Peers(broker.process_ended, self._waking)
+            loop = Loop([Door(self._bound, node, host_of=self._peers.host_of if self._peers is not None else None)])
             loop.start()
             self._loop = loop
 
@@ -160,6 +175,8 @@ class Doorway:
         _open.discard(self)
         if self._bound is not None:
             self._bound.release()
+        if self._peers is not None:
+            self._peers.close()
         self._waking.close()
 
     def abandon(self) -> None:  # pragma: no cover - in a forked child
@@ -171,6 +188,8 @@ class Doorway:
             self._loop.abandon()
         elif self._bound is not None:
             self._bound.socket.close()
+        if self._peers is not None:
+            self._peers.close()
 
 
 def _abandon_all() -> None:

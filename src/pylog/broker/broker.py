@@ -218,6 +218,10 @@ class Broker:
         self._check_usable()
         return self._produce.append_safely(topic, partition, batch, now_ms)
 
+    def process_ended(self, name: str) -> None:
+        """Wait no more for what a process was that has ended: `name` is the host of its sessions."""
+        self._coordinating.host_lost(name)
+
     def _check_usable(self) -> None:
         if self._closed:
             raise Closed("this log is closed")

@@ -30,6 +30,7 @@ from pylog.errors import (
     PylogError,
     TransactionAbortable,
 )
+from pylog.files.processes import has_ended
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
@@ -78,6 +79,8 @@ logger = logging.getLogger("pylog.broker")
 
 ANSWER_SECONDS_MAX = 60.0
 PROCESS = "process "
+LOST_MAX = 1000
+"""How many processes that have ended are remembered, as their last messages may come later."""
 
 
 class CoordinatorRouter:
@@ -92,6 +95,8 @@ class CoordinatorRouter:
         self._config = config
         self._clock = clock
         self._host = f"{PROCESS}{os.getpid()} {uuid.uuid4().hex[:8]}"
+        self._lost: dict[str, None] = {}
+        """The hosts of members that are gone, the latest last."""
         self._markers = TransactionMarkers(
             replica_manager, produce, clock, append_to_group=self._append_to_group, note_due=self._note_due
         )
@@ -176,9 +181,22 @@ class CoordinatorRouter:
         """Write down what is ahead of the logs, and fail each message that waits with `error`."""
         self._coordinators.close(error)
 
+    def host_lost(self, name: str) -> None:
+        """Let groups lose the members on a host that is gone."""
+        self._lost[name] = None
+        if len(self._lost) > LOST_MAX:
+            del self._lost[next(iter(self._lost))]
+        for host in self._coordinators.made(GROUPS):
+            self._lose(host, name)
+
+    def _lose(self, host: CoordinatorHost, name: str) -> None:
+        machine = cast("GroupCoordinator", host.machine)
+        host.hear(partial(machine.host_lost, name))
+        self._coordinators.note_due(host)
+
     def _is_lost(self, host: str) -> bool:
-        """True if a member lived in a process that owned this log before, and is gone with it."""
-        return host.startswith(PROCESS) and host != self._host
+        """True if a member lived in a process that owned this log before, or was attached to it, and is gone."""
+        return (host.startswith(PROCESS) and host != self._host) or has_ended(host)
 
     def _handled(
         self, host: CoordinatorHost, message: object, session: Session, guard: Verification | None = None
@@ -190,7 +208,12 @@ class CoordinatorRouter:
     # --- groups ------------------------------------------------------------------------------------------------------
 
     def _to_group(self, message: Any, session: Session) -> Future[Any]:
-        return self._handled(self._coordinators.of(GROUPS, message.group_id), message, session)
+        host = self._coordinators.of(GROUPS, message.group_id)
+        answer = self._handled(host, message, session)
+        if session.host in self._lost:
+            # It was sent before the end of its process.
+            self._lose(host, session.host)
+        return answer
 
     def _commit_offsets(self, message: OffsetCommit | TxnOffsetCommit, session: Session) -> Future[OffsetsCommitted]:
         """Commit offsets of partitions that exist (Kafka: KafkaApis.handleOffsetCommitRequest)."""

@@ -694,3 +694,50 @@ def test_a_static_member_of_the_dead_owners_process_may_come_back() -> None:
     group.host.restart(lost=("/h",))
     assert group.state == "Stable"
     assert group.said(group.join(group_instance_id="i")).generation_id == 1
+
+
+def test_members_of_a_process_that_ends_are_gone_at_once() -> None:
+    group = Group()
+    joined = group.alone()
+    other = group.host.send(JoinGroup("g", protocols=[("range", b"")]), host="/other")
+    group.said(group.sync(group.said(group.join(joined.member_id))))
+    kept = group.said(other)
+    group.said(group.sync(kept))
+    group.host.lose("/nobody")
+    assert group.state == "Stable"
+    group.host.lose("/h")
+    assert group.state == "PreparingRebalance"
+    assert [one.member_id for one in group.said(group.join(kept.member_id)).members] == [kept.member_id]
+    group.host.lose("/other")
+    assert group.state == "Empty"
+
+
+def test_a_member_that_waits_to_join_is_gone_with_its_process() -> None:
+    group = Group()
+    joined = group.alone()
+    waiting = group.host.send(JoinGroup("g", protocols=[("range", b"")]), host="/other")
+    group.host.lose("/other")
+    assert isinstance(group.host.answers.pop(waiting).error, UnknownMemberId)
+    assert [one.member_id for one in group.said(group.join(joined.member_id)).members] == [joined.member_id]
+
+
+def test_a_client_that_was_announced_is_not_waited_for_when_its_process_ends() -> None:
+    group = Group()
+    joined = group.alone()
+    announced = JoinGroup("g", protocols=[("range", b"")], requires_known_member_id=True)
+    assert isinstance(group.host.ask(announced, host="/other").error, MemberIdRequired)
+    again = group.join_with([("range", b"new")], member_id=joined.member_id)
+    assert again not in group.host.answers
+    group.host.lose("/other")
+    assert group.said(again).error is None
+
+
+def test_a_static_member_of_a_process_that_ends_has_its_session_to_come_back() -> None:
+    group = Group()
+    group.alone(group_instance_id="i")
+    group.host.lose("/h")
+    assert group.state == "Stable"
+    assert group.said(group.join(group_instance_id="i")).generation_id == 1
+    group.host.lose("/h")
+    group.host.advance(SESSION_MS)
+    assert group.state == "Empty"

@@ -9,6 +9,7 @@ from pylog.coordinator.group.consumer_records import (
 )
 from pylog.errors import (
     CoordinatorNotAvailable,
+    DiskFull,
     NotEnoughReplicas,
     UnknownMemberId,
     UnreleasedInstanceId,
@@ -227,6 +228,41 @@ def test_a_static_member_of_a_lost_process_is_out_after_a_session(host: Consumer
     assert set(host.group().subscriptions) == {"a"}
     host.advance(SESSION_MS)
     assert host.group().is_empty
+
+
+def test_members_of_a_process_that_ends_are_out_at_once(host: ConsumerHost) -> None:
+    lost, other = member(host, "a", process="/dead"), member(host, "c")
+    settle([lost, other])
+    host.lose("/dead")
+    assert set(host.group().subscriptions) == {"c"}
+    settle([other])
+    assert len(other.owned) == 8
+
+
+def test_a_static_member_of_a_process_that_ends_may_come_back_for_a_session(host: ConsumerHost) -> None:
+    static, other = member(host, "a", process="/dead", instance_id="i"), member(host, "c")
+    settle([static, other])
+    had = set(static.owned)
+    host.lose("/dead")
+    host.lose("/dead")
+    assert set(host.group().subscriptions) == {"a", "c"}
+    back = member(host, "n", process="/new", instance_id="i")
+    assert back.beat().owned == had
+    host.lose("/new")
+    host.advance(SESSION_MS - 1)
+    assert set(host.group().subscriptions) == {"n", "c"}
+    heartbeat(host, member_id="c", member_epoch=other.epoch)
+    host.advance(1)
+    assert set(host.group().subscriptions) == {"c"}
+
+
+def test_the_loss_of_a_member_that_cannot_be_logged_is_tried_again(host: ConsumerHost) -> None:
+    settle([member(host, "a", process="/dead"), member(host, "c")])
+    host.failures.append(DiskFull("no room"))
+    host.lose("/dead")
+    assert set(host.group().subscriptions) == {"a", "c"}
+    host.advance(1000)
+    assert set(host.group().subscriptions) == {"c"}
 
 
 def test_a_successor_fences_members_that_do_not_let_go(host: ConsumerHost) -> None:

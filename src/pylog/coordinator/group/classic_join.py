@@ -66,7 +66,7 @@ def join(
         _join_static(group, message, session, ticket, out, new_member_id(message.group_instance_id))
     elif message.requires_known_member_id:
         given = new_member_id(session.client_id)
-        group.roster.pending.add(given)
+        group.roster.pending[given] = session.host
         group.await_session(given, message.session_timeout_ms, out)
         out.answer(ticket, JoinedGroup(MemberIdRequired("join again with the id that you were given"), member_id=given))
     else:

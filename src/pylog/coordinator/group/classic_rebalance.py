@@ -171,9 +171,26 @@ class Rebalancing:
             self.drop(member, out, UnknownMemberId(f"{member_id!r} was not heard of for a session timeout: join again"))
             self.members_left(out)
 
+    def expect_loss(self, host: str, out: EffectsBuilder) -> None:
+        """Lose the members on a host that is gone, as the next thing that is due."""
+        if self._dynamic_on(host) or host in self.roster.pending.values():
+            self._due(("host", host), 0, lambda out: self._lose(host, out), out)
+
+    def _dynamic_on(self, host: str) -> list[ClassicGroupMember]:
+        """The members on a host that nobody comes back for: a static one has its session's time to come back."""
+        members = self.roster.members.values()
+        return [member for member in members if member.client_host == host and member.group_instance_id is None]
+
+    def _lose(self, host: str, out: EffectsBuilder) -> None:
+        for member_id in [announced for announced, where in self.roster.pending.items() if where == host]:
+            self.forget_pending(member_id)
+        for member in self._dynamic_on(host):
+            self.drop(member, out, UnknownMemberId(f"{member.member_id!r} was lost with its process: join again"))
+        self.members_left(out)
+
     def forget_pending(self, member_id: str) -> None:
         """Forget a client that was given an id and has not come."""
-        self.roster.pending.discard(member_id)
+        self.roster.pending.pop(member_id, None)
         self._cancel(("session", member_id))
 
     # --- members -----------------------------------------------------------------------------------------------------

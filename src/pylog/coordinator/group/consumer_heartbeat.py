@@ -339,7 +339,23 @@ def remove(
 
 
 def load(group: ConsumerGroup, out: EffectsBuilder, is_lost: Callable[[str], bool]) -> None:
-    """Begin where the log ends. Dynamic members whose process is lost are out at once: they will not be back.
+    """Begin where the log ends. Members whose process is gone are lost at once."""
+    for member_id, subscription in group.subscriptions.items():
+        expect(group, member_id, out, group.session_timeout_ms(member_id))
+        current = group.currents.get(member_id, NEW_MEMBER)
+        if subscription.classic is None:
+            _expect_revocation(group, member_id, current, subscription.rebalance_timeout_ms, out)
+    lose(group, out, is_lost)
+
+
+def expect_loss(group: ConsumerGroup, host: str, out: EffectsBuilder) -> None:
+    """Lose the members on a host that is gone, as the next thing that is due."""
+    if any(subscription.client_host == host for subscription in group.subscriptions.values()):
+        group.due(("host", host), 0, lambda group, out: lose(group, out, lambda other: other == host), out)
+
+
+def lose(group: ConsumerGroup, out: EffectsBuilder, is_lost: Callable[[str], bool]) -> None:
+    """Remove dynamic members on a host that is gone: they will not be back.
 
     Static ones may be. As if they had left to come back they keep their partitions for a session, and let go of their
     instance ids: no process is left that could still use them.
@@ -347,10 +363,7 @@ def load(group: ConsumerGroup, out: EffectsBuilder, is_lost: Callable[[str], boo
     lost = []
     step = GroupUpdate(group, out.now)
     for member_id, subscription in group.subscriptions.items():
-        expect(group, member_id, out, group.session_timeout_ms(member_id))
         current = group.currents.get(member_id, NEW_MEMBER)
-        if subscription.classic is None:
-            _expect_revocation(group, member_id, current, subscription.rebalance_timeout_ms, out)
         if not is_lost(subscription.client_host):
             continue
         if subscription.instance_id is None:

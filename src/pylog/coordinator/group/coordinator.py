@@ -68,7 +68,7 @@ class GroupCoordinator:
     """Satisfies `effects.Coordinator` for the groups of one partition.
 
     `new_member_id` makes the id of a member out of its client id, or of its instance id where it is static. `is_lost`
-    tells of a member's host whether it died together with the coordinator before this one.
+    tells of a member's host whether it is gone, when a coordinator begins.
     """
 
     def __init__(
@@ -186,6 +186,17 @@ class GroupCoordinator:
                 assert isinstance(group, ConsumerGroup), "there are two protocols"
                 consumer_heartbeat.load(group, out, self._is_lost)
         self._look_again(out)
+        return out.effects()
+
+    def host_lost(self, name: str, now: Now) -> list[Effect]:
+        """Let each group lose its members on a host that is gone, as the next thing that is due."""
+        out = EffectsBuilder(now)
+        for group in self._groups.values():
+            if isinstance(group, ClassicGroup):
+                group.expect_loss(name, out)
+            else:
+                assert isinstance(group, ConsumerGroup), "there are two protocols"
+                consumer_heartbeat.expect_loss(group, name, out)
         return out.effects()
 
     def append_failed(self, append: Append, error: PylogError, now: Now) -> list[Effect]:

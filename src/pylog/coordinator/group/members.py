@@ -73,8 +73,8 @@ class Roster:
 
     def __init__(self) -> None:
         self.members: dict[str, ClassicGroupMember] = {}
-        self.pending: set[str] = set()
-        """Ids that were given to clients that have not come yet (KIP-394)."""
+        self.pending: dict[str, str] = {}
+        """Ids that were given to clients that have not come yet (KIP-394), with their hosts."""
         self.leader: str | None = None
         self._static: dict[str, str] = {}
         self._supporters: Counter[str] = Counter()
@@ -85,7 +85,7 @@ class Roster:
     def add(self, member: ClassicGroupMember) -> None:
         """Take a member in; the first one leads."""
         self.members[member.member_id] = member
-        self.pending.discard(member.member_id)
+        self.pending.pop(member.member_id, None)
         self._supporters.update(set(member.names))
         if member.group_instance_id is not None:
             self._static[member.group_instance_id] = member.member_id

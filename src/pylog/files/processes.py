@@ -1,0 +1,92 @@
+"""Other processes of this system, as /proc tells of them (Linux; elsewhere nothing is known of any).
+
+    attached process 4711 6c1f0a3e-4026531836-8812345
+                     pid  boot     namespace  start
+
+The name of a process stays true: a later process with the same pid has another start. It can be checked by any process
+that sees the same pids, also after the one that wrote it down has ended.
+"""
+
+import errno
+import os
+import re
+
+__all__ = ["RunningProcess", "can_watch", "has_ended", "name_of"]
+
+__all__ = ["has_ended", "name_of"]
+
+PROC = "/proc"
+ATTACHED = "attached process "
+BOOT_DIGITS = 8
+STATE, THREADS, START = 0, 17, 19
+"""Fields of /proc/PID/stat, counted from the one behind the name of the program."""
+_NAME = re.compile(rf"{ATTACHED}(\d+) ([0-9a-f]+)-(\d+)-(\d+)")
+
+
+def name_of(pid: int) -> str:
+    """The name of a process that runs; empty where the system does not tell."""
+    where, start = _here(), _start(pid)
+    return f"{ATTACHED}{pid} {where[0]}-{where[1]}-{start}" if where is not None and start else ""
+
+
+def has_ended(name: str) -> bool:
+    """Whether a name is that of a process, and that process has ended; False where this cannot be known from here."""
+    found, here = _NAME.fullmatch(name), _here()
+    if found is None or here is None:
+        return False
+    pid, boot, namespace, start = found.groups()
+    if boot != here[0]:
+        return True
+    return namespace == here[1] and _start(int(pid)) != start
+
+
+def can_watch() -> bool:
+    """Whether the system has descriptors for processes (Linux)."""
+    return hasattr(os, "pidfd_open")
+
+
+class RunningProcess:
+    """A process by a descriptor, which can be read from when the process ends, whichever way it does (pidfd).
+
+    Raises OSError: it has ended, the system does not tell of it, or no descriptors are left.
+    """
+
+    __slots__ = ("_descriptor", "name")
+
+    def __init__(self, pid: int) -> None:
+        self.name = name_of(pid)
+        self._descriptor = os.pidfd_open(pid)
+        # The descriptor is of that process if it goes on.
+        if not self.name or name_of(pid) != self.name:
+            self.close()
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self._descriptor)
+
+
+def _here() -> tuple[str, str] | None:
+    """The boot of the system, and the namespace of the pids that this process sees."""
+    try:
+        with open(f"{PROC}/sys/kernel/random/boot_id") as file:
+            boot = file.read(BOOT_DIGITS)
+        return boot, str(os.stat(f"{PROC}/self/ns/pid").st_ino)
+    except OSError:
+        return None
+
+
+def _start(pid: int) -> str:
+    """When a process began, in ticks since the boot; empty: there is none, or it has ended and waits for its parent."""
+    try:
+        with open(f"{PROC}/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return ""
+    # Other threads may go on where the first one has ended.
+    is_over = fields[STATE] in (b"Z", b"X") and int(fields[THREADS]) <= 1
+    return "" if is_over else fields[START].decode()
