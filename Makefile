@@ -213,8 +213,8 @@ crash: .venv/dev.stamp ## cut every workload of storage at every operation (BUDG
 	@PYLOG_MIXED=every $(PYTEST) -q -n $(JOBS) tests/crash/test_mixed_moments.py
 
 .PHONY: bits
-bits: BUDGET = 1200000
-bits: .venv/dev.stamp ## flip every bit of a log, cut every file at every length (BUDGET=1200000: all)
+bits: BUDGET = 1800000
+bits: .venv/dev.stamp ## flip every bit of a log, cut every file at every length (BUDGET=1800000: all)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.bits $(BUDGET) --jobs $(JOBS)
 
 .PHONY: extremes

@@ -208,7 +208,7 @@ class Partition:
             with durability.syncing:
                 is_whole = durability.finish(self.producers) or self.closed_whole
             self.abandon()
-            assert not is_whole or self.durable_offset == durability.written_end, "a clean log is durable to its end"
+            assert not is_whole or self.durable_offset == self.state.written_end, "a clean log is durable to its end"
             self.closed_whole = is_whole
         except BaseException as error:
             durability.latch(error)

@@ -27,6 +27,7 @@ import random
 from collections.abc import Iterator
 
 from pylog.config import TopicConfig
+from pylog.errors import DiskFull
 from pylog.files import Files
 from pylog.index import OffsetIndex, TimeIndex
 from pylog.kernel import MAX_RELATIVE_OFFSET, MAX_TIMESTAMP, Spans, Tail
@@ -305,8 +306,14 @@ class Segment:
             return
         self.finish()
         self.offsets.seal()
-        self.times.seal()
+        try:
+            self.times.seal()
+        except DiskFull:
+            self.offsets.unseal()
+            raise
         self.log.file.trim()
+        # It may be the last one still: no append goes into it before `activate`.
+        self.tail.room = 0
         self.on_disk.is_active = False
         self.on_disk.write_seal(next_offset)
 

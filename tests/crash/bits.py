@@ -8,7 +8,8 @@
 
 An owner opens a copy in memory, a reader the files of a RAM disk.
 
-python -m tests.crash.bits 1200000 --jobs 2        so many, of a log that was closed and of one that was killed: all
+python -m tests.crash.bits 1800000 --jobs 2        so many, of logs that were closed, killed, and killed with
+                                                   flush="none", when only rolls have synced something: all
 python -m tests.crash.bits 20000                   every so many of them
 """
 
@@ -68,20 +69,25 @@ UNVERIFIED = {"transaction.partition.verification.enable": False}
 """Transactions are written here without a coordinator."""
 
 
-def make(path: Path, *, clean: bool = True) -> None:
-    """A log of about 64 KiB with files of every kind; closed, or left as if its process had been killed."""
+HOW = ("closed", "killed", "lazy")
+"""How a log was left: `lazy` is killed with flush="none", nothing of it was synced but by rolls."""
+
+
+def make(path: Path, how: str) -> None:
+    """A log of about 64 KiB with files of every kind, left in one of the ways above."""
     with pylog.open(path, clock=SimClock(NOW_MS), config=UNVERIFIED) as log:
         for name in TOPICS:
             log.create_topic(name)
         fill(log, range(12))
-    log = pylog.open(path, clock=SimClock(NOW_MS), config=UNVERIFIED)
+    log = pylog.open(path, clock=SimClock(NOW_MS), config=UNVERIFIED, flush="none" if how == "lazy" else "sync")
     fill(log, range(12, 24))
     log.delete_records({pylog.TopicPartition("plain", 0): 5})
-    if clean:
+    if how == "closed":
         log.close()
         return
-    log.flush()
-    log.broker.node.checkpoint()
+    if how == "killed":
+        log.flush()
+        log.broker.node.checkpoint()
     kill(log)
 
 
@@ -121,6 +127,12 @@ def tree_of(path: Path) -> Tree:
     """All files but the lock, whose content says nothing."""
     found = sorted(file for file in path.rglob("*") if file.is_file() and file.name != ".lock")
     return {str(file.relative_to(path)): file.read_bytes() for file in found}
+
+
+def promised(tree: Tree) -> Tree:
+    """The files without the last `.log` of each partition, in which damage may be a torn tail: it was not synced."""
+    last = {file.rpartition("/")[0]: file for file in sorted(tree) if file.endswith(".log")}
+    return {file: data for file, data in tree.items() if file not in last.values()}
 
 
 def damages(tree: Tree) -> Iterator[Damage]:
@@ -326,15 +338,17 @@ def ram() -> str | None:
     return "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
-def _part(task: tuple[Tree, int, int, int]) -> tuple[Counter[tuple[str, str, str, str]], list[str]]:
-    """One of `parts` parts of all damages; every `again`th is looked at once more after it was closed."""
-    tree, part, parts, again = task
+def _part(task: tuple[Tree, Tree, int, int, int]) -> tuple[Counter[tuple[str, str, str, str]], list[str]]:
+    """One of `parts` parts of all damages to `files` of a tree; every `again`th is looked at once more after it was
+    closed.
+    """
+    tree, files, part, parts, again = task
     logging.disable(logging.CRITICAL)
     counts: Counter[tuple[str, str, str, str]] = Counter()
     silent: list[str] = []
     with tempfile.TemporaryDirectory(dir=ram()) as folder:
         subject = Subject(tree, Path(folder))
-        for number, damage in enumerate(damages(tree)):
+        for number, damage in enumerate(damages(files)):
             if number % parts == part:
                 for way, outcome in subject.judge(damage, again=number // parts % again == 0).items():
                     counts[kind_of(damage.file), damage.kind, way, outcome.split()[0]] += 1
@@ -343,13 +357,15 @@ def _part(task: tuple[Tree, int, int, int]) -> tuple[Counter[tuple[str, str, str
     return counts, silent
 
 
-def campaign(tree: Tree, jobs: int, sample: int, again: int) -> int:
-    """Try every `sample`th damage, over `jobs` processes; print what came out. Gives the number of silent ones."""
+def campaign(tree: Tree, files: Tree, jobs: int, sample: int, again: int) -> int:
+    """Try every `sample`th damage to `files`, over `jobs` processes; print what came out. Gives the number of silent
+    ones.
+    """
     began = time.monotonic()
     parts = max(sample, 1) * 64
     counts: Counter[tuple[str, str, str, str]] = Counter()
     silent: list[str] = []
-    tasks = [(tree, part, parts, again) for part in range(0, parts, sample)]
+    tasks = [(tree, files, part, parts, again) for part in range(0, parts, sample)]
     with multiprocessing.get_context("forkserver").Pool(jobs) as pool:
         for done, (found, lines) in enumerate(pool.imap_unordered(_part, tasks), 1):
             counts, silent = counts + found, silent + lines
@@ -372,12 +388,14 @@ def main() -> int:
     parser.add_argument("--again", type=int, default=16, help="open and look once more for every so many")
     given = parser.parse_args()
     silent = 0
-    for clean in (True, False):
+    for how in HOW:
         with tempfile.TemporaryDirectory() as folder:
-            make(Path(folder), clean=clean)
+            make(Path(folder), how)
             tree = tree_of(Path(folder))
-        print("closed" if clean else "killed", flush=True)
-        silent += campaign(tree, given.jobs, max(1, 2 * count(tree) // max(given.budget, 1)), given.again)
+        print(how, flush=True)
+        files = promised(tree) if how == "lazy" else tree
+        sample = max(1, len(HOW) * count(files) // max(given.budget, 1))
+        silent += campaign(tree, files, given.jobs, sample, given.again)
     return int(silent > 0)
 
 

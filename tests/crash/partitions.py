@@ -138,7 +138,7 @@ class Run:
         self.is_open = True
         self.epoch = 0
         self.number = 0
-        self._start = 0
+        self._start = self._kept = 0
         files.note(("run", self))
         files.note(("kept", 0))
 
@@ -189,12 +189,24 @@ class Run:
         """What a broker does before it answers."""
         if self.flush == "sync" or (self.flush == "interval" and self.number % 3 == 0):
             self.sync()
+        self._note_durable()
         self.partition.advance_high_watermark(self.partition.next_offset)
 
     def sync(self) -> None:
         """Make everything durable."""
         self.partition.sync()
-        self.files.note(("kept", len(self.versions) - 1))
+        self._keep(len(self.versions) - 1)
+
+    def _note_durable(self) -> None:
+        """What lies below the durable offset is kept, whatever the flush mode: a roll has synced it."""
+        durable = self.partition.durable_offset
+        numbers = reversed(range(self._kept, len(self.versions)))
+        self._keep(next((at for at in numbers if self.versions[at].end <= durable), self._kept))
+
+    def _keep(self, number: int) -> None:
+        """A version that no power cut takes away any more."""
+        self._kept = number
+        self.files.note(("kept", number))
 
     def checkpoint(self) -> None:
         """What a node does every minute."""
@@ -320,7 +332,7 @@ class Run:
         """A clean stop, and a start."""
         self.is_open = False
         self.place.close()
-        self.files.note(("kept", len(self.versions) - 1))
+        self._keep(len(self.versions) - 1)
         self.open()
 
     def open(self) -> None:

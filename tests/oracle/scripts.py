@@ -216,8 +216,9 @@ class Replay:
     def tamper(self, op: dict[str, Any]) -> Any:
         path = join(self.directory, op["file"])
         action = op["action"]
-        if action in ("delete", "rename") and op["file"].endswith(".log"):
-            # Kafka steps over a segment that is gone; pylog raises, as its seals tell that there was one.
+        if action != "none" and op["file"].endswith(".log"):
+            # Kafka steps over a segment that is gone, and cuts a bad one with all that follow it; pylog keeps what its
+            # seals say was durable.
             forget_seals(self.files, self.directory)
         self._lost_time_index |= action in ("delete", "rename") and op["file"].endswith(".timeindex")
         if action == "none":

@@ -3,7 +3,8 @@
 In every mode: the log opens, nothing is quarantined, every record was once sent, none is there twice, offsets rise,
 what was deleted stays deleted, what was aborted is not seen by readers of committed records, every transactional id can
 go on, and appends do. What was promised to be durable is there: with flush="sync" everything acknowledged, else
-everything before the last flush. So is a promised deletion: the records of a topic that is gone never come back.
+everything before the last flush, and what a roll has made durable. So is a promised deletion: the records of a topic
+that is gone never come back.
 """
 
 import json
@@ -36,6 +37,7 @@ class Promises:
     transactions: dict[int, tuple[str, list[int]]] = field(default_factory=dict)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     offsets_tried: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    durable: dict[tuple[str, int], int] = field(default_factory=dict)
     topics: dict[str, bool] = field(default_factory=dict)
     """Those that have to be there (True) or must not (False); not those on their way."""
     going: dict[str, set[int]] = field(default_factory=dict)
@@ -56,7 +58,8 @@ def promises(notes: Iterable[bytes], mode: str) -> tuple[Promises, Promises]:
     found, safe = _collected(said), _collected(kept)
     # What is deleted on purpose later may be gone.
     deleted = {what[1] for what in said[len(kept) :] if what[0] == "deleting topic"}
-    safe.acknowledged = {at: number for at, number in safe.acknowledged.items() if at[0] not in deleted}
+    durable = {at: number for at, number in found.acknowledged.items() if at[2] < found.durable.get(at[:2], 0)}
+    safe.acknowledged = {at: number for at, number in (safe.acknowledged | durable).items() if at[0] not in deleted}
     return found, safe
 
 
@@ -96,6 +99,7 @@ def _deleting_topic(found: Promises, name: str) -> None:
     going = {number for (topic, *_), number in found.acknowledged.items() if topic == name}
     found.going.setdefault(name, set()).update(going)
     found.acknowledged = {at: number for at, number in found.acknowledged.items() if at[0] != name}
+    found.durable = {at: offset for at, offset in found.durable.items() if at[0] != name}
 
 
 def _gone(found: Promises, name: str) -> None:
@@ -118,6 +122,7 @@ _TAKEN: dict[str, Callable[..., object]] = {
     "start": lambda found, topic, partition, offset: found.starts.update({(topic, partition): offset}),
     "committing": _committing,
     "committed": lambda found, topic, partition, offset: found.offsets.update({(topic, partition): offset}),
+    "durable": lambda found, topic, partition, offset: found.durable.update({(topic, partition): offset}),
     "making topic": lambda found, name: found.topics.pop(name, None),
     "topic": lambda found, name: found.topics.update({name: True}),
     "deleting topic": _deleting_topic,

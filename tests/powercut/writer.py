@@ -12,6 +12,7 @@ Each promise is a line of JSON, noted the moment it is made: by the recorder whe
     ["committed", topic, partition, offset]  the group's offset
     ["making topic", name], ["topic", name]  it is going to be made; it was
     ["deleting topic", name], ["gone", name] it is going to be deleted, with its records; it was, and they never return
+    ["durable", topic, partition, offset]    its records below are durable, whatever the mode
     ["spoiled", topic, partition, offset]    the batch there was damaged
     ["flushed"]                              everything before is as safe as it would be with flush="sync"
 """
@@ -186,6 +187,7 @@ class Writer:
             for view in self.log.topic(topic):
                 if view.next_offset > view.start_offset and self.chance.random() < 0.5:
                     self.log.broker.partition(topic, view.partition).roll(0)
+                    self.note("durable", topic, view.partition, view.durable_offset)
 
     def move(self) -> None:
         self.log.move_partition(PLAIN, self.chance.randrange(3), self.chance.choice(self.paths))

@@ -40,7 +40,7 @@ logger = logging.getLogger("pylog.commitlog")
 class Durability:
     """The lock, the latch and the syncs of one partition, with its place among the published ones (`entry`).
 
-    It writes `durable_offset`, `failure` and `is_closed` in the state. `name` is for messages.
+    It writes `failure` and `is_closed` in the state. `name` is for messages.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Durability:
         with self.lock:
             if state.is_closed or self.failed:
                 return self._synced_before()
-            target, cuts = self.written_end, state.cuts
+            target, cuts = state.written_end, state.cuts
         try:
             if target > state.durable_offset or self._pending.has_unsynced_names:
                 began = stopwatch_ns()
@@ -130,14 +130,8 @@ class Durability:
             if self._pending.failure is not None:
                 # Of two syncs of one file the system tells a single one that it has failed.
                 return self._synced_before()
-            if cuts == state.cuts:
-                state.durable_offset = max(state.durable_offset, target)
+            self._pending.promise(target, cuts)
             return state.durable_offset
-
-    @property
-    def written_end(self) -> int:
-        """What a sync makes durable: a gap that a truncation has left at the end is nothing that could be missed."""
-        return min(self._state.next_offset, self._state.data_end)
 
     def not_synced(self, error: BaseException) -> None:
         """Latch, and raise what follows from an error of a sync; unless a file was missing, which latches nothing."""
@@ -173,7 +167,7 @@ class Durability:
             local.snapshot(producers, state.next_offset)
         local.sync(state.durable_offset)
         local.seal_active()
-        state.durable_offset = self.written_end
+        self._pending.promise(state.written_end, state.cuts)
         self.publish()
         # Both slots, so that neither of them, damaged, shows an older end.
         self.publish()

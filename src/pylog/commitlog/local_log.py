@@ -200,8 +200,9 @@ class LocalLog:
     def roll(self, base_offset: int, now_ms: int) -> Segment:
         """Seal the active segment and begin a new one; an empty one that begins there already stays.
 
-        What is sealed is durable, indexes and all, before anything can follow it: recovery begins behind it, and would
-        find a hole where its end was lost.
+        All of the log is durable before that, indexes and seals too. So a segment that another one follows has no torn
+        tail: what it lacks was lost later. Where the disk has no room for the new one, the next append makes the sealed
+        one the active one again.
         """
         sealed = self.segments.active
         if sealed.size == 0 and sealed.base_offset == base_offset:
@@ -210,16 +211,12 @@ class LocalLog:
             # The seal of a clean close, and a gap follows: it may not stand beside what begins behind the gap.
             sealed.activate()
             self.pending.note_names()
-        # The closing entry before the new segment can be seen: a reader believes a segment that is not the last.
-        sealed.finish()
         sealed.aborted.trim()
-        sealed.log.file.trim()
-        # Those before it were synced when they were sealed.
-        self.pending.sync(sealed.on_disk.to_sync(whole=True))
-        # The new files first: where the disk is too full for them, the old segment simply stays the active one.
-        segment = self.add(base_offset, now_ms)
+        # A reader believes a segment that is not the last one, so the closing entry and the seal come first, too.
         sealed.seal(base_offset)
-        return segment
+        state = self._state
+        self.pending.sync_all(self._to_sync(state.durable_offset, with_active=True), state.written_end)
+        return self.add(base_offset, now_ms)
 
     def truncate(self, offset: int, now_ms: int) -> None:
         """Drop every batch that reaches `offset` or beyond."""
@@ -257,6 +254,7 @@ class LocalLog:
         self.add(offset, now_ms)
         self.write_damages()
         self.sync(offset)
+        self.pending.promise(offset, self._state.cuts)
 
     def _cut_off(self, kept: int, now_ms: int) -> None:
         """Discard all segments but the first `kept`, the last one first: a crash in between must not leave a hole."""
@@ -332,9 +330,9 @@ class LocalLog:
         """
         self.pending.sync(self._to_sync(offset))
 
-    def _to_sync(self, offset: int) -> Iterator[File]:
+    def _to_sync(self, offset: int, *, with_active: bool = False) -> Iterator[File]:
         for segment in self.segments.from_offset(offset):
-            yield from segment.on_disk.to_sync(whole=segment is not self.active)
+            yield from segment.on_disk.to_sync(whole=with_active or not segment.is_active)
 
     def write_again(self, offset: int) -> None:
         """Write what the segments hold, from the one that holds `offset` on, over itself, so that a sync is one again.

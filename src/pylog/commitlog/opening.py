@@ -76,7 +76,7 @@ class Opened:
 
 
 class Opening:
-    """Opens one partition. It writes `next_offset` and `durable_offset` in the state."""
+    """Opens one partition. It writes `next_offset` in the state, and the `durable_offset` that it begins with."""
 
     def __init__(
         self, state: AppendState, key: TopicPartition, local: LocalLog, watermarks: Watermarks, epochs: LeaderEpochs,
@@ -97,17 +97,17 @@ class Opening:
         recovery = self._read_files(checkpoint, now_ms)
         # It may have found that the log does not end where it was closed.
         checkpoint = recovery.checkpoint
+        if not checkpoint.clean:
+            # Nothing says that the names there are on the disk.
+            local.pending.note_names()
+        known = checkpoint.recovery_point if not checkpoint.clean else state.next_offset
+        state.durable_offset = min(known, state.next_offset)
         if local.active.log.ends_damaged:
             self._roller.begin(state.next_offset, now_ms)
         if state.next_offset < checkpoint.start_offset:
             self._truncation.restart_at(checkpoint.start_offset, now_ms)
         start_offset = max(checkpoint.start_offset, local.segments.start)
         self._trim_epochs(checkpoint.start_offset, start_offset)
-        if not checkpoint.clean:
-            # Nothing says that the names there are on the disk.
-            local.pending.note_names()
-        known = checkpoint.recovery_point if not checkpoint.clean else state.next_offset
-        state.durable_offset = min(known, state.next_offset)
         self._watermarks.begin_at(start_offset, checkpoint.high_watermark)
         as_closed = checkpoint.clean and checkpoint.published and recovery.torn is None
         return Opened(recovery.torn, tuple(recovery.quarantined), checkpoint.clean, as_closed)

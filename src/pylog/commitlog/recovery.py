@@ -1,9 +1,15 @@
 """How the files of a partition are brought to the end of its log when it is opened: after an unclean stop they are read
 on from where they are known to be good.
 
-    [ below the durable offset                    )[ at or beyond it                        ]
+    [ below the durable offset, and every segment )[ the last segment, at or beyond it      ]
+      that another one follows
       damage: kept as it is and stepped over;        whole batches stay, a torn tail is cut
       CorruptBatch for a reader of what was in it
+
+pylog makes a segment durable before another one follows it (`LocalLog.roll`), whatever was promised. So a bad batch in
+it is damage, and so is a hole between its last batch and the next segment (`_look_for_a_hole`). Kafka does not:
+in a log that pylog has not published, a segment without a seal may be torn, and is cut with all that follows it, as
+Kafka does.
 
 Indexes are rebuilt from the segment that holds the recovery point on, and where one is missing; leader epochs that the
 checkpoint has missed are noted; the producers' state is read from its snapshots and brought up to the end of the log.
@@ -199,16 +205,19 @@ class Recovery:
             segment = self.segments[index]
             sealed_end, sealed_size = segment.on_disk.sealed_end, segment.log.sealed_bytes()
             end = self.segments.end_of(index, self.promised)
-            fault = self._rebuilt(segment, end)
+            is_followed = index + 1 < len(self.segments)
+            is_durable = is_followed and (self.checkpoint.published or segment.on_disk.sealed is not None)
+            fault = self._rebuilt(segment, end, is_durable=is_durable)
             index += 1
             if fault is not None:
                 self._cut(index, fault)
+            if index == len(self.segments):
                 return
-            if index < len(self.segments) and end <= self.promised:
-                self._miss(segment, sealed_size, end)
-            if index < len(self.segments):
-                # What followed it may be missing.
-                segment.seal(self.segments.bases[index] if sealed_end is None else sealed_end)
+            self._look_for_a_hole(segment, sealed_size, end)
+            segment.seal(end if sealed_end is None else sealed_end)
+            if sealed_end is not None and sealed_end < end and end > self.start_offset:
+                self._lose(self.local.fill(sealed_end, end), sealed_end, end)
+                index += 1
 
     def _one(self, index: int) -> None:
         """Rebuild the indexes of one sealed segment that lacks one of them, or has one that cannot be."""
@@ -221,18 +230,21 @@ class Recovery:
         )
         sealed_end, sealed_size = segment.on_disk.sealed_end, segment.log.sealed_bytes()
         segment.on_disk.hide_index()
-        fault = self._rebuilt(segment, end)
-        while fault is not None:
-            self._quarantine(segment, fault, end)
-            fault = self._rebuilt(segment, end)
-        self._miss(segment, sealed_size, end)
+        self._rebuilt(segment, end, is_durable=True)
+        self._look_for_a_hole(segment, sealed_size, end)
         segment.on_disk.show_index()
         segment.seal(end if sealed_end is None else sealed_end)
 
-    def _miss(self, segment: Segment, sealed_size: int, end: int) -> None:
-        """Note what is gone of a segment that was cut between two batches: only its seal knows that there was more."""
-        known = max([segment.next_offset, *(damage.next_offset for damage in segment.log.damages)])
-        if segment.size < sealed_size and known < end:
+    def _look_for_a_hole(self, segment: Segment, sealed_size: int, end: int) -> None:
+        """Note what is gone of a segment that was cut between two batches, and that another one follows at `end`.
+
+        It is whole where it is as large as its seal says (0: there is no seal), whatever the gap. Else it has to reach
+        the next segment, unless compaction may have taken its last batches away. Below the start of the log nothing is
+        missed: a crash may leave any of the segments that were dropped.
+        """
+        known = max([segment.next_offset, self.start_offset, *(one.next_offset for one in segment.log.damages)])
+        is_sparse = "compact" in segment.config.cleanup_policy
+        if known < end and (segment.size < sealed_size or (segment.size != sealed_size and not is_sparse)):
             self._lose(segment, known, end)
 
     def _rebuild_times(self, index: int) -> None:
@@ -253,8 +265,8 @@ class Recovery:
         if index < len(self.segments) - 1:
             segment.seal(self.segments.bases[index + 1] if sealed_end is None else sealed_end)
 
-    def _rebuilt(self, segment: Segment, end: int) -> Fault | None:
-        """Read one segment; gives the fault behind which nothing was promised."""
+    def _rebuilt(self, segment: Segment, end: int, *, is_durable: bool) -> Fault | None:
+        """Read one segment; gives the fault behind which nothing was promised, unless all of it `is_durable`."""
         segment.activate(rebuilding=True)
         known = list(segment.aborted)
         while True:
@@ -266,7 +278,7 @@ class Recovery:
             if fault is None and self._skips_what_was_promised(segment):
                 self._misplaced(segment)
                 continue
-            if fault is None or fault.offset >= self.promised:
+            if fault is None or not (is_durable or fault.offset < self.promised):
                 self._keep_aborted(segment, known)
                 segment.aborted.trim()
                 self.local.snapshot(self._scratch.producers, self._scratch.end_offset)

@@ -64,7 +64,6 @@ class Truncation:
             # What lies below the start needs no snapshot.
             self._producers.snapshot_offset = max(start_offset, offset)
             state.start_offset, state.high_watermark = start_offset, max(start_offset, offset)
-            state.durable_offset = offset
             self._producers.advance(offset)
 
     def restart_at(self, offset: int, now_ms: int) -> None:

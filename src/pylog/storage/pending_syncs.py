@@ -2,7 +2,7 @@
 
     Durability          `sync`, for all that promise: group commits, followers, the metadata log, background syncs;
                         `finish`: all that is left, before a segment is sealed and a directory called clean
-    LocalLog            `roll` (what is sealed is durable before anything follows it), `truncate`, `restart`
+    LocalLog            `roll` (all is durable, with the seal, before a segment follows), `truncate`, `restart`
     kernel              `AppendState.is_synced` (kernel/compiled/fast_append): a group commit that owes no more than the
                         active segment's batches; what is refused it is told to `Durability`, which latches
 
@@ -16,7 +16,9 @@ Invariants:
   (ATC'20, Rebello et al.). Only recovery ends that, which writes anew what it keeps;
 - a caller whose sync succeeded looks at `failure` under the partition's lock before it believes that: of two syncs of
   one descriptor the system tells a single one;
-- a closed file is not opened again for a sync.
+- a closed file is not opened again for a sync;
+- `durable_offset` rises here (`promise`) and in the kernel's twin, behind a sync of everything from it on, and nowhere
+  else once a log is open.
 """
 
 from collections.abc import Iterable
@@ -28,7 +30,8 @@ from pylog.kernel import AppendState
 
 
 class PendingSyncs:
-    """New files and names that the next sync makes durable. It writes `owed` and the counts of names in the state.
+    """New files and names that the next sync makes durable. It writes `owed` and the counts of names in the state, and
+    raises `durable_offset`.
 
     A sync that others overtake, or that two threads make at once, promises what was there when it began.
     """
@@ -90,6 +93,30 @@ class PendingSyncs:
             if not isinstance(error, Closed | LogNotFound | DiskFull):
                 self.fail(error)
             raise
+
+    def sync_all(self, files: Iterable[File], end: int) -> None:
+        """`sync` all files from the durable offset on, with the partition's lock held: below `end` all is durable then.
+
+        Nothing is promised while another thread syncs: of two syncs of one file the system tells a single one that it
+        has failed. What that thread, or the next sync, promises includes it.
+        """
+        syncing = self._state.syncing
+        # The order of the two locks is the other way round, so it is not waited for.
+        is_alone = syncing.acquire(False)
+        try:
+            self.sync(files)
+            if is_alone:
+                self.promise(end, self._state.cuts)
+        finally:
+            if is_alone:
+                syncing.release()
+
+    def promise(self, end: int, cuts: int) -> None:
+        """Let `durable_offset` rise to `end`, with both locks held: everything from it on was synced, when the log had
+        been cut so many times. After a cut, or a failure, it stays.
+        """
+        if self.failure is None and cuts == self._state.cuts:
+            self._state.durable_offset = max(self._state.durable_offset, end)
 
     def _sync_names(self) -> None:
         try:

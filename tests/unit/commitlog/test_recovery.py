@@ -8,6 +8,7 @@ from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
 from pylog.protocol.batch import Origin, encode
+from pylog.storage.segment_checksum import forget_seals
 from pylog.storage.segment_files import file_name
 from support.partition_log import DIRECTORY, NOW, UNCLEAN, Log, marker
 
@@ -126,12 +127,27 @@ def test_an_epoch_that_the_checkpoint_has_missed_is_noted() -> None:
     assert log.reopen().epochs.entries == [(1, 0), (4, 1)]
 
 
-def test_segments_behind_a_torn_one_are_cut_too() -> None:
+def test_a_torn_tail_of_the_last_segment_is_cut() -> None:
+    log = Log()
+    values = log.fill(60)
+    segment, end = log.partition.segments[-1]
+    size = log.partition.size
+    log.files.open(segment.path).truncate(segment.size - 1)
+    partition = log.reopen()
+    assert partition.recovered is not None
+    assert partition.recovered.offset == partition.next_offset == end - 1
+    assert partition.recovered.bytes_cut == size - partition.size - 1
+    assert log.values() == values[: end - 1]
+
+
+def test_segments_behind_a_torn_one_that_kafka_wrote_are_cut_too() -> None:
+    """Kafka goes on in a new segment before the last one is on the disk, and writes no seals."""
     log = Log()
     values = log.fill(60)
     segment, end = log.partition.segments[1]
     size = log.partition.size
     log.files.open(segment.path).truncate(segment.size - 1)
+    forget_seals(log.files, DIRECTORY)
     partition = log.reopen()
     assert partition.recovered is not None
     assert partition.recovered.offset == partition.next_offset == end - 1

@@ -56,6 +56,11 @@ cdef class AppendState:
         return 0 if self.tail is None else self.tail.next_offset
 
     @property
+    def written_end(self):
+        """See the twin."""
+        return min(self.next_offset, self.data_end)
+
+    @property
     def data_end_max(self):
         """See the twin."""
         return self.next_offset if self.tail is None else max(self.next_offset, self.tail.next_offset)

@@ -69,6 +69,7 @@ class AppendState:
 
     # --- Durability: what is safe ----------------------------------------------------------------------------------
     durable_offset: int = 0
+    """Everything below is on the disk, whatever `flush` says: `storage.pending_syncs` raises it."""
     sync_counts: list[int]
     sync_ns: int = 0
     """How often syncs took how long, and how long in all: the fields of `metrics.histogram.Times`."""
@@ -130,6 +131,11 @@ class AppendState:
     def data_end(self) -> int:
         """Behind the last record in the files: only a truncation inside a batch leaves it below `next_offset`."""
         return 0 if self.tail is None else self.tail.next_offset
+
+    @property
+    def written_end(self) -> int:
+        """What a sync makes durable: a gap that a truncation has left at the end is nothing that could be missed."""
+        return min(self.next_offset, self.data_end)
 
     @property
     def data_end_max(self) -> int:
