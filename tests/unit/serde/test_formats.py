@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
+from referencing.exceptions import Unresolvable
 
 import pylog
 from pylog import serde
@@ -151,14 +152,39 @@ def test_json_schema_checks_both_ways(registry: serde.LogRegistry) -> None:
     with pytest.raises(jsonschema.ValidationError):
         orders.serialize({"apples": "x"})
     data = orders.serialize({"apples": 1})
+    with pytest.raises(jsonschema.ValidationError):
+        orders.deserialize(data[:5] + b"{}")
     for reader in (orders, serde.json_schema(registry, "t-value")):
         assert reader.serialize({"apples": 1}) == data
-        with pytest.raises(jsonschema.ValidationError):
-            reader.deserialize(data[:5] + b"{}")
         with pytest.raises(ValueError):
             reader.deserialize(data[:-1])
     with pytest.raises(jsonschema.SchemaError):
         serde.json_schema(registry, "t-value", {"type": 5})
+
+
+def test_a_value_is_not_checked_by_the_schema_of_a_stranger(registry: serde.LogRegistry) -> None:
+    evil = {"uniqueItems": True, "items": {"pattern": "(a|aa)+b"}, "$ref": "http://127.0.0.1:9/internal"}
+    known = registry.register("t-value", serde.Schema(json.dumps(evil), "JSON"))
+    data = b"\0" + known.to_bytes(4, "big") + b'["aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"]'
+    assert len(serde.json_schema(registry, "t-value").deserialize(data)) == 1
+    with pytest.raises(jsonschema.ValidationError):
+        serde.json_schema(registry, "t-value", OBJECT).deserialize(data)
+
+
+def test_references_of_a_json_schema_are_those_of_the_registry(registry: serde.LogRegistry) -> None:
+    registry.register("fruit", serde.Schema(json.dumps({"type": "array", "items": {"$ref": "one.json"}}), "JSON", (
+        serde.Reference("one.json", "one", registry.register("one", serde.Schema('{"type": "integer"}', "JSON"))),
+    )))  # fmt: skip
+    text = json.dumps({"properties": {"fruit": {"$ref": "fruits.json"}}})
+    registry.register("t-value", serde.Schema(text, "JSON", (serde.Reference("fruits.json", "fruit", 1),)))
+    baskets = serde.json_schema(registry, "t-value")
+    assert baskets.deserialize(baskets.serialize({"fruit": [1]})) == {"fruit": [1]}
+    with pytest.raises(jsonschema.ValidationError):
+        baskets.serialize({"fruit": ["x"]})
+
+    abroad = serde.json_schema(registry, "u-value", {"$ref": "http://127.0.0.1:9/internal"})
+    with pytest.raises(Unresolvable, match="127"):
+        abroad.serialize({})
 
 
 # --- Protobuf --------------------------------------------------------------------------------------------------------
