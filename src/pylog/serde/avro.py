@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any
 
+from pylog.serde.avro_bounds import Bounds
 from pylog.serde.parsed import ParsedSchemas
 from pylog.serde.registry import AVRO, Reference, Schema, SchemaRegistry
 from pylog.serde.serde import Serde
@@ -16,7 +17,8 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
 
     `subject`: "orders-value" for the values of a topic `orders`. `schema`: what is written, and registered with the
     first value; what is read is turned into it from the schema that it was written by. None: the latest version of the
-    subject is written, and what is read stays as it was written. Raises ImportError (says what to install) and, as it
+    subject is written, and what is read stays as it was written. What asks for endless work is refused before it is
+    decoded (`avro_bounds`). Raises ImportError (says what to install) and, as it
     is used, SchemaNotFound, SchemaRegistryError, ValueError and what fastavro raises for a value that does not fit.
     """
     try:
@@ -24,13 +26,14 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
     except ModuleNotFoundError as error:
         raise ImportError(f"Avro needs fastavro: pip install fastavro ({error})") from error
 
-    def parsed(one: Schema) -> Any:
-        return parse_schema(whole_schema(one, lambda used: registry.version(used.subject, used.version).schema))
+    def parsed(one: Schema) -> tuple[Any, Bounds]:
+        of = parse_schema(whole_schema(one, lambda used: registry.version(used.subject, used.version).schema))
+        return of, Bounds(of)
 
     schemas = ParsedSchemas(registry, subject, schema, AVRO, parsed)
 
     def serialize(value: Any) -> bytes:
-        first, of = schemas.writer()
+        first, (of, _) = schemas.writer()
         out = BytesIO()
         out.write(first)
         schemaless_writer(out, of, value, strict_allow_default=True)
@@ -38,8 +41,10 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
 
     def deserialize(data: bytes) -> Any:
         schema_id, payload = split(data)
+        written_by, bounds = schemas.written_by(schema_id)
+        bounds.check(payload)
         source = BytesIO(payload)
-        value = schemaless_reader(source, schemas.written_by(schema_id), schemas.wanted)
+        value = schemaless_reader(source, written_by, None if schemas.wanted is None else schemas.wanted[0])
         if source.read(1):
             raise ValueError(f"there are bytes behind the value: schema {schema_id} is not what it was written by")
         return value
