@@ -2,7 +2,7 @@
 
 import json
 import pickle
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql.streaming.datasource import ReadLimit
 
@@ -77,7 +77,8 @@ class Query:
 
 def reader(**options: str) -> PylogStreamReader:
     source = PylogDataSource(options)
-    return source.streamReader(source.schema())
+    # What is refused is refused by the first call, as Spark meets it.
+    return cast("PylogStreamReader", source.streamReader(source.schema()))
 
 
 def through_json(value: dict[str, Any]) -> dict[str, Any]:

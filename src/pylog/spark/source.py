@@ -9,7 +9,7 @@ per `load()` and safe.
 """
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
 from pylog.errors import UnknownTopicOrPartition
@@ -17,9 +17,10 @@ from pylog.spark.batch_reader import PylogReader
 from pylog.spark.options.read import ReadOptions, parse
 from pylog.spark.options.write import parse_write
 from pylog.spark.place import place_of
+from pylog.spark.refused_stream import RefusedStream
 from pylog.spark.schema import arrow_schema, spark_schema
 from pylog.spark.sink.writers import PylogStreamWriter, PylogWriter
-from pylog.spark.stream_reader import PylogStreamReader
+from pylog.spark.versions import HAS_LIMITS
 
 
 class PylogDataSource(DataSource):
@@ -48,9 +49,15 @@ class PylogDataSource(DataSource):
         """
         return PylogReader(*self._asked(schema))
 
-    def streamReader(self, schema: StructType) -> PylogStreamReader:  # noqa: N802 (Spark's name)
-        """The same of a stream. Spark asks for it when a query starts; there is no earlier moment to refuse options."""
-        return PylogStreamReader(*self._asked(schema))
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        """The same of a stream. Spark asks for it when a query starts; there is no earlier moment to refuse options.
+
+        The reader raises the error, at its first call.
+        """
+        try:
+            return _stream_reader(*self._asked(schema))
+        except ValueError as error:
+            return RefusedStream(error)
 
     def _asked(self, schema: StructType) -> tuple[ReadOptions, pa.Schema]:
         options = parse(self.options)
@@ -69,3 +76,13 @@ class PylogDataSource(DataSource):
         Raises what `writer` does.
         """
         return PylogStreamWriter(parse_write(self.options), schema, complete=overwrite)
+
+
+def _stream_reader(options: ReadOptions, schema: pa.Schema) -> DataSourceStreamReader:
+    if HAS_LIMITS:
+        from pylog.spark.stream_reader import PylogStreamReader
+
+        return PylogStreamReader(options, schema)
+    from pylog.spark.plain_stream_reader import PlainStreamReader
+
+    return PlainStreamReader(options, schema)

@@ -1,20 +1,22 @@
 """The offsets of a stream, as Spark's checkpoint has them, and how far one batch goes: pure functions over numbers.
 
-    {"flights": {"0": 23, "1": 5}, "#topicIds": {"flights": "5a3e..."}}
+    {"flights": {"0": 23, "1": 5}, "#topicIds": {"flights": "5a3e..."}, "#first": {"flights": {"0": 0}}}
 
-That is the JSON of Spark's Kafka source, with one more entry: no topic can have such a name. The ids tell a topic from
-one that was made later under the same name, whose offsets mean something else. Text without them is understood, too.
+That is the JSON of Spark's Kafka source, with more entries: no topic can have such names. The ids tell a topic from
+one that was made later under the same name, whose offsets mean something else. The end of a stream's first batch has
+where that batch begins, in the same form. Text without these entries is understood, too.
 
 Source: Spark's JsonUtils.partitionOffsets and KafkaMicroBatchStream (rateLimit, delayBatch).
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from pylog.record import TopicPartition
-from pylog.spark.options.limits import TOPIC_IDS
+from pylog.spark.options.limits import FIRST, TOPIC_IDS
 from pylog.spark.options.read import Trigger
 from pylog.spark.ranges import OffsetRange
 
@@ -26,14 +28,17 @@ class StreamOffsets:
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, UUID] = field(default_factory=dict)
     """Without the topics whose id is not known."""
+    first: "StreamOffsets | None" = field(default=None)
+    """Where the batch begins that ends here, if it is the first of its stream."""
 
-    def to_json(self) -> dict[str, dict[str, Any]]:
+    def to_json(self) -> dict[str, Any]:
         """As the checkpoint has them. The same offsets give the same text: Spark compares texts."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, Any] = {}
         for (topic, partition), offset in sorted(self.offsets.items()):
             found.setdefault(topic, {})[str(partition)] = offset
         ids = {topic: str(self.topic_ids[topic]) for topic in found if topic in self.topic_ids}
-        return {**found, TOPIC_IDS: ids} if ids else found
+        first = {} if self.first is None else {FIRST: self.first.to_json()}
+        return {**found, **({TOPIC_IDS: ids} if ids else {}), **first}
 
     @classmethod
     def from_json(cls, value: object) -> "StreamOffsets":
@@ -41,7 +46,7 @@ class StreamOffsets:
         if not isinstance(value, dict):
             raise _unreadable(value)
         ids = value.get(TOPIC_IDS, {})
-        topics = {topic: found for topic, found in value.items() if topic != TOPIC_IDS}
+        topics = {topic: found for topic, found in value.items() if topic not in (TOPIC_IDS, FIRST)}
         if not isinstance(ids, dict) or not all(isinstance(found, dict) for found in topics.values()):
             raise _unreadable(value)
         try:
@@ -52,6 +57,7 @@ class StreamOffsets:
                     for partition, offset in found.items()
                 },
                 {str(topic): UUID(known) for topic, known in ids.items()},
+                cls.from_json(value[FIRST]) if FIRST in value else None,
             )
         except (ValueError, AttributeError, TypeError):
             raise _unreadable(value) from None
@@ -60,6 +66,17 @@ class StreamOffsets:
         """Whether these offsets belong to another topic of that name. False where one of the ids is not known."""
         known = self.topic_ids.get(topic)
         return known is not None and topic_id is not None and known != topic_id
+
+
+def starting_offsets(end: str) -> str | None:
+    """The option `startingOffsets` of a stream that goes on where a batch has ended: from what a checkpoint has of one
+    source. None where that is another kind of source.
+    """
+    try:
+        offsets = StreamOffsets.from_json(json.loads(end))
+    except (ValueError, RecursionError):
+        return None
+    return json.dumps(replace(offsets, first=None).to_json()) if offsets.offsets else None
 
 
 def _number(value: Any) -> int:

@@ -47,7 +47,9 @@ def batch(kafka: StandIn, **options: str) -> PylogReader:
 
 def stream(kafka: StandIn, **options: str) -> PylogStreamReader:
     made = source(kafka, **options)
-    return made.streamReader(made.schema())
+    reader = made.streamReader(made.schema())
+    assert isinstance(reader, PylogStreamReader)
+    return reader
 
 
 def values(reader: PylogReader | PylogStreamReader, tasks: "list[InputPartition]") -> list[int]:

@@ -4,6 +4,7 @@ The cases are those of Spark's KafkaMicroBatchSourceSuite and KafkaSourceSuiteBa
 """
 
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +13,14 @@ import pytest
 pytest.importorskip("pyspark", reason="SPARK TESTS SKIPPED: pip install pyspark pandas pyarrow")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
+from pyspark.sql.types import StringType, StructField, StructType
 
 import pylog
 from pylog import Record
 from pylog.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from pylog.spark.options.limits import TOPIC_IDS
+from pylog.spark.source import PylogDataSource
+from pylog.spark.stream_offsets import StreamOffsets
 from pylog.spark.tasks import Task
 from support.stream_query import Query, append, reader
 
@@ -111,7 +115,9 @@ def test_offsets_set_when_no_new_data_comes_in(log: pylog.Log) -> None:
     query = Query(log, subscribe="t")
     assert query.run() == [[1]]
     assert query.trigger() is None
-    assert query.reader.reportLatestOffset() == query.committed
+    latest = query.reader.reportLatestOffset()
+    assert latest is not None
+    assert latest["t"] == query.committed["t"]
 
 
 def test_lag_is_what_the_latest_offset_is_ahead(log: pylog.Log) -> None:
@@ -206,8 +212,9 @@ def test_subscribed_topic_that_is_not_there(log: pylog.Log) -> None:
     log.create_topic("t")
     stream = reader(path=str(log.path), subscribe="t")
     log.delete_topic("t")
+    start = stream.initialOffset()
     with pytest.raises(UnknownTopicOrPartition, match="no topic 't'"):
-        stream.initialOffset()
+        stream.latestOffset(start, ReadAllAvailable())
 
 
 # Where it begins
@@ -243,7 +250,7 @@ def test_starts_of_each_selection(
 def test_non_matching_starting_timestamp(log: pylog.Log, tmp_path: Path) -> None:
     log.create_topic("t")
     with pytest.raises(ValueError, match="No offset matched from request of topic-partition t-0"):
-        Query(log, subscribe="t", startingTimestamp="5000", stateLocation=str(tmp_path / "state"))
+        Query(log, subscribe="t", startingTimestamp="5000", stateLocation=str(tmp_path / "state")).plan()
 
 
 def test_bad_source_options(log: pylog.Log) -> None:
@@ -253,9 +260,23 @@ def test_bad_source_options(log: pylog.Log) -> None:
         ({"endingOffsets": "latest"}, "not valid in streaming queries"),
     ):
         with pytest.raises(ValueError, match=message):
-            reader(path=str(log.path), subscribe="t", **bad)
+            Query(log, subscribe="t", **bad)
     with pytest.raises(ValueError, match="you must specify all TopicPartitions"):
-        Query(log, subscribe="t", startingOffsets='{"t":{"0":0,"1":0}}')
+        Query(log, subscribe="t", startingOffsets='{"t":{"0":0,"1":0}}').plan()
+
+
+def test_a_schema_that_does_not_fit_is_refused_by_the_first_call(log: pylog.Log) -> None:
+    """Spark's runner hides what is raised while a reader is made."""
+    log.create_topic("t")
+    source = PylogDataSource({"path": str(log.path), "subscribe": "t"})
+    stream = pickle.loads(pickle.dumps(source.streamReader(StructType([StructField("value", StringType())]))))
+    for call in (
+        stream.getDefaultReadLimit, stream.prepareForTriggerAvailableNow, stream.initialOffset, stream.latestOffset,
+        lambda: stream.latestOffset({}, ReadAllAvailable()), lambda: stream.partitions({}, {}),
+        lambda: stream.read(Task(())), lambda: stream.commit({}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="column 'value' is binary, the schema says string"):
+            call()
 
 
 def test_first_offsets_are_the_same_after_a_failure_in_the_first_batch(log: pylog.Log, tmp_path: Path) -> None:
@@ -269,13 +290,80 @@ def test_first_offsets_are_the_same_after_a_failure_in_the_first_batch(log: pylo
     assert [path.name for path in (tmp_path / "st #1?%20ü").iterdir()] == ["first-offsets.json"]
 
 
+STARTS: list[dict[str, str]] = [
+    {"subscribePattern": "t.*"},
+    {"subscribePattern": "t.*", "startingOffsets": '{"t":{"0":0,"1":-2}}'},
+]
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("change", ["partition", "topic"])
+def test_what_came_after_a_first_batch_that_failed_is_read_behind_it(
+    log: pylog.Log, start: dict[str, str], change: str
+) -> None:
+    log.create_topic("t", partitions=2)
+    append(log, "t", 1)
+    query = Query(log, **start)
+    assert query.plan() is not None
+    if change == "partition":
+        log.create_partitions("t", 3)
+        append(log, "t", 2, partition=2)
+    else:
+        log.create_topic("t2")
+        append(log, "t2", 2)
+    for _ in range(2):
+        query.restart()
+    assert query.run() == [[1], [2]]
+    append(log, "t", 3)
+    query.restart()
+    assert query.run() == [[3]]
+
+
+def test_a_record_that_is_deleted_under_a_first_batch_that_failed_is_told(log: pylog.Log) -> None:
+    log.create_topic("t")
+    append(log, "t", 0, 1, 2)
+    query = Query(log, subscribe="t")
+    assert query.plan() is not None
+    log.delete_records({pylog.TopicPartition("t", 0): 2})
+    query.restart()
+    with pytest.raises(OffsetOutOfRange, match="set failOnDataLoss to 'false'"):
+        query.run()
+    query.restart(failOnDataLoss="false")
+    assert query.run() == [[2]]
+
+
+def test_a_topic_that_is_deleted_under_a_first_batch_that_failed_is_told(log: pylog.Log) -> None:
+    for name in "tu":
+        log.create_topic(name)
+        append(log, name, 1)
+    query = Query(log, subscribePattern="[tu]")
+    assert query.plan() is not None
+    log.delete_topic("u")
+    query.restart()
+    with pytest.raises(OffsetOutOfRange, match="topic u was deleted after the read was planned"):
+        query.run()
+    query.restart(failOnDataLoss="false")
+    assert query.run() == [[1], []]
+
+
+def test_the_end_of_the_first_batch_alone_has_its_start(log: pylog.Log) -> None:
+    log.create_topic("t")
+    append(log, "t", 0, 1)
+    query = Query(log, subscribe="t", maxOffsetsPerTrigger="1")
+    first = StreamOffsets.from_json(query.plan()).first
+    assert first is not None and first.offsets == {pylog.TopicPartition("t", 0): 0}
+    query.trigger()
+    assert StreamOffsets.from_json(query.plan()).first is None
+    assert Query(log, subscribe="t", startingOffsets=json.dumps(query.committed)).run() == [[1]]
+
+
 def test_first_offsets_of_another_stream_are_refused(log: pylog.Log, tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     for topic in "tu":
         log.create_topic(topic)
     Query(log, subscribe="t", startingOffsets="latest", stateLocation=state)
     with pytest.raises(ValueError, match=r"belongs to another read: subscribe t in .*, and this one is: subscribe u"):
-        Query(log, subscribe="u", startingOffsets="latest", stateLocation=state)
+        Query(log, subscribe="u", startingOffsets="latest", stateLocation=state).plan()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"read": "x"}', '{"read": "x", "offsets": {"t": 1}}'])
@@ -283,14 +371,14 @@ def test_first_offsets_that_are_damaged_are_refused(log: pylog.Log, tmp_path: Pa
     log.create_topic("t")
     (tmp_path / "first-offsets.json").write_text(text)
     with pytest.raises(ValueError, match="has no offsets that pylog wrote"):
-        Query(log, subscribe="t", stateLocation=str(tmp_path))
+        Query(log, subscribe="t", stateLocation=str(tmp_path)).plan()
 
 
 def test_state_location_that_cannot_be_opened(log: pylog.Log) -> None:
     log.create_topic("t")
     for location in ("relative", "dropbox://a/b"):
         with pytest.raises(ValueError, match=f"option 'stateLocation'.* '{location}'"):
-            Query(log, subscribe="t", stateLocation=location)
+            Query(log, subscribe="t", stateLocation=location).plan()
 
 
 def test_a_start_behind_the_end_of_the_first_batch_reads_nothing(log: pylog.Log) -> None:
@@ -318,7 +406,7 @@ def test_offsets_of_a_query_are_the_start_of_another(log: pylog.Log) -> None:
     log.create_topic("t")
     append(log, "t", 1, 2, 3)
     with pytest.raises(ValueError, match="the offsets that were given for topic t are of one that was deleted"):
-        Query(log, subscribe="t", startingOffsets=offsets)
+        Query(log, subscribe="t", startingOffsets=offsets).plan()
 
 
 def test_offsets_of_the_checkpoint_of_a_kafka_source(log: pylog.Log) -> None:

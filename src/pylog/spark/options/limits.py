@@ -14,6 +14,8 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 TOPIC_IDS: Final = "#topicIds"
 """The name under which a stream's offsets keep the ids of their topics. Such offsets can start another stream."""
+FIRST: Final = "#first"
+"""The name under which the end of a stream's first batch keeps where that begins."""
 
 _OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMESTAMPS_EXAMPLE: Final = '{"topicA":{"0":123456789,"1":123456789},"topicB":{"0":123456789}}'
@@ -96,7 +98,7 @@ def _timestamp(text: str, option: str) -> int:
 def _per_partition(text: str, option: str, example: str, valid: Callable[[int], bool]) -> dict[TopicPartition, int]:
     result: dict[TopicPartition, int] = {}
     for topic, values in json_object(text, option, example).items():
-        if topic == TOPIC_IDS:
+        if topic in (TOPIC_IDS, FIRST):
             continue
         if not isinstance(values, dict):
             raise expected(option, example, text)

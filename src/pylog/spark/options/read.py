@@ -7,9 +7,9 @@ whether the log, the topics and the offsets exist is asked later.
 Names, defaults, precedence and wording are those of Spark's KafkaSourceProvider. Differences:
 
 - the log is a directory (`path`, `load(path)`), or behind `kafka.bootstrap.servers`;
-- a stream starts at earliest, not at latest: Spark 4.3 keeps the first offsets of a Python source nowhere, so after a
-  failure in its first batch a stream that began at latest would begin at another latest. `stateLocation` names a folder
-  in which the first offsets are kept. Without it starts that depend on the moment are refused;
+- a stream starts at earliest, not at latest: Spark keeps the first offsets of a Python source nowhere, so a stream that
+  began at latest would begin at another latest when it is started again before its first batch. `stateLocation` names
+  a folder in which the first offsets are kept. Without it starts that depend on the moment are refused;
 - `columns` names the columns to read, because Spark cannot tell a Python source which ones a query uses;
 - an unknown option is an error that suggests the nearest name.
 """
@@ -156,10 +156,22 @@ def check_stream(options: ReadOptions) -> list[str]:
     if options.state_location is None and not _is_fixed(options.starting):
         raise ValueError(
             "a stream that starts at latest or at a timestamp needs option 'stateLocation', a folder of its own (in "
-            "its checkpoint, say): Spark keeps the first offsets of a Python source nowhere, so after a failure in the "
-            "first batch the stream would start later and skip records. Or start at earliest or at offsets"
+            "its checkpoint, say): Spark keeps the first offsets of a Python source nowhere, so a stream that is "
+            "started again before its first batch would start later and skip records. Or start at earliest, or offsets"
         )
     return [name for name in ("groupIdPrefix",) if name in options.given]
+
+
+def check_plain_stream(options: ReadOptions) -> None:
+    """Refuse what a stream of PySpark 4.0 and 4.1 cannot do. Raises ValueError."""
+    for name in _STREAMING:
+        if name in options.given:
+            raise ValueError(f"option '{name}' needs PySpark 4.2 or newer: the streams of older ones have no limits")
+    if options.state_location is None:
+        raise ValueError(
+            "a stream needs option 'stateLocation' with PySpark 4.0 and 4.1, a folder of its own (in its checkpoint, "
+            "say): Spark keeps the first offsets nowhere, so they would be others after a failure in the first batch"
+        )
 
 
 def _is_fixed(limit: Limit) -> bool:
