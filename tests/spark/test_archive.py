@@ -1,5 +1,6 @@
 """The jobs `archive` and `restore`, checked against pandas and the log they came from."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,27 @@ def test_restore_goes_on_behind_what_it_has_committed(spark: SparkSession, tmp_p
     assert restore(spark, new, str(lake)) == Restored(records=20, commits=1)
     with pylog.open(new) as log:
         assert facts(log) == wanted
+
+
+def test_restore_of_an_archive_that_was_put_back_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    path, lake, new, backup = tmp_path / "data", tmp_path / "lake", tmp_path / "new", tmp_path / "backup"
+    with pylog.open(path, flush="none") as log, pylog.open(new, flush="none") as target:
+        log.create_topic("clicks", partitions=2)
+        append(log, 0, 20)
+        archive(spark, path, "clicks", str(lake))
+        shutil.copytree(lake, backup)
+        append(log, 20, 40)
+        archive(spark, path, "clicks", str(lake))
+        restore(spark, new, str(lake))
+        # The numbers come again, with other records.
+        with pytest.raises(StorageError, match=r"commit 2 of this archive, and that is not here"):
+            restore(spark, new, str(backup))
+        append(log, 40, 60)
+        archive(spark, path, "clicks", str(backup))
+        with pytest.raises(StorageError, match=r"another one has its number.*Put back the archive"):
+            restore(spark, new, str(backup))
+        assert restore(spark, new, str(backup), topic="again").records == 60
+        assert facts(target, "again") == facts(log)
 
 
 def test_archive_says_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 # ruff: noqa: E402 (without PySpark this file is skipped, so it is asked for before the imports that need it)
 
 import json
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pylog
 from pylog.spark.sink.ledger import LEDGER_TOPIC
+from pylog.spark.versions import HAS_LIMITS
 
 
 @pytest.fixture
@@ -86,6 +89,55 @@ def test_a_batch_that_spark_runs_again_is_there_once(spark: SparkSession, data: 
     assert written(data) == list(range(100))
     finish(stream(frame, tmp_path / "another", data))
     assert written(data) == sorted([*range(100), *range(100)])
+
+
+@pytest.mark.skipif(not HAS_LIMITS, reason="streams of PySpark 4.0 and 4.1 have no limits")
+@pytest.mark.parametrize("loss", ["backup", "last offsets"])
+def test_a_checkpoint_that_was_put_back_loses_nothing(
+    spark: SparkSession, data: str, tmp_path: Path, loss: str
+) -> None:
+    """Its numbers come again, with other records."""
+    checkpoint = tmp_path / "cp"
+
+    def send(first: int, end: int) -> None:
+        with pylog.open(data) as log, log.producer() as producer:
+            for number in range(first, end):
+                producer.send("in", b"%d" % number)
+
+    def run(**start: str) -> None:
+        options = {"subscribe": "in", "maxOffsetsPerTrigger": "30", **start}
+        frame = spark.readStream.format("pylog").options(**options).load(data).select("value")
+        finish(stream(frame, checkpoint, data))
+
+    with pylog.open(data) as log:
+        log.create_topic("in")
+    send(0, 60)
+    run()
+    if loss == "backup":
+        shutil.copytree(checkpoint, tmp_path / "backup")
+        send(60, 120)
+        run()
+        shutil.rmtree(checkpoint)
+        (tmp_path / "backup").rename(checkpoint)
+    else:
+        for folder in ("offsets", "commits"):
+            for name in ("1", ".1.crc"):
+                (checkpoint / folder / name).unlink()
+    send(120, 150)
+    before = written(data)
+    if loss == "last offsets":
+        # The batch is planned with the same end, so it is the one that is there.
+        run()
+        assert written(data) == [*range(60), *range(120, 150)]
+        return
+    with pytest.raises(StreamingQueryException, match=r"no replay .* To go on, put the checkpoint back") as refused:
+        run()
+    assert written(data) == before == list(range(120))
+    shutil.rmtree(checkpoint)
+    said = re.search(r"startingOffsets=(\{.*?\}\})", str(refused.value))
+    assert said is not None
+    run(startingOffsets=said[1])
+    assert written(data) == list(range(150))
 
 
 def test_the_output_mode_complete_replaces_the_topic(spark: SparkSession, data: str, tmp_path: Path) -> None:

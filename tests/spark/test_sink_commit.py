@@ -20,7 +20,9 @@ from pylog.inspect import Problem, verify
 from pylog.logdirs.log_directory import STAGED
 from pylog.spark.options.write import parse_write
 from pylog.spark.sink.commit import TRANSACTIONAL_ID, Write, commit, drop
+from pylog.spark.sink.content import MODULUS, Checksum
 from pylog.spark.sink.ledger import LEDGER_CONFIG, LEDGER_PARTITIONS, LEDGER_TOPIC, Entry, Ledger
+from pylog.spark.sink.plan import Plan, plan_of
 from pylog.spark.sink.staging import LEFT_MS, Staged
 from pylog.spark.sink.writers import Sink
 
@@ -40,14 +42,14 @@ class Query:
         sink = Sink(self.options, SCHEMA, replaces=self.complete)
         return [sink.stage(iter([rows(task)]), self.query, batch) for task in tasks]
 
-    def write(self, batch: int | None) -> Write:
-        return Write(options=self.options, id=self.query, batch=batch, replaces=self.complete)
+    def write(self, batch: int | None, plan: Plan | None = None) -> Write:
+        return Write(options=self.options, id=self.query, batch=batch, replaces=self.complete, plan=plan)
 
-    def commit(self, batch: int | None, staged: list[Staged]) -> None:
-        commit(self.write(batch), staged)
+    def commit(self, batch: int | None, staged: list[Staged], plan: Plan | None = None) -> None:
+        commit(self.write(batch, plan), staged)
 
-    def run(self, batch: int | None, *tasks: Sequence[str]) -> None:
-        self.commit(batch, self.stage(batch, *tasks))
+    def run(self, batch: int | None, *tasks: Sequence[str], plan: Plan | None = None) -> None:
+        self.commit(batch, self.stage(batch, *tasks), plan)
 
 
 def rows(values: Sequence[str]) -> pa.RecordBatch:
@@ -98,10 +100,85 @@ def test_what_all_tasks_have_staged_is_committed_in_one_transaction(place: Place
 def test_a_batch_that_is_committed_again_is_there_once(place: Place) -> None:
     query = Query(place[0])
     query.run(0, "ab")
-    query.run(1, "c")
-    query.run(1, "c", "d")
+    query.run(0, "b", "", "a")
+    query.run(1, "cd", "e")
+    query.run(1, "edc")
+    assert values(place) == list("abcde")
+
+
+@pytest.mark.parametrize(("batch", "rows"), [(1, "cd"), (1, "d"), (1, "cc"), (0, "ab"), (0, "c")])
+def test_what_is_no_replay_of_the_last_batch_is_refused(place: Place, batch: int, rows: str) -> None:
+    """A checkpoint that was restored, or has lost its last files: the numbers come again, with other records."""
+    query = Query(place[0])
     query.run(0, "ab")
+    query.run(1, "c")
+    with pytest.raises(errors.OutOfOrderSequence, match=r"no replay .* checkpoint was restored .* To go on, put"):
+        query.run(batch, rows)
     assert values(place) == list("abc")
+    # The same query goes on, where the checkpoint is put back.
+    query.run(1, "c")
+    query.run(2, "d")
+    assert values(place) == list("abcd")
+
+
+def test_a_batch_by_the_same_plan_is_a_replay_whatever_its_rows_are(place: Place) -> None:
+    """A query may compute other rows each time: uuid(), say."""
+    query, plan = Query(place[0]), Plan.of(b"one", ('{"in": {"0": 7}, "#first": {"in": {"0": 2}}}', "-", "{}", "5"))
+    query.run(0, "ab", plan=plan)
+    query.run(0, "xyz", plan=plan)
+    assert values(place) == list("ab")
+    query.run(0, "ba", plan=Plan.of(b"two"))
+    with pytest.raises(errors.OutOfOrderSequence) as refused:
+        query.run(0, "abc", plan=Plan.of(b"two"))
+    assert str(refused.value).endswith('start behind what is written: startingOffsets={"in": {"0": 7}}')
+
+
+def test_a_plan_is_that_of_the_checkpoint_and_none_where_it_cannot_be_read(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "a checkpoint #1%20"
+    (checkpoint / "offsets").mkdir(parents=True)
+    (checkpoint / "offsets" / "3").write_text('v1\n{"batchTimestampMs":5}\n{"in": {"0": 7}}\n-')
+    found = plan_of(str(checkpoint), 3)
+    assert found is not None and found.ends == ('{"in": {"0": 7}}', "-")
+    assert plan_of(checkpoint.as_uri(), 3) == plan_of(f"file:{checkpoint.as_uri()[7:]}", 3) == found
+    assert plan_of(str(checkpoint), 4) is plan_of("dropbox://a/b", 3) is plan_of(None, 3) is None
+    (checkpoint / "offsets" / "3").write_text('v1\n{"batchTimestampMs":6}\n{"in": {"0": 7}}\n-')
+    assert plan_of(str(checkpoint), 3) != found
+
+
+def test_a_checksum_is_that_of_the_rows_and_not_of_their_order_or_pieces() -> None:
+    schema = pa.schema([
+        ("skipped", pa.string()), ("value", pa.binary()), ("partition", pa.int32()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ])  # fmt: skip
+    rows = [
+        {"skipped": str(number), "value": value, "partition": partition, "timestamp": stamp, "headers": headers}
+        for number, (value, partition, stamp, headers) in enumerate([
+            (b"a", 0, 1, None), (b"a", 1, 1, []), (b"b", None, None, [{"key": "k", "value": b"v"}]), (None, 0, 1, None),
+            (b"a", 0, 1, None), (b"\xff" * 1000, 0, 2**40, [{"key": "k", "value": None}]),
+        ])
+    ]  # fmt: skip
+
+    def checksum(*pieces: list[dict[str, object]]) -> int:
+        seen = Checksum([1, 2, 3, 4])
+        assert sum(one.num_rows for one in seen.over(pa.RecordBatch.from_pylist(p, schema) for p in pieces)) > 0
+        return seen.value
+
+    whole = checksum(rows)
+    assert 0 <= whole < MODULUS
+    assert whole == checksum(rows[::-1]) == checksum(rows[3:], [], rows[:3]) == checksum(*([row] for row in rows))
+    assert whole == (checksum(rows[:2]) + checksum(rows[2:])) % MODULUS
+    assert whole == checksum([{**row, "skipped": "x"} for row in rows])
+    others = [rows[:-1], [*rows, rows[0]], *([*rows[:at], *rows[at + 1 :], rows[(at + 1) % 6]] for at in range(1, 6))]
+    for field, value in {
+        "value": b"c",
+        "partition": 7,
+        "timestamp": 7,
+        "headers": [{"key": "k", "value": b"w"}],
+    }.items():
+        others += [[{**rows[0], field: value}, *rows[1:]]]
+    for other in others:
+        assert checksum(other) != whole
 
 
 def test_an_abort_behind_a_durable_commit_takes_nothing_back(place: Place) -> None:
@@ -146,8 +223,9 @@ def test_an_open_transaction_of_another_query_hides_no_entry(place: Place) -> No
         for partition in range(LEDGER_PARTITIONS):
             other.send(LEDGER_TOPIC, b"", b"other", partition=partition).result()
         # What this query has committed lies behind it.
+        staged = query.stage(0, "a")
         with log.producer(transactional_id="this") as producer, producer.transaction():
-            Ledger(log, QUERY, 200).write(producer, Entry(batch=0, records=1))
+            Ledger(log, QUERY, 200).write(producer, Entry(batch=0, records=1, checksum=staged[0].checksum))
         with pytest.raises(errors.RequestTimedOut, match="another query stays open"):
             query.run(0, "a")
         other.abort()
@@ -164,6 +242,8 @@ def test_a_complete_batch_takes_the_place_of_all_that_was_there(place: Place) ->
     assert values(place) == ["x", "y"]
     query.run(2)
     query.run(2, "")
+    with pytest.raises(errors.OutOfOrderSequence):
+        query.run(1, "x", "y")
     assert values(place) == []
 
 
@@ -307,9 +387,10 @@ def test_a_long_ledger_is_compacted_by_the_commit(directory: Place) -> None:
         log.create_topic(LEDGER_TOPIC, LEDGER_PARTITIONS, LEDGER_CONFIG)
         with log.producer() as producer:
             for number in range(10_500):
-                text = b'{"version":1,"batch":%d,"records":1,"more":"%s"}' % (number, b"x" * 300)
+                text = b'{"version":2,"batch":%d,"records":1,"checksum":0,"more":"%s"}' % (number, b"x" * 300)
                 producer.send(LEDGER_TOPIC, text, QUERY.encode())
-    query.run(10_499, "a")
+    with pytest.raises(errors.OutOfOrderSequence):
+        query.run(10_499, "a")
     query.run(10_500, "b")
     assert values(directory) == ["b"]
     with directory[1]() as log:

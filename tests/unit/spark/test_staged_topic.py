@@ -63,7 +63,7 @@ def test_messages_that_are_not_of_the_commit_are_passed_over(log: pylog.Log) -> 
 def test_batches_that_are_gone_are_an_error(log: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staged_topic, "_PATIENCE_MS", 10)
     messages, _ = stage(log, 1, batches=2)
-    more = Staged("query", messages[0].unique, 3, 3, messages[0].size, messages[0].place)
+    more = Staged("query", messages[0].unique, 3, 3, messages[0].size, place=messages[0].place)
     with pytest.raises(StorageError, match="has staged 3, and there is 2 batches now"):
         list(StagedRecords(log).batches([more]))
 

@@ -3,6 +3,7 @@
     path | kafka.bootstrap.servers   where the log is
     topic                            the topic of all rows; it wins over a column `topic`
     deliveryGuarantee                exactly-once (default) | at-least-once
+    checkpointLocation               Spark's own, of the stream
     kafka.compression.type ...       configs of the producer
 
 Differences to Spark's Kafka sink: exactly-once is the default; an unknown option is an error that suggests the nearest
@@ -46,6 +47,8 @@ class WriteOptions:
     topic: str | None
     is_exactly_once: bool
     producer: ProducerConfig
+    checkpoint: str | None
+    """Of the stream, where it was given as an option."""
 
 
 def parse_write(options: Mapping[str, str]) -> WriteOptions:
@@ -66,6 +69,7 @@ def parse_write(options: Mapping[str, str]) -> WriteOptions:
         topic=topic,
         is_exactly_once=_is_exactly_once(given),
         producer=_producer(given),
+        checkpoint=given.get("checkpointlocation"),
     )
 
 

@@ -28,6 +28,7 @@ from typing import Any, Final
 
 from pylog.errors import StorageError
 from pylog.spark.folder import Folder
+from pylog.spark.sink.plan import Plan
 from pylog.spark.stream_offsets import StreamOffsets
 
 _FOLDER: Final = "_commits"
@@ -123,6 +124,10 @@ class Commits:
                 f"{self._folder.at(name)} is no commit of {self.kind} that can be read ({error!r}): put back what it "
                 "was, or take a new folder; a newer pylog may have written it"
             ) from error
+
+    def plan(self, number: int) -> Plan:
+        """What tells this commit from another one of its number. Raises OSError."""
+        return Plan.of(self._folder.read(f"{_FOLDER}/{_file_name(number)}"))
 
     def last(self) -> Commit | None:
         """The last commit; None where nothing was committed yet."""

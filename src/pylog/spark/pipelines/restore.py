@@ -2,7 +2,8 @@
 
 Each commit of the archive is one batch, which the ledger of the sink (`pylog.spark.sink.ledger`) knows by its number:
 so a restore that was killed goes on behind what it has committed, and each record is there once. A later restore brings
-what was archived since. Records keep partition, key, value, headers, timestamp and their order, and get new offsets.
+what was archived since; the ledger has which file the last commit was, so that another archive does not pass for this
+one. Records keep partition, key, value, headers, timestamp and their order, and get new offsets.
 """
 
 import json
@@ -54,7 +55,7 @@ def restore(
     `progress`: whether to show a bar on stderr (None: where that is a terminal).
 
     Raises ValueError (nothing is archived there; a topic that has records, or too few partitions), StorageError (the
-    archive cannot be read), and what opening the log raises.
+    archive cannot be read, or does not go on where the restore ended), and what opening the log raises.
     """
     folder = Folder(archive)
     commits = Commits(folder, ARCHIVE)
@@ -65,13 +66,15 @@ def restore(
     write_id = uuid5(UUID(last.id), topic or "").hex
     with opened(options.where, writes=True) as there:
         done = _begin(there, options, write_id, _targets(last, topic, folder))
+    check_goes_on(commits, done, folder)
     sink = Sink(options, spark_schema(COLUMNS), replaces=False)
-    left = [found for found in map(commits.load, commits.numbers()) if found.number > done]
+    left = [found for found in map(commits.load, commits.numbers()) if found.number > done.batch]
     total, records = sum(found.records for found in left), 0
     with Bar(f"restoring {last.read}", progress) as bar:
         bar.show(records, total)
         for found in left:
-            write = Write(options=options, id=write_id, batch=found.number, replaces=False)
+            plan = commits.plan(found.number)
+            write = Write(options=options, id=write_id, batch=found.number, replaces=False, plan=plan)
             commit(write, _stage(spark, RestoreTasks(folder, found, sink, write_id)))
             records += found.records
             bar.show(records, total)
@@ -131,8 +134,18 @@ def _targets(last: Commit, topic: str | None, folder: Folder) -> Mapping[str, in
     return {topic: max(last.partitions.values())}
 
 
-def _begin(log: ClientHalf[Any], options: WriteOptions, write_id: str, targets: Mapping[str, int]) -> int:
-    """Make the topics that are missing, and give the number of the last commit that is restored; 0 for none."""
+def check_goes_on(commits: Commits, done: Entry, folder: Folder) -> None:
+    """Raise StorageError where what was restored last is no commit of this archive; `done` has number 0 for none."""
+    if done.batch and (done.batch not in commits.numbers() or commits.plan(done.batch) != done.plan):
+        raise StorageError(
+            f"{folder}: the topic has commit {done.batch} of this archive, and that is not here, or another one has "
+            "its number: the archive was put back to an earlier state. Nothing more was restored. Put back the archive "
+            "that was restored, or restore this one into a new topic (topic=...)"
+        )
+
+
+def _begin(log: ClientHalf[Any], options: WriteOptions, write_id: str, targets: Mapping[str, int]) -> Entry:
+    """Make the topics that are missing, and give the last commit that is restored; one of number 0 where none is."""
     make_topics(log, targets)
     with producer_of(log, options.producer, transactional_id=f"{TRANSACTIONAL_ID}{write_id}") as producer:
         ledger = Ledger(log, write_id, options.producer.transaction_timeout_ms)
@@ -141,10 +154,10 @@ def _begin(log: ClientHalf[Any], options: WriteOptions, write_id: str, targets: 
             for name in targets:
                 _check_empty(log, name)
             # From here on what the topics have may be this restore's, even where it is killed before it commits.
-            entry = Entry(batch=0, records=0)
+            entry = Entry(batch=0, records=0, checksum=0)
             with producer.transaction():
                 ledger.write(producer, entry)
-    return entry.batch
+    return entry
 
 
 def _check_empty(log: ClientHalf[Any], topic: str) -> None:

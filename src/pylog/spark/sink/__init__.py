@@ -3,6 +3,8 @@
 rows            rows of Arrow batches, as Kafka batches of each partition
 staging         where these lie until the driver commits them: files of the log directory
 staged_topic    the same behind servers: a topic
+content         a checksum of rows, by which a batch that is run again is known
+plan            how Spark planned a batch, from its checkpoint
 ledger          which batch of a stream was committed last
 commit          the driver's half: one transaction, and what follows it
 writers         what Spark calls

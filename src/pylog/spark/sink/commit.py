@@ -2,7 +2,8 @@
 
     1. the producer takes up the transactional id of the write: a driver that was thought dead is fenced, and what it
        has left open is aborted
-    2. a stream reads its ledger: where the batch is there already, only what may have been left of it is done
+    2. a stream reads its ledger: where the batch is there already, only what may have been left of it is done; one that
+       is not the last of its query, or has other rows, is refused
     3. one transaction: the staged batches, and the ledger's record
     4. where the topic is replaced, its records before the transaction are deleted; a replay does it again
     5. what was staged is removed
@@ -12,14 +13,16 @@ commit: by this process, or through the process that owns the directory, or the 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pylog.errors import PolicyViolation, UnknownTopicOrPartition
 from pylog.record import TopicPartition
 from pylog.spark.options.where import Directory
 from pylog.spark.options.write import WriteOptions
+from pylog.spark.sink.content import MODULUS
 from pylog.spark.sink.ledger import Entry, Ledger, Replaced
+from pylog.spark.sink.plan import Plan
 from pylog.spark.sink.reach import offsets_of, opened, producer_of
 from pylog.spark.sink.staged_topic import StagedRecords
 from pylog.spark.sink.staging import Staged, StagedFiles, now_ms
@@ -42,13 +45,16 @@ class Write:
     """The number of the batch in its query; None in a batch write, which is never replayed."""
     replaces: bool
     """Whether it takes the place of all that its topic had."""
+    plan: Plan | None = field(default=None)
+    """How the batch was planned, where that is known."""
 
 
 def commit(write: Write, messages: Sequence[Staged]) -> None:
     """Commit what the tasks have staged; does nothing where that was done.
 
-    Raises what opening the log does, StorageError (what was staged is not there), ProducerFenced (another driver runs
-    the query), and what a producer does.
+    Raises what opening the log does, StorageError (what was staged is not there), OutOfOrderSequence (the query has
+    committed another batch of this number, or a later one: its checkpoint was restored), ProducerFenced (another driver
+    runs the query), and what a producer does.
     """
     where = write.options.where
     if not write.replaces and not any(message.batches for message in messages):
@@ -58,14 +64,18 @@ def commit(write: Write, messages: Sequence[Staged]) -> None:
         config = write.options.producer
         with producer_of(log, config, transactional_id=f"{TRANSACTIONAL_ID}{write.id}") as producer:
             ledger = None if write.batch is None else Ledger(log, write.id, config.transaction_timeout_ms)
-            entry = None if ledger is None else ledger.read()
-            if entry is None or write.batch is None or entry.batch < write.batch:
-                entry = _entry(log, write, messages)
+            last, entry = None if ledger is None else ledger.read(), _entry(write, messages)
+            if ledger is None or last is None or last.batch < entry.batch:
+                entry = replace(entry, replaced=_replaced(log, write))
                 with producer.transaction():
                     for topic, partition, batch in staging.batches(messages):
                         producer.send_batch(topic, partition, batch)
                     if ledger is not None:
                         ledger.write(producer, entry)
+            elif last.has(entry):
+                entry = last
+            else:
+                raise ledger.refuse(entry, last)
         if ledger is not None:
             ledger.compact()
         if entry.replaced is not None:
@@ -83,16 +93,20 @@ def drop(write: Write, messages: Sequence[Staged]) -> None:
         StagedFiles(write.options.where.path).drop(messages)
 
 
-def _entry(log: "ClientHalf[Any]", write: Write, messages: Sequence[Staged]) -> Entry:
-    replaced = None
-    if write.replaces:
-        assert write.options.topic is not None, "it was checked when the write was planned"
-        replaced = _replaced(log, write.options.topic)
-    records = sum(message.records for message in messages)
-    return Entry(batch=-1 if write.batch is None else write.batch, records=records, replaced=replaced)
+def _entry(write: Write, messages: Sequence[Staged]) -> Entry:
+    return Entry(
+        batch=-1 if write.batch is None else write.batch,
+        records=sum(message.records for message in messages),
+        checksum=sum(message.checksum for message in messages) % MODULUS,
+        plan=write.plan,
+    )
 
 
-def _replaced(log: "ClientHalf[Any]", topic: str) -> Replaced:
+def _replaced(log: "ClientHalf[Any]", write: Write) -> Replaced | None:
+    if not write.replaces:
+        return None
+    topic = write.options.topic
+    assert topic is not None, "it was checked when the write was planned"
     check_replaceable(log, topic)
     found = log.admin.topic(topic)
     ends = offsets_of(log, [TopicPartition(topic, part.partition) for part in found.partitions], "latest")

@@ -1,7 +1,10 @@
-"""The ledger of streams: which micro-batch of a query was committed last. It is what makes a replay do nothing.
+"""The ledger of streams: which micro-batch of a query was committed last, and what was in it. It is what makes a replay
+do nothing, and what tells a replay from another batch of the same number.
 
     topic `__pylog_spark_commits`, compacted, of 4 partitions     key: the id of the query
-    value: {"version":1, "batch":7, "records":100}                 and where the output mode is complete
+    value: {"version":2, "batch":7, "records":100, "checksum":5}   and where the checkpoint can be read
+           {..., "plan":"<sha256>", "ends":["{...}"]}              how it was planned, and where it ended (`plan`)
+           and where the output mode is complete
            {..., "topic":"t", "topic_id":"<uuid>", "starts":{"0":120}}   what of the topic stays
 
 A record is written in the transaction of its batch. It never expires; a query that is over for good may be removed with
@@ -14,11 +17,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
-from pylog.errors import RequestTimedOut, StorageError
+from pylog.errors import OutOfOrderSequence, RequestTimedOut, StorageError
 from pylog.protocol.partitioner import partition_for_key
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
+from pylog.spark.sink.plan import Plan
 from pylog.spark.sink.reach import offsets_of
+from pylog.spark.stream_offsets import starting_offsets
 
 if TYPE_CHECKING:
     from pylog.client.producer import Producer
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 LEDGER_TOPIC: Final = "__pylog_spark_commits"
 LEDGER_PARTITIONS: Final = 4
 LEDGER_CONFIG: "Final[TopicOptions]" = {"cleanup.policy": "compact", "segment.bytes": 1 << 20}
+_VERSION: Final = 2
 _POLL_MS: Final = 100
 _READ_MAX: Final = 10_000
 """How many records of the ledger are read before it is compacted: two of its segments."""
@@ -48,7 +54,18 @@ class Entry:
 
     batch: int
     records: int
+    checksum: int
+    """Of the rows (`content`)."""
+    plan: Plan | None = field(default=None)
     replaced: Replaced | None = field(default=None)
+
+    def has(self, batch: "Entry") -> bool:
+        """Whether this is that batch, run again: planned by the same file, or the same rows planned anew."""
+        if self.batch != batch.batch:
+            return False
+        if self.plan is not None and batch.plan is not None and self.plan.digest == batch.plan.digest:
+            return True
+        return (self.records, self.checksum) == (batch.records, batch.checksum)
 
 
 class Ledger:
@@ -89,6 +106,18 @@ class Ledger:
                         found = record.value
         return None if found is None else _parsed(found)
 
+    def refuse(self, batch: Entry, last: Entry) -> OutOfOrderSequence:
+        """The error of a batch whose number the ledger has, and which is not the last one that was committed."""
+        ends = [] if last.plan is None else [text for text in map(starting_offsets, last.plan.ends) if text is not None]
+        where = f": startingOffsets={' and '.join(ends)}" if ends else ""
+        return OutOfOrderSequence(
+            f"batch {batch.batch} of query {self._query.decode()} is not written: the log has batch {last.batch} of it "
+            f"already, of {last.records} records, and this batch, of {batch.records} records, is no replay of that. "
+            "The checkpoint was restored from a backup, or has lost files, so Spark has planned other batches with "
+            f"numbers that are taken. To go on, put the checkpoint back as it was after batch {last.batch}; or take a "
+            f"new checkpoint and start behind what is written{where}"
+        )
+
     def write(self, producer: "Producer", entry: Entry) -> None:
         """Send the entry, in the producer's transaction."""
         producer.send(self._at.topic, _text(entry), self._query, partition=self._at.partition)
@@ -104,7 +133,11 @@ class Ledger:
 
 
 def _text(entry: Entry) -> bytes:
-    fields: dict[str, object] = {"version": 1, "batch": entry.batch, "records": entry.records}
+    fields: dict[str, object] = {
+        "version": _VERSION, "batch": entry.batch, "records": entry.records, "checksum": entry.checksum,
+    }  # fmt: skip
+    if entry.plan is not None:
+        fields |= {"plan": entry.plan.digest, "ends": entry.plan.ends}
     if (replaced := entry.replaced) is not None:
         starts = {str(number): offset for number, offset in replaced.starts.items()}
         fields |= {"topic": replaced.topic, "topic_id": str(replaced.topic_id), "starts": starts}
@@ -114,14 +147,18 @@ def _text(entry: Entry) -> bytes:
 def _parsed(text: bytes) -> Entry:
     try:
         fields = json.loads(text)
-        if fields["version"] != 1:
+        if fields["version"] != _VERSION:
             raise ValueError(f"version {fields['version']} is none that is known")
-        replaced = None
+        plan = replaced = None
+        if "plan" in fields:
+            plan = Plan(digest=str(fields["plan"]), ends=tuple(map(str, fields["ends"])))
         if "topic" in fields:
             starts = {int(number): int(offset) for number, offset in fields["starts"].items()}
             replaced = Replaced(topic=str(fields["topic"]), topic_id=UUID(fields["topic_id"]), starts=starts)
-        return Entry(batch=int(fields["batch"]), records=int(fields["records"]), replaced=replaced)
+        batch, records, checksum = int(fields["batch"]), int(fields["records"]), int(fields["checksum"])
+        return Entry(batch=batch, records=records, checksum=checksum, plan=plan, replaced=replaced)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StorageError(
-            f"{LEDGER_TOPIC}: an entry cannot be read ({error!r}): {text[:200]!r}. A newer pylog may have written it"
+            f"{LEDGER_TOPIC}: an entry cannot be read ({error!r}): {text[:200]!r}. Another version of pylog may have "
+            "written it"
         ) from error

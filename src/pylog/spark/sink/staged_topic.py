@@ -70,7 +70,8 @@ class TopicStage:
         # It raises where a batch was not delivered.
         self._producer.close()
         offset = 0 if self._first is None else self._first.result().offset
-        return Staged(self._write, self._unique.hex, records, self._batches, self._size, (self._partition, offset))
+        place = (self._partition, offset)
+        return Staged(self._write, self._unique.hex, records, self._batches, self._size, place=place)
 
     def discard(self) -> None:
         """Nothing: retention does it."""

@@ -40,6 +40,8 @@ class Staged(WriterCommitMessage):
     batches: int
     size: int
     """In bytes."""
+    checksum: int = field(default=0)
+    """Of the rows of a stream (`content`)."""
     place: tuple[int, int] = field(default=(0, 0))
     """Behind servers: the partition of the topic, and the offset of the first record."""
 

@@ -11,20 +11,24 @@ the id of the query into its message.
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from pylog.spark.options.where import Directory
 from pylog.spark.options.write import WriteOptions
 from pylog.spark.sink.commit import Write, check_replaceable, commit, drop
+from pylog.spark.sink.content import Checksum
+from pylog.spark.sink.plan import Plan, plan_of
 from pylog.spark.sink.reach import count_partitions, opened, producer_of
 from pylog.spark.sink.rows import RowEncoder, SinkColumns, sink_columns
 from pylog.spark.sink.staged_topic import TopicStage
 from pylog.spark.sink.staging import FileStage, Stage, Staged
+from pylog.spark.versions import StreamArrowWriter
 
 if TYPE_CHECKING:
     from pylog.client_half import ClientHalf
@@ -56,9 +60,12 @@ class Sink:
         with ExitStack() as closing:
             if not self._options.is_exactly_once:
                 return self._send(rows, write, closing)
-            stage = self._stage(write, batch, closing)
+            stage, seen = self._stage(write, batch, closing), Checksum(sorted(self._columns.places.values()))
             try:
-                return stage.done(self._encode(rows, stage.put, closing, transactional=True))
+                # A batch write is never run again as a whole: it needs no checksum.
+                covered = rows if batch is None else seen.over(rows)
+                records = self._encode(covered, stage.put, closing, transactional=True)
+                return replace(stage.done(records), checksum=seen.value)
             except BaseException:
                 stage.discard()
                 raise
@@ -127,7 +134,7 @@ class PylogWriter(DataSourceArrowWriter):
         drop(self._write, _staged(messages))
 
 
-class PylogStreamWriter(DataSourceStreamArrowWriter):
+class PylogStreamWriter(StreamArrowWriter):
     """The batches of a stream: each is committed once, whatever is run again."""
 
     def __init__(self, options: WriteOptions, schema: StructType, *, complete: bool) -> None:
@@ -148,7 +155,7 @@ class PylogStreamWriter(DataSourceStreamArrowWriter):
         """All tasks of a batch are done. It may come again, after a success too."""
         staged = _staged(messages)
         if staged and self._options.is_exactly_once:
-            commit(self._of(staged, batchId), staged)
+            commit(self._of(staged, batchId, plan_of(self._options.checkpoint, batchId)), staged)
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803 (Spark's name)
         """A task has failed, or `commit` has raised, which may have been after a success."""
@@ -156,8 +163,8 @@ class PylogStreamWriter(DataSourceStreamArrowWriter):
         if staged:
             drop(self._of(staged, batchId), staged)
 
-    def _of(self, staged: Sequence[Staged], batch: int) -> Write:
-        return Write(options=self._options, id=staged[0].write, batch=batch, replaces=self._replaces)
+    def _of(self, staged: Sequence[Staged], batch: int, plan: Plan | None = None) -> Write:
+        return Write(options=self._options, id=staged[0].write, batch=batch, replaces=self._replaces, plan=plan)
 
 
 def _staged(messages: Messages) -> list[Staged]:
