@@ -232,8 +232,8 @@ class ForgetfulFiles:
         self.disk: dict[str, bytearray] = {}
         self.fails = False
 
-    def open(self, path: str, *, create: bool = False) -> ForgetfulFile:
-        return ForgetfulFile(self.inner.open(path, create=create), self)
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> ForgetfulFile:
+        return ForgetfulFile(self.inner.open(path, create=create, kept=kept), self)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.inner, name)

@@ -86,8 +86,8 @@ def _let_go_of_all(metadata_log: MetadataLog, now_ms: int) -> None:
 class _NoSync(CrashFiles):
     """A sync that returns at once."""
 
-    def open(self, path: str, *, create: bool = False) -> "CrashFile":
-        file = super().open(path, create=create)
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> "CrashFile":
+        file = super().open(path, create=create, kept=kept)
         file.sync = lambda: None  # type: ignore[method-assign]
         return file  # type: ignore[return-value]
 
@@ -95,8 +95,8 @@ class _NoSync(CrashFiles):
 class _UnsyncedSnapshot(CrashFiles):
     """A snapshot of the metadata log gets its name before its bytes are on the disk."""
 
-    def open(self, path: str, *, create: bool = False) -> "CrashFile":
-        file = super().open(path, create=create)
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> "CrashFile":
+        file = super().open(path, create=create, kept=kept)
         if path.endswith(".part"):
             file.sync = lambda: None  # type: ignore[method-assign]
         return file  # type: ignore[return-value]

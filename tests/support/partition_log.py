@@ -150,8 +150,8 @@ class InterruptingFiles:
                 self._action()
                 self._names = names
 
-    def open(self, path: str, *, create: bool = False) -> File:
-        return InterruptingFile(self.inner.open(path, create=create), self)  # type: ignore[return-value]
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
+        return InterruptingFile(self.inner.open(path, create=create, kept=kept), self)  # type: ignore[return-value]
 
     def __getattr__(self, name: str) -> object:
         self.before(name)

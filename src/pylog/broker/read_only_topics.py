@@ -20,6 +20,7 @@ from pylog.protocol.metadata_image import METADATA_TOPIC_ID, MetadataImage, Part
 from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.runtime.signals import WholeLock
+from pylog.storage.log_file import first
 from pylog.storage.partition_dirs import folder_name
 from pylog.storage.published import Published, PublishedEntry
 
@@ -59,7 +60,7 @@ class ReadOnlyTopics:
             path = join(home, PUBLISHED)
             if self._files.stat(path) is None or closed_by_kafka(self._files, home):
                 return None
-            self._published[home] = Published(self._files, path, writable=False)
+            first(self._published, home, Published(self._files, path, writable=False))
         return self._published[home].find(topic.id, key.partition)
 
     def check_in_place(self) -> None:
@@ -71,7 +72,7 @@ class ReadOnlyTopics:
                     raise replaced(lock)
             elif self._files.stat(lock) is not None:
                 with suppress(LogNotFound, ReadOnly):
-                    self._locks[path] = self._files.open(lock)
+                    first(self._locks, path, self._files.open(lock))
             if path in self._published:
                 self._published[path].check_in_place()
 

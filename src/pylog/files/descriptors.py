@@ -1,11 +1,14 @@
 """The open files and their descriptors: one LRU with a budget, shared by every file of a `DiskFiles`.
 
 Invariants:
-- a descriptor is closed only while no call uses it. A call sets `pins` or `writing` before it looks at the descriptor;
-  a close takes the descriptor away before it looks at these. So neither needs a lock;
+- a descriptor is closed only while no call uses it: all uses are counted (`kernel.OpenFile`). A call counts itself
+  before it looks at the descriptor; a close takes the descriptor away before it looks at the count. So a use takes no
+  lock;
 - a holder that was used since the last look at it goes behind the others once, because a use does not move it in the
   order. A holder in use does, too;
 - a map keeps a descriptor until the last reference to the map is gone: maps count in the budget, too;
+- a file that is always needed is `kept`: it is not in the LRU, does not count in the budget, and has its descriptor
+  until it is closed;
 - a holder that finds no descriptor left in the process gets one from half of ours, which are closed for it;
 - a file is opened again by the name that it has then. Names change under the lock, on the disk and here together. A
   writer to which another file answers under that name takes its own file for gone.
@@ -35,8 +38,8 @@ class Holder(Protocol):
     identity: Identity | None
     """The device and inode of the file, once it was opened."""
     read_only: bool
+    is_kept: bool
     pins: int
-    writing: bool
     was_used: bool
 
     def __hash__(self) -> int: ...
@@ -52,18 +55,23 @@ class Name:
 
 
 class Descriptors:
-    """The holders with an open descriptor, least recently used first. `lock` guards the attributes."""
+    """The holders with an open descriptor: those of the LRU, least recently used first, and those that are kept.
+
+    `lock` guards the attributes.
+    """
 
     def __init__(self, max_open: int) -> None:
         self.max_open = max_open
         self.lock = WholeLock()
         self.recent: OrderedDict[Holder, None] = OrderedDict()
+        self.kept: set[Holder] = set()
         self.maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
         self.names: weakref.WeakValueDictionary[str, Name] = weakref.WeakValueDictionary()
 
     def __del__(self) -> None:
         # A log that was dropped without a close must not keep its descriptors for the life of the process.
-        for holder in getattr(self, "recent", ()):  # a signal may have kept it from being made
+        # A signal may have kept them from being made.
+        for holder in (*getattr(self, "recent", ()), *getattr(self, "kept", ())):
             os.close(holder.descriptor)
 
     def name(self, path: str) -> Name:
@@ -91,11 +99,12 @@ class Descriptors:
         self.names[path] = name
 
     def open(self, holder: Holder, path: str, flags: int) -> None:
-        """Open `path` for `holder`, which becomes the most recently used. The lock is held.
+        """Open `path` for `holder`, which becomes the most recently used unless it is kept. The lock is held.
 
         Raises what `open_regular` raises.
         """
-        self._evict(self.max_open - 1)
+        if not holder.is_kept:
+            self._evict(self.max_open - 1)
         try:
             descriptor, found = open_regular(path, flags)
         except OSError as error:
@@ -113,7 +122,10 @@ class Descriptors:
                 "open it again"
             )
         holder.descriptor = descriptor
-        self.recent[holder] = None
+        if holder.is_kept:
+            self.kept.add(holder)
+        else:
+            self.recent[holder] = None
 
     def spared(self, call: Callable[[], T]) -> T:
         """Return what `call` returns; `call` needs descriptors of its own for a moment. The lock is not held.
@@ -150,9 +162,10 @@ class Descriptors:
         descriptor, holder.descriptor = holder.descriptor, -1
         if descriptor < 0:
             return False
-        if holder.writing or holder.pins:
+        if holder.pins:
             holder.descriptor = descriptor
             return False
-        del self.recent[holder]
+        self.recent.pop(holder, None)
+        self.kept.discard(holder)
         os.close(descriptor)
         return True

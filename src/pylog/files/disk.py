@@ -1,6 +1,6 @@
 """Files on a local file system.
 
-    DiskFiles ── Descriptors (one LRU of open descriptors, one lock)
+    DiskFiles ── Descriptors (one LRU of open descriptors, and the kept ones; one lock)
         └─ DiskFile: path, logical size, descriptor or -1
 
 When more than `max_open` descriptors are open, the least recently used one that is not in use is closed and opened
@@ -30,7 +30,8 @@ from pylog.files.watch import Watch, watch
 
 
 class DiskFiles:
-    """A local file system, through at most `max_open` descriptors (more only while more are in use at one moment).
+    """A local file system, through at most `max_open` descriptors: more only while more are in use at one moment, and
+    for files that are opened to be kept.
 
     The limit is half of what the process may open: the rest is for directories, sockets and the program around the log.
     """
@@ -96,10 +97,11 @@ class DiskFiles:
             raise typed_error(error, "replace", path) from error
         self.sync_dir(os.path.dirname(path) or ".")
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
         if create and self.read_only and self.stat(path) is None:
             raise refuse_write("create", path)
-        return DiskFile(self._descriptors, path, read_only=self.read_only, create=create and not self.read_only)
+        creates = create and not self.read_only
+        return DiskFile(self._descriptors, path, read_only=self.read_only, create=creates, kept=kept)
 
     def rename(self, source: str, target: str) -> None:
         self._check_writable("rename", source)

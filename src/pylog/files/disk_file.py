@@ -3,7 +3,8 @@
     0                    logical size              reserved
     [ what was written   )[ zeros, from `allocate` )        no read goes behind the logical size, `trim` cuts there
 
-A `DiskFile` opens its descriptor on first use, and may lose it whenever it is not in use (`Descriptors`).
+A `DiskFile` opens its descriptor on first use, and may lose it whenever no call uses it (`Descriptors`); one that is
+`kept` has it from the beginning to the end.
 
 Invariants:
 - with `read_only` nothing is opened for writing and nothing is mapped: another process may cut the file, and touching a
@@ -38,15 +39,18 @@ _fallocate = getattr(os, "posix_fallocate", None)
 class DiskFile(OpenFile):
     """One file, as `protocol.File` describes it."""
 
-    __slots__ = ("_descriptors", "_name", "identity")
+    __slots__ = ("_descriptors", "_name", "identity", "is_kept")
 
-    def __init__(self, descriptors: Descriptors, path: str, *, read_only: bool, create: bool) -> None:
+    def __init__(
+        self, descriptors: Descriptors, path: str, *, read_only: bool, create: bool = False, kept: bool = False
+    ) -> None:
         self._name = descriptors.name(path)
         self.read_only = read_only
+        self.is_kept = kept
         self.descriptor = -1
         self.identity: Identity | None = None
         self.pins = 0
-        self.writing = self.was_used = False
+        self.was_used = False
         self._descriptors = descriptors
         self.closed = False
         self.failed: str | None = None
@@ -74,7 +78,7 @@ class DiskFile(OpenFile):
             if self.descriptor < 0:
                 self._open(flags)
             else:
-                descriptors.recent.move_to_end(self)
+                self.was_used = True
             self.pinned(1)
             return self.descriptor
 
@@ -132,37 +136,29 @@ class DiskFile(OpenFile):
             self.unpin()
 
     def write_on(self, position: int, buffers: tuple[bytes | bytearray | memoryview, ...]) -> None:
-        # Set before the descriptor is looked at: see `Descriptors`.
-        self.writing = self.was_used = True
-        descriptor = self.descriptor
+        end = position + sum(map(len, buffers))
+        descriptor = self._pin()
         try:
-            if descriptor < 0:
-                descriptor = self.opened()
             if len(buffers) == 1:
-                end = position + len(buffers[0])
                 written = os.pwrite(descriptor, buffers[0], position)
             else:
-                end = position + sum(map(len, buffers))
                 written = os.pwritev(descriptor, buffers[:_IOV_MAX], position)
             if position + written != end:
                 _write_rest(descriptor, position, buffers, written)
+            self._note(end)
         except OSError as error:
-            self._roll_back(descriptor)
+            self._roll_back(descriptor, end)
             raise typed_error(error, f"write {end - position} bytes at position {position} of", self.path) from error
         except BaseException:
             # A signal's exception came between two system calls: the file must not keep half of a write.
-            if descriptor >= 0:
-                self._roll_back(descriptor)
+            self._roll_back(descriptor, end)
             raise
         finally:
-            self.writing = False
-            if self.closed:
-                self.give_up()
-        if end > self.logical_size:
-            self.logical_size = end
-            if end > self.physical_size:
-                self.physical_size = end
-        self.writes += 1
+            self.unpin()
+
+    def _note(self, end: int) -> None:
+        with self._descriptors.lock:
+            self.wrote(end)
 
     def opened(self) -> int:
         with self._descriptors.lock:
@@ -170,18 +166,20 @@ class DiskFile(OpenFile):
                 self._open(0)
             return self.descriptor
 
-    def take_back(self) -> None:
-        self.writing = True
-        try:
-            if self.descriptor >= 0 and self.failed is None:
-                self._roll_back(self.descriptor)
-        finally:
-            self.writing = False
-            if self.closed:
-                self.give_up()
+    def take_back(self, end: int) -> None:
+        if self.descriptor >= 0 and self.failed is None:
+            descriptor = self._pin()
+            try:
+                self._roll_back(descriptor, end)
+            finally:
+                self.unpin()
 
-    def _roll_back(self, descriptor: int) -> None:
-        """Give the file the length it had before a failed write. The reserve goes, too: half a write lies in it."""
+    def _roll_back(self, descriptor: int, end: int) -> None:
+        """Give the file the length it had before a failed write up to `end`. The reserve goes, too: half a write lies
+        in it. A write within the file has made it no longer, and another thread may make it longer just now.
+        """
+        if end <= self.logical_size:
+            return
         try:
             if os.fstat(descriptor).st_size != self.logical_size:
                 os.ftruncate(descriptor, self.logical_size)
@@ -213,7 +211,7 @@ class DiskFile(OpenFile):
         try:
             os.ftruncate(descriptor, size)
             self.logical_size = self.physical_size = size
-            self.writes += 1
+            self._note(size)
         except OSError as error:
             raise typed_error(error, f"cut at position {size}", self.path) from error
         finally:
@@ -227,10 +225,10 @@ class DiskFile(OpenFile):
         try:
             _fallocate(descriptor, 0, size)
             self.physical_size = size
-            self.writes += 1
+            self._note(self.logical_size)
         except OSError as error:
             # Part of it may have been reserved.
-            self._roll_back(descriptor)
+            self._roll_back(descriptor, size)
             if error.errno not in _CANNOT_RESERVE:
                 raise typed_error(error, f"reserve {size} bytes for", self.path) from error
         finally:

@@ -234,7 +234,7 @@ class MemoryFiles:
             self._nodes[path] = node
             self._enter(path)
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
         path = posixpath.normpath(path)
         with self.mutex:
             if create and path not in self._nodes:

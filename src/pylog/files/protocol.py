@@ -55,7 +55,7 @@ class Lock(Protocol):
 
 
 class File(Protocol):
-    """An open file. Safe to read from any thread; one writer at a time."""
+    """An open file. Any thread may read, sync, and write within its size; one at a time makes it longer or shorter."""
 
     @property
     def path(self) -> str:
@@ -155,8 +155,11 @@ class Files(Protocol):
         `.tmp`, fsync, rename, fsync of the directory (Kafka's CheckpointFile).
         """
 
-    def open(self, path: str, *, create: bool = False) -> File:
-        """A handle on a file. `create` makes a missing file (and the caller syncs the directory)."""
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
+        """A handle on a file. `create` makes a missing file (and the caller syncs the directory).
+
+        `kept`: the file is always needed, so its descriptor stays open until `close`.
+        """
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file (over an existing one) or a directory. Durable after `sync_dir`."""

@@ -31,6 +31,7 @@ from uuid import UUID
 from pylog.errors import ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import File, Files, replaced, too_large
 from pylog.kernel import SLOT_BYTES, Slots, crc32c
+from pylog.runtime.signals import WholeLock
 
 logger = logging.getLogger("pylog.storage")
 
@@ -150,6 +151,9 @@ class PublishedEntry(Slots):
 class Published:
     """The file `.pylog-published`. The owner makes it and its entries; a reader finds those that are there.
 
+    Thread-safe: a lock guards the places of the entries, and the end of the file. The slots of an entry are at a place
+    of their own, and their one publisher has the lock of their partition.
+
     Raises: LogNotFound (a reader's file is not there), UnsupportedFormat (a newer version), StorageError (damaged).
     """
 
@@ -159,36 +163,47 @@ class Published:
         if writable and files.stat(path) is None:
             # Whole or not there: a crash must not leave half a header.
             files.replace_file(path, _HEADER_ENTRY)
-        self.file: File = files.open(path)
+        self.file: File = files.open(path, kept=True)
+        self._lock = WholeLock()
         self._positions: dict[bytes, int] = {}
         self._scanned = ENTRY_BYTES
         self._free: list[int] = []
         self._reuses = b""
-        self._check_header()
-        self._read_reuses()
-        self._scan()
+        try:
+            self._check_header()
+            self._read_reuses()
+            self._scan()
+        except BaseException:
+            self.file.close()
+            raise
 
     def entry(self, topic_id: UUID, partition: int) -> PublishedEntry:
         """The entry of a partition. An owner adds it if it is new; a reader's reads None until the owner has."""
         key = _KEY.pack(topic_id.bytes, partition)
-        position = self.locate(key)
-        if position < 0 and self.writable:
-            position = self._free[-1] if self._free else self._scanned
-            self.file.write(position, (key + _CRC.pack(crc32c(key))).ljust(ENTRY_BYTES, b"\0"))
-            self._positions[key] = position
-            if self._free:
-                self._free.pop()
-                self._reuses = (int.from_bytes(self._reuses, "little") + 1).to_bytes(_REUSES_BYTES, "little")
-                self.file.write(_REUSES_AT, self._reuses)
-            else:
-                self._scanned += ENTRY_BYTES
+        with self._lock:
+            position = self._locate(key)
+            if position < 0 and self.writable:
+                position = self._add(key)
         return PublishedEntry(self, key, position)
+
+    def _add(self, key: bytes) -> int:
+        position = self._free[-1] if self._free else self._scanned
+        self.file.write(position, (key + _CRC.pack(crc32c(key))).ljust(ENTRY_BYTES, b"\0"))
+        self._positions[key] = position
+        if self._free:
+            self._free.pop()
+            self._reuses = (int.from_bytes(self._reuses, "little") + 1).to_bytes(_REUSES_BYTES, "little")
+            self.file.write(_REUSES_AT, self._reuses)
+        else:
+            self._scanned += ENTRY_BYTES
+        return position
 
     def free(self, topic_ids: Container[UUID]) -> None:
         """Let new partitions have the places of topics that are none of these. For an owner that has just come."""
-        self._positions = {key: at for key, at in self._positions.items() if UUID(bytes=key[:16]) in topic_ids}
-        kept = set(self._positions.values())
-        self._free = [at for at in range(ENTRY_BYTES, self._scanned, ENTRY_BYTES) if at not in kept][::-1]
+        with self._lock:
+            self._positions = {key: at for key, at in self._positions.items() if UUID(bytes=key[:16]) in topic_ids}
+            kept = set(self._positions.values())
+            self._free = [at for at in range(ENTRY_BYTES, self._scanned, ENTRY_BYTES) if at not in kept][::-1]
 
     def find(self, topic_id: UUID, partition: int) -> PublishedEntry | None:
         """The entry of a partition if its owner has ever added one."""
@@ -198,6 +213,10 @@ class Published:
 
     def locate(self, key: bytes) -> int:
         """Where the entry with this key is, -1 if it is not there (yet)."""
+        with self._lock:
+            return self._locate(key)
+
+    def _locate(self, key: bytes) -> int:
         if key not in self._positions:
             if not self.writable and self._read_reuses():
                 self._positions, self._scanned = {}, ENTRY_BYTES
@@ -206,10 +225,11 @@ class Published:
 
     def holds(self, key: bytes, position: int) -> bool:
         """Whether the entry at `position` has this key still; it is forgotten where it has not."""
-        if self.file.read(position, len(key)) == key:
-            return True
-        self._positions.pop(key, None)
-        return False
+        with self._lock:
+            if self.file.read(position, len(key)) == key:
+                return True
+            self._positions.pop(key, None)
+            return False
 
     def _read_reuses(self) -> bool:
         """Whether places have got other keys since the last look."""

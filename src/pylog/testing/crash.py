@@ -172,9 +172,9 @@ class CrashFiles:
             self._name(directory, is_dir=True)
             self.sync_dir(_parent(directory))
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
         path = posixpath.normpath(path)
-        file = self._files.open(path, create=create)
+        file = self._files.open(path, create=create, kept=kept)
         inode = self._inodes.get(path) or self._name(path, is_dir=False)
         return CrashFile(self, file, inode.number)
 

@@ -228,9 +228,9 @@ class FaultFiles:
     def replace_file(self, path: str, data: bytes) -> None:
         self._do("replace_file", path, lambda: self.inner.replace_file(path, data))
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
         creates = create and self.inner.stat(path) is None
-        file = self._do("create" if creates else "open", path, lambda: self.inner.open(path, create=create))
+        file = self._do("create" if creates else "open", path, lambda: self.inner.open(path, create=create, kept=kept))
         return FaultFile(file, self.faults)
 
     def rename(self, source: str, target: str) -> None:

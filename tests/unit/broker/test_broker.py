@@ -473,8 +473,8 @@ class FailingFiles(DiskFiles):
 
     failing = "bad-0/"
 
-    def open(self, path: str, *, create: bool = False) -> File:
-        file = super().open(path, create=create)
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
+        file = super().open(path, create=create, kept=kept)
         return FailingFile(file) if self.failing in path and path.endswith(".log") else file  # type: ignore[return-value]
 
 

@@ -30,9 +30,9 @@ class FilesWithABug(MemoryFiles):
         self._check(path)
         super().remove(path)
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
         self._check(path)
-        return super().open(path, create=create)
+        return super().open(path, create=create, kept=kept)
 
     def _check(self, path: str) -> None:
         if self.broken is not None and path.startswith("log/bad-0/"):

@@ -382,10 +382,10 @@ def test_a_full_disk_at_a_replacement_leaves_no_half_segment() -> None:
 class FullFiles(MemoryFiles):
     """No room for a cleaned segment."""
 
-    def open(self, path, *, create=False):
+    def open(self, path, *, create=False, kept=False):
         if create and path.endswith(".timeindex.cleaned"):
             raise DiskFull(f"cannot write {path}")
-        return super().open(path, create=create)
+        return super().open(path, create=create, kept=kept)
 
 
 def test_a_full_disk_stops_a_cleaning_and_nothing_is_lost():

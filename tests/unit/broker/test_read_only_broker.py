@@ -311,10 +311,10 @@ def test_a_folder_that_is_made_while_a_reader_looks_for_it_is_read(
 class SnapshotFiles(InterruptingFiles):
     """Files in which `action` happens before a snapshot of the metadata log is opened."""
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
         if path.endswith(".checkpoint"):
             self.before("open a snapshot")
-        return super().open(path, create=create)
+        return super().open(path, create=create, kept=kept)
 
 
 @pytest.mark.parametrize("is_always", [False, True])

@@ -141,10 +141,10 @@ class Restless(ReadOnlyFiles):
         self.listed += 1
         return self.inner.list_dir(path)
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
         if path.endswith(".swap"):
             raise LogNotFound(f"{path} is gone")
-        return super().open(path, create=create)
+        return super().open(path, create=create, kept=kept)
 
 
 def test_a_folder_that_never_holds_still_is_an_error_in_the_end() -> None:

@@ -219,7 +219,7 @@ def test_a_write_interrupted_after_a_short_one_is_taken_back(tmp_path: Path) -> 
             file.write(3, b"defgh")
         finally:
             sys.setprofile(None)
-    assert (file.size(), os.path.getsize(file.path), file.writing) == (3, 3, False)
+    assert (file.size(), os.path.getsize(file.path), file.pins) == (3, 3, 0)
     file.write(3, b"x")
     assert file.read(0, 9) == b"abcx"
 
@@ -227,10 +227,10 @@ def test_a_write_interrupted_after_a_short_one_is_taken_back(tmp_path: Path) -> 
 def test_a_partial_write_is_taken_back(tmp_path: Path) -> None:
     file = made(tmp_path / "f", b"abc")
     os.pwrite(file.descriptor, b"half", 3)
-    file.take_back()
+    file.take_back(7)
     assert (file.size(), os.path.getsize(file.path)) == (3, 3)
     file.close()
-    file.take_back()
+    file.take_back(7)
     assert file.descriptor == -1
 
 
@@ -239,7 +239,7 @@ def test_a_file_closed_during_a_write_keeps_its_descriptor_until_the_end_of_it(t
     file, half = made(tmp_path / "f", b"abc"), b"d" * (1 << 25)
     with ThreadPoolExecutor() as pool:
         writing = pool.submit(file.write, 3, *[half] * buffers)
-        while not file.writing:
+        while not file.pins:
             pass
         file.close()
         writing.result()
@@ -343,11 +343,11 @@ def test_a_file_being_written_keeps_its_descriptor(tmp_path: Path) -> None:
     first, second = made[2:]
     assert isinstance(first, DiskFile)
     assert isinstance(second, DiskFile)
-    first.writing = True
+    first.pinned(1)
     made[0].read(0, 1)
     assert first.descriptor >= 0
     assert second.descriptor < 0
-    first.writing = False
+    first.pinned(-1)
     # It is passed over once for having written, and goes the next time.
     first.write(0, b"x")
     made[1].read(0, 1)
@@ -363,11 +363,11 @@ def test_a_file_being_written_keeps_its_descriptor(tmp_path: Path) -> None:
 def test_when_all_are_in_use_more_are_open_than_there_should_be(tmp_path: Path) -> None:
     files = DiskFiles(max_open=1)
     first = made_by(files, tmp_path / "a")
-    first.writing = True
+    first.pinned(1)
     second = made_by(files, tmp_path / "b")
     assert first.descriptor >= 0
     assert second.descriptor >= 0
-    first.writing = False
+    first.pinned(-1)
     third = made_by(files, tmp_path / "c")
     assert (first.descriptor, second.descriptor) == (-1, -1)
     assert third.descriptor >= 0

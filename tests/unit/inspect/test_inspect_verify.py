@@ -250,9 +250,9 @@ class Vanishing(InterruptingFiles):
         super().__init__(inner)
         self.path = path
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
         self._take(path)
-        return self.inner.open(path, create=create)
+        return self.inner.open(path, create=create, kept=kept)
 
     def read_file(self, path: str, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
         self._take(path)
@@ -281,11 +281,11 @@ def test_a_partition_that_its_owner_changes_is_checked_again(directory: Director
     assert directory.problem().path == name(0, ".timeindex")
 
     class Compacted(InterruptingFiles):
-        def open(self, path: str, *, create: bool = False) -> File:
+        def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
             if path == name(0, ".log"):
                 directory.put(name(0, ".timeindex"), good)
                 directory.put(f"{FOLDER}/00000000000000000003.snapshot", b"")
-            return super().open(path, create=create)
+            return super().open(path, create=create, kept=kept)
 
     assert directory.found(Compacted(directory.files)) == []  # type: ignore[arg-type]
 
@@ -295,9 +295,9 @@ def test_an_owner_that_never_rests_cannot_hide_a_problem(directory: Directory) -
     numbers = count()
 
     class Restless(InterruptingFiles):
-        def open(self, path: str, *, create: bool = False) -> File:
+        def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
             directory.put(f"{FOLDER}/{next(numbers):020d}.snapshot", b"")
-            return super().open(path, create=create)
+            return super().open(path, create=create, kept=kept)
 
     (problem,) = directory.found(Restless(directory.files))  # type: ignore[arg-type]
     assert problem.path == name(0, ".timeindex")

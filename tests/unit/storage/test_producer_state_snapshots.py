@@ -236,8 +236,8 @@ def test_only_whole_names_are_snapshots() -> None:
 class FullFiles(MemoryFiles):
     """Files on a disk without room: they can be made, and nothing can be written."""
 
-    def open(self, path: str, *, create: bool = False) -> File:
-        file = super().open(path, create=create)
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
+        file = super().open(path, create=create, kept=kept)
         return FullFile(file)
 
 

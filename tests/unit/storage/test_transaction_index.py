@@ -199,8 +199,8 @@ class SmallFiles(MemoryFiles):
 
     room = 0
 
-    def open(self, path: str, *, create: bool = False) -> File:
-        return SmallFile(self, super().open(path, create=create))
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
+        return SmallFile(self, super().open(path, create=create, kept=kept))
 
 
 class SmallFile:
@@ -260,11 +260,11 @@ class SyncedMeanwhile(MemoryFiles):
 
     index: TransactionIndex | None = None
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, kept: bool = False) -> File:
         index, self.index = self.index, None
         if index is not None:
             sync_new(index.to_sync())
-        return super().open(path, create=create)
+        return super().open(path, create=create, kept=kept)
 
 
 def test_a_sync_beside_an_append_writes_nothing_twice() -> None:

@@ -5,7 +5,6 @@ from libc.stdint cimport int64_t
 cdef class OpenFile:
     cdef public int descriptor
     cdef public bint read_only
-    cdef public bint writing
     cdef public bint was_used
     cdef public Py_ssize_t pins
     cdef public bint closed
@@ -16,5 +15,8 @@ cdef class OpenFile:
     cdef public int64_t synced
 
     cdef bint is_writable(self, int64_t position) noexcept
-    cdef int put(self, int64_t position, buffers) except -1
+    cdef int put(self, int64_t position, data) except -1
+    cdef int put_again(self, int64_t position, data) except -1
+    cdef int let_go(self) except -1
+    cdef void note_write(self, int64_t end) noexcept
     cpdef sync(self)

@@ -43,15 +43,22 @@ cdef extern from *:
 
 
 cdef class OpenFile:
-    """A file on a disk, written by one thread at a time: its descriptor, if it has one now, and what is known of it.
-
-    Who reads or writes takes no lock, but says so, by `pins` or `writing`, before it looks at the descriptor: whoever
-    closes that takes it away before it looks at these.
+    """See the twin. No lock is needed: a step of this class holds the interpreter's lock until it calls the system, and
+    all numbers change outside of these calls. Python code of a subclass changes them by `pinned` and `wrote` alone.
     """
 
     def pinned(self, int64_t more):
-        """So many read it more, in one step."""
+        """See the twin."""
         self.pins += more
+
+    def wrote(self, int64_t end):
+        """See the twin."""
+        self.note_write(end)
+
+    cdef void note_write(self, int64_t end) noexcept:
+        self.physical_size = max(self.physical_size, end)
+        self.logical_size = max(self.logical_size, end)
+        self.writes += 1
 
     def size(self):
         """Bytes of the file."""
@@ -76,7 +83,7 @@ cdef class OpenFile:
             return self.read_on(position, size)
         data = PyBytes_FromStringAndSize(NULL, size)
         target = PyBytes_AS_STRING(data)
-        # Said before the descriptor is looked at.
+        # Counted before the descriptor is looked at.
         self.pins += 1
         try:
             descriptor = self.descriptor
@@ -87,9 +94,7 @@ cdef class OpenFile:
             with nogil:
                 count = pread(descriptor, target, size, position)
         finally:
-            self.pins -= 1
-            if self.closed and self.pins == 0:
-                self.give_up()
+            self.let_go()
         if count < 0:
             # Once more: then it is said what is wrong.
             return self.read_on(position, size)
@@ -122,9 +127,7 @@ cdef class OpenFile:
                     if refused != EINTR:
                         break
                     refused = 0
-        self.pins -= 1
-        if self.closed and self.pins == 0:
-            self.give_up()
+        self.let_go()
         if descriptor < 0:
             self.sync_on()
         elif refused:
@@ -136,6 +139,13 @@ cdef class OpenFile:
     cdef bint is_writable(self, int64_t position) noexcept:
         return not self.closed and not self.read_only and self.failed is None and 0 <= position <= self.logical_size
 
+    cdef int let_go(self) except -1:
+        """Count one call less that uses the descriptor; close it after the last one of a file that is closed."""
+        self.pins -= 1
+        if self.closed and self.pins == 0:
+            self.give_up()
+        return 0
+
     cdef int put(self, int64_t position, data) except -1:
         """Write one buffer where that can be done."""
         cdef Py_buffer view
@@ -143,25 +153,28 @@ cdef class OpenFile:
         cdef int descriptor
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         size = view.len
-        self.writing = self.was_used = True
+        self.pins += 1
         descriptor = self.descriptor
         if descriptor >= 0:
+            self.was_used = True
             with nogil:
                 written = pwrite(descriptor, view.buf, size, position)
         PyBuffer_Release(&view)
-        if written != size:
-            try:
-                # All of it anew: then it is said what is wrong.
-                self.write_on(position, (data,))
-            except BaseException:
-                # A signal may have come before that had begun.
-                self.take_back()
-                raise
-            return 0
-        self.writing = False
-        if self.closed:
-            self.give_up()
-        self.physical_size = max(self.physical_size, position + size)
-        self.logical_size = max(self.logical_size, position + size)
-        self.writes += 1
+        if written == size:
+            self.note_write(position + size)
+            self.let_go()
+        else:
+            self.put_again(position, data)
+        return 0
+
+    cdef int put_again(self, int64_t position, data) except -1:
+        """Write a buffer anew of which not all was written: then it is said what is wrong."""
+        try:
+            self.write_on(position, (data,))
+        except BaseException:
+            # A signal may have come before that had begun.
+            self.take_back(position + len(data))
+            raise
+        finally:
+            self.let_go()
         return 0

@@ -12,25 +12,30 @@ class Writable(Protocol):
 
 
 class OpenFile:
-    """A file on a disk, written by one thread at a time: its descriptor, if it has one now, and what is known of it.
+    """A file on a disk: its descriptor, if it has one now, and what is known of it.
 
-    Who reads or writes takes no lock, but says so, by `pins` or `writing`, before it looks at the descriptor: whoever
-    closes that takes it away before it looks at these.
+    Any number of threads read, sync, and write within its size at once; one at a time makes it longer or shorter.
+
+    `pins` counts all calls that use the descriptor, whatever they do with it. A call counts itself before it looks at
+    the descriptor. A close takes the descriptor away before it looks at the count, and puts it back where that is not
+    0. So one of the two sees the other, and a number that is in use is never given away. Every change of a count is one
+    step: the compiled kernel makes it under the interpreter's lock, the pure one under the lock of all descriptors.
     """
 
     __slots__ = (
         "closed", "descriptor", "failed", "logical_size", "physical_size", "pins", "read_only", "synced", "was_used",
-        "writes", "writing",
+        "writes",
     )  # fmt: skip
 
     descriptor: int
     """-1 while it is closed."""
     read_only: bool
-    writing: bool
     was_used: bool
-    """Since somebody who needs a descriptor has looked at it last."""
+    """Whether a call has used the file since the last look for descriptors to close. A hint: a use that is not noted
+    costs another open of the file.
+    """
     pins: int
-    """By how many it is being read."""
+    """How many calls use the descriptor now: reads, writes, syncs, maps, and whoever has called `pin`."""
     closed: bool
     failed: str | None
     """Why nothing can be written any more."""
@@ -40,11 +45,17 @@ class OpenFile:
     writes: int
     """How many there were, with what is no write and needs a sync as well."""
     synced: int
-    """How many of these are durable."""
+    """At least so many of these are durable: of two syncs at once the later one may note fewer, which costs a sync."""
 
     def pinned(self, more: int) -> None:
-        """So many read it more."""
+        """Count so many calls more that use the descriptor, in one step."""
         self.pins += more
+
+    def wrote(self, end: int) -> None:
+        """Note a write of bytes up to `end`, in one step."""
+        self.physical_size = max(self.physical_size, end)
+        self.logical_size = max(self.logical_size, end)
+        self.writes += 1
 
     def size(self) -> int:
         """Bytes of the file."""
@@ -74,7 +85,7 @@ class OpenFile:
 
     @abstractmethod
     def opened(self) -> int:
-        """The descriptor, opened if need be, for who has said that he reads or writes."""
+        """The descriptor, opened if need be, for a call that is counted in `pins`."""
 
     @abstractmethod
     def check_writable(self, doing: str, position: int) -> None:
@@ -89,8 +100,8 @@ class OpenFile:
         """Write, whatever it takes, to a file that can be written."""
 
     @abstractmethod
-    def take_back(self) -> None:
-        """Give the file the length that it had before a write that was given up, wherever it was."""
+    def take_back(self, end: int) -> None:
+        """Give the file the length that it had before a write up to `end` that was given up, wherever it was."""
 
     @abstractmethod
     def sync_on(self) -> None:
