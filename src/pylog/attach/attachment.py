@@ -84,7 +84,7 @@ class Attachment:
             retry_backoff_max_ms=RESTS_MS_MAX, allow_auto_create_topics=False,
         )  # fmt: skip
         with ExitStack() as opened:
-            self._network = Network([self._address], config, settings.clock, None, self._admits)
+            self._network = Network([self._address], config, settings.clock, None, self._admits, self._called)
             opened.callback(self._network.close)
             # The connection has shown that it is there.
             self._network.routes.reached(self._address)
@@ -149,6 +149,9 @@ class Attachment:
         if self._has_owner.is_set():
             return self._owner.who
         return f"{self._owner.who} which has ended ({self._obstacle or 'no other process owns the log yet'})"
+
+    def _called(self, address: Address) -> str:
+        return self.name(ANY_NODE)
 
     def forget(self, session: Session) -> None:
         """See `Transport`."""

@@ -1,7 +1,7 @@
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from pylog.errors import (
     Undelivered,
     UnknownTopicOrPartition,
 )
+from pylog.runtime.clock import MovableClock
 from support.clients.values import until
 from support.other_process import other_process
 
@@ -309,6 +310,64 @@ def test_a_stopped_owner_is_never_robbed(tmp_path: Path) -> None:
             assert producer.send("t", b"c").result().offset in (1, 2)
             producer.close()
             assert log.mode == "attach" and values(log)[-1] == b"c"
+
+
+def test_every_call_that_waits_for_a_stopped_owner_ends_with_its_pid(tmp_path: Path) -> None:
+    clock, at = MovableClock(), [TopicPartition("t", 0)]
+    with other_process(tmp_path) as owner:
+        owner.does("log.create_topic('t')")
+        log = pylog.open(tmp_path, clock=clock)
+        waiting = {"request_timeout_ms": 500, "max_block_ms": 500}
+        producer = log.producer(delivery_timeout_ms=1000, linger_ms=0, **waiting)
+        writer = log.producer(transactional_id="x", delivery_timeout_ms=1000, **waiting)
+        consumer, other = log.consumer(group_id="g", auto_offset_reset="earliest"), log.consumer()
+        consumer.assign(at)
+        other.assign(at)
+        writer.begin()
+        for sender in (producer, writer):
+            sender.send("t", b"a").result()
+        log.topics()
+        owner.stop()
+        calls: dict[str, Callable[[], object]] = {
+            "create_topic": lambda: log.create_topic("u"),
+            "delete_topic": lambda: log.delete_topic("t"),
+            "alter_config": lambda: log.alter_config("t", {"retention.ms": 1000}),
+            "delete_records": lambda: log.delete_records({at[0]: 1}),
+            "topics": log.topics,
+            "append": lambda: log.topic("t")[0].append([Record(b"b")]),
+            "list_groups": log.admin.list_groups,
+            "describe_group": lambda: log.admin.describe_group("g"),
+            "send": lambda: producer.send("t", b"c").result(),
+            "partitions_for": lambda: producer.partitions_for("u"),
+            "commit of a transaction": writer.commit,
+            "a transactional producer": lambda: log.producer(transactional_id="y", **waiting).begin(),
+            "end_offsets": lambda: other.end_offsets(at),
+            "position": lambda: other.position(at[0]),
+            "committed": lambda: consumer.committed(at),
+            "commit": lambda: consumer.commit({at[0]: 1}),
+        }
+        told = {name: ended(clock, call) for name, call in calls.items()}
+        unnamed = {name: error for name, error in told.items() if f"process {owner.pid}, the owner" not in error}
+        assert unnamed == {}
+        owner.go_on()
+        log.close()
+
+
+def ended(clock: MovableClock, call: Callable[[], object]) -> str:
+    """What a call raises that waits for an answer, while time goes by."""
+    raised = []
+
+    def run() -> None:
+        try:
+            raised.append(f"nothing: {call()!r}")
+        except (PylogError, TimeoutError) as error:
+            raised.append(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(lambda: clock.advance(5000) or raised)
+    thread.join()
+    return raised[0]
 
 
 def test_a_directory_that_is_replaced_is_not_taken_over(tmp_path: Path) -> None:

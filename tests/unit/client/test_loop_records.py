@@ -24,7 +24,7 @@ class World:
     """A loop over the lists of a consumer of two partitions."""
 
     def __init__(self, *lists: list[ConsumerRecord]) -> None:
-        self.requests = PendingRequests(SimClock())
+        self.requests = PendingRequests(SimClock(), lambda: "node 1")
         self.subscription = SubscriptionState()
         self.subscription.assign([(T, NO_ID), (U, NO_ID)])
         self.loop = LoopRecords(self.requests, self.subscription, ConsumerConfig())

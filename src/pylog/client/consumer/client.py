@@ -53,7 +53,7 @@ class ConsumerClient:
         self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock, heartbeats: SharedWorker
     ) -> None:
         self.config = config
-        self.requests = requests = PendingRequests(clock)
+        self.requests = requests = PendingRequests(clock, lambda: transport.name(node))
         self._client_id = config.client_id or f"consumer-{next(_numbers)}"
         creates = config.allow_auto_create_topics
         self._cluster = cluster = Cluster(transport, node, self._client_id, requests.answer, creates=creates)

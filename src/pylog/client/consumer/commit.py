@@ -128,7 +128,10 @@ class OffsetCommitter:
                 if not self._requests.deliver():
                     if left_ms <= 0:
                         self._requests.forget(request)
-                        raise RequestTimedOut(f"the commit was not answered within {timeout_ms} ms; it may have worked")
+                        raise RequestTimedOut(
+                            f"{self._requests.who()} has not answered the commit within {timeout_ms} ms; it may have "
+                            "worked"
+                        )
                     yield left_ms
             error = outcome[0]
             if error is None:

@@ -41,9 +41,10 @@ class PendingRequest:
 
 
 class PendingRequests:
-    """The requests of one client that are in flight."""
+    """The requests of one client that are in flight. `who` answers them, for a message."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, who: Callable[[], str]) -> None:
+        self.who = who
         self.is_ended = False
         """True once `end` was called: the client is closed."""
         self.listener: Callable[[], object] | None = None
@@ -77,7 +78,7 @@ class PendingRequests:
             self._in_flight.remove(request)
             came = True
             try:
-                answer = future.result() if is_answered else RequestTimedOut("a node has not answered in time")
+                answer = future.result() if is_answered else RequestTimedOut(f"{self.who()} has not answered in time")
             except PylogError as error:
                 answer = error
             request.then(request, answer)

@@ -101,7 +101,10 @@ class Positions:
             self._offsets.ask(now)
             if not self._requests.deliver():
                 if now >= deadline:
-                    raise RequestTimedOut(f"the position in {key.topic}-{key.partition} was not found in time")
+                    raise RequestTimedOut(
+                        f"the position in {key.topic}-{key.partition} was not found in time: {self._requests.who()} "
+                        "was asked"
+                    )
                 yield min(deadline - now, self._config.retry_backoff_ms)
 
     def ends(self, keys: Iterable[TopicPartition], which: int) -> Rounds[dict[TopicPartition, int]]:

@@ -269,12 +269,14 @@ class Dialogue:
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    def late(self, now_ms: int) -> list[Answered]:
-        """The calls whose time is up, with their error. The connection is of no use then: their answers may come."""
+    def late(self, now_ms: int, who: str) -> list[Answered]:
+        """The calls whose time is up, with their error, which names the node: `who`. The connection is of no use then:
+        their answers may come.
+        """
         late = [call for call in self.awaited if call.deadline_ms <= now_ms]
         return [
             Answered(call, None, RequestTimedOut(
-                f"a node has not answered a {call.question.name} in time: whether it has had an effect is not known"
+                f"{who} has not answered a {call.question.name} in time: whether it has had an effect is not known"
             ))
             for call in late
         ]  # fmt: skip

@@ -115,25 +115,25 @@ class Dispatch:
         is_final = isinstance(error, (*IDENTITY_REFUSED, ssl.SSLCertVerificationError))
         for call in link.in_flight:
             if isinstance(call.message, HARMLESS_TWICE) and call.node == ANY_NODE and call.place is None:
-                self._try_next(call, link.address, error, is_final=is_final)
+                self._try_next(call, link, error, is_final=is_final)
             else:
                 call.fail(NetworkError(
-                    f"the connection to {link.address} was lost: {error}; whether the node has had the "
+                    f"the connection to {link.name} was lost: {error}; whether the node has had the "
                     f"{call.question.name} is not known"
                 ))  # fmt: skip
         for call in link.waiting:
-            self._try_next(call, link.address, error, is_final=is_final)
+            self._try_next(call, link, error, is_final=is_final)
 
-    def _try_next(self, call: Call, address: Address, error: Exception, *, is_final: bool) -> None:
+    def _try_next(self, call: Call, link: Link, error: Exception, *, is_final: bool) -> None:
         if self.successor is not None and not isinstance(call.message, LEADER_BOUND):
             call.hand_to(self.successor)
         elif is_final:
-            call.fail(error if isinstance(error, PylogError) else SslAuthentication(f"{address}: {error}"))
+            call.fail(error if isinstance(error, PylogError) else SslAuthentication(f"{link.name}: {error}"))
         elif call.place is not None and self._clock.tick_ms() < call.deadline_ms:
             # It was not sent. The node was forgotten as a coordinator; it may be the one again.
             self._at(self._clock.tick_ms() + self.coordinators.backoff_ms(call), partial(self.begin, call))
         elif call.node == ANY_NODE and call.place is None and not isinstance(call.message, LEADER_BOUND):
-            call.tried.add(address)
+            call.tried.add(link.address)
             self._give_any(call)
         else:
-            call.fail(NetworkError(f"{address} cannot be reached: {error}"))
+            call.fail(NetworkError(f"{link.name} cannot be reached: {error}"))

@@ -54,7 +54,7 @@ class Link:
     def __init__(
         self, key: object, address: Address, dialogue: Dialogue, selector: selectors.BaseSelector, buffer: bytearray,
         secure: Callable[[socket.socket, str], ssl.SSLSocket] | None, admits: Callable[[socket.socket], bool],
-        now_ms: int, traffic: Traffic,
+        now_ms: int, traffic: Traffic, name: Callable[[Address], str] = str,
     ) -> None:  # fmt: skip
         self.key: Any = key
         self.address = address
@@ -72,12 +72,18 @@ class Link:
         self._buffer = memoryview(buffer)
         self._secure = secure
         self._admits = admits
+        self._name = name
         self._socket: socket.socket | None = None
         self._events = 0
         self._out = Outgoing(has_tls=secure is not None)
         self._places: deque[Any] = deque()
 
     # --- its state ---------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The node at the other end, for a message."""
+        return self._name(self.address)
 
     @property
     def is_ready(self) -> bool:
@@ -120,7 +126,8 @@ class Link:
         if family != socket.AF_UNIX:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         code = made.connect_ex(place)
-        if code not in UNDER_WAY:
+        # A Unix socket connects at once; "again" means that too many wait there.
+        if code not in UNDER_WAY or (code and family == socket.AF_UNIX):
             self._refused(code)
             return
         self.state = LinkState.CONNECTING
@@ -213,7 +220,7 @@ class Link:
         return under_way >= PRODUCES_MAX or (under_way > 0 and not are_worth_a_request(self.waiting))
 
     def _named(self, error: PylogError) -> PylogError:
-        return type(error)(f"{self.address}: {error}")
+        return type(error)(f"{self.name}: {error}")
 
     # --- bytes -------------------------------------------------------------------------------------------------------
 
@@ -297,7 +304,7 @@ class Link:
         unsent = [call for call in self.waiting if call.deadline_ms <= now_ms]
         for call in unsent:
             self.waiting.remove(call)
-        late = self._dialogue.late(now_ms)
+        late = self._dialogue.late(now_ms, self.name)
         self.next_deadline_ms = min((call.deadline_ms for call in self.calls), default=None)
         return unsent, late
 

@@ -29,12 +29,13 @@ class Links:
 
     def __init__(
         self, config: ConnectionConfig, selector: selectors.BaseSelector, context: ssl.SSLContext | None,
-        admits: Callable[[socket.socket], bool],
+        admits: Callable[[socket.socket], bool], name: Callable[[Address], str],
     ) -> None:  # fmt: skip
         self._config = config
         self._selector = selector
         self._context = context
         self._admits = admits
+        self._name = name
         self._buffer = bytearray(BUFFER_BYTES)
         self.traffic = Traffic()
         self._links: dict[LinkKey, Link] = {}
@@ -60,7 +61,7 @@ class Links:
         secure = None if self._context is None else self._secure
         dialogue = self._dialogue(call.session)
         link = Link(
-            key, address, dialogue, self._selector, self._buffer, secure, self._admits, now_ms, self.traffic
+            key, address, dialogue, self._selector, self._buffer, secure, self._admits, now_ms, self.traffic, self._name
         )  # fmt: skip
         self._links[key] = link
         return link

@@ -49,19 +49,19 @@ CLOSE_MS = 1000
 
 class Network:
     """The connections to a cluster. Thread-safe: `send`, `forget` and `close`. `admits` says of each connection, before
-    anything is sent by it, whether it may be used.
+    anything is sent by it, whether it may be used. `name` calls a node at an address by its name, for a message.
     """
 
     def __init__(
         self, bootstrap: Sequence[Address], config: ConnectionConfig, clock: Clock, context: ssl.SSLContext | None,
-        admits: Callable[[socket.socket], bool] = lambda connection: True,
+        admits: Callable[[socket.socket], bool] = lambda connection: True, name: Callable[[Address], str] = str,
     ) -> None:  # fmt: skip
-        self.routes = Routes(bootstrap, config.reconnect_backoff_ms, config.reconnect_backoff_max_ms)
+        self.routes = Routes(bootstrap, config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, name)
         self._config = config
         self._clock = clock
         self._selector: selectors.BaseSelector = selectors.DefaultSelector()
         self._agenda = Agenda(clock, self._selector)
-        self._links = Links(config, self._selector, context, admits)
+        self._links = Links(config, self._selector, context, admits, name)
         self._unread: dict[Link, None] = {}
         """Those whose TLS holds bytes, of which no selector tells."""
         self._lookout = Lookout(self._agenda, self._links, partial(_do, self._look))
@@ -300,7 +300,7 @@ class Network:
     def _end_late(self, link: Link, now_ms: int) -> None:
         unsent, late = link.late(now_ms)
         for call in unsent:
-            call.fail(RequestTimedOut(f"{link.address} was not reached in time to send it a {call.question.name}"))
+            call.fail(RequestTimedOut(f"{link.name} was not reached in time to send it a {call.question.name}"))
         self._tell(late)
         if late:
             # Its answer may come yet, and what was asked after it waits for that.

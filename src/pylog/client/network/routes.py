@@ -9,7 +9,7 @@ After a failure an address rests: 50 ms at first, twice as long after each furth
 """
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pylog.client.network.address import UNIX, Address
@@ -35,8 +35,11 @@ class _Failures:
 class Routes:
     """What is known of the nodes of a cluster. Not thread-safe."""
 
-    def __init__(self, bootstrap: Sequence[Address], backoff_ms: int, backoff_max_ms: int) -> None:
+    def __init__(
+        self, bootstrap: Sequence[Address], backoff_ms: int, backoff_max_ms: int, name: Callable[[Address], str] = str
+    ) -> None:  # fmt: skip
         self._bootstrap = list(bootstrap)
+        self._name = name
         self._backoff_ms = backoff_ms
         self._backoff_max_ms = max(backoff_max_ms, backoff_ms)
         self._failures: dict[Address, _Failures] = {}
@@ -117,4 +120,4 @@ class Routes:
 
     def failures(self) -> str:
         """Why the addresses that failed last did so, for a message."""
-        return "; ".join(f"{address}: {one.last}" for address, one in self._failures.items())
+        return "; ".join(f"{self._name(address)}: {one.last}" for address, one in self._failures.items())

@@ -260,8 +260,8 @@ class ProducerClient:
     def no_room_in_time(self) -> BufferExhausted:
         """What a send raises in the end where the buffer stays full."""
         return BufferExhausted(
-            f"{self._accumulator.bytes_waiting} bytes wait to be answered and buffer_memory is "
-            f"{self.config.buffer_memory}: no room came free within max_block_ms={self.config.max_block_ms}"
+            f"{self._accumulator.bytes_waiting} bytes wait for an answer of {self._cluster.who} and buffer_memory "
+            f"is {self.config.buffer_memory}: no room came free within max_block_ms={self.config.max_block_ms}"
         )
 
     def look(self, topic: str, partition: int | None) -> Future[ClusterMetadata] | None:

@@ -278,7 +278,8 @@ class Sender:
                 if left is not None and left <= 0:
                     waited = (now - start) / 1000
                     raise TimeoutError(
-                        f"could not {what} in time: {len(waiting)} batches are not answered after {waited:g} s"
+                        f"could not {what} in time: {len(waiting)} batches are not answered after {waited:g} s "
+                        f"({self._cluster.who} was asked)"
                     )
                 lifetime.wait(left)
 

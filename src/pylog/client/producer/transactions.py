@@ -190,7 +190,9 @@ class Transactions:
         try:
             return self._cluster.send(self._cluster.coordinator(kind, key), message).result(max(left, 0))
         except TimeoutError:
-            raise TimeoutError(f"could not {what} in time: the coordinator of {key!r} has not answered") from None
+            raise TimeoutError(
+                f"could not {what} in time: the coordinator of {key!r} has not answered ({self._cluster.who} was asked)"
+            ) from None
         except PylogError as error:
             return error
 

@@ -231,8 +231,8 @@ def test_the_calls_whose_time_is_up_are_named() -> None:
     early, late = call(BEAT, 10), call(BEAT, 20)
     dialogue.request(early)
     dialogue.request(late)
-    assert dialogue.late(9) == []
-    (found,) = dialogue.late(10)
+    assert dialogue.late(9, "node 1") == []
+    (found,) = dialogue.late(10, "node 1")
     assert found.call is early
     assert isinstance(found.error, RequestTimedOut)
 
