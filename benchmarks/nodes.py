@@ -6,7 +6,6 @@
 import contextlib
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,5 +56,6 @@ def served(log: Path | str, *words: str) -> Iterator[Node]:
             assert found, said
             yield Node("pylog", found[1], process.pid)
         finally:
-            process.send_signal(signal.SIGINT)
+            # Not by SIGINT: what runs in the background of a shell ignores it, and so do its children.
+            process.terminate()
             process.communicate(timeout=30)

@@ -25,6 +25,14 @@ table.show(figures)
 print(*document.lines(figures), sep="\\n")
 """
 
+IN_THE_BACKGROUND = """
+import signal, sys; sys.path.insert(0, {folder!r})
+import nodes
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+with nodes.served(":memory:") as node:
+    pass
+"""
+
 
 def run(*words: str, given: str | None = None) -> str:
     command = [sys.executable, *words]
@@ -58,6 +66,10 @@ def test_make_bench_runs_them_all() -> None:
     assert said.returncode == 2
     listed = said.stderr.split("there are ")[1].strip().split(", ")
     assert sorted(listed) == WORKLOADS
+
+
+def test_a_node_ends_although_ctrl_c_is_ignored_as_in_the_background() -> None:
+    run("-c", IN_THE_BACKGROUND.format(folder=str(BENCHMARKS)))
 
 
 def test_the_micro_benchmarks_work() -> None:
