@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
+LONGEST_ID = 60
 FIXTURES = Path(os.environ.get("PYLOG_FIXTURES") or ROOT.parent / "shared" / "fixtures")
 
 # A shell lets what it runs in the background ignore Ctrl-C, and all processes of that inherit it; some tests send it.
@@ -34,6 +35,13 @@ def fixtures(request: pytest.FixtureRequest) -> Path:
     if not (folder / "manifest.json").is_file():
         pytest.skip(f"no fixtures: {folder}/manifest.json is absent; set PYLOG_FIXTURES to a folder of Kafka's files")
     return folder
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Cut the part of a test's name that is a long value: some have 12 MB, and each process is sent all names."""
+    if not isinstance(val, str | bytes) or len(val) <= LONGEST_ID:
+        return None
+    return f"{ascii(val[:LONGEST_ID]).strip('b')[1:-1]}...{len(val)}"
 
 
 @pytest.hookimpl(optionalhook=True)
