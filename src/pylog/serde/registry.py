@@ -7,13 +7,16 @@ A schema belongs to subjects ("orders-value"), in versions from 1 on; its id is 
 import json
 from abc import ABC, abstractmethod
 from base64 import b64encode
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 from urllib.error import HTTPError
 from urllib.parse import quote
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
 from pylog.errors import IncompatibleSchema, PylogError, SchemaNotFound, SchemaRegistryError
+from pylog.runtime.http import answer_to
 
+T = TypeVar("T")
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 Level = Literal["NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"]
 CONTENT = "application/vnd.schemaregistry.v1+json"
@@ -48,8 +51,11 @@ class Schema(NamedTuple):
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Schema":
         """The same back."""
-        references = [Reference(one["name"], one["subject"], one["version"]) for one in found.get("references") or ()]
-        return cls(found["schema"], found.get("schemaType") or AVRO, tuple(references))
+        references = [
+            Reference(str(one["name"]), str(one["subject"]), int(one["version"]))
+            for one in found.get("references") or ()
+        ]
+        return cls(str(found["schema"]), str(found.get("schemaType") or AVRO), tuple(references))
 
 
 class RegisteredSchema(NamedTuple):
@@ -102,12 +108,12 @@ class SchemaRegistry(ABC):
 
 
 class HttpRegistry(SchemaRegistry):
-    """A Confluent Schema Registry, or another with its API, at a URL."""
+    """A Confluent Schema Registry, or another with its API, at a URL. It follows no redirects."""
 
     def __init__(
         self, url: str, *, username: str | None = None, password: str | None = None, timeout: float = 10.0
     ) -> None:
-        """`username`, `password`: for a server that asks for a login. `timeout`: of each request, in seconds."""
+        """`username`, `password`: for a server that asks for a login. `timeout`: of a whole request, in seconds."""
         self._url = url.rstrip("/")
         self._timeout = timeout
         self._headers = {"Accept": CONTENT, "Content-Type": CONTENT}
@@ -123,39 +129,46 @@ class HttpRegistry(SchemaRegistry):
     def register(self, subject: str, schema: Schema) -> int:
         known = self._ids.get((subject, schema))
         if known is None:
-            found = self._ask(f"/subjects/{quote(subject, '')}/versions", schema.to_json())
-            known = self._ids[subject, schema] = int(found["id"])
+            path = f"/subjects/{quote(subject, '')}/versions"
+            known = self._ids[subject, schema] = self._ask(path, lambda found: int(found["id"]), schema.to_json())
         return known
 
     def by_id(self, schema_id: int) -> Schema:
         known = self._schemas.get(schema_id)
         if known is None:
-            known = self._schemas[schema_id] = Schema.from_json(self._ask(f"/schemas/ids/{schema_id}"))
+            known = self._schemas[schema_id] = self._ask(f"/schemas/ids/{schema_id}", Schema.from_json)
         return known
 
     def compatibility(self, subject: str | None = None) -> Level:
         path = "/config" if subject is None else f"/config/{quote(subject, '')}?defaultToGlobal=true"
-        level: Level = self._ask(path)["compatibilityLevel"]
-        return level
+        return self._ask(path, lambda found: checked_level(found["compatibilityLevel"]))
 
     def set_compatibility(self, level: Level, subject: str | None = None) -> None:
         path = "/config" if subject is None else f"/config/{quote(subject, '')}"
-        self._ask(path, {"compatibility": checked_level(level)}, method="PUT")
+        self._ask(path, lambda found: found, {"compatibility": checked_level(level)}, method="PUT")
 
     def version(self, subject: str, version: int | None = None) -> RegisteredSchema:
-        found = self._ask(f"/subjects/{quote(subject, '')}/versions/{'latest' if version is None else version}")
-        return RegisteredSchema(found["id"], found["subject"], found["version"], Schema.from_json(found))
+        path = f"/subjects/{quote(subject, '')}/versions/{'latest' if version is None else version}"
+        return self._ask(
+            path,
+            lambda found: RegisteredSchema(
+                int(found["id"]), str(found["subject"]), int(found["version"]), Schema.from_json(found)
+            ),
+        )
 
-    def _ask(self, path: str, body: dict[str, Any] | None = None, *, method: str | None = None) -> Any:
-        """`method`: None: GET, or POST with a body."""
+    def _ask(
+        self, path: str, read: Callable[[Any], T], body: dict[str, Any] | None = None, *, method: str | None = None
+    ) -> T:
+        """Return what `read` makes of the answer. `method`: None: GET, or POST with a body."""
         data = None if body is None else json.dumps(body).encode()
         asked = Request(self._url + path, data, self._headers, method=method)
         try:
-            with urlopen(asked, timeout=self._timeout) as answer:
-                return json.load(answer)
+            return read(json.loads(answer_to(asked, self._timeout)))
         except HTTPError as error:
             with error:
                 words = f"{self._url}{path}: {error.code} {error.read(1000).decode(errors='replace')}"
             raise ERRORS.get(error.code, SchemaRegistryError)(words) from None
         except (OSError, ValueError) as error:
             raise SchemaRegistryError(f"{self._url}{path}: {error}") from error
+        except (AttributeError, KeyError, RecursionError, TypeError) as error:
+            raise SchemaRegistryError(f"{self._url}{path}: this is not an answer of a registry: {error!r}") from error

@@ -1,7 +1,12 @@
 """A registry behind HTTP: the requests that Confluent's own client makes, answers kept, errors typed."""
 
+import socket
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain, repeat
+from time import sleep
 
 import pytest
 
@@ -72,3 +77,75 @@ def test_confluents_client_finds_what_this_one_registered_and_the_other_way_roun
         theirs.set_compatibility("d", "FORWARD")
         assert ours.compatibility("d") == theirs.get_compatibility("d") == "FORWARD"
         assert ours.by_id(3) == serde.Schema('"long"') and behind.version("d").id == 3
+
+
+# --- servers that mean harm ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def saying(pieces: Iterable[bytes], *, pause: float = 0) -> Iterator[tuple[str, list[bytes]]]:
+    """The URL of a server that answers each request with these pieces, whatever it is; and the requests."""
+    asked: list[bytes] = []
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                with client, suppress(OSError):
+                    asked.append(client.recv(65536))
+                    for piece in pieces:
+                        client.sendall(piece)
+                        sleep(pause)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def test_a_login_follows_no_redirect() -> None:
+    with saying([b"HTTP/1.1 200 OK\r\n\r\n{}"]) as (elsewhere, hits):
+        where = b"HTTP/1.1 307 Elsewhere\r\nLocation: " + elsewhere.encode() + b"/\r\nContent-Length: 0\r\n\r\n"
+        with saying([where]) as (url, asked):
+            with pytest.raises(SchemaRegistryError, match="307"):
+                serde.HttpRegistry(url, username="ada", password="secret").by_id(1)
+            assert b"Authorization: Basic" in asked[0]
+        assert hits == []
+
+
+@pytest.mark.parametrize("head", [OK + b"\r\n", OK, b""], ids=["body", "headers", "nothing"])
+def test_the_time_of_a_request_is_that_of_all_its_bytes(head: bytes) -> None:
+    with saying([head, *[b"x"] * 500], pause=0.02) as (url, _), pytest.raises(SchemaRegistryError, match="time"):
+        serde.HttpRegistry(url, timeout=0.3).by_id(1)
+
+
+def test_an_answer_has_an_end() -> None:
+    endless = chain([OK, b"\r\n"], repeat(b" " * 65536))
+    with saying(endless) as (url, _), pytest.raises(SchemaRegistryError, match="longer than 16777216 bytes"):
+        serde.HttpRegistry(url, timeout=60).by_id(1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]", b"7", b"{}", b'{"schema": "x", "references": 5}', b"[" * 100_000, b"\xff",
+        b'{"schema": "x", "references": [1]}',
+    ],
+    ids=["list", "number", "nothing", "references", "nested", "bytes", "reference"],
+)  # fmt: skip
+def test_an_answer_of_another_kind_is_an_error_of_the_registry(body: bytes) -> None:
+    with saying([OK, b"\r\n", body]) as (url, _), pytest.raises(SchemaRegistryError, match="/schemas/ids/1: "):
+        serde.HttpRegistry(url, timeout=60).by_id(1)
+
+
+def test_what_is_not_http_is_an_error_of_the_registry() -> None:
+    for said, why in (([b"SSH-2.0\r\n"], "is not HTTP"), ([OK, b"Content-Length: 9\r\n\r\n{}"], "7 bytes too early")):
+        with saying(said) as (url, _), pytest.raises(SchemaRegistryError, match=why):
+            serde.HttpRegistry(url, timeout=60).by_id(1)

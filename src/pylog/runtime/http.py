@@ -1,0 +1,88 @@
+"""One request by HTTP, bounded: its answer in bytes, all of it in time, and no redirect to elsewhere.
+
+`urlopen` takes its time-out for each call of the socket, so a server that sends a byte now and then holds it for ever.
+It also reads an answer without end, and follows a redirect to another host with the login in its headers.
+"""
+
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from io import BufferedReader, RawIOBase
+from time import monotonic
+from typing import Any
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+__all__ = ["ANSWER_BYTES_MAX", "answer_to"]
+
+ANSWER_BYTES_MAX = 16 << 20
+"""How long an answer may be."""
+
+
+class _Timely(RawIOBase):
+    """The bytes of a socket until a deadline, after which it raises TimeoutError."""
+
+    def __init__(self, raw: Any, sock: Any, deadline: float) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> Any:
+        left = self._deadline - monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer did not come in time")
+        self._sock.settimeout(left)
+        return self._raw.readinto(target)
+
+    def close(self) -> None:
+        super().close()
+        self._raw.close()
+
+
+class _Response(HTTPResponse):
+    def __init__(self, sock: Any, *args: Any, deadline: float, **named: Any) -> None:
+        super().__init__(sock, *args, **named)
+        self.fp = BufferedReader(_Timely(self.fp.detach(), sock, deadline))
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """A redirect is an answer like any other: an HTTPError with its code."""
+
+    def redirect_request(self, *request: Any) -> None:
+        return None
+
+
+def answer_to(request: Request, seconds: float) -> bytes:
+    """The body of the answer to a request, which took no longer than `seconds`, a connection that is refused included.
+
+    Raises HTTPError for an answer that is no success, a redirect too; OSError, which TimeoutError is; ValueError for
+    an answer that is longer than `ANSWER_BYTES_MAX`, shorter than it says, or not HTTP.
+    """
+    response = partial(_Response, deadline=monotonic() + seconds)
+
+    class Plain(HTTPConnection):
+        response_class = response  # type: ignore[assignment]
+
+    class Secure(HTTPSConnection):
+        response_class = response  # type: ignore[assignment]
+
+    class ByPlain(HTTPHandler):
+        def http_open(self, asked: Request) -> HTTPResponse:
+            return self.do_open(Plain, asked)
+
+    class BySecure(HTTPSHandler):
+        def https_open(self, asked: Request) -> HTTPResponse:
+            return self.do_open(Secure, asked)
+
+    try:
+        with build_opener(ByPlain, BySecure, _NoRedirect).open(request, timeout=seconds) as answer:
+            body: bytes = answer.read(ANSWER_BYTES_MAX + 1)
+            missing = answer.length
+    except HTTPException as error:
+        raise ValueError(f"the answer is not HTTP: {error!r}") from error
+    if len(body) > ANSWER_BYTES_MAX:
+        raise ValueError(f"the answer is longer than {ANSWER_BYTES_MAX} bytes")
+    if missing:
+        raise ValueError(f"the answer ends {missing} bytes too early")
+    return body
