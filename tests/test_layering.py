@@ -72,6 +72,7 @@ LAZILY = {
     "pylog.attach.doorway": {"pylog.server"},
     "pylog.client.admin.users": {"pylog.protocol.sasl.hashing"},
     "pylog.config.options": {"difflib"},
+    "pylog.files.incarnation": {"ctypes"},
     "pylog.files.watch": {"ctypes"},
     "pylog.kernel.pure.crc": {"crc32c"},
     "pylog.kernel.values": {"pylog.notebook"},

@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pylog.files import DiskFiles
+from pylog.files.incarnation import incarnation
 
 from .judge import judged_files, promises
 
@@ -32,6 +33,7 @@ MAKE = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"]}
 MODES = ("sync", "sync", "interval", "none")
 SHUTDOWN, NO_FLUSH = 0x8004587D, 2
 IMAGE_BYTES = 512 << 20
+IDENTITY = "log/one/meta.properties"
 
 
 @contextmanager
@@ -68,12 +70,15 @@ def cut(image: Path, at: Path, mode: str, seed: int) -> str:
             time.sleep(chance.uniform(0.05, 2))
             descriptor = os.open(at, os.O_RDONLY)
             heard = len(notes)
+            before = incarnation(str(at / IDENTITY))
             fcntl.ioctl(descriptor, SHUTDOWN, struct.pack("I", NO_FLUSH))
             os.close(descriptor)
             process.kill()
             process.wait()
             reading.join()
     with mounted(image, at):
+        if before == incarnation(str(at / IDENTITY)):
+            return "the next mount is taken for the one that was cut"
         # What was tried counts up to the end, what was promised up to the cut.
         _, kept = promises(notes[:heard], mode)
         said, _ = promises(notes, mode)

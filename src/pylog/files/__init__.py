@@ -5,9 +5,9 @@ Two implementations of one protocol (`protocol`) pass one test suite:
     DiskFiles     a local file system; descriptors are opened on first use and kept in an LRU
     MemoryFiles   the same tree, offsets, errors and locks in memory: what `:memory:` and many tests run on
 
-Read `protocol` first, then `disk`, `disk_file` and `descriptors`; `regular`, `syncing`, `lock`, `processes`, `mounts`
-and `watch` have one subject each, and so has `index_file`, the file of an index. Paths are strings joined with "/". The
-type of a failure says what the caller can do about it:
+Read `protocol` first, then `disk`, `disk_file` and `descriptors`; `regular`, `syncing`, `lock`, `processes`, `mounts`,
+`incarnation` and `watch` have one subject each, and so has `index_file`, the file of an index. Paths are strings joined
+with "/". The type of a failure says what the caller can do about it:
 
     DiskFull          no room (ENOSPC, EDQUOT, EFBIG); a failed `File.write` left the file as it was
     ReadOnly          no permission or a read-only file system (EACCES, EPERM, EROFS), or `read_only=True`

@@ -13,6 +13,7 @@ import shutil
 
 from pylog.files.descriptors import Descriptors
 from pylog.files.disk_file import DiskFile
+from pylog.files.incarnation import incarnation
 from pylog.files.lock import FileLock
 from pylog.files.protocol import (
     SMALL_BYTES_MAX,
@@ -140,6 +141,9 @@ class DiskFiles:
 
     def watch(self, path: str) -> Watch | None:
         return watch(path)
+
+    def incarnation(self, path: str) -> str | None:
+        return incarnation(path)
 
     def lock(self, path: str, text: str) -> Lock:
         self._check_writable("lock", path)

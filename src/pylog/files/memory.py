@@ -7,6 +7,7 @@ memory of a file is ever exported, so a file can always grow.
 
 import os
 import posixpath
+import uuid
 from collections.abc import Iterator, Mapping
 
 from pylog.errors import Closed, LogNotFound, StorageError
@@ -160,12 +161,16 @@ class _MemoryLock:
 class MemoryFiles:
     """A tree of its own: two `MemoryFiles` share nothing. The empty path, "." and "/" exist from the start.
 
-    `tree` is the content at the start: paths of files with their bytes, and of directories with None.
+    `tree` is the content at the start: paths of files with their bytes, and of directories with None. `boot` is that of
+    other files where the tree is what a killed process has left in them: else it is one that a power cut has left.
     """
 
     read_only = False
 
-    def __init__(self, clock: Clock | None = None, tree: Mapping[str, bytes | None] | None = None) -> None:
+    def __init__(
+        self, clock: Clock | None = None, tree: Mapping[str, bytes | None] | None = None, *, boot: str | None = None
+    ) -> None:
+        self.boot = boot or uuid.uuid4().hex
         self.mutex = WholeLock()
         self.locked: set[str] = set()
         self._now_ms = (clock or SystemClock()).wall_ms
@@ -307,6 +312,9 @@ class MemoryFiles:
     def watch(self, path: str) -> None:
         # No other process sees what is in memory.
         return None
+
+    def incarnation(self, path: str) -> str | None:
+        return self.boot
 
     def lock(self, path: str, text: str) -> Lock:
         path = posixpath.normpath(path)

@@ -51,19 +51,21 @@ def is_network(kind: str) -> bool:
     return kind in _NETWORK or kind == "fuse" or kind.startswith("fuse.")
 
 
+def mounts() -> str:
+    """The text of /proc/self/mountinfo; nothing where the kernel does not say (another system, a sandbox)."""
+    try:
+        with open(_MOUNTINFO, encoding="utf-8", errors="surrogateescape") as source:
+            return source.read()
+    except OSError:
+        return ""
+
+
 def refuse_network(path: str, mountinfo: str | None = None) -> None:
     """Raise StorageError when `path`, or the directory it would be made in, lies on a network file system or on FUSE.
 
-    `mountinfo` is the text of /proc/self/mountinfo; by default the kernel is asked. Where the kernel does not say
-    (another system, a sandbox), everything is allowed.
+    `mountinfo`: by default that of `mounts`. Where it says nothing, everything is allowed.
     """
-    if mountinfo is None:
-        try:
-            with open(_MOUNTINFO, encoding="utf-8", errors="surrogateescape") as source:
-                mountinfo = source.read()
-        except OSError:
-            return
-    mount = mount_of(os.path.realpath(path), mountinfo)
+    mount = mount_of(os.path.realpath(path), mounts() if mountinfo is None else mountinfo)
     if mount is not None and is_network(mount.kind):
         raise StorageError(
             f"{path} lies on {mount.point}, a file system of type {mount.kind}: it is not local, so its locks and "

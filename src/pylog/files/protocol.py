@@ -179,6 +179,11 @@ class Files(Protocol):
     def watch(self, path: str) -> Watch | None:
         """A watch of writes in the directory `path` from now on; None where the system has none to give."""
 
+    def incarnation(self, path: str) -> str | None:
+        """Where the file at `path` stands between two power cuts: a text that is the same later where it is that very
+        file, and nothing that was written to its file system since can be lost. None where that cannot be told.
+        """
+
     def lock(self, path: str, text: str) -> Lock:
         """Take the exclusive lock on the file `path` (made if missing, never removed) and write pid and `text` into it.
 

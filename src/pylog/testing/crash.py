@@ -236,6 +236,9 @@ class CrashFiles:
     def watch(self, path: str) -> None:
         return None
 
+    def incarnation(self, path: str) -> str | None:
+        return self._files.incarnation(path)
+
     def lock(self, path: str, text: str) -> Lock:
         return self._files.lock(path, text)
 

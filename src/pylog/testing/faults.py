@@ -251,6 +251,9 @@ class FaultFiles:
     def watch(self, path: str) -> Watch | None:
         return self.inner.watch(path)
 
+    def incarnation(self, path: str) -> str | None:
+        return self.inner.incarnation(path)
+
     def lock(self, path: str, text: str) -> Lock:
         return self._do("lock", path, lambda: self.inner.lock(path, text))
 
