@@ -67,6 +67,8 @@ class Partition:
     """The damage that `open` has found."""
     opened_clean = True
     """True if `open` has believed what the last close has left. Else all is synced before anything is promised."""
+    has_all_written = True
+    """False if `open` has found damage, has cut more than a write that a kill has ended, or knows of a failed sync."""
     as_closed = False
     """True if `open` has found it as this program has closed it: no append can be missing at the end."""
     closed_whole = False
@@ -193,6 +195,8 @@ class Partition:
         opened = self._opening.run(checkpoint, now_ms)
         self.recovered, self.quarantined = opened.recovered, opened.quarantined
         self.opened_clean, self.as_closed = opened.is_clean, opened.as_closed
+        is_cut = self.recovered is not None and not self.recovered.is_one_write
+        self.has_all_written = not (is_cut or self.quarantined or checkpoint.failed)
 
     def checkpoint(self) -> None:
         """See `Watermarks.checkpoint`."""

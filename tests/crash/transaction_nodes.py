@@ -8,7 +8,7 @@ from pylog.broker.broker import Broker
 from pylog.client.admin.admin import Admin
 from pylog.client.cluster import Cluster
 from pylog.config import NodeConfig
-from pylog.files import MemoryFiles
+from pylog.files import Files, MemoryFiles
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     EndTxn,
@@ -21,7 +21,7 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
 )
 from pylog.record import TopicPartition
-from pylog.testing import CrashFiles, SimClock
+from pylog.testing import SimClock
 from pylog.views import TopicView
 
 Tree = dict[str, bytes | None]
@@ -35,9 +35,11 @@ KEYS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 class Node:
     """A node over a tree, or over other files, and what is said to it."""
 
-    def __init__(self, tree: Tree | None = None, *, flush: str = "none", files: CrashFiles | None = None) -> None:
+    def __init__(
+        self, tree: Tree | None = None, *, flush: str = "none", files: Files | None = None, boot: str | None = None
+    ) -> None:
         self.clock = clock = SimClock(NOW, 0)
-        self.files = MemoryFiles(clock, tree)
+        self.files = MemoryFiles(clock, tree, boot=boot)
         transport = pylog.MemoryTransport()
         self.broker = Broker(
             files or self.files, ["log"], config=CONFIG, clock=clock, transport=transport, node_id=None, flush=flush

@@ -103,6 +103,7 @@ class CoordinatorRouter:
         self._coordinators = Coordinators(
             replica_manager, produce, config, clock, is_lost=self._is_lost, markers=self._markers, wake=wake
         )
+        self._is_settling = False
         self._routes: dict[type, Callable[[Any, Session], Future[Any]]] = {
             OffsetCommit: self._commit_offsets,
             TxnOffsetCommit: self._commit_offsets,
@@ -124,9 +125,20 @@ class CoordinatorRouter:
         """End the transactions that hang, after an unclean stop. An error that keeps them from that is logged."""
         if self._replica_manager.has_adopted or not self._replica_manager.was_closed:
             try:
-                settle(self._replica_manager, self._coordinators, self._markers.write_safely)
+                self._is_settling = settle(self._replica_manager, self._coordinators, self._markers.write_safely)
             except PylogError as error:
                 logger.error("transactions that hang cannot be ended: %s", error)
+                return
+        else:
+            self._is_settling = True
+        self._note_settled()
+
+    def _note_settled(self) -> None:
+        """Note once that no transaction lacks records."""
+        hosts = self._coordinators.made(TRANSACTIONS)
+        if self._is_settling and all(cast("TransactionCoordinator", host.machine).is_settled for host in hosts):
+            self._is_settling = False
+            self._replica_manager.note_incarnation()
 
     def handle(self, message: Any, session: Session) -> Future[Any]:
         """Answer a message. Without its coordinator the future fails."""
@@ -154,6 +166,8 @@ class CoordinatorRouter:
     def tick(self, now_ms: int) -> None:
         """Do what is due."""
         self._coordinators.tick(now_ms)
+        if self._is_settling:
+            self._note_settled()
 
     def forget(self, key: TopicPartition) -> None:
         """Abandon the coordinator of a partition for which this node has another role now."""

@@ -1,8 +1,9 @@
 """Transactions after an unclean stop: what hangs is found and ended.
 
-A transaction that is not decided does not outlive a crash: its beginning may not be in the log of its coordinator, and
-records that were answered may be lost. With `flush="sync"` a decision is found with all its records. Where nothing was
-synced, a power cut leaves each log at any age:
+After a kill the system has all that was written, so an open transaction lacks nothing but its beginning in the log of
+its coordinator: it goes on (`ReplicaManager.has_all_written`). A transaction that is not decided does not outlive a
+power cut: records that were answered may be lost. With `flush="sync"` a decision is found with all its records. Where
+nothing was synced, a power cut leaves each log at any age:
 
     the log has it open       it may lack records: the coordinator aborts it
     the partition is newer    its transaction is not known, or is over, or its epochs are beyond those of the log: the
@@ -39,31 +40,35 @@ logger = logging.getLogger("pylog.broker")
 WriteMarkers = Callable[[TxnMarkers], Future[MarkerErrors]]
 
 
-def settle(replica_manager: ReplicaManager, coordinators: Coordinators, write_markers: WriteMarkers) -> None:
-    """End what hangs, at an open after an unclean stop, or of folders from elsewhere.
+def settle(replica_manager: ReplicaManager, coordinators: Coordinators, write_markers: WriteMarkers) -> bool:
+    """End what hangs, at an open after an unclean stop, or of folders from elsewhere; False where a coordinator could
+    not be heard.
 
     Raises DiskFull, DurabilityUnknown where known producer ids could not be reserved. What else keeps a transaction
     from being ended is logged, and is tried again where a coordinator knows of it.
     """
-    seen = sightings(replica_manager)
     known, all_are_there = _coordinators(coordinators)
+    # Behind them: they have written the markers of what is decided.
+    seen = sightings(replica_manager)
     given = [one for _, machine in known for one in machine.producer_ids()]
     replica_manager.changes.reserve_producer_ids(max([*seen, *given], default=-1) + 1)
     if replica_manager.has_adopted:
-        return
+        return False
+    has_all_written = replica_manager.has_all_written
 
     def may_lack(key: TopicPartition) -> bool:
         role = replica_manager.roles.held(*key)
         return not (isinstance(role, Leader) and role.has_followers)
 
     for host, machine in known:
-        _hear(host, machine, seen, may_lack)
+        _hear(host, machine, seen, may_lack, has_all_written)
         coordinators.note_due(host)
     if all_are_there:
         claimed = {claim for _, machine in known for claim in machine.claims()}
         for key, producer_id, entry in list(_producers(replica_manager)):
             if entry.current_txn_first_offset is not None and (producer_id, key) not in claimed:
                 _abort(key, producer_id, entry, write_markers)
+    return all_are_there
 
 
 def sightings(replica_manager: ReplicaManager) -> "dict[int, Sighting]":
@@ -109,7 +114,7 @@ def _coordinators(coordinators: Coordinators) -> "tuple[list[tuple[CoordinatorHo
 
 def _hear(
     host: CoordinatorHost, machine: "TransactionCoordinator", seen: "Mapping[int, Sighting]",
-    may_lack: Callable[[TopicPartition], bool],
+    may_lack: Callable[[TopicPartition], bool], has_all_written: bool,
 ) -> None:  # fmt: skip
     beyond = max((seen[one].coordinator_epoch for one in machine.producer_ids() if one in seen), default=-1)
     try:
@@ -117,7 +122,7 @@ def _hear(
             host.lead_from(beyond)
     except PylogError as error:
         logger.error("transactions that were left open cannot be ended now: %s", error)
-    host.hear_all(lambda now: machine.settle(seen, may_lack, now))
+    host.hear_all(lambda now: machine.settle(seen, may_lack, now, has_all_written=has_all_written))
 
 
 def _abort(key: TopicPartition, producer_id: int, entry: ProducerEntry, write_markers: WriteMarkers) -> None:

@@ -66,6 +66,8 @@ class Recovered:
     offset: int
     bytes_cut: int
     reason: str
+    is_one_write: bool = False
+    """True where the tail is the beginning of one write: a killed process leaves that, and no caller had an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +353,7 @@ class Recovery:
         """Cut a torn tail: the rest of a segment from `fault` on, and all segments but the first `count`."""
         torn = self.segments[count - 1]
         removed = torn.size - fault.position
+        is_one_write = count == len(self.segments) and torn.log.ends_within_a_write(fault)
         torn.log.truncate(fault.position)
         for segment in reversed(self.segments.keep(count)):
             removed += segment.size
@@ -360,7 +363,7 @@ class Recovery:
             *self.key, removed, fault.path, fault.position, fault.offset, fault.reason,
             extra={**self.key._asdict(), "offset": fault.offset, "path": fault.path, "position": fault.position},
         )  # fmt: skip
-        self.torn = Recovered(*self.key, fault.path, fault.position, fault.offset, removed, fault.reason)
+        self.torn = Recovered(*self.key, fault.path, fault.position, fault.offset, removed, fault.reason, is_one_write)
 
     # --- producers -------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ meta.properties             node.id, cluster.id, directory.id (kafka-format: Met
 *-offset-checkpoint         offsets of the partitions (checkpoints.py)
 .kafka_cleanshutdown        there only after a clean close; deleted as soon as the directory is opened
 .pylog-cleanings            the results of cleaning, as JSON: for `pylog topic describe` alone
+.pylog-incarnation          of the file system, when no transaction lacked records; never synced (`files.incarnation`)
 .pylog-published            the offsets that reader processes may see (published.py)
 .pylog-staged               a folder of batches that tasks of Spark have staged, which no reader sees (spark/sink)
 """
@@ -42,6 +43,7 @@ SOCKET = ".socket"
 """The socket of the owner: the one thing in a log directory that is neither a file nor a directory."""
 CLEANINGS = ".pylog-cleanings"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+INCARNATION = ".pylog-incarnation"
 PUBLISHED = ".pylog-published"
 META_PROPERTIES = "meta.properties"
 STAGED = ".pylog-staged"
@@ -92,6 +94,9 @@ class LogDirectory:
     def _load(self, node_id: int | None) -> None:
         self.node_id, self.directory_id, self.cluster_id = self._identity(node_id)
         self.clean = self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None or not self._has_segments()
+        self._incarnation = self.files.incarnation(join(self.path, META_PROPERTIES))
+        self.has_all_written = self._incarnation is not None and self._incarnation == self._noted_incarnation()
+        """Whether all that its owners have written is there, synced or not: no power cut came in between."""
         self._whole: dict[TopicPartition, bool] = {}
         self.checkpoints = Checkpoints(self.files, self.path)
         # Damage to one may mean damage to more, so the ends of the logs are read then, as after a crash.
@@ -105,6 +110,34 @@ class LogDirectory:
             # This comes before anything is opened: a crash while opening must not look like a clean stop (KAFKA-10471).
             self.files.remove(join(self.path, CLEAN_SHUTDOWN))
             self.files.sync_dir(self.path)
+
+    def _noted_incarnation(self) -> str | None:
+        try:
+            return self.files.read_file(join(self.path, INCARNATION), FEW_BYTES_MAX).decode(errors="replace")
+        except StorageError:
+            return None
+
+    def note_incarnation(self) -> None:
+        """Note that no transaction lacks records now. None does at the next open, unless a power cut comes before."""
+        if self._incarnation is None or self.has_all_written:
+            return
+        path = join(self.path, INCARNATION)
+        try:
+            file = self.files.open(path, create=True)
+            try:
+                # Without a sync: what a power cut takes away is of no use after it.
+                file.truncate(0)
+                file.write(0, self._incarnation.encode())
+            finally:
+                file.close()
+        except StorageError as error:
+            logger.warning("%s: after a kill, open transactions will be aborted: %s", path, error, extra={"path": path})
+
+    def forget_incarnation(self) -> None:
+        """Forget it, until transactions lack no record again. Raises StorageError."""
+        self.has_all_written = False
+        if self._noted_incarnation() is not None:
+            self.files.remove(join(self.path, INCARNATION))
 
     def _forget_own(self, published: str) -> None:
         """Remove what pylog has written about a log that Kafka has changed since."""

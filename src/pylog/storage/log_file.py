@@ -358,6 +358,14 @@ class LogFile:
             position += max(len(data) - 16, 1)
         return None
 
+    def ends_within_a_write(self, fault: Fault) -> bool:
+        """Whether the file ends, from a fault on, in the first part of one batch, or in reserved space without any."""
+        left = self.size() - fault.position
+        head = self.file.read(fault.position, min(left, HEADER_BYTES))
+        length = int.from_bytes(head[LOG_OVERHEAD - 4 : LOG_OVERHEAD], "big", signed=True)
+        is_part = left < LOG_OVERHEAD or left < LOG_OVERHEAD + length
+        return (is_part or not any(head)) and self.resume_after(fault) is None
+
     def has_batch(self, damage: DamagedRange) -> bool:
         """Whether a whole batch with a right CRC, and with offsets that were lost, begins where a part was damaged: it
         was put back, or what is wrong with it is said by its neighbours alone.

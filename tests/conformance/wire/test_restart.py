@@ -98,11 +98,7 @@ def committed(requests: Requests, group: str, topic: str) -> int | None:
     return None if found["errorCode"] else found["topics"][0]["partitions"][0]["committedOffset"]
 
 
-def test_transaction_goes_on_after_a_restart(
-    server: Server, topics: Topics, restart: Callable[[], None], request: pytest.FixtureRequest
-) -> None:
-    """One that pylog was killed in is aborted: docs/decisions/0011 says why."""
-    is_aborted = server.name == "pylog" and request.node.callspec.params["restart"] == "kill"
+def test_transaction_goes_on_after_a_restart(server: Server, topics: Topics, restart: Callable[[], None]) -> None:
     topic, name = topics.create(), topics.name()
     with WireClient(server.bootstrap_servers) as wire:
         before = Requests(wire)
@@ -116,10 +112,6 @@ def test_transaction_goes_on_after_a_restart(
 
     with WireClient(server.bootstrap_servers) as wire:
         after = Requests(wire)
-        if is_aborted:
-            until(lambda: error_of(after.end(name, owner, commit=True)) == "PRODUCER_FENCED")
-            assert after.read(topic, isolation=1) == []
-            return
         more = records(b"more", base_sequence=1, transactional=True, **identity)
         until(lambda: error_of(after.produce(topic, more, transactional_id=name, version=11)) == "NONE")
         until(lambda: error_of(after.end(name, owner, commit=True)) == "NONE")

@@ -9,11 +9,16 @@ from pylog.protocol.messages import AddPartitionsToTxn
 from support.transaction_desk import P0, P1, UNAVAILABLE, Desk, known
 
 
-def settle(desk: Desk, epoch: int, *, producer_id: int = 50, lacking: tuple[str, ...] = (), **open_in: int) -> None:
+def settle(
+    desk: Desk, epoch: int, *, producer_id: int = 50, lacking: tuple[str, ...] = (), has_all_written: bool = False,
+    **open_in: int,
+) -> None:  # fmt: skip
     names = {"p0": P0, "p1": P1}
     seen = {producer_id: Sighting(epoch, 0, {names[name]: at for name, at in open_in.items()})}
     may_lack = {names[name] for name in lacking}
-    desk.carry_out(desk.machine.settle(seen, may_lack.__contains__, desk.now))
+    desk.carry_out(desk.machine.settle(seen, may_lack.__contains__, desk.now, has_all_written=has_all_written))
+    if desk.refuses is None and desk.no_ids is None and not desk.state.is_prepared:
+        assert desk.machine.is_settled
 
 
 def test_a_transaction_open_in_its_epoch_goes_on() -> None:
@@ -161,3 +166,53 @@ def test_an_id_that_is_settled_and_late_at_once_is_aborted_once() -> None:
     desk.tick(70_000)
     assert [len(append.records) for append in desk.appends] == [1]
     assert desk.marked().producer_epoch == 5
+
+
+# --- where all that was written is there ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", [TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.COMPLETE_COMMIT])
+def test_a_transaction_that_partitions_know_goes_on_with_them(state: TransactionState) -> None:
+    desk = Desk(known(state))
+    settle(desk, 4, has_all_written=True, p0=4, p1=4)
+    assert (desk.state, desk.x.partitions, desk.markers) == (TransactionState.ONGOING, (P0, P1), [])
+    assert desk.end(50, 4, committed=True).error is None
+    assert desk.marked().partitions == (P0, P1)
+
+
+@pytest.mark.parametrize("state", [TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.COMPLETE_ABORT])
+@pytest.mark.parametrize("producer_id", [50, 77])
+def test_a_producer_of_which_nothing_hangs_goes_on(state: TransactionState, producer_id: int) -> None:
+    desk = Desk(known(state))
+    settle(desk, 4, producer_id=producer_id, lacking=("p0",), has_all_written=True)
+    assert (desk.state, desk.appends, desk.markers) == (state, [], [])
+    assert desk.join(50, 4, P1) is None
+
+
+@pytest.mark.parametrize(("epoch", "open_in"), [(9, {"p0": 9}), (4, {"p0": 3}), (4, {"p0": 4, "p1": 3}), (9, {})])
+def test_what_is_of_another_epoch_is_aborted_all_the_same(epoch: int, open_in: dict[str, int]) -> None:
+    desk = Desk(known(TransactionState.COMPLETE_COMMIT))
+    settle(desk, epoch, has_all_written=True, **open_in)
+    assert desk.state in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
+    assert desk.x.producer_epoch == epoch + 1
+
+
+def test_a_decision_comes_to_its_end_before_the_next_transaction_goes_on() -> None:
+    desk = Desk(known(TransactionState.PREPARE_COMMIT))
+    settle(desk, 4, has_all_written=True, p1=4)
+    assert not desk.machine.is_settled
+    assert isinstance(desk.end(50, 4, committed=True).error, ConcurrentTransactions)
+    assert desk.marked().partitions == (P0,)
+    desk.tick(0)
+    assert (desk.state, desk.x.partitions) == (TransactionState.ONGOING, (P1,))
+    assert desk.machine.is_settled
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_the_markers_of_a_decision_end_is_nothing_strange(version: int) -> None:
+    desk = Desk(known(TransactionState.PREPARE_COMMIT, client_version=version))
+    epoch = 4 if version < 2 else 3
+    settle(desk, epoch, has_all_written=True, p0=epoch)
+    desk.marked()
+    desk.tick(0)
+    assert (desk.state, desk.x.producer_epoch, desk.markers) == (TransactionState.COMPLETE_COMMIT, 4, [])

@@ -622,3 +622,50 @@ def test_a_deleted_topic_that_could_not_be_removed_is_tried_again() -> None:
     files.remove_dir(f"log/{next(name for name in files.list_dir('log') if name.startswith('t-'))}")
     node.topics.purge(NOW + 60_000)
     assert node.topics.purge_due_ms is None
+
+
+# --- the incarnation --------------------------------------------------------------------------------------------------
+
+
+def incarnations(tree: dict[str, bytes | None], boot: str) -> tuple[MemoryFiles, LogDirectory]:
+    files = MemoryFiles(tree=tree, boot=boot)
+    return files, LogDirectory(files, "log", None)
+
+
+def test_a_directory_knows_its_incarnation_again_within_one_boot() -> None:
+    files, directory = incarnations({}, "first")
+    assert not directory.has_all_written
+    directory.note_incarnation()
+    assert incarnations(files.tree(), "first")[1].has_all_written
+    assert not incarnations(files.tree(), "second")[1].has_all_written
+
+
+def test_an_incarnation_that_is_forgotten_is_noted_again() -> None:
+    files, directory = incarnations({}, "first")
+    directory.note_incarnation()
+    again_files, again = incarnations(files.tree(), "first")
+    again.forget_incarnation()
+    again.forget_incarnation()
+    assert not incarnations(again_files.tree(), "first")[1].has_all_written
+    again.note_incarnation()
+    assert incarnations(again_files.tree(), "first")[1].has_all_written
+
+
+def test_a_full_disk_keeps_no_log_from_being_opened(caplog: pytest.LogCaptureFixture) -> None:
+    inner = MemoryFiles()
+    directory = LogDirectory(FaultFiles(inner), "log", None)
+    directory.files = FaultFiles(inner, 2, error=errno.ENOSPC, once=False)
+    directory.note_incarnation()
+    assert "open transactions will be aborted" in caplog.text
+    assert not incarnations(inner.tree(), inner.boot)[1].has_all_written
+
+
+def test_a_file_system_that_does_not_tell_its_incarnation_has_none_noted() -> None:
+    class Silent(MemoryFiles):
+        def incarnation(self, path: str) -> None:
+            return None
+
+    files = Silent()
+    directory = LogDirectory(files, "log", None)
+    directory.note_incarnation()
+    assert not directory.has_all_written and not any("incarnation" in path for path in files.tree())

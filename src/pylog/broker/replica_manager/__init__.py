@@ -59,6 +59,13 @@ class ReplicaManager:
         self._close_error: Exception | None = None
         try:
             self.roles.recover()
+            self.has_all_written = self._lacks_nothing()
+            """Whether all is there that an owner has written since no transaction lacked records, synced or not: no
+            power cut came in between, and recovery has met nothing worse than a write that a kill has ended.
+            """
+            if not self.has_all_written:
+                for directory in self.directories:
+                    directory.forget_incarnation()
         except BaseException:
             self.directories.release()
             raise
@@ -77,6 +84,20 @@ class ReplicaManager:
     def was_closed(self) -> bool:
         """Whether the last owner has closed every directory."""
         return all(directory.clean for directory in self.directories)
+
+    def _lacks_nothing(self) -> bool:
+        directories = [*self.directories]
+        return (
+            all(directory.clean or directory.has_all_written for directory in directories)
+            and not self.directories.failures
+            and not any(map(self.roles.is_broken, directories))
+            and self.roles.has_all_written
+        )
+
+    def note_incarnation(self) -> None:
+        """See `LogDirectory.note_incarnation`."""
+        for directory in self.directories:
+            directory.note_incarnation()
 
     def join_cluster(self, cluster_id: str) -> None:
         """See `Broker.join_cluster`."""

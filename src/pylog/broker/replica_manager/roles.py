@@ -81,6 +81,8 @@ class Roles:
     def __init__(self, topics: LocalTopics, clock: Clock, lock: WholeLock, *, visible_when_durable: bool) -> None:
         self.recovered: list[Recovered] = []
         self.quarantined: list[Quarantined] = []
+        self.has_all_written = True
+        """False where the files of an opened partition lack more than a write that a kill has ended, or may lack it."""
         self._topics = topics
         self._clock = clock
         self._lock = lock
@@ -166,6 +168,7 @@ class Roles:
         partition = topic.partition(key.partition, self._clock.wall_ms())
         self.recovered += [partition.recovered] if partition.recovered is not None else []
         self.quarantined += partition.quarantined
+        self.has_all_written = self.has_all_written and partition.has_all_written
         if not partition.opened_clean:
             partition.sync()
         if self.leader_of(state) != self._topics.node_id:

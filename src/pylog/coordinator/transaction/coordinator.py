@@ -138,16 +138,22 @@ class TransactionCoordinator:
         return [Answer(answer.ticket, refusal(answer.message, refused)) for answer in append.answers]
 
     def settle(
-        self, sightings: Mapping[int, Sighting], may_lack: Callable[[TopicPartition], bool], now: Now
-    ) -> list[Effect]:
-        """After an unclean stop: abort what partitions have of a producer of this log and it has not (by producer id),
-        and every transaction that may lack records, also one of which nothing is left.
+        self, sightings: Mapping[int, Sighting], may_lack: Callable[[TopicPartition], bool], now: Now, *,
+        has_all_written: bool,
+    ) -> list[Effect]:  # fmt: skip
+        """After an unclean stop: settle what partitions have of a producer of this log and it has not (by producer id).
 
-        One that is decided comes to its end first.
+        Where all that was written is there, a transaction goes on in its partitions. Else it is aborted, as is every
+        one that may lack records, also one of which nothing is left. One that is decided comes to its end first.
         """
-        self._settlement.begin(sightings, may_lack)
+        self._settlement.begin(sightings, may_lack, has_all_written=has_all_written)
         self._settle_tick = now.tick
         return self.tick(now)
+
+    @property
+    def is_settled(self) -> bool:
+        """True if no transaction waits for what `settle` does with it."""
+        return not self._settlement
 
     def producer_ids(self) -> set[int]:
         """The producer ids that this log knows."""

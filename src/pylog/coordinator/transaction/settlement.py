@@ -1,7 +1,10 @@
 """After an unclean stop: what partitions have of the producers of a log, held against what the log has.
 
-A `Sighting` is what the partitions of a node know of one producer. The coordinator aborts every transaction that may
-lack records, and every one that it does not know, or knows as over; what is decided comes to its end first.
+A `Sighting` is what the partitions of a node know of one producer. What is decided comes to its end first. Then:
+
+    all that was written is there     a beginning was ahead of the log, and partitions know it: it goes on
+    a power cut came in between       every transaction that may lack records is aborted
+    either                            what partitions have of another epoch is aborted
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +13,7 @@ from typing import NamedTuple
 from pylog.coordinator.effects import NewProducerId
 from pylog.coordinator.transaction import rules
 from pylog.coordinator.transaction.rules import TransactionUpdate
-from pylog.coordinator.transaction.state import NO_PRODUCER_ID, Transaction, TransactionState
+from pylog.coordinator.transaction.state import CLIENT_VERSION, NO_PRODUCER_ID, Transaction, TransactionState
 from pylog.coordinator.transaction.states import TransactionStates
 from pylog.record import TopicPartition
 
@@ -40,17 +43,23 @@ class Settlement:
     def __init__(self, states: TransactionStates) -> None:
         self._states = states
         self._sightings: dict[str, Sighting] = {}
+        self._has_all_written = False
 
-    def begin(self, seen: Mapping[int, Sighting], may_lack: Callable[[TopicPartition], bool]) -> None:
-        """Take over what partitions know, by producer id, and which of them may lack records."""
+    def begin(
+        self, seen: Mapping[int, Sighting], may_lack: Callable[[TopicPartition], bool], *, has_all_written: bool
+    ) -> None:
+        """Take over what partitions know, by producer id, and which of them may lack records, unless none does."""
         self._sightings = {}
+        self._has_all_written = has_all_written
         for name, known in self._states.items():
             sighting = seen.get(known.producer_id, NOT_SEEN)
             # Where none is open, one may have begun ahead of the log, and its records may be lost: a producer that has
             # outlived the stop must not go on with the rest of it.
             lacks = any(map(may_lack, known.partitions)) if known.partitions else not known.state.is_open
+            lacks = lacks and not has_all_written
             if lacks or sighting is not NOT_SEEN:
-                self._sightings[name] = sighting._replace(may_lack_records=lacks)
+                open_in = {key: epoch for key, epoch in sighting.open_in.items() if not _is_ending(known, key, epoch)}
+                self._sightings[name] = sighting._replace(open_in=open_in, may_lack_records=lacks)
 
     def __contains__(self, name: str) -> bool:
         return name in self._sightings
@@ -75,7 +84,11 @@ class Settlement:
     def step(self, name: str, new_producer_id: NewProducerId, wall_ms: int) -> TransactionUpdate | None:
         """The step that settles an id that is not decided; None: nothing hangs. Raises what `new_producer_id` does."""
         known = self._states.get(name)
-        step = None if known is None else overtaken(known, self._sightings[name], new_producer_id, wall_ms)
+        seen, step = self._sightings[name], None
+        if known is not None and self._has_all_written:
+            step = resumed(known, seen, wall_ms)
+        if known is not None and step is None:
+            step = overtaken(known, seen, new_producer_id, wall_ms)
         if step is None:
             self.settled(name)
         return step
@@ -83,6 +96,28 @@ class Settlement:
     def settled(self, name: str) -> None:
         """Note that nothing of an id hangs any more."""
         del self._sightings[name]
+
+
+def _is_ending(known: Transaction, key: TopicPartition, epoch: int) -> bool:
+    """True if what a partition has open in this epoch is ended by markers that are still to be written."""
+    is_before = epoch < known.producer_epoch or known.client_version < CLIENT_VERSION
+    return known.state.is_prepared and key in known.partitions and is_before
+
+
+def _strange(known: Transaction, seen: Sighting) -> tuple[TopicPartition, ...]:
+    """The partitions that have a transaction open of which this log does not know, or knows as over."""
+    open_now = set(known.partitions) if known.state is TransactionState.ONGOING else set()
+    return tuple(
+        sorted(key for key, epoch in seen.open_in.items() if key not in open_now or epoch != known.producer_epoch)
+    )
+
+
+def resumed(known: Transaction, seen: Sighting, wall_ms: int) -> TransactionUpdate | None:
+    """Let partitions that have joined ahead of the log be in it. None: there are none, or they say another epoch."""
+    strange = _strange(known, seen)
+    if not strange or any(seen.open_in[key] != known.producer_epoch for key in strange):
+        return None
+    return TransactionUpdate((known.joined(strange, wall_ms),))
 
 
 def overtaken(
@@ -93,10 +128,7 @@ def overtaken(
 
     The next epoch is beyond all that they have seen. None: they agree. Not for a transaction that is decided.
     """
-    open_now = set(known.partitions) if known.state is TransactionState.ONGOING else set()
-    strange = tuple(
-        sorted(key for key, epoch in seen.open_in.items() if key not in open_now or epoch != known.producer_epoch)
-    )
+    strange = _strange(known, seen)
     if not strange and not seen.may_lack_records and seen.epoch <= known.producer_epoch:
         return None
     newest = known._replace(producer_epoch=max(known.producer_epoch, seen.epoch))
