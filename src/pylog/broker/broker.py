@@ -105,8 +105,9 @@ class Broker:
         # The two need each other: a follower that has read on lets appends go that wait for it.
         self._reads = Reads(self.node, lambda partition: self._purgatory.release(partition))  # noqa: PLW0108 (as below)
         self._purgatory: Purgatory = Purgatory(
-            self.node, clock, self._reads.fetch, self._reads.given, self._worker.wake
-        )
+            self.node, clock, self._reads.fetch, self._reads.given, self._reads.list_offsets, self._worker.wake,
+            lambda leader: self._guarantees.hurry(leader),  # noqa: PLW0108 (it is made in the next line)
+        )  # fmt: skip
         self._guarantees = Guarantees(
             self.node, self._purgatory, clock, self._note_append, self._worker.wake_by, syncs=flush == "sync"
         )
@@ -136,7 +137,7 @@ class Broker:
         return {
             Produce: self._produce.produce,
             Fetch: self._purgatory.fetch,
-            ListOffsets: self._reads.list_offsets,
+            ListOffsets: self._purgatory.list_offsets,
             OffsetForLeaderEpoch: self._reads.epoch_ends,
             Metadata: lambda message: completed(described(node, self.config, message)),
             CreateTopics: lambda message: change(

@@ -43,6 +43,10 @@ class DelayedOperations(Generic[T]):
         heappush(self._deadlines, (deadline_ms, ticket))
         return ticket
 
+    def has(self, key: Hashable) -> bool:
+        """Whether any item waits under a key."""
+        return any(ticket in self.items for _, ticket in self._waiting.get(key, ()))
+
     def remove(self, ticket: int) -> bool:
         """Take an item out that has not been released; whether it was there."""
         return self.items.pop(ticket, None) is not None

@@ -5,6 +5,7 @@
     make_durable   what a transaction commits
     show_marker    the end of a transaction
     leave          what is in a transaction, or an abort: durable and visible some time later, by `work`
+    hurry          what was left, and a reader of uncommitted records waits for: now, by `work`
 
 With `flush="sync"` an append is durable before it is visible. Otherwise it is visible at once, and is synced here only
 where `flush.messages` asks for it. An append that shares a sync is made durable by `group_commit`, and shown here.
@@ -137,7 +138,21 @@ class Guarantees:
             return False
         self._note_append(leader.partition)
         self._lazy_syncs.note(leader, LAZY_MS)
+        # Behind the note: a reader that begins to wait now looks for it.
+        if self._purgatory.is_awaited(leader.partition):
+            self._lazy_syncs.note(leader, 0)
         return True
+
+    def hurry(self, leader: Leader) -> int | None:
+        """Let what was left of a partition be visible soon: a reader wants it. Gives where it ends; None: nothing of it
+        is hidden, or the disk has refused it.
+        """
+        partition = leader.partition
+        end = partition.next_offset
+        if leader not in self._lazy_syncs or partition.high_watermark >= end or partition.failed:
+            return None
+        self._lazy_syncs.note(leader, 0)
+        return end
 
     def show_marker(self, leader: Leader, appended: Appended, *, committed: bool) -> PylogError | None:
         """Show a marker of a decision that is durable, or an abort, as soon as it may be; gives what kept it from that.
@@ -169,6 +184,7 @@ class Guarantees:
     def work(self, now_ms: int) -> None:
         """Make durable and visible what was left, and is due."""
         for leader in self._lazy_syncs.due(now_ms):
-            if self._roles.held(leader.partition.topic, leader.partition.number) is leader:
-                # Where the disk refuses, the partition is latched, and has said so.
-                self.make_durable(leader, leader.partition.next_offset)
+            key = leader.partition.topic, leader.partition.number
+            if self._roles.held(*key) is leader and self.make_durable(leader, leader.partition.next_offset) is not None:
+                # The disk refuses: the partition is latched, and has said so.
+                self._purgatory.release_all(key)

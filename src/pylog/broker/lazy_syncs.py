@@ -1,6 +1,6 @@
 """Syncs that nothing waits for: what was appended in transactions, and their markers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from pylog.replica import Leader
 from pylog.runtime.clock import Clock
@@ -14,6 +14,11 @@ class LazySyncs:
         self._clock = clock
         self._wake = wake
         self._due: dict[Leader, int] = {}
+        self._taken: set[Leader] = set()
+
+    def __contains__(self, leader: Leader) -> bool:
+        """Whether a sync of a partition is due some time, or under way."""
+        return leader in self._due or leader in self._taken
 
     def note(self, leader: Leader, delay_ms: int) -> None:
         """Let a partition be synced within so many ms; an earlier time stays."""
@@ -30,9 +35,12 @@ class LazySyncs:
         """The earliest time that was noted."""
         return min(self._due.copy().values(), default=None)
 
-    def due(self, now_ms: int) -> list[Leader]:
-        """Take those that are due: an append from now on is noted anew."""
-        found = [leader for leader, due in self._due.copy().items() if due <= now_ms]
-        for leader in found:
+    def due(self, now_ms: int) -> Iterator[Leader]:
+        """Take those that are due, one by one, to be synced: an append from now on is noted anew."""
+        for leader in [leader for leader, due in self._due.copy().items() if due <= now_ms]:
+            self._taken.add(leader)
             self._due.pop(leader, None)
-        return found
+            try:
+                yield leader
+            finally:
+                self._taken.discard(leader)

@@ -1,10 +1,13 @@
 """Answers of a node that wait: a Produce until every replica has its records, a Fetch until there is something to read.
 
-    Produce   waits under (partition, "high watermark")    released when that has passed the batch
-    Fetch     waits under the first offset it has not seen: below the high watermark, the last stable offset, or
-              (a follower's) the end; released it reads again, and waits again where that is not enough
+    Produce       waits under (partition, "high watermark")    released when that has passed the batch
+    Fetch         waits under the first offset it has not seen: below the high watermark, the last stable offset, or
+                  (a follower's) the end; released it reads again, and waits again where that is not enough
+    ListOffsets   waits under (partition, "high watermark") where records of open transactions are hidden
 
-The thread that moves an offset releases; the node's worker expires. Answers are completed outside the lock.
+The thread that moves an offset releases; the node's worker expires. Answers are completed outside the lock. Records of
+open transactions are not visible before they are durable, for which nothing waits but a reader of uncommitted records:
+one that has read all that is visible, or asks where the log ends, has them made durable (`hurry`).
 (Kafka: DelayedProduce, DelayedFetch.)
 """
 
@@ -18,13 +21,15 @@ from pylog.errors import NotLeaderOrFollower, RequestTimedOut
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages import CONSUMER, NO_EPOCH, Fetch, Fetched, Produced
+from pylog.protocol.messages import CONSUMER, NO_EPOCH, Fetch, Fetched, ListedOffsets, ListOffsets, Produced
 from pylog.replica import Leader, bounds_part
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WholeLock
 
 OFFSET_MAX = 2**63 - 1
+LISTING_MS_MAX = 5000
+"""How long a ListOffsets waits at most: then it tells what is visible."""
 
 
 @dataclass(slots=True)
@@ -43,25 +48,37 @@ class _DelayedFetch:
     deadline_ms: int
 
 
-_Delayed = _DelayedFetch | tuple[_DelayedProduce, int]
+@dataclass(slots=True)
+class _DelayedListing:
+    answer: Future[ListedOffsets]
+    message: ListOffsets
+    hidden: list[tuple[Leader, int]]
+    """The partitions with records that are to be visible first, and where these end."""
+    deadline_ms: int
+
+
+_Delayed = _DelayedFetch | _DelayedListing | tuple[_DelayedProduce, int]
 
 
 class Purgatory:
     """The answers of one node that wait. Thread-safe.
 
-    `read` answers a Fetch with what there is now, and `given` counts what is answered; `wake` is called when
-    `next_deadline` may have become earlier.
+    `read` and `list_offsets` answer with what there is now, and `given` counts what is answered of a Fetch; `wake` is
+    called when `next_deadline` may have become earlier; `hurry`: see `Guarantees.hurry`.
     """
 
     def __init__(
         self, replica_manager: ReplicaManager, clock: Clock, read: Callable[[Fetch], Fetched],
-        given: Callable[[Fetch, Fetched], Fetched], wake: Callable[[], None],
+        given: Callable[[Fetch, Fetched], Fetched], list_offsets: Callable[[ListOffsets], ListedOffsets],
+        wake: Callable[[], None], hurry: Callable[[Leader], int | None],
     ) -> None:  # fmt: skip
         self._roles, self._node_id = replica_manager.roles, replica_manager.id
         self._clock = clock
         self._read = read
         self._given = given
+        self._list_offsets = list_offsets
         self._wake = wake
+        self._hurry = hurry
         self._delayed: DelayedOperations[_Delayed] = DelayedOperations()
         self._lock = WholeLock()
         self._latest_ms = OFFSET_MAX
@@ -78,8 +95,8 @@ class Purgatory:
         """How many Produces and how many Fetches wait."""
         with self._lock:
             waiting = list(self._delayed.items.values())
-        fetches = sum(isinstance(item, _DelayedFetch) for item in waiting)
-        return len(waiting) - fetches, fetches
+        produces = sum(isinstance(item, tuple) for item in waiting)
+        return produces, sum(isinstance(item, _DelayedFetch) for item in waiting)
 
     def produce(
         self, produced: Produced, leaders: list[Leader | None], waiting: set[int], deadline_ms: int
@@ -105,7 +122,10 @@ class Purgatory:
     def fetch(self, message: Fetch) -> Future[Fetched]:
         """Answer at once where there is enough; else when there is, or when the time is up, with what there is."""
         fetched = self._read(message)
-        if message.max_wait_ms <= 0 or is_enough(message, fetched):
+        if is_enough(message, fetched):
+            return completed(self._given(message, fetched))
+        if message.max_wait_ms <= 0:
+            self._hurry_for(message, fetched)
             return completed(self._given(message, fetched))
         delayed = _DelayedFetch(Future(), message, self._clock.tick_ms() + message.max_wait_ms)
         self._delay_fetch(delayed, fetched)
@@ -131,7 +151,53 @@ class Purgatory:
             role = self._roles.held(part.topic, part.partition)
             if role is not None:
                 self.release(role.partition)
+        self._hurry_for(delayed.message, fetched)
         self._wake()
+
+    def _hurry_for(self, message: Fetch, fetched: Fetched) -> None:
+        """A fetch has read all that is visible: let it have what was left, too."""
+        if message.replica_id == CONSUMER and message.isolation is Isolation.READ_UNCOMMITTED:
+            for part in fetched.parts:
+                role = self._roles.held(part.topic, part.partition)
+                if isinstance(role, Leader):
+                    self._hurry(role)
+
+    def is_awaited(self, partition: Partition) -> bool:
+        """Whether a reader waits until more of a partition is visible."""
+        if not self._delayed.items:
+            return False
+        with self._lock:
+            return self._delayed.has((partition.topic, partition.number, "high watermark"))
+
+    def list_offsets(self, message: ListOffsets) -> Future[ListedOffsets]:
+        """Answer at once, or when what was left of open transactions is visible to a reader of uncommitted records."""
+        if message.replica_id == CONSUMER and message.isolation is Isolation.READ_UNCOMMITTED:
+            roles = (self._roles.held(part.topic, part.partition) for part in message.parts)
+            ends = [(role, self._hurry(role)) for role in roles if isinstance(role, Leader)]
+            hidden = [(leader, end) for leader, end in ends if end is not None]
+            if hidden:
+                delayed = _DelayedListing(Future(), message, hidden, self._clock.tick_ms() + LISTING_MS_MAX)
+                self._delay_listing(delayed)
+                return delayed.answer
+        return completed(self._list_offsets(message))
+
+    def _delay_listing(self, delayed: _DelayedListing) -> None:
+        delayed.hidden = [one for one in delayed.hidden if self._is_hidden(*one)]
+        if not delayed.hidden or self._closed or self._clock.tick_ms() >= delayed.deadline_ms:
+            delayed.answer.set_result(self._list_offsets(delayed.message))
+            return
+        keys = [((one.partition.topic, one.partition.number, "high watermark"), end) for one, end in delayed.hidden]
+        with self._lock:
+            self._delayed.add(delayed, list(keys), delayed.deadline_ms)
+        for leader, _ in delayed.hidden:
+            # It may have moved just before.
+            self.release(leader.partition)
+        self._wake()
+
+    def _is_hidden(self, leader: Leader, end: int) -> bool:
+        partition = leader.partition
+        is_there = self._roles.held(partition.topic, partition.number) is leader
+        return is_there and partition.high_watermark < end and not partition.failed
 
     def _resume_fetch(self, delayed: _DelayedFetch) -> None:
         fetched = self._read(delayed.message)
@@ -165,6 +231,8 @@ class Purgatory:
     def _resume(self, item: _Delayed) -> None:
         if isinstance(item, _DelayedFetch):
             self._resume_fetch(item)
+        elif isinstance(item, _DelayedListing):
+            self._delay_listing(item)
         else:
             self._complete(*item)
 
@@ -215,8 +283,8 @@ class Purgatory:
 
     def _expire(self, items: list[_Delayed]) -> None:
         for item in items:
-            if isinstance(item, _DelayedFetch):
-                self._resume_fetch(item)
+            if not isinstance(item, tuple):
+                self._resume(item)
                 continue
             delayed, index = item
             part = delayed.produced.parts[index]

@@ -89,8 +89,8 @@ class Reads:
             part.error = error
         return part
 
-    def list_offsets(self, message: ListOffsets) -> Future[ListedOffsets]:
-        """Answer a ListOffsets."""
+    def list_offsets(self, message: ListOffsets) -> ListedOffsets:
+        """The answer to a ListOffsets with what there is now."""
         isolation = message.isolation if message.replica_id == CONSUMER else None
         parts = []
         for part in message.parts:
@@ -99,7 +99,7 @@ class Reads:
                 parts.append(leader.list_offset(part, isolation))
             except PylogError as error:
                 parts.append(ListedPart(part.topic, part.partition, error))
-        return completed(ListedOffsets(parts))
+        return ListedOffsets(parts)
 
     def epoch_ends(self, message: OffsetForLeaderEpoch) -> Future[EpochEnds]:
         """Answer an OffsetForLeaderEpoch."""
