@@ -5,7 +5,7 @@
 PYTHON ?= python3
 # Files of tests/unit that take seconds a test: crashes, full disks, signals, other processes. `make unit` leaves them out.
 SLOW := logdirs/test_repair.py logdirs/test_log_directories.py broker/test_log_cleaner.py runtime/test_signals.py \
-    runtime/test_signals_everywhere.py runtime/test_closing.py commitlog/test_read_only_partition.py kernel/test_kernel_choice.py \
+    runtime/test_signals_everywhere.py runtime/test_signal_strikes.py runtime/test_closing.py commitlog/test_read_only_partition.py kernel/test_kernel_choice.py \
     logdirs/test_metadata_log.py server/test_hostile_clients.py test_bad_input.py
 # Processes that run tests at once.
 JOBS ?= 2

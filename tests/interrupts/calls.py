@@ -4,8 +4,11 @@ It looks where a function begins and behind each call of a compiled one: `sys.se
 the standard library too. The handler does what a handler may:
 
 use      it appends, by a producer and by a view, and reads, both isolation levels
+twice    the same, and it comes again a few places later, as a timer's does
 close    it closes the log
 raise    it raises
+
+The program has handlers for other signals, too: after the call each is the one that it has installed.
 
 Afterwards the call has given what it gives, or raised an error of pylog's or the handler's; the log can be used, or
 opened again; what was acknowledged is there, at its offset, once, and `find_damage` finds nothing.
@@ -27,11 +30,17 @@ from pylog.record import TopicPartition
 from pylog.runtime.future import Future
 
 NUMBER = signal.SIGTERM
-MODES = ("use", "close", "raise")
+TIMER = signal.SIGALRM
+"""One that waits for the end of a block each time it comes."""
+OTHERS = (signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
+MODES = ("use", "twice", "close", "raise")
+USES = ("use", "twice")
 PLAIN, PAIRS, MONEY = "plain", "pairs", "money"
 SMALL = {"index.interval.bytes": 300, "file.delete.delay.ms": 0}
 NODE = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1, "log.cleaner.backoff.ms": 10**9}
 WAIT_SECONDS = 20
+GAP_MOST = 60
+"""How many places are at most between two strikes: as many as a call enters on its way to a write."""
 LEVELS: tuple[Any, ...] = ("read_uncommitted", "read_committed")
 
 
@@ -339,25 +348,29 @@ def handle(world: World, mode: str) -> None:
             consumer.poll(0)
 
 
-def run_struck(call: Callable[[], None], place: int, handler: Callable[[], None]) -> int:
-    """Run `call`, with a signal at the so many-th place (0: none); gives how many places there were until then."""
-    seen = 0
+def run_struck(call: Callable[[], None], places: tuple[int, ...], handler: Callable[[], None]) -> int:
+    """Run `call`, with a signal at the so many-th places (0: none); gives how many there were until the last one."""
+    seen, number = 0, TIMER if len(places) > 1 else NUMBER
+    handlers = {other: lambda number, frame: None for other in OTHERS}
+    handlers[number] = lambda number, frame: handler()
 
     def look(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal seen
         if event in ("call", "c_return"):
             seen += 1
-            if seen == place:
-                sys.setprofile(None)
-                signal.raise_signal(NUMBER)
+            if seen in places:
+                if seen == places[-1]:
+                    sys.setprofile(None)
+                signal.raise_signal(number)
 
-    before = signal.signal(NUMBER, lambda number, frame: handler())
+    before = {number: signal.signal(number, ours) for number, ours in handlers.items()}
     sys.setprofile(look)
     try:
         call()
     finally:
         sys.setprofile(None)
-        signal.signal(NUMBER, before)
+        found = {number: signal.signal(number, theirs) for number, theirs in before.items()}
+        assert found == handlers, f"a handler is not the one that was installed: {found} instead of {handlers}"
     return seen
 
 
@@ -376,9 +389,10 @@ def attempt(world: World, name: str, mode: str, place: int) -> int:
             raise
 
     try:
-        seen = run_struck(lambda: CALLS[name](world), place, handler)
+        places = (place, place + 1 + place % GAP_MOST) if mode == "twice" else (place,)
+        seen = run_struck(lambda: CALLS[name](world), places, handler)
     except (PylogError, StruckError) as error:
-        if mode == "use":
+        if mode in USES:
             raise AssertionError("the call failed, although the handler only uses the log:\n" + _said(error)) from error
     except BaseException as error:
         raise AssertionError("an error without a type:\n" + _said(error)) from error
@@ -392,7 +406,7 @@ def _said(error: BaseException) -> str:
 
 def recover(world: World, mode: str) -> None:
     """Go on with the log after a signal has ended a call: another one can be made."""
-    if mode == "use":
+    if mode in USES:
         world.settle()
         # Or the calls, which read all there is, would have new places at their beginning alone.
         world.log.delete_records({TopicPartition(PLAIN, 0): -1})

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
-from .calls import CALLS, MODES, World, attempt, recover
+from .calls import CALLS, MODES, USES, World, attempt, recover
 
 FLUSHES = ("sync", "none")
 STUCK_SECONDS = 30
@@ -41,7 +41,7 @@ def places(name: str, mode: str, flush: str, folder: Path, first: int, last: int
             seen = attempt(world, name, mode, place)
             recover(world, mode)
             made += 1
-            if mode == "use" and made % JUDGED_EVERY == 0:
+            if mode in USES and made % JUDGED_EVERY == 0:
                 world.judge()
                 world.begin()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what is wrong

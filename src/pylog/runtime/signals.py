@@ -24,6 +24,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
+from itertools import repeat
 from threading import TIMEOUT_MAX, Condition, Event, Lock, get_ident, main_thread
 from time import monotonic
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -54,86 +55,69 @@ SIGNALS = (
 
 SLICE = 0.1
 
-_held: dict[int, Handler] = {}
-_pending: list[int] = []
-_seen: list[Any] = []
-"""The handlers of `SIGNALS` when a block began last."""
-_callable: list[int] = []
-"""The signals among them that have a handler of Python's."""
+_inside: list[Any] = [None] * len(SIGNALS)
+"""The handlers of `SIGNALS` as they have to be where a block begins: notes, and those that are not Python's."""
+_notes: list["_Note"] = []
+"""Every number that has ever had a note is in one of them: the list only grows."""
+_pending: dict[int, None] = {}
 
 
-def _note(number: int, frame: Any) -> None:
-    if WHOLE.depth and (WHOLE.firm or number not in _pending or number not in INSISTING):
-        # One of a kind waits for many, as in the system itself.
-        if number not in _pending:
-            _pending.append(number)
-        return
-    # The second of its kind; or one in the instant in which a block begins or ends, outside of it.
-    try:
-        _held[number](number, frame)
-    except BaseException:
-        # It may come out where nothing knows of the block. All that waits is handled where one ends all the same: the
-        # first of its kind too, for this one may get no further than the next `except`.
-        WHOLE.depth = 0
-        _restore()
-        raise
+class _Note:
+    """Stands in the place of one handler while a block runs.
 
+    A handler that strikes may see it, call it later, or put it back. Each handler has a note of its own, so this leads
+    to the handler that stood there, and never in a circle.
+    """
 
-def _hold() -> None:
-    global _seen  # noqa: PLW0603
-    now = [*map(_getsignal, SIGNALS)]
-    if now != _seen:
-        # Handlers seldom change between two blocks.
-        found = {number: handler for number, handler in zip(SIGNALS, now, strict=True) if _is_foreign(handler)}
-        _held.update(found)
-        _callable[:] = found
-        _seen = now
-    for number in _callable:
-        try:
-            _setsignal(number, _note)
-        except ValueError as error:
-            if "main thread" not in str(error):
-                raise
-            # Where Python is embedded, or has several interpreters, signals may strike another thread than the one
-            # that `threading` calls the main one: then none strikes here.
-            WHOLE.main = None
+    __slots__ = ("behind", "handler", "number", "take")
+
+    def __init__(self, number: int, handler: Handler) -> None:
+        self.number = number
+        self.handler = handler
+        self.behind: Any = handler
+        """What `signal.signal` returned as it put the note there: another one, where a handler struck just before."""
+        self.take = map(_setsignal, repeat(number), repeat(self))
+        """Each item is such an exchange."""
+
+    def __call__(self, number: int, frame: Any) -> None:
+        is_second = number in _pending and number in INSISTING and not WHOLE.firm
+        if (WHOLE.depth and not is_second) or not callable(self.behind):
+            # One of a kind waits for many, as in the system itself.
+            _pending[number] = None
             return
-
-
-def _is_foreign(handler: Any) -> bool:
-    return callable(handler) and handler is not _note
-
-
-def _restore() -> None:
-    try:
-        for number in _callable:
-            if _getsignal(number) is _note:
-                _setsignal(number, _held[number])
-    except BaseException:
-        # One that was let in already has struck: the others must not stay out.
-        _restore()
-        raise
-
-
-def _deliver() -> None:
-    """Handle what has waited, each whatever the handler of another one raises."""
-    while _pending:
-        number = _pending.pop(0)
+        # The second of its kind; or one in the instant in which a block begins or ends, outside of it.
         try:
-            _held[number](number, sys._getframe())
+            self.behind(number, frame)
         except BaseException:
-            _deliver()
+            # It may come out where nothing knows of the block. All that waits is handled where one ends all the same:
+            # the first of its kind too, for this one may get no further than the next `except`.
+            WHOLE.end(deliver=False)
             raise
 
 
-def _let_go() -> None:
-    _restore()
-    if _pending:
-        _deliver()
+_NOT_FOREIGN = frozenset({_Note, int, type(None), signal.Handlers})
+"""The types of handlers that no note stands for: notes, SIG_IGN, SIG_DFL, and None, which is one of C's."""
+
+
+def _keep(number: int, handler: Any, placed: Any) -> None:
+    """Put back what a handler, which struck in the call of the exchange, has installed: it stays."""
+    while (found := _setsignal(number, handler)) is not placed:
+        handler, placed = found, handler
+
+
+def _raise(number: int, frame: Any) -> None:
+    """For a signal whose handler is no longer Python's: let the system do what it does."""
+    signal.raise_signal(number)
 
 
 class _Whole:
-    """See the module. Blocks may be nested."""
+    """See the module. Blocks may be nested.
+
+    Handlers strike where a block begins and ends, too: at each call, in `signal.signal` before its exchange, and
+    before each line where a trace function runs. They may use the log, change handlers, or raise. Two steps have to be
+    whole: an exchange, with the note of what it replaced, and a look that finds notes alone, with the begin of the
+    block. Each is one line in which C calls C (`map`) and the interpreter calls nothing, so no handler strikes there.
+    """
 
     __slots__ = ("depth", "firm", "main")
 
@@ -147,25 +131,83 @@ class _Whole:
         """In how many `FIRM` blocks the main thread is, and how many locks it holds or waits for."""
         self.main: int | None = main_thread().ident
         _pending.clear()
-        _restore()
+        self.end()
+
+    def begin(self) -> None:
+        """Begin a block that is in no other one."""
+        try:
+            while True:
+                for note in _notes:
+                    if _getsignal(note.number) is note.handler:
+                        for note.behind in note.take:  # noqa: B020
+                            break
+                self.depth = [*map(_getsignal, SIGNALS)] == _inside
+                if self.depth:
+                    return
+                # Other handlers than the last time; or one struck meanwhile, and has used the log or changed handlers.
+                self._learn()
+        except ValueError as error:
+            self.end()
+            if "main thread" not in str(error):
+                raise
+            # Where Python is embedded, or has several interpreters, signals may strike another thread than the one
+            # that `threading` calls the main one: then none strikes here.
+            self.main = None
+        except BaseException:
+            self.end()
+            raise
+
+    def _learn(self) -> None:
+        for place, number in enumerate(SIGNALS):
+            handler = _getsignal(number)
+            if type(handler) in _NOT_FOREIGN:
+                _inside[place] = handler
+                continue
+            for at, note in enumerate(_notes):
+                if note.number == number:
+                    if note.handler is not handler:
+                        _notes[at] = _Note(number, handler)
+                    _inside[place] = _notes[at]
+                    break
+            else:
+                _inside[place] = _Note(number, handler)
+                _notes.append(_inside[place])
+
+    def end(self, *, deliver: bool = True) -> None:
+        """End all blocks: put back what is behind notes, and `deliver` what has waited, whatever a handler raises."""
+        self.depth = 0
+        try:
+            for known in _notes:
+                note = _getsignal(known.number)
+                if type(note) is _Note:
+                    found = _setsignal(known.number, note.behind)
+                    if found is not note:
+                        _keep(known.number, found, note.behind)
+            while deliver and _pending:
+                for number in [*_pending]:
+                    handler = _getsignal(number)
+                    call = handler if callable(handler) else _raise
+                    frame = sys._getframe()
+                    # One line: else one that strikes in between and raises would let the signal be lost.
+                    if number in _pending: del _pending[number]; call(number, frame)  # noqa: E701, E702  # fmt: skip
+        except BaseException:
+            self.end(deliver=deliver)
+            raise
 
     def __enter__(self) -> None:
         if get_ident() == self.main:
-            try:
-                if not self.depth:
-                    _hold()
+            if self.depth:
                 self.depth += 1
-            except BaseException:
-                # Before all were held.
-                _let_go()
-                raise
+            else:
+                self.begin()
 
     def __exit__(self, *raised: object) -> None:
         if get_ident() == self.main:
-            # An `opened` block that was struck where it begins has left 0.
-            self.depth = max(self.depth - 1, 0)
-            if not self.depth:
-                _let_go()
+            # 0 where a second signal has struck.
+            if self.depth > 1:
+                self.depth -= 1
+            else:
+                self.end()
 
 
 class opened:  # noqa: N801
@@ -177,12 +219,20 @@ class opened:  # noqa: N801
     def __enter__(self) -> None:
         self.depth = WHOLE.depth if get_ident() == WHOLE.main else 0
         if self.depth:
-            WHOLE.depth = 0
-            _let_go()
+            try:
+                WHOLE.end()
+            except BaseException:
+                self.__exit__()
+                raise
 
     def __exit__(self, *raised: object) -> None:
         if self.depth:
-            _hold()
+            try:
+                WHOLE.begin()
+            except BaseException:
+                # The block around this one goes on, to its end: it has to be whole.
+                self.__exit__()
+                raise
             WHOLE.depth = self.depth
 
 
@@ -246,19 +296,21 @@ class _Firm:
 
     def __enter__(self) -> None:
         if get_ident() == WHOLE.main:
-            if not WHOLE.depth:
-                WHOLE.__enter__()
-            else:
+            if WHOLE.depth:
                 WHOLE.depth += 1
+            else:
+                WHOLE.begin()
             WHOLE.firm += 1
 
     def __exit__(self, *raised: object) -> None:
         if get_ident() == WHOLE.main:
-            WHOLE.firm -= 1
+            # 0 in a child that was forked in the block.
+            if WHOLE.firm:
+                WHOLE.firm -= 1
             if WHOLE.depth > 1:
                 WHOLE.depth -= 1
             else:
-                WHOLE.__exit__()
+                WHOLE.end()
 
 
 FIRM = _Firm()
@@ -291,22 +343,28 @@ class WholeLock:
 
     def __enter__(self) -> None:
         if get_ident() == WHOLE.main:
-            if not WHOLE.depth:
-                WHOLE.__enter__()
-            else:
+            if WHOLE.depth:
                 WHOLE.depth += 1
+            else:
+                WHOLE.begin()
             # Before it is taken: what strikes as it is would leave it taken.
             WHOLE.firm += 1
-        self.acquire()
+        try:
+            self.acquire()
+        except BaseException:
+            FIRM.__exit__()
+            raise
 
     def __exit__(self, *raised: object) -> None:
         self.release()
         if get_ident() == WHOLE.main:
-            WHOLE.firm -= 1
+            # 0 in a child that was forked in the block.
+            if WHOLE.firm:
+                WHOLE.firm -= 1
             if WHOLE.depth > 1:
                 WHOLE.depth -= 1
             else:
-                WHOLE.__exit__()
+                WHOLE.end()
 
 
 os.register_at_fork(after_in_child=WHOLE.begin_anew)
