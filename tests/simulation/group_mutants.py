@@ -9,46 +9,13 @@ most; a leader that did not join loses its session; and where an assignment coul
 get the same generation and try again.
 """
 
-import inspect
-import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from types import FunctionType
-from typing import Any
-
 from pylog.coordinator.group import classic_join
 from pylog.coordinator.group.classic import ClassicGroup
 from pylog.coordinator.group.committed_offsets import CommittedOffsets
 from pylog.coordinator.group.coordinator import GroupCoordinator
 from pylog.coordinator.group.members import Roster
 from pylog.coordinator.group.offset_commit import Committing
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """In the function `name` of `place`, `old` becomes `new`."""
-
-    title: str
-    place: Any
-    name: str
-    old: str
-    new: str
-
-    @contextmanager
-    def plant(self) -> Iterator[None]:
-        """The code with the fault in it."""
-        before: FunctionType = getattr(self.place, self.name)
-        source = textwrap.dedent(inspect.getsource(before))
-        assert source.count(self.old) == 1, f"{self.title}: {self.old!r} is not once in {self.name}, as the code is now"
-        scope: dict[str, Any] = {}
-        exec(source.replace(self.old, self.new), before.__globals__, scope)
-        setattr(self.place, self.name, scope[self.name])
-        try:
-            yield
-        finally:
-            setattr(self.place, self.name, before)
-
+from support.mutant import Mutant
 
 MUTANTS = [
     # offsets: 73, 71, 68

@@ -2,9 +2,10 @@
 
 import pytest
 
-from simulation.group_mutants import MUTANTS, Mutant
+from simulation.group_mutants import MUTANTS
 from simulation.group_world import World
 from simulation.seeds import playing, seeds
+from support.mutant import Mutant
 
 EVENTS = 400
 CHUNKS = 8

@@ -15,6 +15,7 @@ from pylog.following import FINAL
 from pylog.protocol.messages import ClusterMetadata, PartitionMetadata, TopicMetadata
 from pylog.protocol.metadata_changes import assign_leader
 from pylog.replica import Follower
+from pylog.runtime.clock import SystemClock
 from pylog.server.server import Server
 from support.certificates import Authority, authority
 from support.clients.values import until
@@ -396,6 +397,19 @@ def test_a_leader_that_does_not_answer_is_asked_again(tmp_path: Path, copy: pylo
     following.close()
     following._refused(errors.NetworkError("it is late"))
     copy.broker.leave(LeaderEndPoint(9, following._transport))
+
+
+def test_trouble_is_looked_at_after_the_back_off(tmp_path: Path, copy: pylog.Log) -> None:
+    backoff_ms = copy.broker.config.replica_fetch_backoff_ms
+    with pylog.open(tmp_path / "leader", node_id=1) as leader, leader.serve() as server:
+        following = copy.follow(server.bootstrap_servers, request_timeout_ms=50)
+        # Its own thread does not look meanwhile.
+        following._worker.close()
+        following._work()
+        assert following._due_ms > SystemClock().tick_ms() + backoff_ms
+    following._work()
+    assert following._said and following._due_ms <= SystemClock().tick_ms() + backoff_ms
+    following.close()
 
 
 def test_a_forked_child_leaves_the_copying_to_its_parent(leader: pylog.Log, server: Server, copy: pylog.Log) -> None:

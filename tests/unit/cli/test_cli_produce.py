@@ -17,6 +17,7 @@ import pylog
 from pylog.cli.lines import JSON, Line, parser, raw
 from pylog.cli.sending import Brake, Count, Input, send_all
 from pylog.cli.template import renderer
+from pylog.errors import RecordTooLarge
 from pylog.kernel import BatchScope, ConsumerRecord, Header
 from support.command_line import Run, failed, misused, run
 
@@ -209,3 +210,21 @@ def test_options_that_exclude_each_other_are_wrong_usage(run: Run) -> None:
     misused(run("produce", "lines", "--json", "-K", ":"), "--key-separator is not allowed with --json")
     misused(run("produce", "lines", "--transaction-records", "5"), "needs --transactional-id")
     failed(run("produce", "lines", "--transactional-id", "a", "--acks", "1", "-q", stdin=b"a\n"), "acks")
+
+
+LONGEST = 10
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\nb", b"\n\n"])
+def test_a_line_of_the_greatest_length_is_one_record(tmp_path: Path, end: bytes) -> None:
+    source = tmp_path / "lines"
+    source.write_bytes(b"a" * LONGEST + end)
+    given = Input("lines", (str(source),), raw(None), LONGEST, (), None, None, None, is_quiet=True)
+    with pylog.open(tmp_path / "data") as log, log.producer() as producer, Brake() as brake:
+        part = log.create_topic("lines")[0]
+        send_all(given, producer, Count(), brake)
+        values = [record.value for record in part.records()]
+        source.write_bytes(b"a" * (LONGEST + 1) + end)
+        with pytest.raises(RecordTooLarge, match="line 1: it is longer than 10 B"):
+            send_all(given, producer, Count(), brake)
+    assert values == (b"a" * LONGEST + end).splitlines()

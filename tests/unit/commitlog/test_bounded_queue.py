@@ -103,3 +103,14 @@ def test_a_repetition_is_answered_where_there_is_no_room_for_anything_new() -> N
         repeated = append(sequence - 1)
         assert repeated.duplicate
         assert (repeated.base_offset, repeated.next_offset) == (last.base_offset, last.next_offset)
+
+
+def test_a_batch_that_is_refused_is_as_it_was() -> None:
+    """A client's batch has no offset: it may be sent again, and to another partition."""
+    with opened("raise") as log:
+        fill(log)
+        partition, batch = log.broker.partition("q", 0), encode([Record(b"x" * 500, timestamp=1)], now_ms=1)
+        assert partition.next_offset > 0 and batch.base_offset == 0
+        with pytest.raises(errors.PartitionFull):
+            partition.append(batch, epoch=0, now_ms=1)
+        assert batch.base_offset == 0

@@ -227,6 +227,20 @@ def test_a_sync_interrupted_by_a_removal_is_made_again(disk: DiskFiles) -> None:
     assert not log.partition._local.pending.has_unsynced_names
 
 
+def test_a_sync_that_a_truncation_overtakes_promises_nothing() -> None:
+    """What it has synced is cut off: what comes in its place is not durable."""
+    files = InterruptingFiles(MemoryFiles())
+    log = Log(files, replicated=False)  # type: ignore[arg-type]
+    for value in ("a", "b", "c"):
+        log.append(value)
+    files.begin(1, ("sync",), lambda: log.partition.truncate(1, NOW))
+    log.partition.sync()
+    assert (log.partition.next_offset, log.partition.durable_offset) == (1, 0)
+    log.append("d")
+    assert log.partition.durable_offset == 0
+    assert log.partition.sync() == 2
+
+
 def test_a_sync_that_another_has_done_meanwhile_is_not_done_again() -> None:
     """Commits of transactions in one partition share it, while more is appended."""
     log = Log()

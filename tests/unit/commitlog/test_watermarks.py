@@ -7,25 +7,28 @@ import pytest
 
 from pylog.config import TopicConfig
 from pylog.errors import DiskFull, DurabilityUnknown, OffsetOutOfRange, PartitionFailed, StorageError
-from pylog.files import MemoryFiles
+from pylog.files import Files, MemoryFiles
+from pylog.kernel.format import SLOT_BYTES
 from pylog.partition import Checkpoint, Partition
 from pylog.protocol.batch import encode
 from pylog.record import Record, TopicPartition
 from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS, Checkpoints
-from pylog.storage.published import Published, PublishedState
-from pylog.testing import FaultFiles
+from pylog.storage.published import ENTRY_BYTES, Published, PublishedState
+from pylog.testing import CrashFiles, FaultFiles
 from support.partition_log import NOW
 
 KEY = TopicPartition("t", 0)
 TOPIC_ID = UUID(int=7)
 PUBLISHED = "log/.pylog-published"
+SLOTS_AT = 32
+"""Where the slots of an entry begin: behind its key."""
 
 
 class Shown:
     """A partition whose offsets are published and checkpointed, in segments of 200 bytes."""
 
-    def __init__(self, count: int = 10) -> None:
-        self.files = FaultFiles(MemoryFiles())
+    def __init__(self, count: int = 10, files: Files | None = None) -> None:
+        self.files = FaultFiles(files or MemoryFiles())
         self.files.make_dir("log")
         self.published = Published(self.files, PUBLISHED, writable=True)
         self.entry = self.published.entry(TOPIC_ID, 0)
@@ -76,6 +79,44 @@ def test_deleted_records_stay_deleted_after_a_crash() -> None:
     assert (log.state().start_offset, log.checkpoints.get(START_OFFSETS, KEY)) == (3, 3)
     assert Checkpoints(log.files, "log").get(START_OFFSETS, KEY) == 3
     assert log.partition.delete_records(-1) == 8
+
+
+def test_records_deleted_on_a_full_disk_stay_deleted_after_a_power_cut() -> None:
+    """The checkpoint finds no room, so what was published has to be durable."""
+
+    class NoRoom(CrashFiles):
+        is_full = False
+
+        def replace_file(self, path: str, data: bytes) -> None:
+            if self.is_full:
+                raise DiskFull(f"no room for {path}")
+            super().replace_file(path, data)
+
+    files = NoRoom()
+    log = Shown(files=files)
+    log.partition.advance_high_watermark(8)
+    files.is_full = True
+    assert log.partition.delete_records(3) == 3
+    files.note("deleted")
+    files.open("log/else", create=True).close()
+    starts = set()
+    for state in files.power_cuts():
+        if "deleted" in state.notes:
+            entry = Published(MemoryFiles(tree=state.tree), PUBLISHED, writable=False).entry(TOPIC_ID, 0)
+            starts.add(found.start_offset if (found := entry.read()) is not None else None)
+    assert starts == {3}
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_what_a_close_publishes_does_not_hang_on_one_slot(slot: int) -> None:
+    log = Shown()
+    log.partition.advance_high_watermark(10)
+    assert log.partition.close()
+    file = log.files.open(PUBLISHED)
+    file.write(ENTRY_BYTES + SLOTS_AT + slot * SLOT_BYTES, b"\xff" * SLOT_BYTES)
+    file.close()
+    found = Published(log.files, PUBLISHED, writable=False).entry(TOPIC_ID, 0).read()
+    assert found is not None and (found.next_offset, found.durable_offset) == (10, 10)
 
 
 def test_a_start_that_finds_no_room_is_taken_back() -> None:

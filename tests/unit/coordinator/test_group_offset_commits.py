@@ -414,6 +414,21 @@ def test_a_time_of_expiry_that_a_client_gave_is_kept_to() -> None:
     assert expired(offsets, 0.04)
 
 
+@pytest.mark.parametrize("is_given", [False, True])
+def test_an_offset_expires_when_its_time_is_over_and_not_before(is_given: bool) -> None:
+    offsets = Offsets(offsets_retention_check_interval_ms=1, offsets_retention_minutes=1)
+    now = offsets.host.now.wall
+    committed = Committed(1, -1, "", now, expire_ms=now + 60_000) if is_given else Committed(1, -1, "", now)
+    offsets.host.log.append(Logged(offset_record("g", AT, committed), None))
+    offsets.host.restart()
+    offsets.host.pass_time(59_999)
+    offsets.host.tick()
+    assert AT in offsets.all()
+    offsets.host.pass_time(1)
+    offsets.host.tick()
+    assert AT not in offsets.all()
+
+
 def test_many_offsets_expire_in_batches_that_let_others_get_a_turn() -> None:
     offsets = Offsets()
     groups = TOMBSTONES_AT_ONCE // 10 + 1

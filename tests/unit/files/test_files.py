@@ -632,3 +632,22 @@ def test_a_lock_that_is_closed_takes_no_text(tmp_path: Path) -> None:
     lock.close()
     with pytest.raises(StorageError, match="cannot write into the lock"):
         lock.write("more")
+
+
+def test_a_lock_that_is_refused_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    files, path = DiskFiles(), str(tmp_path / ".lock")
+
+    def refused() -> None:
+        with pytest.raises(DirectoryLocked):
+            files.lock(path, "")
+
+    lock = files.lock(path, "")
+    refused()
+    descriptor = os.open(path, os.O_RDONLY)
+    os.close(descriptor)
+    for _ in range(10):
+        refused()
+    again = os.open(path, os.O_RDONLY)
+    os.close(again)
+    lock.close()
+    assert again == descriptor

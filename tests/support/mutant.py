@@ -1,0 +1,36 @@
+"""A fault that is planted into pylog's code on purpose, for as long as it is tried."""
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+__all__ = ["Mutant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """In the function `name` of `place`, `old` becomes `new`."""
+
+    title: str
+    place: Any
+    name: str
+    old: str
+    new: str
+
+    @contextmanager
+    def plant(self) -> Iterator[None]:
+        """The code with the fault in it."""
+        before: FunctionType = getattr(self.place, self.name)
+        source = textwrap.dedent(inspect.getsource(before))
+        assert source.count(self.old) == 1, f"{self.title}: {self.old!r} is not once in {self.name}, as the code is now"
+        scope: dict[str, Any] = {}
+        exec(source.replace(self.old, self.new), before.__globals__, scope)
+        setattr(self.place, self.name, scope[self.name])
+        try:
+            yield
+        finally:
+            setattr(self.place, self.name, before)
