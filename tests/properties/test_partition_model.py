@@ -610,7 +610,12 @@ class Machine(RuleBasedStateMachine):
         partition, model = self.partition, self.model
         partition.check()
         assert (partition.start_offset, partition.next_offset) == (model.start, model.end)
+        active = partition.segments[-1][0].base_offset
+        if model.durable < partition.durable_offset <= active:
+            # A roll has synced what lies before the new segment.
+            model.durable = partition.durable_offset
         assert (partition.high_watermark, partition.durable_offset) == (model.high_watermark, model.durable)
+        assert all(batch.next_offset <= model.durable for batch in model.batches if batch.base_offset < active)
         assert partition.last_stable_offset in model.stable_offsets()
         assert partition.epochs.entries == model.epochs
         assert partition.size == sum(batch.size for batch in model.batches)
