@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import pylog
 from pylog import Record
 from pylog.errors import OffsetOutOfRange, StorageError
+from pylog.spark.folder import Folder
 from pylog.spark.pipelines.archive import Archived, archive
 from pylog.spark.pipelines.restore import Restored, restore
 
@@ -91,11 +92,14 @@ def test_killed_archive_leaves_no_record_twice(
         log.create_topic("clicks", partitions=2)
         append(log, 0, 40)
     every = [(number, offset) for number in range(2) for offset in range(20)]
-    # The tasks are done, and the driver ends before the commit is there.
+    # The tasks are done, and the run ends before the commit is there: it removes what is its own.
     (lake / "_commits" / "0000000001.json").mkdir(parents=True)
-    with pytest.raises(OSError, match=r"0000000001\.json"):
+    left = lake / "_staged" / ("a" * 32) / "of-another-run.parquet"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    with pytest.raises(StorageError, match="another run has committed meanwhile"):
         archive(spark, path, "clicks", str(lake))
-    assert list((lake / "_staged").glob("*/*.parquet"))
+    assert list((lake / "_staged").glob("*/*.parquet")) == [left]
     (lake / "_commits" / "0000000001.json").rmdir()
     # It is there, and the driver ends before a file is in its place.
     (lake / "day=2024-05-02").touch()
@@ -104,6 +108,38 @@ def test_killed_archive_leaves_no_record_twice(
     (lake / "day=2024-05-02").unlink()
     assert archive(spark, path, "clicks", str(lake)).records == 0
     assert offsets(spark, lake) == every
+    assert left.exists()
+
+
+def test_a_run_beside_another_takes_nothing_from_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run begins and commits when the first one has staged its files."""
+    path, lake = tmp_path / "data", tmp_path / "lake"
+    with pylog.open(path, flush="none") as log:
+        log.create_topic("clicks", partitions=2)
+        append(log, 0, 40)
+    create = Folder.create
+
+    def beside(self: Folder, name: str, data: bytes) -> None:
+        monkeypatch.setattr(Folder, "create", create)
+        assert archive(spark, path, "clicks", str(lake)).records == 40
+        create(self, name, data)
+
+    monkeypatch.setattr(Folder, "create", beside)
+    with pytest.raises(StorageError, match="another run has committed meanwhile"):
+        archive(spark, path, "clicks", str(lake))
+    assert offsets(spark, lake) == [(number, offset) for number in range(2) for offset in range(20)]
+    assert not list((lake / "_staged").iterdir())
+    assert archive(spark, path, "clicks", str(lake)).records == 0
+    # A file of the last commit that somebody has removed is told by each run.
+    gone = next(lake.glob("day=*/*.parquet"))
+    gone.rename(tmp_path / "away")
+    for _ in range(2):
+        with pytest.raises(StorageError, match=rf"{gone.name} of commit 1 is neither there.*put back what was removed"):
+            archive(spark, path, "clicks", str(lake))
+    (tmp_path / "away").rename(gone)
+    assert archive(spark, path, "clicks", str(lake)).records == 0
 
 
 def test_restore_goes_on_behind_what_it_has_committed(spark: SparkSession, tmp_path: Path) -> None:

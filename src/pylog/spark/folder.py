@@ -1,13 +1,16 @@
 """A folder on a local disk, or behind a URI that pyarrow knows (hdfs, s3, gs), and its files by relative paths."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 import pyarrow as pa
 from pyarrow import fs, parquet
 
 _UNFINISHED: Final = ".part"
+_NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class Folder:
@@ -44,7 +47,17 @@ class Folder:
 
     def has(self, name: str) -> bool:
         """Whether there is such a file."""
-        return bool(self._files.get_file_info(f"{self._path}/{name}").type == fs.FileType.File)
+        return self.size(name) is not None
+
+    def size(self, name: str) -> int | None:
+        """The size of a file in bytes; None where there is none."""
+        info = self._files.get_file_info(f"{self._path}/{name}")
+        return int(info.size) if info.type == fs.FileType.File else None
+
+    def changed_ns(self, below: str) -> int | None:
+        """When a file in a folder below was changed last, in ns since 1970; None where it has none, or none says so."""
+        found = self._files.get_file_info(fs.FileSelector(f"{self._path}/{below}", allow_not_found=True))
+        return max((info.mtime_ns for info in found if info.mtime_ns is not None), default=None)
 
     def read(self, name: str) -> bytes:
         """A small file. Raises OSError."""
@@ -58,8 +71,26 @@ class Folder:
             file.write(data)
         self._files.move(f"{self._path}/{name}{_UNFINISHED}", f"{self._path}/{name}")
 
+    def create(self, name: str, data: bytes) -> None:
+        """Write a small file, whole or not at all, where there is none. Raises FileExistsError, OSError.
+
+        Of two that do so at once one has the error, on a local disk that has links. Elsewhere both may write.
+        """
+        self._make_parent(name)
+        unfinished, place = f"{self._path}/{name}.{uuid4().hex}{_UNFINISHED}", f"{self._path}/{name}"
+        with self._files.open_output_stream(unfinished) as file:
+            file.write(data)
+        try:
+            if not (isinstance(self._files, fs.LocalFileSystem) and _linked(unfinished, place)):
+                if self.has(name):
+                    raise FileExistsError(f"{self.at(name)} is there")
+                self._files.move(unfinished, place)
+        finally:
+            if self._files.get_file_info(unfinished).type == fs.FileType.File:
+                self._files.delete_file(unfinished)
+
     def move(self, name: str, to: str) -> None:
-        """Move a file to a place in the same folder. Raises OSError."""
+        """Move a file to a place in the same folder. Raises FileNotFoundError, OSError."""
         self._make_parent(to)
         self._files.move(f"{self._path}/{name}", f"{self._path}/{to}")
 
@@ -87,3 +118,14 @@ class Folder:
     def _make_parent(self, name: str) -> None:
         below, _, _ = name.rpartition("/")
         self._files.create_dir(f"{self._path}/{below}" if below else self._path, recursive=True)
+
+
+def _linked(path: str, place: str) -> bool:
+    """Give a file a second name. False where the file system has no links. Raises FileExistsError, OSError."""
+    try:
+        Path(place).hardlink_to(path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return False
+    return True

@@ -6,7 +6,7 @@ the run is killed, and the next run goes on behind it.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
@@ -16,9 +16,9 @@ from pylog.errors import StorageError
 from pylog.spark.columns import COLUMNS
 from pylog.spark.folder import Folder
 from pylog.spark.pipelines.bar import Bar
-from pylog.spark.pipelines.commits import ARCHIVE, STAGED, Commit, Commits, DataFile, Piece
+from pylog.spark.pipelines.commits import ARCHIVE, Commit, Commits, DataFile, Piece
 from pylog.spark.pipelines.days import RESULT, ArchiveTasks
-from pylog.spark.pipelines.planned import last_commit, plan, read_options, topics_of
+from pylog.spark.pipelines.planned import last_commit, plan, read_options, tasks_at_once, topics_of
 from pylog.spark.pipelines.where import LogPlace
 from pylog.spark.range_reader import RangeReader
 from pylog.spark.schema import arrow_schema, spark_schema
@@ -45,13 +45,13 @@ def archive(
 ) -> Archived:  # fmt: skip
     """Archive the committed records of `topic` (several with commas) that the folder `to` does not have yet.
 
-    `to` is a path, or a URI that pyarrow knows, that driver and executors see; it is made where it is missing. One run
-    at a time may write there. All columns are kept, headers too. `progress`: whether to show a bar on stderr (None:
-    where that is a terminal).
+    `to` is a path, or a URI that pyarrow knows, that driver and executors see; it is made where it is missing. Of
+    runs at once one goes on, and the others end with StorageError. All columns are kept, headers too. `progress`:
+    whether to show a bar on stderr (None: where that is a terminal).
 
     Raises UnknownTopicOrPartition, ValueError (wrong options; another topic is archived there), StorageError (commits
-    that cannot be read), and OffsetOutOfRange in an error of Spark's where records were deleted before they were
-    archived and `fail_on_data_loss` is set.
+    that cannot be read, files of the last one that are gone, another run has committed), and OffsetOutOfRange in an
+    error of Spark's where records were deleted before they were archived and `fail_on_data_loss` is set.
     """
     if compression not in COMPRESSIONS:
         raise ValueError(f"compression is one of {', '.join(COMPRESSIONS)}, got '{compression}'")
@@ -62,29 +62,28 @@ def archive(
     last = last_commit(commits, folder, read)
     reader = RangeReader(options, arrow_schema(spark_schema(COLUMNS), COLUMNS))
     planned = plan(options, last, reader)
-    run = ArchiveTasks(reader, (), folder, uuid4().hex, compression)
     made: list[Commit] = []
     done = 0
-    with Bar(f"archiving {topic}", progress) as bar:
+    with Bar(f"archiving {topic}", progress) as bar, commits.run() as run:
         bar.show(done, planned.total)
-        for part in planned.rounds(_ROUND * spark.sparkContext.defaultParallelism):
+        for part in planned.rounds(_ROUND * tasks_at_once(spark)):
             before = made[-1] if made else last
             number = 1 if before is None else before.number + 1
+            job = ArchiveTasks(reader, tuple(part.tasks), folder, run, compression)
             made.append(
                 Commit(
                     number=number,
                     id=uuid4().hex if before is None else before.id,
                     read=read,
-                    run=run.run,
+                    run=run,
                     offsets=part.offsets,
                     partitions=planned.partitions,
-                    pieces=_run(spark, replace(run, tasks=tuple(part.tasks)), number),
+                    pieces=_run(spark, job, number),
                 )
             )
             commits.add(made[-1])
             done += part.size
             bar.show(done, planned.total)
-    folder.remove(f"{STAGED}/{run.run}")
     files = [file for commit in made for file in commit.files]
     records = sum(commit.records for commit in made)
     return Archived(records=records, files=len(files), size=sum(file.size for file in files), commits=len(made))

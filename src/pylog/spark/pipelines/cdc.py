@@ -17,9 +17,9 @@ from pyspark.sql import functions as sql
 from pylog.spark.folder import Folder
 from pylog.spark.pipelines.bar import Bar
 from pylog.spark.pipelines.changes import ENVELOPES, KEY, PART, changes, last_of_each_key, row_fields
-from pylog.spark.pipelines.commits import STAGED, TABLE, Commit, Commits, DataFile, Piece
+from pylog.spark.pipelines.commits import TABLE, Commit, Commits, DataFile, Piece
 from pylog.spark.pipelines.parts import RESULT, ChangeParts, part_name
-from pylog.spark.pipelines.planned import last_commit, plan, read_options, topics_of
+from pylog.spark.pipelines.planned import last_commit, plan, read_options, tasks_at_once, topics_of
 from pylog.spark.pipelines.where import LogPlace
 from pylog.spark.range_reader import RangeReader
 from pylog.spark.schema import arrow_schema, spark_schema
@@ -57,13 +57,14 @@ def cdc(
     `schema`: the fields of the JSON values ("id BIGINT, name STRING"), which are the columns then; Debezium needs it.
     Without, the column `value` has the bytes. The columns `_key`, `_partition`, `_offset`, `_timestamp` say which
     record a row is from. `parts`: Parquet files of a new table (16); each has to fit into the memory of a worker.
-    `to`: a path, or a URI that pyarrow knows, that driver and executors see; it is made where it is missing. One run at
-    a time may write there. `progress`: whether to show a bar on stderr (None: where that is a terminal).
+    `to`: a path, or a URI that pyarrow knows, that driver and executors see; it is made where it is missing. Of runs at
+    once one goes on, and the others end with StorageError. `progress`: whether to show a bar on stderr (None: where
+    that is a terminal).
 
     Raises UnknownTopicOrPartition, ValueError (wrong options; another table is there), StorageError (commits or files
-    that are not what was committed), and errors of Spark's: a record without a key, or with a value that is no JSON of
-    the fields, or no change of Debezium's, names its offset; OffsetOutOfRange where records were deleted before they
-    were applied and `fail_on_data_loss` is set.
+    that are not what was committed, another run has committed), and errors of Spark's: a record without a key, or with
+    a value that is no JSON of the fields, or no change of Debezium's, names its offset; OffsetOutOfRange where records
+    were deleted before they were applied and `fail_on_data_loss` is set.
     """
     if envelope not in ENVELOPES:
         raise ValueError(f"envelope is one of {', '.join(ENVELOPES)}, got '{envelope}'")
@@ -79,10 +80,10 @@ def cdc(
     pieces = _pieces(folder, last, parts)
     reader = RangeReader(options, arrow_schema(spark_schema(_COLUMNS), _COLUMNS))
     planned = plan(options, last, reader)
-    run, records, done, made = uuid4().hex, 0, 0, 0
-    with Bar(f"applying {topic}", progress) as bar:
+    records, done, made = 0, 0, 0
+    with Bar(f"applying {topic}", progress) as bar, commits.run() as run:
         bar.show(done, planned.total)
-        for part in planned.rounds(_ROUND * spark.sparkContext.defaultParallelism):
+        for part in planned.rounds(_ROUND * tasks_at_once(spark)):
             merge = ChangeParts(folder, run, tuple(piece.records for piece in pieces))
             count, pieces = _apply(spark, _Records(reader, tuple(part.tasks)), topic, schema, envelope, merge)
             last = Commit(
@@ -97,7 +98,6 @@ def cdc(
             commits.add(last)
             records, done, made = records + count, done + part.size, made + 1
             bar.show(done, planned.total)
-    folder.remove(f"{STAGED}/{run}")
     return Applied(records=records, rows=sum(piece.records for piece in pieces), commits=made)
 
 

@@ -5,10 +5,14 @@
     <archive>/day=2024-05-01/0000000001-00000-00.parquet    commit, task, file
     <table>/part-00003.parquet    the rows of the keys of one part
 
-A commit is there when its JSON is, which is moved to its place whole. Files are moved behind it, and the next run moves
-what a killed one has left. So every file of an archive is part of a commit, and belongs to one alone; a file of a table
-takes the place of that of an earlier commit. Spark, pyarrow and DuckDB pass over names that begin with `_`, so both are
-tables to them.
+A commit is there when its JSON is, which is made whole, and never in the place of another one. Files are moved behind
+it, and the next run moves what a killed one has left. So every file of an archive is part of a commit, and belongs to
+one alone; a file of a table takes the place of that of an earlier commit. Spark, pyarrow and DuckDB pass over names
+that begin with `_`, so both are tables to them.
+
+A run stages in a folder of its own, and removes that alone. What a killed run has staged and not committed goes a week
+later. Two runs at once do not meet: the second one to commit a number has an error. A file of the last commit that is
+neither staged nor in its place is an error, too.
 
     {"version": 1, "archive": "<uuid>", "read": "clicks", "offsets": {"clicks": {"0": 500}, "#topicIds": {...}},
      "partitions": {"clicks": 1}, "run": "<uuid>",
@@ -22,13 +26,16 @@ for each part: how many rows it has, and its file where the commit has written i
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import uuid4
 
 from pylog.errors import StorageError
 from pylog.spark.folder import Folder
 from pylog.spark.sink.plan import Plan
+from pylog.spark.sink.staging import LEFT_MS
 from pylog.spark.stream_offsets import StreamOffsets
 
 _FOLDER: Final = "_commits"
@@ -139,23 +146,69 @@ class Commits:
         OSError.
         """
         if len(self.numbers()) != commit.number - 1:
-            raise StorageError(f"{self._folder}: another run writes into this folder, too: let one do it at a time")
+            raise self._another()
         there = self._staged(commit)
         for file in commit.files:
             if file.staged not in there:
                 raise StorageError(
                     f"{self._folder}: {commit.staged(file)} was staged and is not there, so nothing of it was "
-                    "committed: driver and executors have to see one folder, and one run at a time may write to it"
+                    "committed: driver and executors have to see one folder"
                 )
-        self._folder.write(f"{_FOLDER}/{_file_name(commit.number)}", json.dumps(_as_json(commit, self._kind)).encode())
+        try:
+            text = json.dumps(_as_json(commit, self._kind)).encode()
+            self._folder.create(f"{_FOLDER}/{_file_name(commit.number)}", text)
+        except FileExistsError:
+            raise self._another() from None
         self.settle(commit)
 
     def settle(self, commit: Commit) -> None:
-        """Move the files of a commit to their places, as far as that was not done. Raises OSError."""
+        """Move the files of a commit to their places, as far as that was not done.
+
+        Raises StorageError where a file is neither staged nor in its place, and no later commit is there; OSError.
+        """
         there = self._staged(commit)
         for file in commit.files:
-            if file.staged in there:
-                self._folder.move(commit.staged(file), file.name)
+            if not (file.staged in there and self._move(commit, file)) and self._folder.size(file.name) != file.size:
+                # A later commit may have put another file there, and has found this one settled.
+                if self.numbers()[-1] > commit.number:
+                    return
+                raise StorageError(
+                    f"{self._folder.at(file.name)} of commit {commit.number} is neither there, with its {file.size} "
+                    f"bytes, nor staged as {commit.staged(file)}: put back what was removed, or take a new folder"
+                )
+
+    @contextmanager
+    def run(self) -> Iterator[str]:
+        """The name of one run, for what it stages. That is removed when it ends, unless its last commit needs it."""
+        run = uuid4().hex
+        try:
+            yield run
+        finally:
+            last = self.last()
+            needed = {file.staged for file in last.files} if last is not None and last.run == run else set()
+            if not needed & set(self._folder.names(f"{STAGED}/{run}")):
+                self._folder.remove(f"{STAGED}/{run}")
+
+    def remove_left(self, now_ms: int) -> None:
+        """Remove what runs have staged that wrote their last file a week ago: they were killed. Raises OSError."""
+        for run in self._folder.folders(STAGED):
+            changed_ns = self._folder.changed_ns(f"{STAGED}/{run}")
+            if changed_ns is not None and changed_ns < (now_ms - LEFT_MS) * 1_000_000:
+                self._folder.remove(f"{STAGED}/{run}")
+
+    def _move(self, commit: Commit, file: DataFile) -> bool:
+        """Move a staged file to its place. False where another run has just done so."""
+        try:
+            self._folder.move(commit.staged(file), file.name)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _another(self) -> StorageError:
+        return StorageError(
+            f"{self._folder}: another run has committed meanwhile, so nothing of this one was: let one run at a time "
+            "write to a folder, and run it again"
+        )
 
     def _staged(self, commit: Commit) -> set[str]:
         return set(self._folder.names(f"{STAGED}/{commit.run}"))

@@ -1,8 +1,9 @@
 """What archive and cdc share: a folder with commits, and a run that reads on behind the last of them.
 
-folder_of    the folder and its last commit, with what a killed run has left in order again
+last_commit  the last commit of the folder, with what a killed run has left in order again
 plan         what there is to read since, as tasks in the order of offsets
 Plan.rounds  the tasks of one commit after another, and the offsets behind each
+tasks_at_once  how many tasks Spark runs at a time
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,19 +11,24 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+
 from pylog.errors import UnknownTopicOrPartition
 from pylog.record import TopicPartition
 from pylog.spark.folder import Folder
 from pylog.spark.options.read import ReadOptions, parse
 from pylog.spark.options.selection import Subscribe
-from pylog.spark.pipelines.commits import STAGED, Commit, Commits
+from pylog.spark.pipelines.commits import Commit, Commits
 from pylog.spark.pipelines.where import LogPlace, options_of
 from pylog.spark.place import Place
 from pylog.spark.range_reader import RangeReader
 from pylog.spark.ranges import OffsetRange
+from pylog.spark.sink.staging import now_ms
 from pylog.spark.stream_offsets import StreamOffsets, between
 from pylog.spark.tasks import BATCH_ROWS, Task, tasks
 
+_MANY: Final = 1 << 14
 _TASK_BYTES: Final = 64 << 20
 """Of the log, about: what a task reads."""
 
@@ -69,6 +75,13 @@ def read_options(log: LogPlace, topic: str, *, fail_on_data_loss: bool) -> ReadO
     })  # fmt: skip
 
 
+def tasks_at_once(spark: SparkSession) -> int:
+    """How many tasks Spark runs at a time: into how many pieces it cuts a range that nobody else cuts. A session behind
+    Spark Connect has no context that would say it.
+    """
+    return spark.range(_MANY).select(sql.spark_partition_id()).distinct().count()
+
+
 def topics_of(options: ReadOptions) -> list[str]:
     """The topics that are read, in order."""
     assert isinstance(options.selection, Subscribe), "the topics are named"
@@ -77,7 +90,7 @@ def topics_of(options: ReadOptions) -> list[str]:
 
 def last_commit(commits: Commits, folder: Folder, read: str) -> Commit | None:
     """The last commit of the folder, whose files are in their places then. What a killed run has left and not committed
-    is removed. `read`: what the commits have to be of.
+    is removed after a week. `read`: what the commits have to be of.
 
     Raises ValueError where they are of something else, StorageError where they cannot be read, OSError.
     """
@@ -86,7 +99,7 @@ def last_commit(commits: Commits, folder: Folder, read: str) -> Commit | None:
         if last.read != read:
             raise ValueError(f"{folder} is {commits.kind} of {last.read}, not of {read}: give each a folder of its own")
         commits.settle(last)
-    folder.remove(STAGED)
+    commits.remove_left(now_ms())
     return last
 
 
