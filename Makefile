@@ -71,6 +71,21 @@ test: .venv/dev.stamp ## run the tests
 spark-test: .venv/pipelines.stamp ## run the tests of Spark: batches and streams, from directories and servers, on two executors (Java 17)
 	@$(PYTEST) -q tests/spark
 
+# The versions of PySpark that `make spark-test` does not run, each in an environment of its own, and what all can do.
+SPARKS ?= 4.0 4.1 4.2
+ALL_SPARKS := $(addprefix tests/spark/,test_versions.py test_batch_source.py test_sink.py test_sink_commit.py test_archive.py test_cdc.py)
+
+build/spark-4.%/.stamp: pyproject.toml constraints.txt $(KERNEL)
+	@echo "making an environment of PySpark 4.$*"
+	@$(PYTHON) -m venv $(@D)
+	@grep -viE '^(pyspark|py4j)==' constraints.txt > $(@D)/constraints.txt
+	@$(@D)/bin/python -m pip --disable-pip-version-check --quiet install -c $(@D)/constraints.txt '.[spark]' 'pyspark==4.$*.*' pytest pytest-timeout hypothesis
+	@touch $@
+
+.PHONY: spark-versions
+spark-versions: .venv/dev.stamp $(SPARKS:%=build/spark-%/.stamp) ## what works with each PySpark that is older than that of the tests: batches, sink, streams, jobs (SPARKS="4.0 4.1 4.2"; Java 17)
+	@for version in $(SPARKS); do echo "PySpark $$version"; build/spark-$$version/bin/python -m pytest -q $(ALL_SPARKS) || exit 1; done
+
 .PHONY: newcomer
 newcomer: .venv/dev.stamp ## install pylog into fresh environments, with a C compiler and without, and do what README and tutorial show
 	@$(PYTEST) -q -n $(JOBS) --dist loadgroup tests/newcomer
