@@ -35,6 +35,7 @@ from pylog import TopicPartition
 from pylog.attach.notice import read_notice
 from pylog.files import DiskFiles
 from tests.crash.attach_worker import CONFIG, GROUP, IN_TRANSACTION, KINDS, TOPIC, TRANSACTIONS
+from tests.support.canaries import touched
 
 ALIVE_SECONDS = 0.25
 STOPPED_SECONDS = 0.3
@@ -158,13 +159,15 @@ class Campaign:
 
     def events(self) -> Iterator[Event]:
         """All events of all histories, in order within each."""
-        for path in sorted(self._histories.iterdir()):
+        for path in sorted(path for path in self._histories.iterdir() if path.is_file()):
             lines = path.read_bytes().split(b"\n")
             for line in lines[:-1]:
                 yield json.loads(line)
 
     def judge(self) -> str:
         """Hold the histories against the log. Raises AssertionError."""
+        wrong = [line for folder in self._histories.glob("*-canaries") for line in touched(folder)]
+        assert not wrong, f"bytes went to files that are not the log's: {wrong[:3]}"
         with pylog.open(self._directory, mode="own", config=CONFIG, wait=PATIENCE_SECONDS) as log:
             events = list(self.events())
             errors = [event for event in events if event[0] == "error"]

@@ -19,6 +19,7 @@ from contextlib import suppress
 import pylog
 from pylog import Record
 from pylog.errors import DurabilityUnknown, PylogError
+from tests.support.canaries import Canaries
 
 TOPIC, TRANSACTIONS, GROUP = "records", "transactions", "group"
 BURST, IN_TRANSACTION = 20, 3
@@ -137,6 +138,7 @@ def main() -> int:
     # The system gives the number of a process again some day.
     name = f"{kind}-{os.getpid()}-{time.time_ns()}"
     history = History(path)
+    Canaries(f"{path}-canaries").begin()
     with pylog.open(directory, config=CONFIG) as log:
         if how:
             child = os.fork()

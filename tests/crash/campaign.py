@@ -8,8 +8,11 @@ import argparse
 import logging
 import multiprocessing
 import sys
+import tempfile
 import time
 from itertools import count
+
+from tests.support.canaries import Canaries, touched
 
 from .engine import Enumeration, Result
 from .workloads import WORKLOADS
@@ -23,7 +26,11 @@ def enumerate_workload(task: tuple[str, int]) -> Result:
     """All states of one workload, varied by a seed."""
     logging.disable(logging.CRITICAL)
     name, seed = task
-    return Enumeration(WORKLOADS[name], seed=seed, failures_max=3).finish(samples=SAMPLES)
+    with tempfile.TemporaryDirectory() as folder:
+        with Canaries(folder):
+            result = Enumeration(WORKLOADS[name], seed=seed, failures_max=3).finish(samples=SAMPLES)
+        result.failures += [f"{name}, seed {seed}: a canary was touched: {line}" for line in touched(folder)]
+    return result
 
 
 def campaign(budget: int, jobs: int, seed: int, names: list[str]) -> int:

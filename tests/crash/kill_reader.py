@@ -12,8 +12,9 @@ from multiprocessing.connection import Connection
 import pylog
 from pylog import TopicPartition
 from pylog.views import PartitionView
+from tests.support.canaries import Canaries
 
-from .kill_writer import PARTITIONS, key_of, numbers_of
+from .kill_writer import PARTITIONS, canaries_of, key_of, numbers_of
 
 Row = tuple[int, int, int]
 """Offset, life, number."""
@@ -143,7 +144,7 @@ JOBS = (follow_appends, follow_transactions, scan_compacted)
 def read(path: str, job: int, stop: Connection, result: Connection) -> None:
     """The whole life of a reading process: says what it has seen, or what was wrong with it."""
     try:
-        with pylog.open(path, mode="read") as log:
+        with Canaries(canaries_of(path)), pylog.open(path, mode="read") as log:
             result.send((None, JOBS[job](log, stop)))
     except BaseException as error:  # noqa: BLE001
         result.send((f"{JOBS[job].__name__}: {type(error).__name__}: {error}", {}))

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pylog
+from tests.support.canaries import touched
 
 from .kill_reader import JOBS, Row, Transactions, check_compacted, read
-from .kill_writer import PARTITIONS, numbers_of, write
+from .kill_writer import PARTITIONS, canaries_of, numbers_of, write
 
 SPAWN = multiprocessing.get_context("forkserver")
 SPAWN.set_forkserver_preload(["pylog"])
@@ -91,6 +92,7 @@ def _run(session: Session, path: str) -> None:
                     for view in (view for name in log.topics() for view in log.topic(name)):
                         view.check()
         seen = [reading.result() for reading in readers]
+    assert not touched(canaries_of(path)), f"bytes went to files that are not the log's: {touched(canaries_of(path))}"
     with pylog.open(path) as log:
         check_seen(log, seen[0])
 

@@ -11,12 +11,14 @@ ever written like this. Where segments, retention and cleaning are due is drawn 
 import random
 import struct
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pylog
 from pylog.opening import Flush
 from pylog.protocol.batch import Batch, Origin, encode
 from pylog.protocol.messages import Produce, Produced, ProducePart, Session
 from pylog.replica import Leader
+from tests.support.canaries import Canaries
 
 PARTITIONS = 3
 KEYS = 7
@@ -135,6 +137,12 @@ class Writer:
             self.end(life, commit=False)
 
 
+def canaries_of(path: str) -> Path:
+    """Where the canaries are of the processes that use the log at `path`."""
+    return Path(path).parent / "canaries"
+
+
 def write(path: str, flush: Flush, life: int, acknowledge: Connection) -> None:
     """The whole life of a writing process."""
+    Canaries(canaries_of(path)).begin()
     Writer(path, flush, life, acknowledge).run()

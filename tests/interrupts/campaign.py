@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
+from tests.support.canaries import Canaries, touched
+
 from .calls import CALLS, MODES, USES, World, attempt, recover
 
 FLUSHES = ("sync", "none")
@@ -75,10 +77,13 @@ def one(name: str, mode: str, flush: str, some: tuple[int, int, int] | int) -> i
     logging.disable(logging.CRITICAL)
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as folder:
-        if isinstance(some, int):
-            last = count(name, flush, Path(folder))
-            some = 1, last, max(1, last // some)
-        made, wrong = places(name, mode, flush, Path(folder), *some)
+        canaries = Path(folder, "canaries")
+        with Canaries(canaries):
+            if isinstance(some, int):
+                last = count(name, flush, Path(folder))
+                some = 1, last, max(1, last // some)
+            made, wrong = places(name, mode, flush, Path(folder), *some)
+        wrong += [f"bytes went to files that are not the log's: {line}" for line in touched(canaries)]
     for line in wrong:
         print(line)
     print(f"made {made}")

@@ -45,6 +45,10 @@ class Canaries:
         self._own = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         self._close = os.close
         os.close = self._take
+        # A child is forked by a thread that has the lock, or it would have one that nobody gives back.
+        os.register_at_fork(
+            before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._lock.release
+        )
 
     def end(self) -> None:
         """Take none any more, and give back those that are held."""
