@@ -24,7 +24,7 @@ from pylog.broker.log_cleaner import Cleaned, Cleaner, Progress, Throttle, dirt
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.scrubber import Scrubber
 from pylog.config import NodeConfig
-from pylog.errors import DiskFull, PylogError
+from pylog.errors import Closed, DiskFull, LogNotFound, PylogError, UnknownTopicOrPartition
 from pylog.files import join
 from pylog.logdirs.damage import Findings, find_damage
 from pylog.logdirs.log_directory import LogDirectory
@@ -310,14 +310,19 @@ class Housekeeping:
         Raises what opening a partition raises: none is left out silently.
         """
         topics = self.node.image.topics
-        if keys is None:
-            keys = [
-                TopicPartition(name, number) for name in sorted(topics) for number in sorted(topics[name].partitions)
-            ]
+        wanted = keys if keys is not None else [
+            TopicPartition(name, number) for name in sorted(topics) for number in sorted(topics[name].partitions)
+        ]  # fmt: skip
         found = Findings()
-        for key in keys:
-            if self.node.directories.holders(key):
-                found += find_damage(self.node.roles.partition(*key))
+        for key in wanted:
+            try:
+                if self.node.directories.holders(key):
+                    found += find_damage(self.node.roles.partition(*key))
+            except (Closed, LogNotFound, UnknownTopicOrPartition):
+                known = self.node.image.topics.get(key.topic)
+                if keys is not None or (known is not None and known.id == topics[key.topic].id):
+                    raise
+                # The topic was deleted meanwhile.
         return found
 
     def repair(self, findings: Findings, keep_in: str | None = None) -> dict[TopicPartition, str]:

@@ -18,7 +18,7 @@ would be taken for new ones, without their configs. (Kafka: LogManager, LogDirFa
 import logging
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 from pylog.errors import (
     DirectoryLocked,
@@ -273,15 +273,11 @@ def copy_files(files: Files, source: str, target: str, names: Iterable[str]) -> 
         stat, there = files.stat(origin), files.stat(copy)
         if stat is None or (there is not None and (there.size, there.mtime_ns) == (stat.size, stat.mtime_ns)):
             continue
-        reading, writing = files.open(origin), files.open(copy, create=True)
-        try:
+        with closing(files.open(origin)) as reading, closing(files.open(copy, create=True)) as writing:
             writing.truncate(0)
             for position in range(0, stat.size, COPY_BYTES):
                 writing.write(position, reading.read(position, min(COPY_BYTES, stat.size - position)))
             sync_new([writing])
-        finally:
-            reading.close()
-            writing.close()
         files.set_modified(copy, stat.mtime_ns)
 
 

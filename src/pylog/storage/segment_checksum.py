@@ -117,8 +117,12 @@ def mark_of_log(files: Files, path: str) -> Mark:
 def write_seal(files: Files, path: str, seal: Seal) -> File:
     """Write a seal where there is none, not synced; gives its file. Raises DiskFull, StorageError."""
     file = files.open(path, create=True)
-    file.truncate(0)
-    file.write(0, encoded(seal))
+    try:
+        file.truncate(0)
+        file.write(0, encoded(seal))
+    except BaseException:
+        file.close()
+        raise
     return file
 
 

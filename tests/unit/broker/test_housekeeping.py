@@ -7,7 +7,7 @@ from pylog import Record, TopicPartition, errors
 from pylog.broker.housekeeping import Housekeeping
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.config import NodeConfig
-from pylog.files import File, MemoryFiles
+from pylog.files import File, FileStat, MemoryFiles
 from pylog.logdirs.log_directory import CLEANINGS, read_cleanings
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import NewTopic
@@ -74,6 +74,36 @@ def test_a_topic_deleted_while_housekeeping_looks_around_is_left_out(clock: SimC
     assert list(kept) == []
     with pytest.raises(errors.UnknownTopicOrPartition):
         node.roles.partition(*GOOD)
+
+
+class DeletingFiles(MemoryFiles):
+    """Files in which a topic is deleted as soon as its folder was found."""
+
+    node: ReplicaManager | None = None
+
+    def stat(self, path: str) -> FileStat | None:
+        found = super().stat(path)
+        if path == "log/good-0" and self.node is not None:
+            node, self.node = self.node, None
+            node.changes.delete_topic("good")
+        return found
+
+
+def test_damage_is_not_looked_for_in_a_topic_deleted_meanwhile(clock: SimClock) -> None:
+    files = DeletingFiles()
+    node = make_node(files, clock)
+    housekeeping = Housekeeping(node, NodeConfig(), clock)
+    for topic in ("bad", "good"):
+        node.changes.create_topic(NewTopic(topic))
+        fill(node, topic)
+    files.node = node
+    assert not housekeeping.find_damage()
+    assert "good" not in node.image.topics
+    node.changes.create_topic(NewTopic("good"))
+    fill(node, "good")
+    files.node = node
+    with pytest.raises(errors.UnknownTopicOrPartition):
+        housekeeping.find_damage([GOOD])
 
 
 def test_one_partition_does_not_keep_the_others_from_retention(

@@ -1,12 +1,16 @@
 """What a seal says of a segment's files, and when it says nothing."""
 
+import os
+import resource
 import struct
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 from crc32c import crc32c
 
-from pylog.files import MemoryFiles
+from pylog.errors import DiskFull
+from pylog.files import DiskFiles, MemoryFiles
 from pylog.storage.segment_checksum import (
     NOBODY,
     NOT_YET,
@@ -84,3 +88,16 @@ def test_the_seal_of_another_base_offset_says_nothing(base_offset: int, said: Se
     seal = SealFile(files, lambda suffix: f"6{suffix}", WHOSE, base_offset, is_new=False)
     assert seal.read(1000, is_rewritten=False) == seal.known() == said
     assert not seal.is_anothers()
+
+
+@pytest.mark.parametrize("room", [0, 50])
+def test_a_seal_that_cannot_be_written_keeps_no_descriptor(tmp_path: Path, room: int) -> None:
+    files, before = DiskFiles(), len(os.listdir("/dev/fd"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        with pytest.raises(DiskFull):
+            write_seal(files, str(tmp_path / "seal"), SEAL)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(os.listdir("/dev/fd")) == before

@@ -61,9 +61,10 @@ class Snapshots:
         try:
             file.truncate(0)
             file.write(0, producers.encode())
-        except DiskFull:
+        except BaseException as error:
             file.close()
-            self._files.remove(self.path(offset))
+            if isinstance(error, DiskFull):
+                self._files.remove(self.path(offset))
             raise
         producers.note_snapshot(offset)
         at = bisect_left(self.offsets, offset)
