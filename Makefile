@@ -236,6 +236,12 @@ bits: .venv/dev.stamp ## flip every bit of a log, cut every file at every length
 extremes: .venv/dev.stamp ## every config at the ends of its range, on both kernels (BUDGET=100: so many of them)
 	@PYTHONPATH=src $(BIN)/python -m tests.extremes.campaign $(BUDGET)
 
+.PHONY: limits
+limits: BUDGET = 200
+limits: SECONDS = 30
+limits: .venv/dev.stamp ## every limit at its least, under eight threads and readers, both kernels (BUDGET=200 runs, SECONDS=30 each; root: small disks, too)
+	@PYTHONPATH=src $(BIN)/python -m tests.limits.campaign $(BUDGET) --seconds $(SECONDS) --jobs $(JOBS)
+
 .PHONY: exactly-once
 exactly-once: RECORDS = 1000000
 exactly-once: BUDGET = 200
