@@ -31,7 +31,7 @@ from pylog.commitlog.sealed_segments import SealedSegments
 from pylog.commitlog.truncation import Truncation
 from pylog.commitlog.watermarks import Watermarks
 from pylog.config import TopicConfig
-from pylog.errors import Closed, CorruptBatch, LogNotFound, PolicyViolation, StorageError
+from pylog.errors import Closed, CorruptBatch, DirectoryReplaced, LogNotFound, PolicyViolation, StorageError
 from pylog.files import Files, join
 from pylog.kernel import Appended, AppendState
 from pylog.protocol.batch import Batch, Buffer, Origin
@@ -288,6 +288,16 @@ class Partition:
     def latch(self, error: StorageError) -> None:
         """See `Durability.latch`."""
         self._durability.latch(error)
+
+    def check_in_place(self) -> None:
+        """Latch it where its folder is not the one any more that it was opened in."""
+        try:
+            with self._durability.lock:
+                # A closed one may have moved.
+                if not self.state.is_closed:
+                    self._local.check_in_place()
+        except DirectoryReplaced as error:
+            self._durability.latch(error)
 
     def advance_high_watermark(self, offset: int) -> bool:
         """See `Watermarks.advance_high_watermark`."""

@@ -5,21 +5,26 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import pylog
 from pylog import TopicPartition
+from pylog.broker.housekeeping import PLACES
 from pylog.broker.replica_manager import ReplicaManager
-from pylog.errors import DirectoryReplaced, PartitionFailed, StorageError
+from pylog.errors import DirectoryReplaced, KafkaStorage, PartitionFailed, PylogError, StorageError
 from pylog.files import DiskFiles
+from pylog.runtime.clock import MovableClock
+from pylog.testing import SimClock
 from support.log_copies import copy_log
 
 T0 = TopicPartition("t", 0)
 
 
-def opened(path: Path, **config: object) -> pylog.Log:
-    log = pylog.open(str(path), flush="none")
+def opened(path: Path, *, clock: SimClock | None = None, **config: object) -> pylog.Log:
+    """Nobody looks whether the directory is in its place, as time stands still."""
+    log = pylog.open(str(path), flush="none", clock=clock or SimClock(1_700_000_000_000))
     log.create_topic("t", config={"segment.ms": 60_000, **config}, exist_ok=True)
     return log
 
@@ -125,6 +130,85 @@ def test_a_removed_directory_is_told_at_the_next_roll_and_not_made_anew(tmp_path
     with pytest.raises(DirectoryReplaced):
         log.close()
     assert not path.exists()
+
+
+def restored(path: Path) -> None:
+    """A copy takes the place of the directory, as from a backup."""
+    shutil.copytree(path, path.with_name("copy"), ignore=shutil.ignore_patterns(".socket"))
+    shutil.rmtree(path)
+    path.with_name("copy").rename(path)
+
+
+def without_published(path: Path) -> None:
+    (path / ".pylog-published").unlink()
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    while not what():
+        threading.Event().wait(0.005)
+
+
+def is_refused(log: pylog.Log, number: int, clock: MovableClock) -> bool:
+    """Whether a partition is latched, when another second has passed."""
+    clock.advance(1000)
+    try:
+        log.topic("t")[number].append([pylog.Record(b"more")])
+    except (PartitionFailed, KafkaStorage):
+        return True
+    return False
+
+
+@pytest.mark.parametrize("flush", ["sync", "none"])
+@pytest.mark.parametrize("lose", [*LOSSES, restored, without_published])
+def test_a_lost_directory_takes_no_appends_after_a_look(
+    tmp_path: Path, lose: Callable[[Path], None], flush: Literal["sync", "none"]
+) -> None:
+    """With flush="sync" as well they were acknowledged until a roll, and lay in files without names."""
+    path, clock = tmp_path / "log", MovableClock()
+    log = pylog.open(str(path), flush=flush, clock=clock)
+    log.create_topic("t")
+    assert not is_refused(log, 0, clock)
+    lose(path)
+    wait_for(lambda: is_refused(log, 0, clock))
+    with pytest.raises(PylogError):
+        log.create_topic("another")
+    with pytest.raises(DirectoryReplaced):
+        log.close()
+
+
+def test_a_lost_folder_of_a_partition_takes_no_appends_after_a_look(tmp_path: Path) -> None:
+    clock = MovableClock()
+    with pylog.open(str(tmp_path / "log"), clock=clock) as log:
+        log.create_topic("t", partitions=2)
+        assert not any(is_refused(log, number, clock) for number in (0, 1))
+        shutil.rmtree(tmp_path / "log" / "t-0")
+        wait_for(lambda: is_refused(log, 0, clock))
+        assert not is_refused(log, 1, clock)
+
+
+def test_a_lost_second_directory_takes_no_appends_after_a_look(tmp_path: Path) -> None:
+    clock = MovableClock()
+    with pylog.open([str(tmp_path / "a"), str(tmp_path / "b")], clock=clock) as log:
+        log.create_topic("t", partitions=2)
+        second = next(n for n in (0, 1) if "/b/" in log.broker.partition("t", n).directory)
+        assert not any(is_refused(log, number, clock) for number in (0, 1))
+        removed(tmp_path / "b")
+        wait_for(lambda: is_refused(log, second, clock))
+        assert not is_refused(log, 1 - second, clock)
+
+
+def test_a_log_that_nobody_appends_to_is_looked_at_with_the_next_append(tmp_path: Path) -> None:
+    path, clock = tmp_path / "log", SimClock(1_700_000_000_000)
+    log = opened(path, clock=clock)
+    append(log, 0)
+    housekeeping = log.broker.housekeeping
+    housekeeping._look_at_places()
+    assert PLACES in housekeeping._due
+    housekeeping._look_at_places()
+    assert PLACES not in housekeeping._due
+    log.topic("t")[0].append([pylog.Record(b"more", timestamp=1_700_000_000_000)])
+    assert PLACES in housekeeping._due
+    log.close()
 
 
 def test_a_partition_whose_folder_alone_was_replaced_refuses_the_next_roll(tmp_path: Path) -> None:

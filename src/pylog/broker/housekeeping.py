@@ -1,6 +1,7 @@
 """What a node does from time to time: retention, compaction, checkpoints, and what has to be removed later.
 
     task         every                                          what
+    places       second, while anything is appended             whether the log lies where it was opened
     checkpoint   log.flush.offset.checkpoint.interval.ms        how far partitions are durable
     retention    log.retention.check.interval.ms                segments that nobody has to keep
     producers    producer.id.expiration.check.interval.ms       producers that are gone
@@ -21,6 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pylog.broker.log_cleaner import Cleaned, Cleaner, Progress, Throttle, dirt
+from pylog.broker.place_watch import LOOK_EVERY_MS, PlaceWatch
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.scrubber import Scrubber
 from pylog.config import NodeConfig
@@ -40,6 +42,7 @@ from pylog.storage.partition_dirs import folder_name
 logger = logging.getLogger("pylog.broker")
 
 SHOW_EVERY_MS = 1000
+PLACES = "places"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,10 @@ class Housekeeping:
         self.cleanings: dict[TopicPartition, CleaningState] = {}
         self._config = config
         self._clock = clock
+        self._places = PlaceWatch(node)
         self._due: dict[str, int] = {}
         self._tasks: dict[str, tuple[int, Callable[[], object]]] = {
+            PLACES: (LOOK_EVERY_MS, self._look_at_places),
             "checkpoint": (config.log_flush_offset_checkpoint_interval_ms, node.checkpoint),
             "retention": (config.log_retention_check_interval_ms, self.retain),
             "producers": (config.producer_id_expiration_check_interval_ms, self._expire_producers),
@@ -84,12 +89,16 @@ class Housekeeping:
 
     def note_append(self, partition: Partition) -> None:
         """Something was appended: there will be work."""
-        if not self._due:
+        if PLACES not in self._due:
             with WHOLE:
                 now = self._clock.tick_ms()
-                self._due = {name: now + interval for name, (interval, _) in self._tasks.items()}
+                if self._due:
+                    # Nobody has looked for a while.
+                    self._due[PLACES] = now
+                else:
+                    self._due = {name: now + interval for name, (interval, _) in self._tasks.items()}
+                    self.scrubber.start()
                 self._worker.wake()
-                self.scrubber.start()
         if self._clean_due is None and self._config.log_cleaner_enable and is_compacted(partition):
             with WHOLE:
                 self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
@@ -142,6 +151,11 @@ class Housekeeping:
                     failure = failure or error
         if failure is not None:
             raise failure
+
+    def _look_at_places(self) -> None:
+        if not self._places.look():
+            # Until the next append is noted.
+            self._due.pop(PLACES, None)
 
     def wake(self) -> None:
         """There may be files to remove earlier than was known."""

@@ -192,6 +192,7 @@ class LogDirectory:
         """
         if not self._lock.is_in_place():
             raise replaced(join(self.path, LOCK))
+        self._published.check_in_place()
 
     def announce(self, text: str) -> None:
         """Let other processes read a text of the owner, in the lock file. Raises StorageError."""

@@ -10,7 +10,7 @@ This file has the upkeep: checkpoints, and the close. (Kafka: ReplicaManager, Lo
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 from pylog.broker.replica_manager.roles import Follow, Lead, Roles
@@ -137,10 +137,29 @@ class ReplicaManager:
                     # The old checkpoints are right, if late.
                     logger.warning("%s is full: checkpoints are late", directory.path)
                 except StorageError as error:
-                    if isinstance(error, DirectoryReplaced):
-                        for partition in self.topics.in_directory(directory):
-                            partition.latch(error)
-                    self.directories.fail(directory, error)
+                    self._fail(directory, error)
+
+    def check_in_place(self, partitions: Iterable[Partition]) -> None:
+        """Latch those of `partitions` whose folder is not the one any more that was opened. A log directory that is not
+        goes offline, with all of its partitions.
+
+        Raises: DirectoryReplaced (it is the first one), StorageError (the disk does not say).
+        """
+        with self._lock:
+            for directory in list(self.directories):
+                try:
+                    directory.check_in_place()
+                except DirectoryReplaced as error:
+                    if any(not partition.failed for partition in self.topics.in_directory(directory)):
+                        self._fail(directory, error)
+        for partition in partitions:
+            partition.check_in_place()
+
+    def _fail(self, directory: LogDirectory, error: StorageError) -> None:
+        if isinstance(error, DirectoryReplaced):
+            for partition in self.topics.in_directory(directory):
+                partition.latch(error)
+        self.directories.fail(directory, error)
 
     def kept(self) -> Iterator[Partition]:
         """Every partition with a folder here, opened if need be, but those that cannot be opened or go meanwhile."""
