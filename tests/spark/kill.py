@@ -6,6 +6,9 @@
 Between two kills an equal part of the numbers is sent. At a random moment the driver is killed (its JVM, or all its
 processes at once), or one of its Python workers. In the end a reader of committed records finds each number once.
 
+After each second kill the checkpoint is put back to an earlier state, or loses its last files. A driver goes on then,
+or is refused by the sink. Then the checkpoint of before comes back, or a new one starts at the offsets of the error.
+
 With `--kafka` the topics are a real Kafka's (`make kafka`, `make spark-kafka`), and source and sink `format("kafka")`.
 That sink writes at least once: it is said how many numbers are there more often.
 """
@@ -13,6 +16,8 @@ That sink writes at least once: it is said how many numbers are there more often
 import argparse
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,6 +48,9 @@ class Campaign:
         self.random = random.Random(seed)
         self.piece = piece
         self.fed = 0
+        self.backup: Path | None = None
+        self.started: str | None = None
+        """The startingOffsets of the checkpoint there is, where it does not begin at earliest."""
         self.kinds: Counter[str] = Counter()
         with self.open() as log:
             log.create_topic("in", partitions=2)
@@ -64,6 +72,8 @@ class Campaign:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         environment = {**os.environ, "PYTHONPATH": str(Path(pylog.__file__).parents[1]), "SPARK_LOCAL_IP": "127.0.0.1"}
+        if self.started is not None:
+            words = *words, "--start", self.started
         if self.kafka is not None:
             environment |= {"PYTHONPATH": str(SPARK), "SPARK_HOME": str(SPARK / "pyspark")}
             words = *words, "--kafka", self.kafka
@@ -95,13 +105,63 @@ class Campaign:
         while self.fed < goal:
             self.feed()
 
-    def finish(self) -> list[str]:
-        """Let a last driver write what is left; gives what is wrong then."""
+    def damage_checkpoint(self) -> None:
+        """Put the checkpoint back to an earlier state, or take its last files, and let a driver run with that.
+
+        Where the sink has refused it, go on in one of the ways that its error names.
+        """
+        checkpoint, newest = self.folder / "checkpoint", self.folder / "newest"
+        shutil.copytree(checkpoint, newest)
+        if self.backup is not None and self.random.random() < 0.6:
+            kind = "restored"
+            shutil.rmtree(checkpoint)
+            self.backup.rename(checkpoint)
+        else:
+            kind = "lost its last " + self.random.choice(["offsets", "offsets and commit"])
+            number = max((int(path.name) for path in (checkpoint / "offsets").glob("[0-9]*")), default=None)
+            for place in ("offsets", "commits")[: 1 + kind.endswith("commit")]:
+                for path in (checkpoint / place / str(number), checkpoint / place / f".{number}.crc"):
+                    path.unlink(missing_ok=True)
+        errors = self.folder / "errors"
+        before = errors.stat().st_size
+        code = self.run_to_the_end()
+        said = errors.read_bytes()[before:].decode(errors="replace")
+        if code == 0:
+            way = "went on"
+        elif "is no replay of that" not in said:
+            raise AssertionError(f"a driver with a checkpoint that was {kind} ended with code {code}: see {errors}")
+        else:
+            shutil.rmtree(checkpoint)
+            found = re.search(r"startingOffsets=(\{.*?\}\})", said)
+            if found is not None and self.random.random() < 0.5:
+                way, self.started = "refused, a new one", found[1]
+            else:
+                way = "refused, put back"
+                newest.rename(checkpoint)
+        shutil.rmtree(newest, ignore_errors=True)
+        if self.backup is not None:
+            # What belongs to a query that is over would write again what the next one has written.
+            shutil.rmtree(self.backup, ignore_errors=True)
+            self.backup = None
+        self.kinds[f"{kind}: {way}"] += 1
+
+    def keep_backup(self) -> None:
+        """Copy the checkpoint aside, as it is while nobody writes to it."""
+        self.backup = self.folder / "backup"
+        shutil.rmtree(self.backup, ignore_errors=True)
+        shutil.copytree(self.folder / "checkpoint", self.backup)
+
+    def run_to_the_end(self) -> int:
+        """Let a driver write all that is there; gives the code it ended with."""
         driver = self.start("--last")
         try:
-            code = driver.wait(PATIENCE)
+            return driver.wait(PATIENCE)
         finally:
             end(driver)
+
+    def finish(self) -> list[str]:
+        """Let a last driver write what is left; gives what is wrong then."""
+        code = self.run_to_the_end()
         if code:
             return [f"the last driver ended with code {code}: see {self.folder}/errors"]
         return self.check(are_all=True)
@@ -173,6 +233,11 @@ def main() -> int:
         problems: list[str] = []
         for kill in range(asked.kills):
             campaign.kill_once(asked.records * (kill + 1) // asked.kills)
+            if not asked.kafka and (campaign.folder / "checkpoint" / "offsets" / "0").exists():
+                if kill % 2:
+                    campaign.damage_checkpoint()
+                else:
+                    campaign.keep_backup()
             problems = campaign.check(are_all=False)
             print(f"{kill + 1} kills ({dict(campaign.kinds)}), {campaign.fed} numbers", flush=True)
             if problems:

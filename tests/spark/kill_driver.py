@@ -1,6 +1,8 @@
 """A stream of Spark's that copies topic `in` of a log into topic `out`, until it is killed.
 
-python kill_driver.py FOLDER [--last] [--kafka SERVERS]      `--last`: end when all that is there is written
+python kill_driver.py FOLDER [--last] [--start OFFSETS] [--kafka SERVERS]
+
+`--last`: end when all that is there is written. `--start`: the startingOffsets of a new checkpoint.
 """
 
 import argparse
@@ -28,6 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--last", action="store_true")
+    parser.add_argument("--start", default="earliest")
     parser.add_argument("--kafka")
     asked = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -36,7 +39,7 @@ def main() -> None:
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     if asked.kafka:
-        kind, place = "kafka", {"kafka.bootstrap.servers": asked.kafka, "startingOffsets": "earliest"}
+        kind, place = "kafka", {"kafka.bootstrap.servers": asked.kafka}
         spark = builder.config("spark.jars", ",".join(map(str, CONNECTOR.glob("*.jar")))).getOrCreate()
     else:
         from pylog.spark.source import PylogDataSource
@@ -44,7 +47,7 @@ def main() -> None:
         kind, place = "pylog", {"path": str(asked.folder / "data")}
         spark = builder.getOrCreate()
         spark.dataSource.register(PylogDataSource)
-    numbers = spark.readStream.format(kind).options(**SOURCE, **place).load()
+    numbers = spark.readStream.format(kind).options(**SOURCE, **place, startingOffsets=asked.start).load()
     writer = numbers.select("key", "value").writeStream.format(kind).options(**place, topic="out")
     writer = writer.option("checkpointLocation", str(asked.folder / "checkpoint"))
     writer = writer.trigger(availableNow=True) if asked.last else writer.trigger(processingTime="0 seconds")
