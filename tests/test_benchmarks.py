@@ -73,4 +73,5 @@ def test_a_node_ends_although_ctrl_c_is_ignored_as_in_the_background() -> None:
 
 
 def test_the_micro_benchmarks_work() -> None:
+    """`run` fails where the process ends with another code than 0."""
     run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-disable", str(BENCHMARKS / "micro"))

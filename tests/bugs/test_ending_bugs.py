@@ -66,9 +66,10 @@ def test_callbacks_that_send_to_each_others_partitions_do_not_deadlock() -> None
                 producer.send("t", b"x" * 90, partition=own, on_delivery=forward(other))
 
         in_threads(lambda: run(0, 1), lambda: run(1, 0))
-        while sum(view.next_offset for view in log.topic("t")) < 2 * 300 * 21:
+        while (stored := sum(view.next_offset for view in log.topic("t"))) < 2 * 300 * 21:
             # What is sent in a callback comes after what a flush waits for.
             producer.flush(SOON)
+        assert stored == 2 * 300 * 21
 
 
 @FLUSHES

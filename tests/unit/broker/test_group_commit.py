@@ -113,7 +113,9 @@ def test_a_callback_that_raises_keeps_no_other_append_waiting(log: pylog.Log, ca
 
 
 def test_a_thread_that_was_never_called_can_be_closed() -> None:
+    threads = threading.active_count()
     CommitThread().close()
+    assert threading.active_count() == threads
 
 
 def test_threads_that_lead_for_their_answers_share_syncs(log: pylog.Log) -> None:

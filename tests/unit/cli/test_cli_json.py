@@ -55,6 +55,7 @@ def test_every_command_that_prints_facts_takes_json() -> None:
 
 
 def test_every_command_says_what_it_and_each_of_its_options_is_for(run: Run) -> None:
+    assert {"produce", "topic create", "txn abort"} <= {path for path, _ in leaves()}
     for path, one in leaves():
         assert one.short_help and one.help and one.help.rstrip().endswith("."), path
         for param in one.params:

@@ -298,6 +298,7 @@ def test_without_any_descriptor_the_limit_is_named(tmp_path: Path) -> None:
 
 
 def test_where_the_mounts_cannot_be_read_everything_is_allowed(tmp_path: Path) -> None:
+    """A refusal is an error, and so is a file of mounts that cannot be opened: there is neither."""
     with no_descriptor_left():
         refuse_network(str(tmp_path))
 

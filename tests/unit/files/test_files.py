@@ -604,6 +604,7 @@ a line that makes no sense
     "path", ["/data/log", "/mnt", "/mnt/log", "/mnt/shared/log", "/mnt/usb/log", "/mnt/covered/log", "/"]
 )
 def test_local_file_systems_are_allowed(path: str) -> None:
+    """A refusal is an error: that there is none is what is asserted, here and where the kernel says nothing."""
     refuse_network(path, MOUNTS)
 
 

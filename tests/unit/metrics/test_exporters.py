@@ -1,6 +1,8 @@
 """The ways of Prometheus and OpenTelemetry to the metrics of a log."""
 
+import subprocess
 import sys
+import textwrap
 from typing import Any
 
 import pytest
@@ -91,8 +93,26 @@ def test_a_collection_looks_at_each_number_once(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_without_a_provider_the_instruments_are_those_of_the_global_one() -> None:
-    with pylog.open(":memory:") as log:
-        metrics.opentelemetry(log)
+    """In a process of its own, as that one is set for good."""
+    script = """
+        import pylog
+        from opentelemetry.metrics import set_meter_provider
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+        reader = InMemoryMetricReader()
+        set_meter_provider(MeterProvider([reader], shutdown_on_exit=False))
+        with pylog.open(":memory:") as log:
+            pylog.metrics.opentelemetry(log)
+            log.create_topic("t")[0].append([pylog.Record(b"v")])
+            for resource in reader.get_metrics_data().resource_metrics:
+                for scope in resource.scope_metrics:
+                    print(scope.scope.name, *sorted(metric.name for metric in scope.metrics))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    name, *found = ran.stdout.split()
+    assert (ran.returncode, name) == (0, "pylog"), ran.stderr
+    assert len(found) > 20
 
 
 @pytest.mark.parametrize(

@@ -275,6 +275,7 @@ def test_every_prefix_of_a_record_is_refused() -> None:
 
 @given(st.binary(max_size=100))
 def test_noise_raises_only_errors_of_pylog(noise: bytes) -> None:
+    """Another error comes out of the test."""
     with contextlib.suppress(PylogError):
         MetadataImage().apply(decode_record(noise))
 
@@ -284,6 +285,7 @@ def test_noise_raises_only_errors_of_pylog(noise: bytes) -> None:
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "__consumer_offsets", "x" * 249, "-"])
 def test_valid_topic_names_are_taken(name: str) -> None:
+    """A name that is not taken is an error."""
     validate_topic_name(name)
 
 

@@ -76,7 +76,9 @@ def test_one_call_for_what_is_done_by_then_wakes_it_once_however_often_it_comes(
 
 
 def test_closing_before_anything_was_due_is_fine() -> None:
+    threads = threading.active_count()
     Worker("test", SystemClock(), lambda: None, lambda: None).close()
+    assert threading.active_count() == threads
 
 
 def test_under_a_stepped_clock_the_clock_calls_and_there_is_no_thread() -> None:

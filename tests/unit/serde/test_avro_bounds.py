@@ -66,6 +66,7 @@ def leaf(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("schema", [CHAIN, MANY_EMPTY, DECIMAL, {"type": "array", "items": "null"}], ids=str)
 def test_what_a_writer_makes_is_let_through(schema: Any) -> None:
+    """A value that is not let through is an error; here none is."""
     parsed = parse_schema(schema)
     bounds = Bounds(parsed)
     for value in generate_many(parsed, 20):
@@ -107,6 +108,7 @@ def test_what_would_not_end_is_refused(schema: Any, data: bytes, why: str) -> No
 
 
 def test_a_chain_at_the_limit_and_a_long_text_are_no_harm() -> None:
+    """One more would be an error, as the test above shows."""
     Bounds(parse_schema(CHAIN)).check(number(1) * (DEPTH_MAX - 1) + number(0))
     plain = {"type": "record", "name": "P", "fields": [{"name": "d", "type": DECIMAL}, {"name": "t", "type": "string"}]}
     value = number(1) + b"\x05" + number(DECIMAL_BYTES_MAX) + b"x" * DECIMAL_BYTES_MAX
