@@ -23,12 +23,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count, islice
 from pathlib import Path
 
 from tests.support.canaries import Canaries, touched
 
-from .limits import CANARIES, Limits, can_mount, draw, lift_disk, within
+from .limits import CANARIES, KINDS, Limits, can_mount, draw, lift_disk, within
 from .play import PATIENCE_SECONDS, Play
 
 STUCK_SECONDS = 240
@@ -121,13 +123,12 @@ def task(seed: int, seconds: float) -> tuple[Limits, str, bool]:
         return limits, done.stdout + (done.stderr[-8000:] if done.returncode else ""), done.returncode != 0
 
 
-def campaign(runs: int, jobs: int, seed: int, seconds: float) -> list[str]:
-    """So many runs; gives what was wrong, with the command that replays it."""
+def campaign(runs: int, jobs: int, seed: int, seconds: float, kinds: Sequence[str] = KINDS) -> list[str]:
+    """So many runs of these kinds; gives what was wrong, with the command that replays it."""
+    seeds = islice((number for number in count(seed) if draw(number).kind in kinds), runs)
     began, wrong = time.monotonic(), []
     with ThreadPoolExecutor(jobs) as pool:
-        for number, (limits, said, is_wrong) in enumerate(
-            pool.map(lambda n: task(n, seconds), range(seed, seed + runs))
-        ):
+        for number, (limits, said, is_wrong) in enumerate(pool.map(lambda n: task(n, seconds), seeds)):
             kernel = "pure" if limits.pure else "compiled"
             print(
                 f"{number + 1} runs, {time.monotonic() - began:.0f} s: {kernel}, {limits.flush}, {said.strip()}",
@@ -147,11 +148,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
     parser.add_argument("--one", nargs=2, metavar=("SEED", "FOLDER"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         return one(int(given.one[0]), given.seconds, Path(given.one[1]))
-    return int(bool(campaign(given.runs, given.jobs, given.seed, given.seconds)))
+    return int(bool(campaign(given.runs, given.jobs, given.seed, given.seconds, given.kinds)))
 
 
 if __name__ == "__main__":

@@ -45,12 +45,14 @@ class FileLock:
         """Put another text in the place of the second line. Raises StorageError."""
         content = _content(text)
         try:
-            os.pwrite(self._descriptor, content, 0)
-            if len(content) < self._size:
-                os.ftruncate(self._descriptor, len(content))
+            # After `close` the number belongs to another file.
+            with undivided:
+                os.pwrite(self._descriptor, content, 0)
+                if len(content) < self._size:
+                    os.ftruncate(self._descriptor, len(content))
+                self._size = len(content)
         except OSError as error:
             raise typed_error(error, "write into the lock", self._path) from error
-        self._size = len(content)
 
     def close(self) -> None:
         """Release the lock; the text in the file stays."""

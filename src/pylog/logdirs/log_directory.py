@@ -106,6 +106,13 @@ class LogDirectory:
         if closed_by_kafka(self.files, self.path):
             self._forget_own(published)
         self._published = Published(self.files, published, writable=True)
+        try:
+            self._forget_clean_shutdown()
+        except BaseException:
+            self._published.close()
+            raise
+
+    def _forget_clean_shutdown(self) -> None:
         if self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None:
             # This comes before anything is opened: a crash while opening must not look like a clean stop (KAFKA-10471).
             self.files.remove(join(self.path, CLEAN_SHUTDOWN))

@@ -93,14 +93,15 @@ class LogFile:
 
     def size(self) -> int:
         """Bytes of the file. Raises LogNotFound when it is gone."""
-        if self.opened is not None:
-            return self.opened.size()
-        if self._closed_size is None or self.files.read_only:
+        opened, closed_size = self.opened, self._closed_size  # another thread may close it just now
+        if opened is not None:
+            return opened.size()
+        if closed_size is None or self.files.read_only:
             stat = self._stat()
             if stat is None:
                 raise LogNotFound(f"{self.path} is gone: it was deleted, or the log directory was moved")
             return stat.size
-        return self._closed_size
+        return closed_size
 
     def modified_ms(self) -> int | None:
         """When the file was last written; None when it is gone. Its size is known by that, too."""

@@ -12,8 +12,10 @@ from types import FrameType
 import pytest
 
 import pylog
+from pylog.errors import StorageError
 from pylog.files import DiskFiles
 from pylog.files.disk_file import DiskFile
+from pylog.runtime.forking import undivided
 from pylog.storage.published import Published
 from support.canaries import CONTENT, Canaries, touched
 
@@ -185,7 +187,7 @@ def test_a_published_file_that_is_refused_is_closed(tmp_path: Path) -> None:
     (tmp_path / "published").write_bytes(b"x" * 256)
     before = len(os.listdir("/dev/fd"))
     files = DiskFiles()
-    with pytest.raises(pylog.errors.StorageError, match="is not a file of published offsets"):
+    with pytest.raises(StorageError, match="is not a file of published offsets"):
         Published(files, str(tmp_path / "published"), writable=True)
     assert len(os.listdir("/dev/fd")) == before
 
@@ -232,3 +234,16 @@ def test_a_canary_tells_of_a_number_that_is_closed_twice(tmp_path: Path) -> None
             files._descriptors.release(file)
         file.descriptor = -1
     assert f"release closes {number} once more" in touched(tmp_path)[0]
+
+
+def test_a_text_never_goes_where_the_number_of_a_lock_has_gone(tmp_path: Path) -> None:
+    with Canaries(tmp_path / "canaries"):
+        lock = DiskFiles().lock(str(tmp_path / ".lock"), "before")
+        held = Held(lambda: lock.write("after"), ("pwrite",))
+        assert not undivided.acquire(blocking=False), "a close may come in between"
+        held.go()
+        lock.close()
+        with pytest.raises(StorageError, match="Bad file descriptor"):
+            lock.write("too late")
+    assert touched(tmp_path / "canaries") == []
+    assert (tmp_path / ".lock").read_text().endswith("after\n")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pylog.errors import CorruptBatch, StorageError
-from pylog.files import DiskFiles, MemoryFiles
+from pylog.files import DiskFiles, File, MemoryFiles
 from pylog.kernel import Record, pure, read_following
 from pylog.protocol.batch import encode
 from pylog.storage.file_ranges import DamagedRange, Fault, Wanted
@@ -158,3 +158,23 @@ def test_a_log_that_is_larger_than_positions_reach_is_refused(tmp_path: Path) ->
             Wanted(100, 200, 200, 1, 200), 0, expected=100, window=1 << 20, cuts=0
         )
     assert len(os.listdir("/dev/fd")) <= before
+
+
+class ClosedMeanwhile(LogFile):
+    """A file that another thread closes right behind each look at it."""
+
+    @property
+    def opened(self) -> File | None:
+        found, self._now = self._now, None
+        return found
+
+    @opened.setter
+    def opened(self, file: File | None) -> None:
+        self._now = file
+
+
+def test_a_file_that_another_thread_closes_still_has_a_size() -> None:
+    files = MemoryFiles()
+    files.open("log", create=True).write(0, b"0123")
+    log = ClosedMeanwhile(files, "log", 0, create=True)
+    assert [log.size(), log.size()] == [4, 4]

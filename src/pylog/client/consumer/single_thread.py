@@ -16,28 +16,25 @@ class SingleThread:
     """The turn of one thread, for a `with` inside of a `WHOLE` block.
 
     That thread may enter again, as a listener may use its consumer. Another thread that enters gets ConcurrentUse.
+
+    The lock itself knows its thread: a note beside it would come a step later, and name the thread before in between.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
+        self._lock = threading.RLock()
         self.user = 0
         """The thread that is in the consumer, or was last; 0 before the first."""
 
     def __enter__(self) -> None:
-        if self._lock.acquire(blocking=False):
-            self.user = threading.get_ident()
-        elif self.user != threading.get_ident():
+        if not self._lock.acquire(blocking=False):
             raise ConcurrentUse(
                 "this consumer is in use in another thread: consumers are not thread-safe. Give each thread its own; "
                 "only `wakeup` may be called from everywhere"
             )
-        self._depth += 1
+        self.user = threading.get_ident()
 
     def __exit__(self, *raised: object) -> None:
-        self._depth -= 1
-        if not self._depth:
-            self._lock.release()
+        self._lock.release()
 
 
 class Guarded(Protocol):
