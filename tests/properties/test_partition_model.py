@@ -293,6 +293,14 @@ class Machine(RuleBasedStateMachine):
 
     def roll(self) -> None:
         assert self.partition.roll(self.now_ms) == self.end
+        self.note_rolls()
+
+    def note_rolls(self) -> int:
+        """A roll has synced what lies before the new segment; where that begins."""
+        active = self.partition.segments[-1][0].base_offset
+        if self.model.durable < self.partition.durable_offset <= active:
+            self.model.durable = self.partition.durable_offset
+        return active
 
     def begin_epoch(self) -> None:
         self.epoch += 1
@@ -610,10 +618,7 @@ class Machine(RuleBasedStateMachine):
         partition, model = self.partition, self.model
         partition.check()
         assert (partition.start_offset, partition.next_offset) == (model.start, model.end)
-        active = partition.segments[-1][0].base_offset
-        if model.durable < partition.durable_offset <= active:
-            # A roll has synced what lies before the new segment.
-            model.durable = partition.durable_offset
+        active = self.note_rolls()
         assert (partition.high_watermark, partition.durable_offset) == (model.high_watermark, model.durable)
         assert all(batch.next_offset <= model.durable for batch in model.batches if batch.base_offset < active)
         assert partition.last_stable_offset in model.stable_offsets()
