@@ -6,13 +6,17 @@ contents from its files; where it is absent they skip and say so, and run on the
 """
 
 import gc
+import logging
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from support.surroundings import Surroundings
 
 ROOT = Path(__file__).parent.parent
 LONGEST_ID = 60
@@ -26,6 +30,19 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 settings.register_profile("usual", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("usual"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
+
+
+@pytest.fixture(autouse=True)
+def the_command_is_a_guest() -> Iterator[None]:
+    """The command changes its process for good: where pylog's warnings go, and what SIGTERM does. Where a test runs it
+    in its own, that is put back.
+    """
+    logger, terminated = logging.getLogger("pylog"), signal.getsignal(signal.SIGTERM)
+    handlers, propagates = [*logger.handlers], logger.propagate
+    yield
+    logger.handlers[:], logger.propagate = handlers, propagates
+    if signal.getsignal(signal.SIGTERM) is signal.default_int_handler:
+        signal.signal(signal.SIGTERM, terminated)
 
 
 @pytest.fixture(scope="session")
@@ -56,6 +73,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "tests/spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
 
     return ByFile(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Surroundings())
 
 
 def pytest_collection_finish() -> None:

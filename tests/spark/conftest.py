@@ -7,6 +7,7 @@ Without Java or PySpark every test of this folder is skipped with the reason (`p
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     from pyspark.sql import SparkSession
 
     source = str(Path(pylog.__file__).parents[1])
+    handler, path = signal.getsignal(signal.SIGINT), [*sys.path]
+    # The JVM takes the variables when it begins.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")])))
@@ -61,9 +64,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         for key, value in settings(tmp_path_factory.mktemp("spark")).items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("FATAL")
-        yield session
-        session.stop()
+    # Spark's cancels its jobs, and would strike every test that comes after these.
+    signal.signal(signal.SIGINT, handler)
+    sys.path[:] = path
+    session.sparkContext.setLogLevel("FATAL")
+    yield session
+    session.stop()
 
 
 def settings(folder: Path) -> dict[str, str]:
