@@ -58,9 +58,12 @@ unit: .venv/dev.stamp ## run the quick tests, in about a minute: no command, no 
 	@$(PYTEST) -q -n $(JOBS) --dist loadfile tests/unit --ignore=tests/unit/attach --ignore=tests/unit/cli --ignore=tests/unit/spark \
 	    $(SLOW:%=--ignore=tests/unit/%)
 
+# A seed: `make test` takes the files in a random order, the same for the same seed.
+SHUFFLE ?=
+
 .PHONY: test
-test: .venv/dev.stamp ## run the tests
-	@$(PYTEST) -q -n $(JOBS) --dist loadfile -m "not planted and not broker and not newcomer and not spark and not browser"
+test: .venv/dev.stamp ## run the tests (SHUFFLE=17: their files in a random order of this seed)
+	@$(PYTEST) -q -n $(JOBS) --dist loadfile $(if $(SHUFFLE),--shuffle $(SHUFFLE) --no-loadscope-reorder) -m "not planted and not broker and not newcomer and not spark and not browser"
 
 .venv/pipelines.stamp: .venv/dev.stamp
 	@echo "installing what Spark's Declarative Pipelines need"
