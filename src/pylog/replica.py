@@ -73,6 +73,17 @@ class Leader:
         """The config of the partition under which an append owes nothing besides, as far as the node has found out."""
         self._follower_ends = dict.fromkeys(followers, -1)
 
+    def lead_on(self, epoch: int, followers: frozenset[int]) -> None:
+        """Lead on in a later epoch, with these followers.
+
+        The role does not end by that: what was appended, and the answers that wait, stay owed.
+        """
+        # The followers first: nothing of the new epoch may be shown without them.
+        self._follower_ends = dict.fromkeys(followers, -1)
+        self.has_followers = bool(followers)
+        self.quiet_config = None
+        self.epoch = epoch
+
     def append(
         self, batch: Batch, now_ms: int, *, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
         guard: Verification | None = None, wall_ms: Callable[[], int] | None = None,

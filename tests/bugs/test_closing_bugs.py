@@ -13,7 +13,7 @@ import pytest
 import pylog
 from crash.engine import CLOCK, NOW
 from crash.nodes import append, make_node, read_all
-from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.replica_manager import EndedRoles, ReplicaManager
 from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.errors import DurabilityUnknown, PylogError, StorageError
 from pylog.files import DiskFiles, File, Files, MemoryFiles
@@ -174,14 +174,14 @@ def moving(fail_at: int | None) -> tuple[ReplicaManager, FaultFiles]:
     if fail_at is not None:
         files.faults.fail_at = fail_at
         with pytest.raises(PylogError):
-            node.changes.move(Replacement("t", 0, "other"))
+            node.changes.move(Replacement("t", 0, "other"), EndedRoles())
     return node, files
 
 
 def test_a_move_whose_close_fails_keeps_every_record_and_offset() -> None:
     node, files = moving(None)
     before = len(files.sites)
-    node.changes.move(Replacement("t", 0, "other"))
+    node.changes.move(Replacement("t", 0, "other"), EndedRoles())
     first = next(
         at
         for at, site in enumerate(files.sites[before:], 1)
@@ -190,7 +190,7 @@ def test_a_move_whose_close_fails_keeps_every_record_and_offset() -> None:
     node, files = moving(before + first)
     assert len(read_all(node)["t"][0]) == 46 and not node.roles.quarantined
     assert append_lazily(node, "t", 0, b"new") == 46
-    node.changes.move(Replacement("t", 0, "other"))
+    node.changes.move(Replacement("t", 0, "other"), EndedRoles())
     assert len(read_all(node)["t"][0]) == 47
     node.close()
 

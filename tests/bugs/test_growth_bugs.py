@@ -8,7 +8,7 @@ import pytest
 from crash.engine import CLOCK
 from crash.nodes import append, make_node
 from pylog.broker.read_only_broker import ReadOnlyBroker
-from pylog.broker.replica_manager import Lead, ReplicaManager
+from pylog.broker.replica_manager import EndedRoles, Lead, ReplicaManager
 from pylog.config import NodeConfig
 from pylog.files import Files, MemoryFiles, join
 from pylog.logdirs.log_directories import Directories
@@ -92,7 +92,7 @@ def test_a_leader_that_was_made_by_hand_goes_on_in_its_epoch_after_a_clean_close
     files = new(MemoryFiles())
     run(files)
     node = opened(files)
-    node.roles.lead(Lead(topic="t", partition=0, leader_epoch=7, replicas=(1,)))
+    node.roles.lead(Lead(topic="t", partition=0, leader_epoch=7, replicas=(1,)), EndedRoles())
     append(node, "t", 0, b"value")
     node.close()
     run(files)
@@ -227,7 +227,7 @@ def test_topics_that_are_made_and_deleted_leave_nothing_behind() -> None:
             node.changes.create_topic(NewTopic(name, 2))
             append(node, name, 0, b"value")
         for name in "abc":
-            node.changes.delete_topic(name)
+            node.changes.delete_topic(name, EndedRoles())
         node.close()
         found.append(counts(files))
     for what in ("metadata", "published"):
@@ -285,5 +285,5 @@ def test_a_reader_that_the_metadata_log_has_left_behind_goes_on_with_a_snapshot(
         node.checkpoint()
     assert node.directories.first.entry(METADATA_TOPIC_ID, 0).read().start_offset > 10
     assert known(reader) == ["a", "b", "c", "t"]
-    node.changes.delete_topic("b")
+    node.changes.delete_topic("b", EndedRoles())
     assert known(reader) == ["a", "c", "t"]

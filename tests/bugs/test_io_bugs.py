@@ -13,6 +13,7 @@ import pytest
 import pylog
 from pylog import errors
 from pylog.broker.broker import Broker
+from pylog.broker.replica_manager import EndedRoles
 from pylog.config import NodeConfig
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.kernel import Record
@@ -92,7 +93,7 @@ class Deletion:
 
     def delete(self) -> None:
         """In a thread of its own, as it would be; what it has to wait for ends with the flush."""
-        self.thread = threading.Thread(target=lambda: self.broker.node.changes.delete_topic("doomed"))
+        self.thread = threading.Thread(target=lambda: self.broker.node.changes.delete_topic("doomed", EndedRoles()))
         self.thread.start()
         self.thread.join(0.02)
 

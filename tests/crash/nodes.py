@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.replica_manager import EndedRoles, ReplicaManager
 from pylog.config import NodeConfig
 from pylog.files import Files
 from pylog.kernel import Record
@@ -55,7 +55,7 @@ class NodeRun:
 
     def delete(self, name: str) -> None:
         version = {other: values for other, values in self.versions[-1].items() if other != name}
-        self.change(version, lambda: self.node.changes.delete_topic(name))
+        self.change(version, lambda: self.node.changes.delete_topic(name, EndedRoles()))
 
     def append(self, topic: str, number: int) -> None:
         self.number += 1
@@ -76,7 +76,7 @@ class NodeRun:
 
     def move(self, topic: str, number: int, path: str) -> None:
         """Nothing is another for it."""
-        self.change(self.versions[-1], lambda: self.node.changes.move(Replacement(topic, number, path)))
+        self.change(self.versions[-1], lambda: self.node.changes.move(Replacement(topic, number, path), EndedRoles()))
 
     def checkpoint(self) -> None:
         self.node.checkpoint()

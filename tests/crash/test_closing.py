@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import pytest
 
-from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.replica_manager import EndedRoles, ReplicaManager
 from pylog.errors import PylogError
 from pylog.files import Files, MemoryFiles
 from pylog.kernel import Record
@@ -86,8 +86,8 @@ def append(node: ReplicaManager, topic: str, value: bytes, acked: list[bytes], *
 
 OPERATIONS: dict[str, Callable[[World], object]] = {
     "close": lambda world: world.node.close(),
-    "move": lambda world: world.node.changes.move(Replacement("moved", 0, "other")),
-    "delete": lambda world: world.node.changes.delete_topic("gone"),
+    "move": lambda world: world.node.changes.move(Replacement("moved", 0, "other"), EndedRoles()),
+    "delete": lambda world: world.node.changes.delete_topic("gone", EndedRoles()),
     "roll": lambda world: world.node.roles.partition("__transaction_state", 0).roll(NOW),
 }
 

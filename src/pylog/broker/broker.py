@@ -28,6 +28,7 @@ from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
 from pylog.broker.follower_fetcher import LeaderEndPoint
 from pylog.broker.followers import Followers
 from pylog.broker.guarantees import Guarantees
+from pylog.broker.handover import Handover
 from pylog.broker.housekeeping import Housekeeping, is_compacted
 from pylog.broker.measures import Measures
 from pylog.broker.produce import ProduceHandler
@@ -117,6 +118,7 @@ class Broker:
             lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
         )  # fmt: skip
         self._coordinating = CoordinatorRouter(self.node, self._produce, config, clock, self._worker.wake_by)
+        self._changing_roles = Handover(self._guarantees, self._coordinating, self._purgatory).changing_roles
         self.measure = Measures(
             self.node, self._produce, self._reads, self._purgatory, self._coordinating, self.housekeeping
         ).measure
@@ -239,16 +241,17 @@ class Broker:
         key = TopicPartition(effect.topic, effect.partition)
         self._followers.unfollow(key)
         if isinstance(effect, Lead):
-            self.node.roles.lead(effect)
-        else:
-            follower = self.node.roles.follow(effect)
-            if leader is not None and leader.address is not None:
-                self.node.roles.addresses[leader.node] = leader.address
-            near = LeaderEndPoint(effect.leader, self._transport)
-            self._followers.follow(key, follower, leader or near)
-        # An answer that waits for the role that is over has to hear of it.
-        self._coordinating.forget(key)
-        self._purgatory.release_all(key)
+            with self._changing_roles() as ended:
+                self.node.roles.lead(effect, ended)
+            # Answers that wait for another epoch, or for other followers.
+            self._purgatory.release_all(key)
+            return
+        with self._changing_roles() as ended:
+            follower = self.node.roles.follow(effect, ended)
+        if leader is not None and leader.address is not None:
+            self.node.roles.addresses[leader.node] = leader.address
+        near = LeaderEndPoint(effect.leader, self._transport)
+        self._followers.follow(key, follower, leader or near)
 
     def lead(self, topic: str, followers: Iterable[int]) -> dict[int, int]:
         """Lead each partition of a topic in an epoch that was never used; gives the epochs by partition.
@@ -290,24 +293,21 @@ class Broker:
         return answer
 
     def _move(self, wanted: Replacement) -> None:
-        try:
-            self.node.changes.move(wanted)
-        finally:
-            self._purgatory.release_all(TopicPartition(wanted.topic, wanted.partition))
+        with self._changing_roles() as ended:
+            self.node.changes.move(wanted, ended)
 
     def _delete_topic(self, name: str) -> None:
         image = self.image.topics.get(name)
         keys = [] if image is None else [TopicPartition(name, number) for number in image.partitions]
         for key in keys:
             self._followers.unfollow(key)
-        self.node.changes.delete_topic(name)
+        with self._changing_roles() as ended:
+            self.node.changes.delete_topic(name, ended)
         self.housekeeping.forget(keys)
         self._reads.counts.pop(name, None)
         self._produce.failures.pop(name, None)
         if image is not None:
             self._coordinating.topic_deleted(name, image.id)
-        for key in keys:
-            self._purgatory.release_all(key)
 
     def _delete_records(self, message: DeleteRecords) -> Future[RecordsDeleted]:
         parts = []

@@ -83,6 +83,14 @@ class Guarantees:
         """Make what lies below `end` durable, and visible; gives the error that kept it from that."""
         return self._sync(leader.partition, end) or self._show(leader)
 
+    def make_claimable(self, partition: Partition) -> None:
+        """Make a log durable, as far as that is promised, before this node claims to have it as a follower.
+
+        Where the disk refuses, the partition is latched, and has said so.
+        """
+        if self.syncs:
+            self._sync(partition, partition.next_offset)
+
     def note_appended(self, leader: Leader) -> bool:
         """Note an append that nothing waits for; gives whether it is as safe as it has to be already."""
         self._note_append(leader.partition)

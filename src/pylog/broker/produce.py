@@ -30,6 +30,7 @@ from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import (
     BatchRefused,
     DurabilityUnknown,
+    FencedLeaderEpoch,
     InvalidProducerEpoch,
     InvalidTopic,
     NotLeaderOrFollower,
@@ -116,10 +117,17 @@ class ProduceHandler:
             appended = partition.state.fast_append(batch, epoch, now_ms, is_shown)
             if appended is not None:
                 return appended
-        return partition.append_general(
-            batch, epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard,
-            wall_ms=self._clock.wall_ms,
-        )  # fmt: skip
+        while True:
+            try:
+                return partition.append_general(
+                    batch, epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version,
+                    guard=guard, wall_ms=self._clock.wall_ms,
+                )  # fmt: skip
+            except FencedLeaderEpoch:
+                if leader.epoch is None or leader.epoch <= epoch:
+                    raise
+                # The leader leads on in a later one since just now.
+                epoch = leader.epoch
 
     def append_safely(self, topic: str, number: int, batch: Batch, now_ms: int) -> Appended:
         """Append a batch for a caller that waits until it is as safe as `flush` says, and visible.
@@ -219,7 +227,10 @@ class ProduceHandler:
         config = leader.partition.config
         if not self._note_append(leader.partition):
             leader.quiet_config = config
-        return True
+            if leader.has_followers:
+                # They came between the first look and the line above.
+                leader.quiet_config = None
+        return not leader.has_followers
 
     def _produce_alone(self, message: Produce, *, is_plain: bool) -> Future[Produced]:
         leaders: list[Leader | None] = []

@@ -39,6 +39,7 @@ class _DelayedProduce:
     leaders: list[Leader | None]
     waiting: set[int]
     """Which parts are not yet below the high watermark, by index."""
+    deadline_ms: int
 
 
 @dataclass(slots=True)
@@ -102,22 +103,26 @@ class Purgatory:
         self, produced: Produced, leaders: list[Leader | None], waiting: set[int], deadline_ms: int
     ) -> Future[Produced]:
         """Answer when the parts `waiting` are below their high watermarks, or when the time is up."""
-        delayed = _DelayedProduce(Future(), produced, leaders, waiting)
+        delayed = _DelayedProduce(Future(), produced, leaders, waiting, deadline_ms)
         for index in sorted(waiting):
-            part, leader = produced.parts[index], leaders[index]
-            assert leader is not None, "only appended records wait"
-            is_over = self._roles.held(part.topic, part.partition) is not leader
-            if is_over or leader.partition.high_watermark >= part.next_offset:
-                self._complete(delayed, index)
-                continue
-            with self._lock:
-                key = (part.topic, part.partition, "high watermark")
-                self._delayed.add((delayed, index), [(key, part.next_offset)], min(deadline_ms, self._latest_ms))
-            # A follower may have moved it just before the line above, and found nothing to release.
-            self.release(leader.partition)
+            self._resume_produce(delayed, index)
         if not delayed.answer.done():
             self._wake()
         return delayed.answer
+
+    def _resume_produce(self, delayed: _DelayedProduce, index: int) -> None:
+        """Answer a part, or let it wait (on)."""
+        part, leader = delayed.produced.parts[index], delayed.leaders[index]
+        assert leader is not None, "only appended records wait"
+        is_over = self._roles.held(part.topic, part.partition) is not leader
+        if is_over or leader.partition.high_watermark >= part.next_offset:
+            self._complete(delayed, index)
+            return
+        with self._lock:
+            key = (part.topic, part.partition, "high watermark")
+            self._delayed.add((delayed, index), [(key, part.next_offset)], min(delayed.deadline_ms, self._latest_ms))
+        # A follower may have moved it just before the line above, and found nothing to release.
+        self.release(leader.partition)
 
     def fetch(self, message: Fetch) -> Future[Fetched]:
         """Answer at once where there is enough; else when there is, or when the time is up, with what there is."""
@@ -218,7 +223,7 @@ class Purgatory:
                     self._resume(item)
 
     def release_all(self, key: tuple[str, int]) -> None:
-        """Answer every request that waits for a partition: this node's role for it is over."""
+        """Look again at every request that waits for a partition: this node's role for it is over, or another one."""
         for item in self._reached(key, OFFSET_MAX, OFFSET_MAX, OFFSET_MAX):
             self._resume(item)
 
@@ -234,7 +239,7 @@ class Purgatory:
         elif isinstance(item, _DelayedListing):
             self._delay_listing(item)
         else:
-            self._complete(*item)
+            self._resume_produce(*item)
 
     def _gave(self, item: _Delayed, batch: Batch, partition: Partition) -> bool:
         """Answer a consumer that waits for this batch and no more with it; False for any other request.

@@ -9,6 +9,7 @@ import pytest
 import pylog
 from pylog import Record
 from pylog.broker.follower_fetcher import FollowerFetcher, LeaderEndPoint
+from pylog.broker.replica_manager import EndedRoles
 from pylog.errors import StorageError
 from pylog.protocol.messages import Fetch, Message, Session
 from pylog.runtime.clock import SystemClock
@@ -55,7 +56,7 @@ def test_a_partition_with_much_to_copy_lets_the_others_come_first(is_replica: bo
                 effect = pylog.Follow(
                     topic="t", topic_id=topic.id, partition=number, partitions=COUNT, leader=1, leader_epoch=0
                 )
-                fetcher.follow(pylog.TopicPartition("t", number), node.roles.follow(effect))
+                fetcher.follow(pylog.TopicPartition("t", number), node.roles.follow(effect, EndedRoles()))
             # Only now does the leader answer: all of them are in the first Fetch.
             transport.attach(REACHED, leader.broker.handle)
             until(lambda: all(view.next_offset == 5 for view in copy.topic("t")))

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
-from pylog.broker.replica_manager.roles import Follow, Lead, Roles
+from pylog.broker.replica_manager.roles import EndedRoles, Follow, Lead, Roles
 from pylog.broker.replica_manager.topic_changes import TopicChanges
 from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.broker.replica_manager.users import Users
@@ -33,7 +33,7 @@ from pylog.protocol.metadata_image import MetadataImage
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
 
-__all__ = ["Follow", "Lead", "ReplicaManager"]
+__all__ = ["EndedRoles", "Follow", "Lead", "ReplicaManager"]
 
 logger = logging.getLogger("pylog.broker")
 

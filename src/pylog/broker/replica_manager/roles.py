@@ -72,6 +72,15 @@ class Follow:
     config: dict[str, str] = field(default_factory=dict)
 
 
+class EndedRoles:
+    """The roles that a change has ended. A role cannot be ended without one of these, and who makes it hands over what
+    the roles owe (`handover`).
+    """
+
+    def __init__(self) -> None:
+        self.roles: list[tuple[TopicPartition, Leader | Follower]] = []
+
+
 class Roles:
     """The role of a node for each partition, taken up at first use. `lock` is held while a partition is opened.
 
@@ -112,18 +121,16 @@ class Roles:
         """Whether a partition in `directory` could not be opened, or given its place."""
         return any(self._topics.directories.has_folder(directory, key) for key in self._broken)
 
-    def drop(self, key: TopicPartition) -> None:
-        """Give the role for a partition up: its next use takes one up anew."""
-        self._roles.pop(key, None)
-
-    def forget(self, key: TopicPartition) -> None:
+    def forget(self, key: TopicPartition, ended: EndedRoles) -> None:
         """Forget a deleted partition."""
-        self.drop(key)
+        self._give(key, None, ended)
         self._broken.pop(key, None)
 
-    def note_moved(self, key: TopicPartition) -> None:
-        """Record that a partition lies elsewhere now: its last epoch must not go on."""
-        self.drop(key)
+    def note_moved(self, key: TopicPartition, ended: EndedRoles) -> None:
+        """Record that a partition lies elsewhere now: its last epoch must not go on, and its next use takes a role up
+        anew.
+        """
+        self._give(key, None, ended)
         self._moved.add(key)
 
     def refuse(self, key: TopicPartition, error: PylogError) -> None:
@@ -131,6 +138,14 @@ class Roles:
         self._broken[key] = error
 
     # --- roles -----------------------------------------------------------------------------------------------------
+
+    def _give(self, key: TopicPartition, role: Leader | Follower | None, ended: EndedRoles) -> None:
+        """Give a partition another role, or none until its next use."""
+        before = self._roles.pop(key, None) if role is None else self._roles.get(key)
+        if role is not None:
+            self._roles[key] = role
+        if before is not None:
+            ended.roles.append((key, before))
 
     def partition(self, topic: str, number: int) -> Partition:
         """The partition as this node keeps it, whatever its role. Raises UnknownTopicOrPartition, CorruptBatch."""
@@ -173,7 +188,8 @@ class Roles:
             partition.sync()
         if self.leader_of(state) != self._topics.node_id:
             return Follower(partition, leader=state.leader, epoch=state.leader_epoch)
-        leader = self._make_leader(partition, None, frozenset(state.replicas), state.leader_epoch)
+        followers = frozenset(state.replicas) - {self._topics.node_id}
+        leader = self._make_leader(partition, None, followers, state.leader_epoch)
         leader.advance()
         return leader
 
@@ -200,11 +216,11 @@ class Roles:
         return described
 
     def _make_leader(
-        self, partition: Partition, epoch: int | None, replicas: frozenset[int], told_epoch: int = NO_EPOCH
+        self, partition: Partition, epoch: int | None, followers: frozenset[int], told_epoch: int = NO_EPOCH
     ) -> Leader:
         return Leader(
-            partition, epoch=epoch, followers=replicas - {self._topics.node_id},
-            visible_when_durable=self._visible_when_durable, told_epoch=told_epoch,
+            partition, epoch=epoch, followers=followers, visible_when_durable=self._visible_when_durable,
+            told_epoch=told_epoch,
         )  # fmt: skip
 
     def leader(self, topic: str, partition: int) -> Leader:
@@ -314,26 +330,31 @@ class Roles:
         """Whether another node leads a partition of a topic, as far as this one knows."""
         return any(state.leader != self._topics.node_id for state in self._topics.image_of(topic).partitions.values())
 
-    def lead(self, effect: Lead) -> None:
-        """Become the leader of a partition in a given epoch, which is written down.
+    def lead(self, effect: Lead, ended: EndedRoles) -> Leader:
+        """Become the leader of a partition in a given epoch, which is written down. A leader leads on.
 
         Raises FencedLeaderEpoch when the log knows a newer one, LogDiverged when another node has led in it.
         """
         with self._lock:
-            partition = self.partition(effect.topic, effect.partition)
             key = TopicPartition(effect.topic, effect.partition)
+            role = self.role(key)
+            partition, followers = role.partition, frozenset(effect.replicas) - {self._topics.node_id}
             if effect.leader_epoch < partition.epochs.latest:
                 raise FencedLeaderEpoch(
                     f"{key.topic}-{key.partition}: epoch {effect.leader_epoch} is over, the log is in epoch "
                     f"{partition.epochs.latest}"
                 )
             self._record(key, self._topics.node_id, effect.leader_epoch, effect.replicas)
+            if isinstance(role, Leader):
+                role.lead_on(effect.leader_epoch, followers)
             partition.begin_epoch(effect.leader_epoch)
-            leader = self._make_leader(partition, effect.leader_epoch, frozenset(effect.replicas))
-            leader.advance()
-            self._roles[key] = leader
+            if isinstance(role, Follower):
+                role = self._make_leader(partition, effect.leader_epoch, followers)
+                self._give(key, role, ended)
+            role.advance()
+            return role
 
-    def follow(self, effect: Follow) -> Follower:
+    def follow(self, effect: Follow, ended: EndedRoles) -> Follower:
         """Become a follower.
 
         A topic that this node does not know is written into its metadata log first, so that this node does not lead it
@@ -366,7 +387,6 @@ class Roles:
                     f"records of epoch {partition.epochs.latest}: the leader is an older one. Let it follow this node"
                 )
             self._record(key, effect.leader, epoch, (effect.leader, self._topics.node_id))
-            self._roles[key] = follower = Follower(
-                partition, leader=effect.leader, epoch=epoch, topic_id=effect.topic_id
-            )
+            follower = Follower(partition, leader=effect.leader, epoch=epoch, topic_id=effect.topic_id)
+            self._give(key, follower, ended)
             return follower

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from pylog.broker.replica_manager.roles import Roles, next_slot
+from pylog.broker.replica_manager.roles import EndedRoles, Roles, next_slot
 from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import InvalidConfig, InvalidPartitions, InvalidTopic, StorageError, TopicAlreadyExists
@@ -144,7 +144,7 @@ class TopicChanges:
         registered = self._topics.image.nodes.get(self._topics.node_id)
         return allocate_producer_ids(self._topics.node_id, registered.epoch if registered is not None else 0, next_id)
 
-    def delete_topic(self, name: str) -> None:
+    def delete_topic(self, name: str, ended: EndedRoles) -> None:
         """Forget a topic and put its folders out of sight; `purge` removes them.
 
         Raises UnknownTopicOrPartition, InvalidTopic (internal topics stay).
@@ -155,7 +155,7 @@ class TopicChanges:
             topic = self._topics.topic(name)
             self._topics.metadata_log.commit(remove_topic(image.id))
             for number in image.partitions:
-                self._roles.forget(TopicPartition(name, number))
+                self._roles.forget(TopicPartition(name, number), ended)
             del self._topics.opened[name]
             self._topics.doom(topic.delete(), topic.config)
 
@@ -167,7 +167,7 @@ class TopicChanges:
         _check_not_internal(topic, "lose records: coordinators need them")
         return self._roles.leader(topic, number).partition.delete_records(offset)
 
-    def move(self, wanted: Replacement) -> None:
+    def move(self, wanted: Replacement, ended: EndedRoles) -> None:
         """Move a partition to another log directory. Most of it is copied while it is in use.
 
         Raises LogDirNotFound, UnknownTopicOrPartition, KafkaStorage, DiskFull (it stays where it is).
@@ -183,7 +183,7 @@ class TopicChanges:
             undo.callback(files.remove_dir, future)
             copy_files(files, partition.directory, future, partition.sealed.file_names())
             with self._lock:
-                self._roles.note_moved(key)
+                self._roles.note_moved(key, ended)
                 self._topics.topic(key.topic).drop(key.partition)
                 names = files.list_dir(partition.directory)
                 copy_files(files, partition.directory, future, names)
