@@ -114,6 +114,7 @@ class World(GroupHost):
         self.impatient = random.random() < 0.5
         self.trace: list[str] = []
         self.visible: dict[Spot, tuple[int, int]] = {}  # place in the log and offset, by the second reckoning
+        self.safe_visible: dict[Spot, tuple[int, int]] = {}  # the same as of the last sync: what a fetch may tell
         self.staged: dict[Stamp, dict[Spot, tuple[int, int]]] = {}
         super().__init__(config, sync_always=False)
         self.groups = [f"g{n}" for n in range(random.choice([1, 1, 2]))]
@@ -443,6 +444,10 @@ class World(GroupHost):
         self.reckon(len(self.log), Ended(stamp, committed))
         super().end(stamp, committed=committed)
 
+    def sync(self) -> None:
+        self.safe_visible = dict(self.visible)
+        super().sync()
+
     def reckon(self, place: int, entry: Logged | Ended) -> None:
         """What is committed, reckoned from the log in another way: the latest place wins."""
         if isinstance(entry, Ended):
@@ -476,6 +481,7 @@ class World(GroupHost):
             # A commit that was late may have come after it, and counts then.
             assert found >= offset or (spot, offset) in there, f"{spot} was {offset} and is {found} after a crash"
             self.floor[spot] = offset
+        self.safe_visible = dict(self.visible)
         stamps = {e.stamp for e in self.log if isinstance(e, Ended)}
         self.open = {stamp: group for stamp, group in self.open.items() if stamp not in stamps}
 
@@ -495,7 +501,7 @@ class World(GroupHost):
                     self.floor[spot] = max(offset, self.floor.get(spot, -1))
 
     def fetch(self, group_id: str) -> None:
-        expected = {at: offset for (name, at), (_, offset) in self.visible.items() if name == group_id}
+        expected = {at: offset for (name, at), (_, offset) in self.safe_visible.items() if name == group_id}
         self.fetches[self.tickets + 1] = (group_id, expected)
         self.send(OffsetFetch(group_id, None))
 

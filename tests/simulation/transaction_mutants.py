@@ -162,9 +162,10 @@ def _decided_otherwise(known: Transaction, committed: bool, *more: Any) -> Trans
 
 
 def _hold_only_appends(world: World, effects: list[Effect]) -> None:
-    """The host gives an answer that comes without an append at once."""
-    if len(effects) == 1 and isinstance(effects[0], Answer):
-        world.tickets.pop(effects[0].ticket)(effects[0].message)
+    """The host gives an answer that comes without records at once."""
+    if len(effects) == 1 and isinstance(effects[0], Append) and not effects[0].records:
+        for answer in effects[0].answers:
+            world.tickets.pop(answer.ticket)(answer.message)
     else:
         _carry(world, effects)
 

@@ -234,13 +234,15 @@ class World:
         for effect in effects:
             if not isinstance(effect, Append):
                 self.held.append((len(self.log), effect))
+            elif not effect.records:
+                self.held.extend((effect.tells, answer) for answer in effect.answers)
             elif self.fails(self.rates.append):
                 error = self.random.choice((NotEnoughReplicas, NotLeaderOrFollower, CoordinatorNotAvailable))("refused")
                 self.carry_out(self.machine.append_failed(effect, error, self.now))
                 break
             else:
                 self.log.append(tuple(effect.records))
-                self.machine.appended(effect)
+                self.machine.appended(effect, len(self.log))
                 self.note_states(effect.records)
                 self.held.extend((len(self.log), answer) for answer in effect.answers)
                 delay_ms = self.random.randint(1, 200) if self.fails(self.rates.unsynced) else 0
@@ -264,8 +266,9 @@ class World:
         self.synced = max(self.synced, upto)
 
     def release(self) -> None:
-        while self.held and self.held[0][0] <= self.synced:
-            _, effect = self.held.popleft()
+        while (due := next((one for one in self.held if one[0] <= self.synced), None)) is not None:
+            self.held.remove(due)
+            effect = due[1]
             if isinstance(effect, Answer):
                 self.tickets.pop(effect.ticket)(effect.message)
             else:

@@ -109,15 +109,23 @@ class GroupHost:
         for record in append.records:
             self.log.append(Logged(record, append.stamp))
             self.shadow.replay(record, append.stamp)
-        self.coordinator.appended(append)
-        self.waiting += [(len(self.log), answer) for answer in append.answers]
+        self.coordinator.appended(append, len(self.log))
+        upto = len(self.log) if append.records else append.tells
+        self.waiting += [(upto, answer) for answer in append.answers]
         if self.sync_always:
             self.sync()
+        else:
+            self.release()
 
     def sync(self) -> None:
         self.safe = len(self.log)
-        waiting, self.waiting = self.waiting, []
-        for _, answer in waiting:
+        self.coordinator.safe_end = self.safe
+        self.release()
+
+    def release(self) -> None:
+        due = [answer for upto, answer in self.waiting if upto <= self.safe]
+        self.waiting = [(upto, answer) for upto, answer in self.waiting if upto > self.safe]
+        for answer in due:
             self.answer(answer)
 
     def end(self, stamp: Stamp, *, committed: bool) -> None:

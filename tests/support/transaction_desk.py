@@ -71,9 +71,9 @@ class Desk:
         return {answer.ticket: answer.message for answer in answers}
 
     def append(self, append: Append) -> None:
-        self.appends.append(append)
+        self.appends += [append] if append.records else []
         self.log += append.records
-        self.machine.appended(append)
+        self.machine.appended(append, len(self.log))
         again = TransactionCoordinator(3, CONFIG, new_producer_id=self.new_producer_id)
         for record in self.log:
             again.replay(record)

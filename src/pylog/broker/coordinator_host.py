@@ -3,9 +3,9 @@
     message -> lock: machine.handle -> effects; append each Append, replay it -> unlock
             -> made safe, once for all that was appended -> markers of transactions, answers
 
-One event at a time is let in. The answer of a machine may rest on anything that was appended before, so nothing is
-answered before the whole log is as safe as it promises. Lazy appends are the exception: records of a transaction that
-is not decided, and its abort. The thread that brings the message does the work.
+One event at a time is let in. What stands behind an append waits until that is as safe as the log promises, unless it
+is lazy: records of a transaction that is not decided, which its commit makes safe, and its abort. An answer that
+appends nothing waits for what it tells of alone (`Append.tells`). The thread that brings the message does the work.
 """
 
 import logging
@@ -176,27 +176,30 @@ class CoordinatorHost:
         with self._lock:
             if self._gone is not None:
                 return False
-            now = self._now()
+            now, state = self._now(), self.leader.partition.state
+            self.machine.safe_end = state.high_watermark
             effects = event(now)
             if not effects:
                 self._note_due()
                 return True
-            start = self.leader.partition.next_offset
-            outgoing, waits = self._carry_out(effects, guard)
-            end = self.leader.partition.next_offset
-            if waits:
+            start = state.next_offset
+            at_once, waiting, waits_for = self._carry_out(effects, guard)
+            end = state.next_offset
+            if waits_for >= end > start:
                 self._safe_due = None
             elif end > start and not self._produce.guarantees.note_appended(self.leader) and self._safe_due is None:
                 self._safe_due = now.tick + LAZY_MS
             self._note_due()
-        if waits:
-            safe = self._produce.guarantees.make_safe(self.leader, start, end)
+        if at_once:
+            self._send(at_once, None)
+        if waits_for > state.high_watermark:
+            safe = self._produce.guarantees.make_safe(self.leader, start, waits_for)
             if not safe.done():
-                safe.add_done_callback(lambda done: self._send(outgoing, done.result().parts[0].error))
+                safe.add_done_callback(lambda done: self._send(waiting, done.result().parts[0].error))
                 return True
-            self._send(outgoing, safe.result().parts[0].error)
-        elif outgoing:
-            self._send(outgoing, None)
+            self._send(waiting, safe.result().parts[0].error)
+        elif waiting:
+            self._send(waiting, None)
         return True
 
     def _note_due(self) -> None:
@@ -206,26 +209,40 @@ class CoordinatorHost:
     def _now(self) -> Now:
         return Now(self._clock.wall_ms(), self._clock.tick_ms())
 
-    def _carry_out(self, effects: list[Effect], guard: Verification | None) -> tuple[list[Answer | WriteMarkers], bool]:
-        """Append what is to be appended; gives what may be done then, and whether that waits until it is safe."""
-        outgoing: list[Answer | WriteMarkers] = []
+    def _carry_out(
+        self, effects: list[Effect], guard: Verification | None
+    ) -> tuple[list[Answer], list[Answer | WriteMarkers], int]:
+        """Append what is to be appended.
+
+        Gives the answers that wait for nothing, what is to be done behind the appends, and up to where the log has to
+        be safe before that (0: it need not be).
+        """
+        at_once: list[Answer] = []
+        waiting: list[Answer | WriteMarkers] = []
         todo = deque(effects)
-        is_lazy = False
+        state, is_lazy, waits_for = self.leader.partition.state, False, 0
         while todo:
             effect = todo.popleft()
-            if not isinstance(effect, Append):
-                outgoing.append(effect)
+            if isinstance(effect, Answer):
+                at_once.append(effect)
                 continue
-            try:
-                self._append(effect, guard)
-            except PylogError as error:
-                # Nothing that stands behind it is done.
-                todo = deque(self.machine.append_failed(effect, error, self._now()))
+            tells = state.next_offset
+            if isinstance(effect, Append):
+                try:
+                    self._append(effect, guard)
+                except PylogError as error:
+                    # Nothing that stands behind it is done.
+                    todo = deque(self.machine.append_failed(effect, error, self._now()))
+                    continue
+                tells = state.next_offset if effect.records else effect.tells
+                self.machine.appended(effect, state.next_offset)
+                waiting += effect.answers
+                is_lazy = effect.is_lazy
             else:
-                self.machine.appended(effect)
-                outgoing += effect.answers
-                is_lazy = effect.is_lazy and not self.leader.has_followers
-        return outgoing, bool(outgoing) and not is_lazy
+                waiting.append(effect)
+            if waiting and not is_lazy:
+                waits_for = max(waits_for, tells)
+        return at_once, waiting, waits_for
 
     def _append(self, append: Append, guard: Verification | None) -> None:
         if not append.records:

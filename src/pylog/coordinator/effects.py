@@ -9,7 +9,9 @@ have ahead of its log: a crash takes it away, and `write_down` brings it in.
 
 A host carries effects out in their order. An effect behind an `Append` waits until its records are as safe as the log
 promises, unless it is lazy. It is dropped where the append failed: the machine hears of that by `append_failed`. An
-answer to a later event waits, too: it may tell of what was replayed, and a crash must not make it untrue.
+answer without an `Append` waits for nothing. One that tells of what was replayed, which a crash must not make untrue,
+is in an `Append` without records, and waits for what it tells of (`tells`): a group, or a transactional id, does not
+wait for the records of another one.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,8 +57,7 @@ class Answer:
 class Append:
     """Records for the coordinator's own partition, as one batch; in the transaction of `stamp`, if there is one.
 
-    Without records nothing is appended, and the answers are given when all that was appended before is safe: they tell
-    of what was replayed, and a crash must not take that back.
+    Without records nothing is appended, and the answers are given when the log is safe up to `tells`.
     """
 
     records: list[LogRecord]
@@ -67,6 +68,8 @@ class Append:
     """True if the answers, and what stands behind it, need not wait until the records are safe."""
     says: list[Any] = field(default_factory=list)
     """The values of the records, in their order, where the machine has all of them at hand."""
+    tells: int = 0
+    """Where that ends in the log of which the answers tell, where there are no records."""
     context: Any = None
     """The machine's own: what it has to know if the append fails."""
 
@@ -105,8 +108,11 @@ class Coordinator(Protocol):
     def replay(self, record: LogRecord, stamp: Stamp | None = None) -> None:
         """Take over a record of its log. Raises UnsupportedFormat, CorruptBatch: the host logs it and goes on."""
 
-    def appended(self, append: Append) -> None:
-        """Take over an Append of its own that is in the log, as if each record were replayed."""
+    def appended(self, append: Append, end: int) -> None:
+        """Take over an Append of its own that is in the log, as if each record were replayed. The log ends at `end`."""
+
+    safe_end: int
+    """Up to where the log is safe: the host writes it before each event."""
 
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
         """Take over the end of a transaction in its log."""

@@ -5,7 +5,7 @@ import pytest
 import pylog
 from pylog import Record, TopicPartition, errors
 from pylog.broker.housekeeping import Housekeeping
-from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.replica_manager import EndedRoles, ReplicaManager
 from pylog.config import NodeConfig
 from pylog.files import File, FileStat, MemoryFiles
 from pylog.logdirs.log_directory import CLEANINGS, read_cleanings
@@ -70,7 +70,7 @@ def test_a_topic_deleted_while_housekeeping_looks_around_is_left_out(clock: SimC
     _, node, _ = make(clock, "delete")
     kept = node.kept()
     assert next(kept).topic == "bad"
-    node.changes.delete_topic("good")
+    node.changes.delete_topic("good", EndedRoles())
     assert list(kept) == []
     with pytest.raises(errors.UnknownTopicOrPartition):
         node.roles.partition(*GOOD)
@@ -168,7 +168,7 @@ def test_a_topic_deleted_while_it_is_chosen_for_cleaning_is_no_error(
 ) -> None:
     _, node, housekeeping = make(clock, "compact")
     partition = node.roles.partition(*GOOD)
-    node.changes.delete_topic("good")
+    node.changes.delete_topic("good", EndedRoles())
     assert housekeeping._clean(partition) is None
     assert housekeeping.cleanings == {} and not caplog.records
 

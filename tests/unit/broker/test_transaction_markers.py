@@ -1,7 +1,7 @@
 """When what is in a transaction is durable and visible, and what its coordinator has ahead of its log."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,12 +11,14 @@ from pylog import errors
 from pylog.broker.broker import Broker, Lead
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.coordinators import NAMES_MAX
+from pylog.broker.replica_manager import EndedRoles
 from pylog.config import NodeConfig
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.files import MemoryFiles
 from pylog.partition import Partition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
+    AlterReplicaLogDirs,
     CreateTopics,
     DeleteTopics,
     DescribeTransactions,
@@ -28,6 +30,7 @@ from pylog.protocol.messages import (
     OffsetCommitPart,
     Produce,
     ProducePart,
+    Replacement,
     Session,
     TxnMarkers,
     TxnOffsetCommit,
@@ -48,11 +51,13 @@ LAZY_MS = 1_000
 class Node:
     """A node with a topic of two partitions, and one transactional producer; `tree` is what another has left."""
 
-    def __init__(self, flush: str = "sync", tree: dict[str, bytes | None] | None = None) -> None:
+    def __init__(
+        self, flush: str = "sync", tree: dict[str, bytes | None] | None = None, paths: tuple[str, ...] = ("log",)
+    ) -> None:
         self.clock = SimClock(NOW, 0)
         self.memory = MemoryFiles(self.clock, tree)
         self.broker = Broker(
-            self.memory, ["log"], config=CONFIG, clock=self.clock, transport=pylog.MemoryTransport(), node_id=None,
+            self.memory, paths, config=CONFIG, clock=self.clock, transport=pylog.MemoryTransport(), node_id=None,
             flush=flush,
         )  # fmt: skip
         if tree is None:
@@ -293,7 +298,7 @@ def test_a_partition_that_is_deleted_as_it_refuses_a_marker_has_nothing_to_end(n
 
     def deleted(leader: Leader, *more: Any, **how: Any) -> Any:
         if leader.partition.topic == "t":
-            node.broker.node.changes.delete_topic("t")
+            node.broker.node.changes.delete_topic("t", EndedRoles())
             raise errors.InvalidProducerEpoch("a later one is there")
         return append(leader, *more, **how)
 
@@ -397,21 +402,40 @@ def test_an_open_transaction_that_a_close_cannot_write_down_ends_at_the_next_ope
     again.broker.close()
 
 
-def test_a_coordinator_that_is_made_anew_goes_on_with_what_is_open(node: Node) -> None:
-    node.send(KEYS[0])
-    before = node.host
+def lead_coordinators(node: Node) -> None:
     node.broker.apply(Lead(topic="__transaction_state", partition=0, leader_epoch=9, replicas=(node.broker.node_id,)))
-    assert node.host is not before
+
+
+def move_coordinator(node: Node) -> None:
+    before = node.host
+    home = before.leader.partition.directory.partition("/")[0]
+    other = {"log": "other", "other": "log"}[home]
+    assert node.ask(AlterReplicaLogDirs([Replacement("__transaction_state", 0, other)])).errors == [None]
+    assert node.host is not before, "it is made anew"
+
+
+AGAIN = pytest.mark.parametrize("begin_again", [lead_coordinators, move_coordinator])
+
+
+@AGAIN
+def test_a_coordinator_that_leads_again_goes_on_with_what_is_open(begin_again: Callable[[Node], None]) -> None:
+    node = Node(paths=("log", "other"))
+    node.send(KEYS[0])
+    begin_again(node)
     assert node.states == ("Empty", "Ongoing")
     assert node.end() is None
     assert node.committed() == 1
 
 
-def test_a_coordinator_that_is_made_anew_ends_again_what_had_ended_ahead_of_its_log(node: Node) -> None:
+@AGAIN
+def test_a_coordinator_that_leads_again_ends_what_had_ended_ahead_of_its_log(
+    begin_again: Callable[[Node], None],
+) -> None:
+    node = Node(paths=("log", "other"))
     send_of_another(node)
     node.send(KEYS[0])
     assert node.end() is None
-    node.broker.apply(Lead(topic="__transaction_state", partition=0, leader_epoch=9, replicas=(node.broker.node_id,)))
+    begin_again(node)
     node.later()
     assert node.states[1] == "CompleteCommit"
     (other,) = node.ask(DescribeTransactions(["other"])).transactions

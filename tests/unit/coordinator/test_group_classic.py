@@ -327,12 +327,17 @@ def test_a_late_sync_gets_the_present_assignment() -> None:
 
 def test_late_assignments_wait_until_the_log_is_safe() -> None:
     group = Group()
-    _, follower = group.pair()
+    leader, follower = group.pair()
     group.host.sync_always = False
-    ticket = group.sync(follower)
-    assert group.waits(ticket)
+    assert group.said(group.sync(follower)).assignment == b"2", "what it tells of is safe"
+    ticket = group.join(leader.member_id)
+    again = group.join(follower.member_id)
+    leader, follower = group.said(ticket), group.said(again)
+    group.sync(leader, (leader.member_id, b"3"), (follower.member_id, b"4"))
+    late = group.sync(follower)
+    assert group.waits(late)
     group.host.sync()
-    assert group.said(ticket).assignment == b"2"
+    assert group.said(late).assignment == b"4"
     group.host.failures = [DiskFull("full")]
     assert is_error(group.said(group.sync(follower)), NotCoordinator)
 

@@ -114,3 +114,50 @@ def latest(log: list[tuple[str, int, int]], number: int) -> int | None:
             if what == "plain" or (end is not None and end[0] == "commit"):
                 best = place
     return best
+
+
+def told(offsets: CommittedOffsets, at: TopicPartition = AT) -> int | None:
+    found = offsets.safe("g", at)
+    return None if found is None else found.offset
+
+
+def replay_at(offsets: CommittedOffsets, end: int, change: OffsetChange, producer_id: int | None = None) -> None:
+    if producer_id is None:
+        offsets.keep(change, end, 0)
+    offsets.replay(change, producer_id)
+
+
+def test_an_offset_is_told_when_it_is_safe() -> None:
+    offsets = CommittedOffsets()
+    for end, value in ((1, 10), (2, 20), (3, 30)):
+        replay_at(offsets, end, commit(value))
+    assert (offset(offsets), told(offsets)) == (30, None)
+    offsets.note_safe(1)
+    assert told(offsets) == 10
+    replay_at(offsets, 4, gone())
+    offsets.note_safe(3)
+    assert (offset(offsets), told(offsets), offsets.partitions_of("g")) == (None, 30, [AT])
+    offsets.note_safe(4)
+    assert (told(offsets), offsets.partitions_of("g"), offsets._before, list(offsets._unsafe)) == (None, [], {}, [])
+
+
+def test_two_offsets_of_one_batch_are_told_together() -> None:
+    offsets = CommittedOffsets()
+    replay_at(offsets, 2, commit(10))
+    replay_at(offsets, 2, commit(20))
+    assert told(offsets) is None
+    offsets.note_safe(2)
+    assert told(offsets) == 20
+
+
+def test_an_offset_that_a_marker_lets_count_is_told_at_once() -> None:
+    offsets = CommittedOffsets()
+    replay_at(offsets, 1, commit(10))
+    replay_at(offsets, 2, commit(20), 7)
+    offsets.replay_marker(7, committed=True)
+    assert told(offsets) == 20
+    replay_at(offsets, 4, commit(30))
+    offsets.note_safe(2)
+    assert told(offsets) == 20
+    offsets.note_safe(4)
+    assert told(offsets) == 30

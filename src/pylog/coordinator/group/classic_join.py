@@ -209,7 +209,7 @@ def sync(group: ClassicGroup, message: SyncGroup, ticket: int, out: EffectsBuild
     group.synced(member.member_id)
     if group.state is ClassicGroupState.STABLE:
         answer = SyncedGroup(None, group.protocol_type, group.protocol, member.assignment)
-        out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)))
+        out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)), tells=group.logged_end)
         return
     if member.sync is not None:
         out.answer(member.sync, SyncedGroup(RebalanceInProgress("the member has asked again")))

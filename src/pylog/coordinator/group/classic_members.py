@@ -190,7 +190,7 @@ def sync(group: ConsumerGroup, message: SyncGroup, ticket: int, out: EffectsBuil
     expect(group, member_id, out, said.session_timeout_ms)
     assignment = embedded_assignment(group, current.assigned, metadata)
     answer = SyncedGroup(None, message.protocol_type, message.protocol_name, assignment)
-    out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)))
+    out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)), tells=group.logged_end)
 
 
 def heartbeat(group: ConsumerGroup, message: Heartbeat, ticket: int, out: EffectsBuilder) -> None:

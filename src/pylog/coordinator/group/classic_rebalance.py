@@ -51,6 +51,8 @@ class Rebalancing:
         self.group_id = group_id
         self.config = config
         self.stored: StoredGroup | None = None
+        self.logged_end = 0
+        """Where the last record of it ends, of those that this coordinator has appended."""
         self.state = ClassicGroupState.EMPTY
         self.generation = 0
         self.roster = Roster()

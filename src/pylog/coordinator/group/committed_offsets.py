@@ -4,10 +4,15 @@ An offset that was committed in a transaction is pending until the marker is the
 the same partition was logged after it and counts already: the order in the log decides, not the order of the ends
 (Kafka: OffsetMetadataManager). A tombstone takes the committed offset and all pending ones.
 
+What is replayed counts at once for what is logged next. What is told is what is safe: until the record of a change is,
+`safe` gives what counted before it. A marker's change is told at once: its transaction is decided, so a marker that is
+lost is written again before anything else.
+
 Each replayed record gets a place, one higher than the one before. Places are not the offsets of the log, but have the
 same order, and no other property of them is used.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
@@ -28,6 +33,10 @@ class CommittedOffsets:
     """The committed offsets, by group and partition."""
 
     def __init__(self) -> None:
+        self._unsafe: deque[tuple[int, str, TopicPartition]] = deque()
+        """The changes that are not safe, in the order of the log, and where each ends."""
+        self._before: dict[str, dict[TopicPartition, list[tuple[int, Committed | None]]]] = {}
+        """What counted before each of them, by group and partition, and where the change ends."""
         self._place = 0
         self._committed: dict[str, _Partitions] = {}
         self._pending: dict[int, dict[str, _Partitions]] = {}  # by producer id; no group without a partition
@@ -45,6 +54,37 @@ class CommittedOffsets:
             groups = self._pending.setdefault(producer_id, {})
             groups.setdefault(group_id, {})[partition] = _Placed(self._place, committed)
             self._open.setdefault(group_id, set()).add(producer_id)
+
+    def keep(self, change: OffsetChange, end: int, safe_end: int) -> None:
+        """Keep what counts before a change that is to be replayed: it is told until the log is safe up to `end`."""
+        if self._unsafe:
+            self.note_safe(safe_end)
+        group_id, partition, _ = change
+        placed = self._committed.get(group_id, {}).get(partition)
+        self._unsafe.append((end, group_id, partition))
+        kept = self._before.setdefault(group_id, {}).setdefault(partition, [])
+        kept.append((end, None if placed is None else placed.committed))
+
+    def note_safe(self, upto: int) -> None:
+        """Tell the changes up to there, where the log is safe."""
+        while self._unsafe and self._unsafe[0][0] <= upto:
+            end, group_id, partition = self._unsafe.popleft()
+            kept = self._before.get(group_id, {}).get(partition)
+            if kept and kept[0][0] == end:
+                del kept[0]
+                if not kept:
+                    self._tell(group_id, partition)
+
+    def _tell(self, group_id: str, partition: TopicPartition) -> None:
+        """Keep nothing of a partition: what counts is told."""
+        kept = self._before.get(group_id)
+        if kept is not None and kept.pop(partition, None) is not None and not kept:
+            del self._before[group_id]
+
+    def safe(self, group_id: str, partition: TopicPartition) -> Committed | None:
+        """The committed offset of a group for a partition, as far as it is safe."""
+        kept = self._before.get(group_id, {}).get(partition)
+        return kept[0][1] if kept else self.get(group_id, partition)
 
     def _remove(self, group_id: str, partition: TopicPartition) -> None:
         found = self._committed.get(group_id)
@@ -74,6 +114,7 @@ class CommittedOffsets:
                 before = known.get(partition)
                 if before is None or before.place < placed.place:
                     known[partition] = placed
+                    self._tell(group_id, partition)
 
     def of(self, group_id: str) -> dict[TopicPartition, Committed]:
         """The committed offsets of a group; {} where it has none."""
@@ -113,6 +154,7 @@ class CommittedOffsets:
     def partitions_of(self, group_id: str) -> list[TopicPartition]:
         """All partitions for which the group has an offset, committed or pending."""
         found = dict.fromkeys(self._committed.get(group_id, ()))
+        found |= dict.fromkeys(self._before.get(group_id, ()))
         for producer_id in self._open.get(group_id, ()):
             found |= dict.fromkeys(self._pending[producer_id][group_id])
         return list(found)

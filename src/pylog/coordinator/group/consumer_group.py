@@ -99,6 +99,8 @@ class ConsumerGroup:
         self.seen: TopicInfos | None = None
         """The list of topics whose hash `epoch` has."""
         self.deadlines = deadlines
+        self.logged_end = 0
+        """Where the last record of it ends, of those that this coordinator has appended."""
         self._groups = groups
 
     # --- the log ------------------------------------------------------------------------------------------------------
@@ -186,7 +188,10 @@ class ConsumerGroup:
         ticket = self.held.pop(member_id, None)
         if ticket is not None:
             self.cancel(("held", member_id))
-            out.answer_when_safe(ticket, answer, lambda error: ConsumerGroupHeartbeaten(not_stored(error), member_id))
+            out.answer_when_safe(
+                ticket, answer, lambda error: ConsumerGroupHeartbeaten(not_stored(error), member_id),
+                tells=self.logged_end,
+            )  # fmt: skip
 
     # --- members ------------------------------------------------------------------------------------------------------
 

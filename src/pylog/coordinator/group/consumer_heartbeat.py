@@ -184,7 +184,7 @@ def carry_out(
         if failed is not None:
             failed(error, out)
 
-    out.write(step.records, answers, undo)
+    out.write(step.records, answers, undo, tells=group.logged_end)
     if step.records and (group.held or group.waiting):
         group.due("wake", 0, wake, out)
 

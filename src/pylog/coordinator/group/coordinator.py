@@ -90,6 +90,7 @@ class GroupCoordinator:
         self._topics = topics
         self._deadlines = GroupTimers()
         self._to_clean: deque[str] = deque()
+        self._end = self.safe_end = 0
         self._offset_commits = self._classic_rebalances = self._consumer_rebalances = 0
 
     # --- the log -----------------------------------------------------------------------------------------------------
@@ -110,6 +111,8 @@ class GroupCoordinator:
             self._offset_commits += 1
             if change.group_id not in self._groups:
                 self._groups[change.group_id] = self._classic(change.group_id)
+        if stamp is None and self._end > self.safe_end:
+            self._offsets.keep(change, self._end, self.safe_end)
         self._offsets.replay(change, None if stamp is None else stamp.producer_id)
 
     def _replay_group(self, change: GroupChange) -> None:
@@ -123,6 +126,7 @@ class GroupCoordinator:
         before = None if classic.stored is None else classic.stored.generation
         self._classic_rebalances += bool(change.stored.members) and change.stored.generation != before
         classic.replay(change.stored)
+        classic.logged_end = self._end
         self._groups[change.group_id] = classic
 
     def _replay_consumer(self, change: ConsumerChange) -> None:
@@ -134,6 +138,7 @@ class GroupCoordinator:
                 group.close()
             group = self._groups[change.group_id] = self._consumer(change.group_id)
         group.replay(change)
+        group.logged_end = self._end
         self._consumer_rebalances += change.kind == EPOCH and change.value is not None
         if change.kind == EPOCH and change.value is None:
             group.close()
@@ -145,8 +150,9 @@ class GroupCoordinator:
     def _classic(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self._config, self._deadlines)
 
-    def appended(self, append: Append) -> None:
+    def appended(self, append: Append, end: int) -> None:
         """Take over an Append of its own."""
+        self._end = end
         if len(append.says) == len(append.records):
             for change in append.says:
                 self._replay_offset(change, append.stamp)
@@ -281,6 +287,7 @@ class GroupCoordinator:
                 checks.check_group_id(message.group_id)
                 self._committing.commit_in_transaction(message, ticket, out)
             case OffsetFetch():
+                self._offsets.note_safe(self.safe_end)
                 self._committing.fetch(message, ticket, out)
             case OffsetDelete():
                 checks.check_group_id(message.group_id)

@@ -34,13 +34,15 @@ class EffectsBuilder:
         """Answer at once."""
         self._answers.append(Answer(ticket, message))
 
-    def answer_when_safe(self, ticket: int, message: Any, refused: Callable[[PylogError], Any]) -> None:
-        """Answer when all that the message tells of is safe; with `refused` where that fails."""
+    def answer_when_safe(self, ticket: int, message: Any, refused: Callable[[PylogError], Any], *, tells: int) -> None:
+        """Answer when the log is safe up to `tells`, where that ends of which the message tells; with `refused` where
+        records of the same event are refused.
+        """
 
         def failed(error: PylogError, out: "EffectsBuilder") -> None:
             out.answer(ticket, refused(error))
 
-        self.write((), [Answer(ticket, message)], failed)
+        self.write((), [Answer(ticket, message)], failed, tells=tells)
 
     def write(
         self,
@@ -49,14 +51,18 @@ class EffectsBuilder:
         undo: Failed | None = None,
         stamp: Stamp | None = None,
         says: Iterable[Any] = (),
+        tells: int = 0,
     ) -> None:
         """Log the records, and give the answers when they are safe. `says`: the value of each, if it is at hand.
+
+        Without records the answers are given when the log is safe up to `tells`.
 
         A caller that gives answers gives `undo`, too: it answers them where the append fails. Records of a transaction
         are the only ones of their event.
         """
         if self._append is None:
             self._append = Append([], stamp=stamp, is_lazy=stamp is not None, context=[])
+        self._append.tells = max(self._append.tells, tells)
         self._append.records.extend(records)
         self._append.says.extend(says)
         self._append.answers.extend(answers)

@@ -134,7 +134,11 @@ class Committing:
     # --- fetch -------------------------------------------------------------------------------------------------------
 
     def fetch(self, message: OffsetFetch, ticket: int, out: EffectsBuilder) -> None:
-        """The committed offsets; -1 where there is none, or the group is not known."""
+        """The committed offsets; -1 where there is none, or the group is not known.
+
+        They are told as far as they are safe, so that the answer waits for nothing (Kafka: a read at the last committed
+        offset of the coordinator's log).
+        """
         group = self._groups.get(message.group_id)
         partitions = message.partitions
         try:
@@ -144,23 +148,23 @@ class Committing:
             out.answer(ticket, OffsetsFetched(error))
             return
         if partitions is None:
-            every = self._offsets.of(message.group_id)
-            partitions = [at for at in every if group is not None and self._current(message.group_id, at) is not None]
-        parts = [self._fetched(message, TopicPartition(*at), group is not None) for at in partitions]
-        out.answer_when_safe(ticket, OffsetsFetched(None, parts), lambda error: OffsetsFetched(not_stored(error)))
+            every = self._offsets.partitions_of(message.group_id)
+            partitions = [at for at in every if self._current(message.group_id, at) is not None]
+        parts = [self._fetched(message, TopicPartition(*at)) for at in partitions]
+        out.answer(ticket, OffsetsFetched(None, parts))
 
     def _current(self, group_id: str, at: TopicPartition) -> Committed | None:
         """The committed offset; one of a topic that is gone, or was made anew since, does not count."""
-        committed, topic = self._offsets.get(group_id, at), self._topics.named().get(at.topic)
+        committed, topic = self._offsets.safe(group_id, at), self._topics.named().get(at.topic)
         if committed is None or topic is None:
             return None
         return committed if committed.topic_id in (NO_TOPIC_ID, topic.id) else None
 
-    def _fetched(self, message: OffsetFetch, at: TopicPartition, is_known: bool) -> OffsetFetchedPart:
+    def _fetched(self, message: OffsetFetch, at: TopicPartition) -> OffsetFetchedPart:
         if message.require_stable and self._offsets.is_pending(message.group_id, at):
             error = UnstableOffsetCommit(f"a transaction that has an offset for {at} is open: fetch again")
             return OffsetFetchedPart(*at, error=error)
-        committed = self._current(message.group_id, at) if is_known else None
+        committed = self._current(message.group_id, at)
         if committed is None:
             return OffsetFetchedPart(*at)
         return OffsetFetchedPart(*at, committed.offset, committed.leader_epoch, committed.metadata)

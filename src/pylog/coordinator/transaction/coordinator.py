@@ -20,7 +20,7 @@ it are those of what it decides. Before an Append, the host makes durable what `
 the log nor made again, and only speed things up: the epoch that a producer had before its last step (a repeated
 InitProducerId is fenced instead, as with Kafka), and the markers that are written already (they are written again).
 
-An answer without an Append tells of what was replayed: the host holds it back until that is safe, too.
+An answer that appends nothing tells of what was replayed of its id: the host holds it back until that is safe.
 
 Sources: Kafka's TransactionCoordinator, TransactionStateManager, TransactionMarkerChannelManager.
 """
@@ -79,6 +79,8 @@ class TransactionCoordinator:
         self._settlement = Settlement(self._states)
         self._timeouts = Timeouts()
         self._changes: dict[str, Change] = {}
+        self._ends: dict[str, int] = {}
+        """Where the last record of an id ends, of those that this machine has appended."""
         self._timeouts_tick: int | None = None
         self._expiry_tick: int | None = None
         self._settle_tick: int | None = None
@@ -95,11 +97,15 @@ class TransactionCoordinator:
         """Take over a record of the log. Raises: UnsupportedFormat, CorruptBatch."""
         self._take(*read(record))
 
-    def appended(self, append: Append) -> None:
+    def appended(self, append: Append, end: int) -> None:
         """Take over an Append of its own, as `replay` would with each of its records."""
         for change in append.context:
             name = change.transactional_id
             self._take(name, change.after)
+            if change.after is None:
+                self._ends.pop(name, None)
+            else:
+                self._ends[name] = end
             del self._changes[name]
             if change.last_epoch is not None:
                 self._states.last_epochs[name] = change.last_epoch
@@ -110,6 +116,9 @@ class TransactionCoordinator:
         self._states.replay(name, transaction)
         if name in self._settlement:
             self._settle_tick = 0
+
+    def note_safe(self, upto: int) -> None:
+        """Do nothing: what an answer waits for is in it."""
 
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
         """Do nothing: this log has no transactions of its own."""
@@ -171,7 +180,9 @@ class TransactionCoordinator:
         is_closed = asked and self._is_closed(message.transactional_id or "")
         answer, change, is_lazy = self._requests.outcome(message, now, is_closed=is_closed)
         if change is None:
-            return [Answer(ticket, answer)]
+            # It tells of what is known of its id, and a crash must not make that untrue.
+            tells = self._ends.get(message.transactional_id or "", 0) if asked else 0
+            return [Append([], [Answer(ticket, answer)], tells=tells, context=[])]
         return self._carry_out([change], [Answer(ticket, answer)], is_lazy=is_lazy)
 
     # --- steps -------------------------------------------------------------------------------------------------------
