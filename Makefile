@@ -282,6 +282,11 @@ follow-kill: BUDGET = 200
 follow-kill: .venv/dev.stamp ## kill a leader and its follower over a bad network, and promote the follower (BUDGET=200 kills)
 	@PYTHONPATH=src:tests $(BIN)/python -m crash.follow_kill $(BUDGET)
 
+.PHONY: follow-history
+follow-history: BUDGET = 300
+follow-history: .venv/dev.stamp ## the same under transactions, groups and partitions that are added (BUDGET=300 kills)
+	@PYTHONPATH=src:tests $(BIN)/python -m crash.follow_history $(BUDGET)
+
 # How many power cuts `make real-power-cuts` makes.
 CUTS ?= 200
 

@@ -8,6 +8,9 @@
     this node is one of its replicas                    as a replica: to the end of the log, and asking acknowledges
     it is not                                           as a consumer: what all replicas have; appends do not wait
 
+The topics of coordinators come along where this node is one of their replicas, whatever topics were asked for: the
+leader has brought them along by itself (`promotion`).
+
 So a Kafka cluster, which knows nothing of this node, needs no word of its own. Batches are stored as they come, with
 their offsets and leader epochs. Cluster id, topic ids and configs are the leader's.
 
@@ -41,13 +44,18 @@ from pylog.errors import (
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.messages import (
     CONSUMER,
+    INTERNAL_TOPICS,
     LATEST,
     NO_EPOCH,
+    NO_HIGH_WATERMARK,
     NO_ID,
     ClusterMetadata,
     ConfigSource,
     DescribedTopicConfigs,
     DescribeTopicConfigs,
+    Fetch,
+    Fetched,
+    FetchPart,
     ListedOffsets,
     ListOffsets,
     ListOffsetsPart,
@@ -68,8 +76,10 @@ __all__ = ["Following", "ReplicaLag"]
 logger = logging.getLogger("pylog.following")
 
 LOOK_MS = 500
-REFRESH_MS = 10_000
-"""How often it is looked for new topics, partitions and configs while nothing is wrong."""
+REFRESH_MS = 1_000
+"""How often it is looked for new topics and partitions while nothing is wrong: appends may wait for this copy there."""
+CONFIGS_MS = 10_000
+"""How often it is looked for new configs."""
 SHAPING = ("segment.bytes", "segment.ms", "segment.jitter.ms", "segment.index.bytes", "index.interval.bytes")
 """The configs that decide where segments and index entries begin: with the leader's, the files come out the same."""
 FINAL = (LogDiverged, InconsistentTopicId, InvalidTopic)
@@ -124,8 +134,9 @@ class Following:
         self._released: set[str] = set()
         """The topics that this node leads now."""
         self._stopped: dict[TopicPartition, PylogError] = {}
-        self._roles: dict[TopicPartition, tuple[LeaderEndPoint, int, UUID]] = {}
-        """The leader of each partition, its epoch, and the id of the topic."""
+        self._roles: dict[TopicPartition, tuple[LeaderEndPoint, int, UUID, bool]] = {}
+        """The leader of each partition, its epoch, the id of the topic, and whether the leader counts this copy."""
+        self._configs_ms = 0
         self._leaders: set[LeaderEndPoint] = set()
         self._ends: dict[TopicPartition, int] = {}
         """How far the leaders have shown their logs."""
@@ -163,7 +174,7 @@ class Following:
 
     def _ask_ends(self) -> None:
         asked: dict[LeaderEndPoint, list[ListOffsetsPart]] = {}
-        for key, (leader, epoch, _) in dict(self._roles).items():
+        for key, (leader, epoch, *_) in dict(self._roles).items():
             asked.setdefault(leader, []).append(ListOffsetsPart(*key, LATEST, epoch))
         answers = []
         for leader, parts in asked.items():
@@ -179,14 +190,14 @@ class Following:
                     if part.error is None:
                         self._ends[TopicPartition(part.topic, part.partition)] = part.offset
 
-    def _lag(self, key: TopicPartition, leader: LeaderEndPoint, epoch: int, _: UUID) -> ReplicaLag:
+    def _lag(self, key: TopicPartition, leader: LeaderEndPoint, epoch: int, _: UUID, counts: bool) -> ReplicaLag:
         role = self._broker.node.roles.held(*key)
         follower = role if isinstance(role, Follower) else None
         high_watermark = follower.leader_high_watermark if follower is not None else -1
         return ReplicaLag(
             next_offset=role.partition.next_offset if role is not None else 0, high_watermark=high_watermark,
             leader_end=max(self._ends.get(key, -1), high_watermark),
-            leader=leader.node, leader_epoch=epoch, is_replica=leader.is_replica,
+            leader=leader.node, leader_epoch=epoch, is_replica=counts,
             error=self._stopped.get(key) or (follower.error if follower is not None else None),
         )  # fmt: skip
 
@@ -221,14 +232,18 @@ class Following:
         """Ask what is led where, and go by it. Raises what is wrong with the leader; with `is_first` also what is
         wrong with a topic or a partition of it.
         """
-        found: ClusterMetadata = self._ask(Metadata(self._topics))
+        asked = None if self._topics is None else list(dict.fromkeys([*self._topics, *sorted(INTERNAL_TOPICS)]))
+        found: ClusterMetadata = self._ask(Metadata(asked))
         self._check_nodes(found)
         self._broker.join_cluster(found.cluster_id)
-        topics = [topic for topic in found.topics if topic.error is None and topic.name not in self._released]
-        missing = next((topic.error for topic in found.topics if topic.error is not None), None)
+        wanted = [topic for topic in found.topics if self._is_asked_for(topic.name) or self._comes_along(topic)]
+        topics = [topic for topic in wanted if topic.error is None and topic.name not in self._released]
+        missing = next((topic.error for topic in wanted if topic.error is not None), None)
         if is_first and missing is not None:
             raise missing
-        configs = self._configs([topic.name for topic in topics])
+        configs = self._due_configs([topic.name for topic in topics])
+        if is_first:
+            self._register(topics)
         for topic in topics:
             for part in topic.partitions:
                 try:
@@ -238,6 +253,49 @@ class Following:
                         raise
                     self._note(TopicPartition(topic.name, part.partition), error)
             self._take_config(topic.name, configs)
+
+    def _register(self, topics: Iterable[TopicMetadata]) -> None:
+        """Let the leaders that have this node as a replica know it by its directory.
+
+        One partition of each leader is enough. The fetch acknowledges nothing. Raises DuplicateBrokerRegistration.
+        """
+        parts = {
+            part.leader: FetchPart(
+                topic.name, part.partition, 0, 1, part.leader_epoch, high_watermark=NO_HIGH_WATERMARK,
+                topic_id=topic.id, directory_id=self._broker.directory_id,
+            )
+            for topic in topics for part in topic.partitions
+            if self._broker.node_id in part.replicas and part.leader >= 0
+        }  # fmt: skip
+        for node, part in parts.items():
+            message = Fetch([part], replica_id=self._broker.node_id, max_wait_ms=0)
+            fetched: Fetched = self._transport.send(node, message, self._session).result()
+            if isinstance(fetched.parts[0].error, DuplicateBrokerRegistration):
+                raise DuplicateBrokerRegistration(
+                    f"another node {self._broker.node_id} follows the leader at {self.leader}: open this log with "
+                    "another node_id, or, if it takes the place of that node, call lead(topic, followers="
+                    f"{{{self._broker.node_id}}}) on the leader again"
+                )
+
+    def _is_asked_for(self, topic: str) -> bool:
+        return self._topics is None or topic in self._topics
+
+    def _comes_along(self, topic: TopicMetadata) -> bool:
+        """Whether the leader has made this node a replica of a topic of coordinators, and no other Following has it."""
+        others = [other for other in list(_open) if other is not self and other._broker is self._broker]
+        return (
+            topic.error is None
+            and any(self._broker.node_id in part.replicas for part in topic.partitions)
+            and not any(other._has(topic.name) for other in others)
+        )
+
+    def _due_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
+        now = self._clock.tick_ms()
+        if now < self._configs_ms:
+            # A topic is made here with its config.
+            return self._configs([name for name in names if not self._has(name)])
+        self._configs_ms = now + CONFIGS_MS
+        return self._configs(names)
 
     def _ask(self, message: Any) -> Any:
         return self._transport.send(ANY_NODE, message, self._session).result()
@@ -284,15 +342,15 @@ class Following:
         is_replica = self._broker.node_id in part.replicas
         leader = LeaderEndPoint(part.leader, self._transport, self._refused, is_replica, address)
         with self._lock:
-            role = leader, part.leader_epoch, topic.id
+            role = leader, part.leader_epoch, topic.id, self._broker.node_id in part.isr
             if self._closed or key in self._stopped or key.topic in self._released or self._roles.get(key) == role:
                 return
             effect = Follow(
                 topic=topic.name, topic_id=topic.id, partition=key.partition, partitions=len(topic.partitions),
-                leader=part.leader, leader_epoch=part.leader_epoch, config=config,
+                leader=part.leader, leader_epoch=part.leader_epoch, config=config, counts=role[-1],
             )  # fmt: skip
             # An error leaves the partition without a fetcher: the next refresh gives it one.
-            self._roles[key] = leader, NO_EPOCH, topic.id
+            self._roles[key] = leader, NO_EPOCH, topic.id, False
             self._broker.apply(effect, leader)
             self._roles[key] = role
             self._leaders.add(leader)
@@ -310,11 +368,11 @@ class Following:
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
-    def release(self, topic: str) -> None:
-        """Follow a topic no more: this node is about to lead it."""
+    def release(self, topics: Iterable[str]) -> None:
+        """Follow these topics no more: this node is about to lead them."""
         with self._lock:
-            self._released.add(topic)
-            self._roles = {key: role for key, role in self._roles.items() if key.topic != topic}
+            self._released.update(topics)
+            self._roles = {key: role for key, role in self._roles.items() if key.topic not in self._released}
 
     def measure(self, found: Metrics) -> None:
         """Add the numbers of the connections to the leader. How far the copies are is among those of the node."""

@@ -288,11 +288,11 @@ class Log(ClientHalf[TopicView]):
         wrong = [node for node in counted if type(node) is not int or not 0 <= node < 1 << 31 or node == self.node_id]
         if wrong:
             raise ValueError(f"followers has {wrong[0]!r}: give the ids of other nodes, as in followers={{2}}")
-        broker.node.topics.image_of(topic)
+        led = broker.led_with(topic)
         for following in self._followings:
-            following.release(topic)
+            following.release(led)
         epochs = broker.lead(topic, counted)
-        self._cluster.refresh([topic])
+        self._cluster.refresh(led)
         return epochs
 
     # --- the end ---------------------------------------------------------------------------------------------------

@@ -55,13 +55,14 @@ class Leader:
     """The leader of a partition for one leader epoch; None as long as it was only read, for an append takes one.
 
     `told_epoch`: the epoch that the metadata names for it until then.
+    `joining`: the followers that count once they have caught up.
     `visible_when_durable`: the leader's own copy counts for the high watermark only as far as it was synced, so what a
     reader has seen survives a power cut (`flush="sync"`).
     """
 
     def __init__(
         self, partition: Partition, *, epoch: int | None, followers: frozenset[int], visible_when_durable: bool,
-        told_epoch: int = NO_EPOCH,
+        told_epoch: int = NO_EPOCH, joining: frozenset[int] = frozenset(),
     ) -> None:  # fmt: skip
         self.partition = partition
         self.epoch = epoch
@@ -72,17 +73,45 @@ class Leader:
         self.quiet_config: TopicConfig | None = None
         """The config of the partition under which an append owes nothing besides, as far as the node has found out."""
         self._follower_ends = dict.fromkeys(followers, -1)
+        self.joining = joining
 
-    def lead_on(self, epoch: int, followers: frozenset[int]) -> None:
+    def set_followers(self, followers: frozenset[int], joining: frozenset[int] = frozenset()) -> None:
+        """Let these followers count from now on, and those of `joining` once they have caught up."""
+        self.joining = joining
+        self._follower_ends = {node: self._follower_ends.get(node, -1) for node in followers}
+        self.has_followers = bool(followers)
+        self.quiet_config = None
+
+    def lead_on(self, epoch: int, followers: frozenset[int], joining: frozenset[int] = frozenset()) -> None:
         """Lead on in a later epoch, with these followers.
 
         The role does not end by that: what was appended, and the answers that wait, stay owed.
         """
         # The followers first: nothing of the new epoch may be shown without them.
-        self._follower_ends = dict.fromkeys(followers, -1)
-        self.has_followers = bool(followers)
-        self.quiet_config = None
+        self.set_followers(followers, joining)
         self.epoch = epoch
+
+    def knows(self, node: int, part: FetchPart) -> bool:
+        """Whether a node is a follower that counts, or is to, and asks in this epoch."""
+        is_follower = node in self._follower_ends or node in self.joining
+        return is_follower and part.current_leader_epoch in (NO_EPOCH, self.epoch)
+
+    def take_in(self, node: int, part: FetchPart) -> bool:
+        """Let a joining follower count, if this fetch of it says that it has all that is visible.
+
+        Gives whether it counts now. (Kafka: Partition.maybeExpandIsr)
+        """
+        partition = self.partition
+        if node not in self.joining or not self._is_claim(part) or part.offset < partition.high_watermark:
+            return False
+        # It holds the high watermark, and only then that is looked at: an append may just have been shown without it.
+        self._follower_ends = {**self._follower_ends, node: part.offset}
+        if part.offset < partition.high_watermark:
+            self._follower_ends = {one: end for one, end in self._follower_ends.items() if one != node}
+            return False
+        self.joining -= {node}
+        self.has_followers, self.quiet_config = True, None
+        return True
 
     def append(
         self, batch: Batch, now_ms: int, *, origin: Origin = Origin.CLIENT, transaction_version: int = -1,

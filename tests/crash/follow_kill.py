@@ -45,6 +45,8 @@ KEY = pylog.TopicPartition(TOPIC, 0)
 class Node:
     """A node that can be started in a role, and killed."""
 
+    module = "crash.follow_kill_node"
+
     def __init__(self, number: int, folder: Path, seed: int) -> None:
         self.number = number
         self.path = folder / f"node-{number}"
@@ -55,7 +57,7 @@ class Node:
     def start(self, role: str, other: "Node") -> None:
         words = [str(self.path), str(self.number), self.clients, self.replicas, self.network.address]
         words += [role, str(other.number), other.network.address]
-        command = [sys.executable, "-m", "crash.follow_kill_node", *words]
+        command = [sys.executable, "-m", self.module, *words]
         tests = str(Path(__file__).parents[1])
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])}
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)

@@ -139,6 +139,7 @@ def test_new_topics_partitions_and_configs_come_with_a_refresh(
     leader.create_topic("u")
     leader.create_partitions("t", 2)
     leader.alter_config("t", {"retention.bytes": 1000})
+    following._configs_ms = 0
     following._refresh()
     fill(leader, topic="u")
     leader.topic("t")[1].append([Record(b"second")])

@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from typing import Any, ClassVar
+from uuid import UUID
 
 from pylog.broker.auto_create import described
 from pylog.broker.coordinator_router import CoordinatorRouter
@@ -32,6 +33,7 @@ from pylog.broker.handover import Handover
 from pylog.broker.housekeeping import Housekeeping, is_compacted
 from pylog.broker.measures import Measures
 from pylog.broker.produce import ProduceHandler
+from pylog.broker.promotion import Promotion
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.reads import Reads
 from pylog.broker.replica_manager import Follow, Lead, ReplicaManager
@@ -100,7 +102,7 @@ class Broker:
         self._closed = False
         self._worker = Worker("pylog-broker", clock, self._due, self.work)
         self.node = ReplicaManager(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
-        self._followers = Followers(self.node.id, clock, config, self._followed)
+        self._followers = Followers(self.node.id, self.directory_id, clock, config, self._followed)
         self.housekeeping = Housekeeping(self.node, config, clock)
         self._flush_scheduler = FlushScheduler(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
         # The two need each other: a follower that has read on lets appends go that wait for it.
@@ -119,6 +121,7 @@ class Broker:
         )  # fmt: skip
         self._coordinating = CoordinatorRouter(self.node, self._produce, config, clock, self._worker.wake_by)
         self._changing_roles = Handover(self._guarantees, self._coordinating, self._purgatory).changing_roles
+        self._promotion = Promotion(self.node, self._coordinating, self.apply, self._guarantees.advance)
         self.measure = Measures(
             self.node, self._produce, self._reads, self._purgatory, self._coordinating, self.housekeeping
         ).measure
@@ -172,6 +175,11 @@ class Broker:
     def cluster_id(self) -> str:
         """The id of the cluster, as in the directory's `meta.properties`."""
         return self.node.directories.first.cluster_id
+
+    @property
+    def directory_id(self) -> UUID:
+        """The id of the first log directory, by which leaders tell this node from another one with its id."""
+        return self.node.directories.first.directory_id
 
     def announce(self, text: str) -> None:
         """Let other processes read a text, in the lock file of the first directory. Raises StorageError."""
@@ -259,13 +267,11 @@ class Broker:
         Raises UnknownTopicOrPartition, and what `Roles.lead` raises.
         """
         self._check_usable()
-        self.node.take_over_producer_ids(topic)
-        epochs = {}
-        replicas = (self.node.id, *sorted(followers))
-        for number in sorted(self.node.topics.image_of(topic).partitions):
-            epochs[number] = epoch = self.node.roles.unused_epoch(TopicPartition(topic, number))
-            self.apply(Lead(topic=topic, partition=number, leader_epoch=epoch, replicas=replicas))
-        return epochs
+        return self._promotion.lead(topic, followers)
+
+    def led_with(self, topic: str) -> list[str]:
+        """The topics whose lead this node takes with that of a topic, itself first. Raises UnknownTopicOrPartition."""
+        return [topic, *self._promotion.along(topic)]
 
     def join_cluster(self, cluster_id: str) -> None:
         """Be of this cluster from now on. Raises InconsistentClusterId where there are topics of another one."""

@@ -8,8 +8,8 @@ partitions, behind the record that decides it; to commit it, its records are mad
 import logging
 import os
 import uuid
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.coordinators import GROUPS, TRANSACTIONS, Coordinators
 from pylog.broker.describe import unknown_partition
-from pylog.broker.hanging_transactions import settle
+from pylog.broker.hanging_transactions import settle, settle_promoted
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.transaction_markers import MarkersHost, TransactionMarkers
@@ -57,6 +57,7 @@ from pylog.protocol.messages import (
     OffsetsCommitted,
     PartitionsAdded,
     Produce,
+    Produced,
     ProducerIdGiven,
     Session,
     TxnEnded,
@@ -81,6 +82,29 @@ ANSWER_SECONDS_MAX = 60.0
 PROCESS = "process "
 LOST_MAX = 1000
 """How many processes that have ended are remembered, as their last messages may come later."""
+
+
+def _behind(waiting: list[Future[Produced]], ask: Callable[[], Future[TxnEnded]]) -> Future[TxnEnded]:
+    """Ask when all that is waited for is safe; where it is not, fail with the reason."""
+    answer: Future[TxnEnded] = Future()
+
+    def told(done: Future[TxnEnded]) -> None:
+        error = done.exception()
+        if error is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(done.result())
+
+    def are_safe(done: Future[list[PylogError]]) -> None:
+        errors = done.result()
+        if errors:
+            answer.set_exception(errors[0])
+        else:
+            ask().add_done_callback(told)
+
+    errors_of = gathered(waiting, lambda every: [part.error for one in every for part in one.parts if part.error])
+    errors_of.add_done_callback(are_safe)
+    return answer
 
 
 class CoordinatorRouter:
@@ -139,6 +163,21 @@ class CoordinatorRouter:
         if self._is_settling and all(cast("TransactionCoordinator", host.machine).is_settled for host in hosts):
             self._is_settling = False
             self._replica_manager.note_incarnation()
+
+    def changing_coordinators(self) -> AbstractContextManager[None]:
+        """See `Coordinators.changing`."""
+        return self._coordinators.changing()
+
+    def settle_promoted(self, promoted: Mapping[TopicPartition, bool]) -> None:
+        """End the transactions that another leader of these partitions has left open; True: it has counted this node.
+
+        An error is logged.
+        """
+        if promoted:
+            try:
+                settle_promoted(self._replica_manager, self._coordinators, self._markers.write_safely, promoted)
+            except PylogError as error:
+                logger.error("transactions that hang cannot be ended: %s", error)
 
     def handle(self, message: Any, session: Session) -> Future[Any]:
         """Answer a message. Without its coordinator the future fails."""
@@ -288,8 +327,9 @@ class CoordinatorRouter:
         """End a transaction: to commit it, its records are made durable first."""
         host = self._coordinators.of(TRANSACTIONS, message.transactional_id)
         machine = cast("TransactionCoordinator", host.machine)
+        partitions = machine.open_partitions(message)
         if message.committed and self._produce.guarantees.syncs:
-            error = self._markers.records_durable(message.producer_id, machine.open_partitions(message))
+            error = self._markers.records_durable(message.producer_id, partitions)
             if error is not None:
                 refused = TransactionAbortable(
                     f"{message.transactional_id}: records of the transaction could not be made durable: abort it "
@@ -297,6 +337,10 @@ class CoordinatorRouter:
                 )
                 refused.__cause__ = error
                 return completed(TxnEnded(refused))
+        if self._replica_manager.roles.has_followers:
+            waiting = self._markers.records_replicated(message.producer_id, partitions)
+            if waiting:
+                return _behind(waiting, lambda: self._handled(host, message, session))
         return self._handled(host, message, session)
 
     def _add_partitions(self, message: AddPartitionsToTxn, session: Session) -> Future[PartitionsAdded]:

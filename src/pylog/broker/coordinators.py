@@ -10,7 +10,7 @@ the background after the open. `coordinator_router` chooses the coordinator of a
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.produce import ProduceHandler
@@ -162,6 +162,12 @@ class Coordinators:
             if self._replica_manager.directories.has_folder(self._replica_manager.topics.home(key), key)
         ]
 
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Around a change of leaders: nobody is answered by a coordinator that is made meanwhile."""
+        with self._loading:
+            yield
+
     def forget(self, key: TopicPartition) -> None:
         """Abandon the coordinator of a partition for which this node has another role now."""
         with self._loading:
@@ -202,6 +208,9 @@ class Coordinators:
             for key in self.written(TRANSACTIONS):
                 try:
                     self.at(key)
+                except NotCoordinator:
+                    # Its leader ends them.
+                    continue
                 except PylogError as error:
                     logger.error("transactions that were left open cannot be ended: %s", error)
         for host in list(self._hosts.values()):

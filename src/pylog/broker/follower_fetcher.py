@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from pylog.config import NodeConfig
 from pylog.errors import (
@@ -74,19 +75,21 @@ class LeaderEndPoint:
 
 class FollowerFetcher:
     """Fetches from `leader` for as long as it follows anything. `changed` is called, before the next Fetch, for each
-    partition whose log got longer or shorter: there the node makes durable what it is about to acknowledge.
+    partition whose log got longer or shorter: there the node makes durable what it is about to acknowledge. `name` is
+    that of the fetcher among those of one leader: each has a connection of its own.
     """
 
     def __init__(
-        self, leader: LeaderEndPoint, node_id: int, clock: Clock, config: NodeConfig,
-        changed: Callable[[Follower], None],
+        self, leader: LeaderEndPoint, node_id: int, directory_id: UUID, clock: Clock, config: NodeConfig,
+        changed: Callable[[Follower], None], name: str = "",
     ) -> None:  # fmt: skip
         self._leader = leader
         self._node_id = node_id
+        self._directory_id = directory_id
         self._clock = clock
         self._config = config
         self._changed = changed
-        self._session = Session(client_id=f"replica-{node_id}")
+        self._session = Session(client_id=f"replica-{node_id}{name}")
         self._followers: dict[TopicPartition, Follower] = {}
         self._resting: dict[TopicPartition, int] = {}
         self._lost: set[TopicPartition] = set()
@@ -99,7 +102,7 @@ class FollowerFetcher:
         self._in_flight: Future[Any] | None = None
         self._due_ms = 0
         """When the next Fetch goes out; while one is in flight, when it is given up."""
-        self._worker = Worker(f"pylog-fetcher-{node_id}-{leader.node}", clock, self._due, self._work)
+        self._worker = Worker(f"pylog-fetcher-{node_id}-{leader.node}{name}", clock, self._due, self._work)
 
     def follow(self, key: TopicPartition, follower: Follower) -> None:
         """Fetch this partition from now on."""
@@ -195,6 +198,8 @@ class FollowerFetcher:
 
     def _fetch(self, parts: list[FetchPart]) -> Fetch:
         config = self._config
+        for part in parts:
+            part.directory_id = self._directory_id
         return Fetch(
             parts, replica_id=self._node_id if self._leader.is_replica else CONSUMER,
             max_wait_ms=config.replica_fetch_wait_max_ms, max_bytes=config.replica_fetch_response_max_bytes,

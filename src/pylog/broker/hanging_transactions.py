@@ -17,7 +17,7 @@ their coordinators may live elsewhere, too.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
 from pylog.broker.coordinator_host import CoordinatorHost
@@ -25,7 +25,7 @@ from pylog.broker.coordinators import TRANSACTIONS, Coordinators
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.transaction_markers import abort_of
 from pylog.coordinator.effects import MarkerErrors
-from pylog.errors import PylogError
+from pylog.errors import NotCoordinator, PylogError
 from pylog.protocol.messages import TxnMarkers
 from pylog.record import TopicPartition
 from pylog.replica import Leader
@@ -61,7 +61,7 @@ def settle(replica_manager: ReplicaManager, coordinators: Coordinators, write_ma
         return not (isinstance(role, Leader) and role.has_followers)
 
     for host, machine in known:
-        _hear(host, machine, seen, may_lack, has_all_written)
+        _hear(host, machine, seen, may_lack, has_all_written=has_all_written, may_have_begun=True)
         coordinators.note_due(host)
     if all_are_there:
         claimed = {claim for _, machine in known for claim in machine.claims()}
@@ -71,12 +71,53 @@ def settle(replica_manager: ReplicaManager, coordinators: Coordinators, write_ma
     return all_are_there
 
 
+def settle_promoted(
+    replica_manager: ReplicaManager, coordinators: Coordinators, write_markers: WriteMarkers,
+    promoted: Mapping[TopicPartition, bool],
+) -> None:  # fmt: skip
+    """End what another leader has left open in partitions that this node leads since just now.
+
+    A copy may lack records of a transaction that is not decided, and its producer may be gone with the leader: it is
+    aborted. True in `promoted`: the copy counted, so all that was acknowledged is in it. What keeps a transaction from
+    being ended is logged.
+    """
+    coordinators_too = any(key.topic == TRANSACTIONS for key in promoted)
+    keys = [TopicPartition(one.topic, one.number) for one in replica_manager.kept()] if coordinators_too else promoted
+    known, all_are_there = _coordinators(coordinators)
+    # Behind them: they have written the markers of what is decided.
+    seen = _sightings_of(_producers_in(replica_manager, keys))
+    for host, machine in known:
+        own = TopicPartition(TRANSACTIONS, machine.partition)
+        _hear(host, machine, seen, lambda key, is_new=own in promoted: is_new or key in promoted,  # type: ignore[misc]
+              has_all_written=False, may_have_begun=not promoted.get(own, True))  # fmt: skip
+        coordinators.note_due(host)
+    if all_are_there:
+        claimed = {claim for _, machine in known for claim in machine.claims()}
+        for key, producer_id, entry in list(_producers_in(replica_manager, keys)):
+            if entry.current_txn_first_offset is not None and (producer_id, key) not in claimed:
+                _abort(key, producer_id, entry, write_markers)
+
+
+def _producers_in(
+    replica_manager: ReplicaManager, keys: Iterable[TopicPartition]
+) -> Iterator[tuple[TopicPartition, int, ProducerEntry]]:
+    for key in keys:
+        role = replica_manager.roles.held(*key)
+        if isinstance(role, Leader):
+            for producer_id, entry in dict(role.partition.producers.entries()).items():
+                yield key, producer_id, entry
+
+
 def sightings(replica_manager: ReplicaManager) -> "dict[int, Sighting]":
     """The producers that partitions know, by producer id; of the partitions that this node alone has."""
+    return _sightings_of(_producers(replica_manager))
+
+
+def _sightings_of(producers: Iterable[tuple[TopicPartition, int, ProducerEntry]]) -> "dict[int, Sighting]":
     from pylog.coordinator.transaction import Sighting
 
     seen: dict[int, Sighting] = {}
-    for key, producer_id, entry in _producers(replica_manager):
+    for key, producer_id, entry in producers:
         known = seen.get(producer_id, Sighting(-1, -1, {}))
         is_open = entry.current_txn_first_offset is not None
         seen[producer_id] = Sighting(
@@ -104,6 +145,10 @@ def _coordinators(coordinators: Coordinators) -> "tuple[list[tuple[CoordinatorHo
     for key in coordinators.written(TRANSACTIONS):
         try:
             host = coordinators.at(key)
+        except NotCoordinator:
+            # Its leader ends them, or this node does when it takes the lead.
+            are_all = False
+            continue
         except PylogError as error:
             logger.error("transactions that were left open cannot be ended: %s", error)
             are_all = False
@@ -114,7 +159,7 @@ def _coordinators(coordinators: Coordinators) -> "tuple[list[tuple[CoordinatorHo
 
 def _hear(
     host: CoordinatorHost, machine: "TransactionCoordinator", seen: "Mapping[int, Sighting]",
-    may_lack: Callable[[TopicPartition], bool], has_all_written: bool,
+    may_lack: Callable[[TopicPartition], bool], *, has_all_written: bool, may_have_begun: bool,
 ) -> None:  # fmt: skip
     beyond = max((seen[one].coordinator_epoch for one in machine.producer_ids() if one in seen), default=-1)
     try:
@@ -122,7 +167,9 @@ def _hear(
             host.lead_from(beyond)
     except PylogError as error:
         logger.error("transactions that were left open cannot be ended now: %s", error)
-    host.hear_all(lambda now: machine.settle(seen, may_lack, now, has_all_written=has_all_written))
+    host.hear_all(
+        lambda now: machine.settle(seen, may_lack, now, has_all_written=has_all_written, may_have_begun=may_have_begun)
+    )
 
 
 def _abort(key: TopicPartition, producer_id: int, entry: ProducerEntry, write_markers: WriteMarkers) -> None:
@@ -130,6 +177,11 @@ def _abort(key: TopicPartition, producer_id: int, entry: ProducerEntry, write_ma
     first = entry.current_txn_first_offset
     fields = {**key._asdict(), "offset": first, "producer_id": producer_id}
     logger.warning("%s from offset %s on is aborted: no coordinator knows of it", name, first, extra=fields)
-    error = write_markers(abort_of(producer_id, entry, key)).result()[key]
-    if error is not None:
-        logger.error("%s hangs: %s", name, error, extra=fields)
+
+    def written(done: Future[MarkerErrors]) -> None:
+        error = done.result()[key]
+        if error is not None:
+            logger.error("%s hangs: %s", name, error, extra=fields)
+
+    # Followers that count may come later than this.
+    write_markers(abort_of(producer_id, entry, key)).add_done_callback(written)

@@ -23,7 +23,8 @@ from pylog.protocol.messages import (
     ListOffsets,
     OffsetForLeaderEpoch,
 )
-from pylog.replica import bounds_part
+from pylog.record import TopicPartition
+from pylog.replica import Leader, bounds_part
 from pylog.runtime.future import Future, completed
 
 
@@ -71,11 +72,28 @@ class Reads:
 
     def fetch(self, message: Fetch) -> Fetched:
         """Read what there is now. A fetch of a follower tells how far it has come."""
-        return read_parts(message, partial(self._read_part, message))
+        fetched = read_parts(message, partial(self._read_part, message))
+        if message.replica_id != CONSUMER:
+            self._take_in(message, fetched)
+        return fetched
+
+    def _take_in(self, message: Fetch, fetched: Fetched) -> None:
+        """Let a follower count that has caught up, where it is to."""
+        node, caught_up = message.replica_id, []
+        for asked, part in zip(message.parts, fetched.parts, strict=False):
+            role = self._node.roles.held(asked.topic, asked.partition)
+            if not isinstance(role, Leader) or node not in role.joining:
+                continue
+            if part.error is None and part.diverging is None and role.take_in(node, asked):
+                caught_up.append(TopicPartition(asked.topic, asked.partition))
+        if caught_up:
+            self._node.roles.note_in_sync(node, caught_up)
 
     def _read_part(self, message: Fetch, asked: FetchPart, max_bytes: int) -> FetchedPart:
         self._node.topics.check_id(asked.topic, asked.topic_id)
         leader = self._node.roles.leader(asked.topic, asked.partition)
+        if message.replica_id != CONSUMER and leader.knows(message.replica_id, asked):
+            self._node.roles.register(message.replica_id, asked.directory_id)
         try:
             part = leader.fetch(
                 asked, replica_id=message.replica_id, max_bytes=max_bytes, isolation=message.isolation,

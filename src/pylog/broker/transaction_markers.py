@@ -1,6 +1,6 @@
 """Markers: how a decided transaction ends in its partitions, and what has to be durable before and behind that.
 
-    EndTxn   the records of the transaction are made durable (`records_durable`)
+    EndTxn   the records of the transaction are made durable (`records_durable`), and followers have them
              the decision is appended, and made durable                                  coordinator_host
              markers are appended, and shown at once (`write`)
     later    the markers are made durable: by any sync of their partition, or a second later (`made_durable`)
@@ -21,7 +21,7 @@ from pylog.partition import Appended
 from pylog.protocol.batch import Origin, encode_marker
 from pylog.protocol.messages import GROUPS_TOPIC, Produced, TxnMarkers
 from pylog.record import TopicPartition
-from pylog.replica import Leader
+from pylog.replica import Follower, Leader
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, gathered
 from pylog.storage.producer_state import ProducerEntry
@@ -71,16 +71,24 @@ class TransactionMarkers:
         """
         for key in partitions:
             role = self._roles.held(*key)
-            if not isinstance(role, Leader):
-                continue
-            entry = role.partition.producers.entries().get(producer_id)
-            if entry is None or not entry.batches:
-                continue
-            end = entry.batches[-1].last_offset + 1
-            error = self._made_durable(role, end)
+            end = _end_of(role, producer_id)
+            error = self._made_durable(role, end) if isinstance(role, Leader) else None
             if error is not None:
                 return error
         return None
+
+    def records_replicated(self, producer_id: int, partitions: Iterable[TopicPartition]) -> list[Future[Produced]]:
+        """What has to be waited for until the followers that count have what a producer has in these partitions.
+
+        Each append has waited for the followers that counted then; some may count since.
+        """
+        waiting = []
+        for key in partitions:
+            role = self._roles.held(*key)
+            end = _end_of(role, producer_id)
+            if isinstance(role, Leader) and role.has_followers and role.partition.high_watermark < end:
+                waiting.append(self._produce.guarantees.make_safe(role, end, end))
+        return waiting
 
     def made_durable(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Make these partitions durable up to these offsets; gives how far they are. One that is gone is done with."""
@@ -181,6 +189,12 @@ class TransactionMarkers:
             # The offsets of the transaction count from now on, or never did.
             return self._append_to_group(key, markers)
         return append_marker(self._produce, leader, markers, self._clock)
+
+
+def _end_of(role: Leader | Follower | None, producer_id: int) -> int:
+    """Where the last batch of a producer ends in a partition that this node leads; 0: there is none."""
+    entry = role.partition.producers.entries().get(producer_id) if isinstance(role, Leader) else None
+    return entry.batches[-1].last_offset + 1 if entry is not None and entry.batches else 0
 
 
 def _errors_of(produced: list[Produced]) -> dict[TopicPartition, PylogError | None]:

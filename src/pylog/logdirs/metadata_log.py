@@ -20,7 +20,7 @@ A directory that has partition folders but no metadata log is adopted: its folde
 import json
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.commitlog.recovery import Checkpoint
@@ -182,23 +182,26 @@ class MetadataLog:
 
     def new_topic(
         self, name: str, topic_id: uuid.UUID, places: Mapping[int, uuid.UUID], config: Mapping[str, str],
-        leader: int | None = None,
+        leader: int | None = None, followers: Iterable[int] = (), isr: Sequence[int] | None = None,
     ) -> list[bytes]:  # fmt: skip
         """The records of a topic all of whose partitions are led by this node, or kept here and led by `leader`.
 
-        `places` has the log directory here of each partition.
+        `places` has the log directory here of each partition. `isr`: the replicas that are in sync; None: all.
         """
         node = self.directory.node_id
         return metadata_changes.create_topic(
-            name, topic_id, self.replicas(places, leader), leader=node if leader is None else leader, config=config
-        )
+            name, topic_id, self.replicas(places, leader, followers), leader=node if leader is None else leader,
+            config=config, isr=isr,
+        )  # fmt: skip
 
     def replicas(
-        self, places: Mapping[int, uuid.UUID], leader: int | None = None
+        self, places: Mapping[int, uuid.UUID], leader: int | None = None, followers: Iterable[int] = ()
     ) -> dict[int, list[tuple[int, uuid.UUID]]]:
-        """The replicas of partitions whose place here is given: this node alone, or a `leader` elsewhere and it."""
-        other = [] if leader is None else [(leader, metadata_image.UNASSIGNED_DIRECTORY)]
-        return {number: [*other, (self.directory.node_id, place)] for number, place in places.items()}
+        """The replicas of partitions whose place here is given: this node, a `leader` elsewhere, and `followers`."""
+        nowhere = metadata_image.UNASSIGNED_DIRECTORY
+        before = [] if leader is None else [(leader, nowhere)]
+        behind = [(node, nowhere) for node in followers]
+        return {number: [*before, (self.directory.node_id, place), *behind] for number, place in places.items()}
 
     def commit(self, records: list[bytes]) -> None:
         """Append `records` as one batch, make them durable, apply them.

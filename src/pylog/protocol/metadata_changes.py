@@ -21,25 +21,30 @@ NO_NODE = -1
 
 def create_topic(
     name: str, topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UUID]]], *, leader: int,
-    config: Mapping[str, str] | None = None,
+    config: Mapping[str, str] | None = None, isr: Sequence[int] | None = None,
 ) -> list[bytes]:  # fmt: skip
-    """A topic with its partitions: `replicas` by partition number, each led by `leader`, all replicas in sync.
+    """A topic with its partitions: `replicas` by partition number, each led by `leader`, and those of `isr` in sync
+    (None: all).
 
     A replica is a node and its log directory there; `config` holds overrides by Kafka's names.
     """
     made = [encode_record("TopicRecord", {"name": name, "topicId": topic_id})]
     made += change_config(name, config or {})
-    return made + add_partitions(topic_id, replicas, leader=leader)
+    return made + add_partitions(topic_id, replicas, leader=leader, isr=isr)
 
 
-def add_partitions(topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UUID]]], *, leader: int) -> list[bytes]:
-    """More partitions of a topic: see `create_topic`."""
+def add_partitions(
+    topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UUID]]], *, leader: int,
+    isr: Sequence[int] | None = None, epoch: int = 0,
+) -> list[bytes]:  # fmt: skip
+    """More partitions of a topic, led in `epoch`: see `create_topic`."""
     made = []
     for number, members in replicas.items():
         nodes = [node for node, _ in members]
         value = {
-            "partitionId": number, "topicId": topic_id, "replicas": nodes, "isr": nodes, "leader": leader,
-            "leaderEpoch": 0, "partitionEpoch": 0, "directories": [directory for _, directory in members],
+            "partitionId": number, "topicId": topic_id, "replicas": nodes, "isr": nodes if isr is None else list(isr),
+            "leader": leader,
+            "leaderEpoch": epoch, "partitionEpoch": 0, "directories": [directory for _, directory in members],
         }  # fmt: skip
         made.append(encode_record("PartitionRecord", value))
     return made
@@ -72,9 +77,10 @@ def take_leadership(topic_id: UUID, partition: int, leader: int) -> list[bytes]:
 
 
 def assign_leader(
-    topic_id: UUID, partition: int, state: PartitionImage, *, leader: int, epoch: int, replicas: Sequence[int]
-) -> list[bytes]:
-    """The leadership of `leader` in a given epoch, with these replicas, all of them in sync.
+    topic_id: UUID, partition: int, state: PartitionImage, *, leader: int, epoch: int, replicas: Sequence[int],
+    isr: Sequence[int] | None = None,
+) -> list[bytes]:  # fmt: skip
+    """The leadership of `leader` in a given epoch, with these replicas, and those of `isr` in sync (None: all).
 
     A PartitionRecord in place of the one before: a PartitionChangeRecord cannot name the epoch. Replicas keep the
     directories that they have. (Kafka: ReplicationControlManager.replay)
@@ -83,9 +89,15 @@ def assign_leader(
     directories = [known.get(node, UNASSIGNED_DIRECTORY) for node in replicas]
     changed = replace(
         state, leader=leader, leader_epoch=epoch, partition_epoch=state.partition_epoch + 1, replicas=list(replicas),
-        isr=list(replicas), directories=directories,
+        isr=list(replicas if isr is None else isr), directories=directories,
     )  # fmt: skip
     return [_partition_record(topic_id, partition, changed)]
+
+
+def change_isr(topic_id: UUID, partition: int, isr: Sequence[int]) -> list[bytes]:
+    """The replicas of a partition that are in sync. (Kafka: AlterPartition)"""
+    value = {"partitionId": partition, "topicId": topic_id, "isr": list(isr)}
+    return [encode_record("PartitionChangeRecord", value)]
 
 
 def allocate_producer_ids(node_id: int, epoch: int, next_producer_id: int) -> list[bytes]:
@@ -124,16 +136,25 @@ def register_node(node_id: int, *, incarnation: UUID, directories: Sequence[UUID
     return [encode_record("RegisterBrokerRecord", value)]
 
 
+def unregister_node(node_id: int, epoch: int) -> list[bytes]:
+    """The end of a node's registration. (Kafka: UnregisterBroker)"""
+    return [encode_record("UnregisterBrokerRecord", {"brokerId": node_id, "brokerEpoch": epoch})]
+
+
 def image_records(image: MetadataImage) -> Iterator[bytes]:
     """The content of an image, as records that give it again. (Kafka: MetadataImage.write)
 
-    A removed topic is made and removed: its id stays known.
+    A removed topic is made and removed: its id stays known, and who had replicas of it.
     """
     yield from set_features(image.features)
     for node in image.nodes.values():
         yield from node.records
-    for topic_id, name in image.removed.items():
+    states = dict(image.replicated_before.values())
+    names = {topic_id: name for name, (topic_id, _) in image.replicated_before.items()}
+    for topic_id, name in (names | image.removed).items():
         yield encode_record("TopicRecord", {"name": name, "topicId": topic_id})
+        if topic_id in states:
+            yield _partition_record(topic_id, 0, states[topic_id])
         yield from remove_topic(topic_id)
     for topic in image.topics.values():
         yield encode_record("TopicRecord", {"name": topic.name, "topicId": topic.id})

@@ -110,6 +110,8 @@ class MetadataImage:
         """The first producer id that was never given."""
         self.removed: dict[UUID, str] = {}
         """The ids and names of removed topics: a folder with one of these ids is left over."""
+        self.replicated_before: dict[str, tuple[UUID, PartitionImage]] = {}
+        """A partition of each removed topic that had several replicas, by name, until that is made again."""
         self.others: list[bytes] = []
         """Records that mean nothing here, in their order."""
         self._open_transaction: list[MetadataRecord] | None = None
@@ -126,6 +128,7 @@ class MetadataImage:
         image.topics, image._by_id = dict(self.topics), dict(self._by_id)
         image.nodes, image.features, image.users = dict(self.nodes), dict(self.features), dict(self.users)
         image.next_producer_id, image.removed = self.next_producer_id, dict(self.removed)
+        image.replicated_before = dict(self.replicated_before)
         image.others = list(self.others)
         image._open_transaction = None if self._open_transaction is None else list(self._open_transaction)
         return image
@@ -193,11 +196,14 @@ class MetadataImage:
         topic = TopicImage(value["name"], value["topicId"])
         self._own.add(topic.id)
         self.topics[topic.name] = self._by_id[topic.id] = topic
+        self.replicated_before.pop(topic.name, None)
 
     def _remove_topic(self, value: Mapping[str, Any]) -> None:
         topic = self._topic(value)
         del self._by_id[topic.id]
         self.removed[topic.id] = topic.name
+        for state in [state for state in topic.partitions.values() if len(state.replicas) > 1][:1]:
+            self.replicated_before[topic.name] = topic.id, state
         if self.topics.get(topic.name) is topic:
             del self.topics[topic.name]
 

@@ -1,5 +1,6 @@
 """A leader whose followers count, and what waits for one that is away."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,17 +8,28 @@ import pytest
 
 import pylog
 from pylog import TopicPartition, errors
+from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
+    ACKS_ALL,
+    AddPartitionsToTxn,
     ConsumerGroupHeartbeat,
     DescribeGroups,
+    DescribeTransactions,
+    EndTxn,
+    Fetch,
+    FetchPart,
     Heartbeat,
     InitProducerId,
     ListGroups,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
+    Produce,
+    ProducePart,
     Session,
 )
+from support.clients.values import until
+from support.copies import QUICK
 
 SESSION = Session()
 SECONDS = 20
@@ -87,3 +99,245 @@ def test_a_transactional_id_waits_for_its_own_records_alone(log: pylog.Log) -> N
     assert isinstance(fenced.error, errors.ProducerFenced)
     log.lead("__transaction_state")
     assert waiting.result(0).error is None
+
+
+# --- the topics of coordinators ---------------------------------------------------------------------------------------
+
+
+class Pair:
+    """A leader and a copy that follows its topic `t`, over TCP."""
+
+    def __init__(self, root: Path) -> None:
+        self.leader = pylog.open(root / "leader", node_id=1, config=ONE)
+        self.copy = pylog.open(root / "copy", node_id=2, config={**ONE, **QUICK})
+        self.server = self.leader.serve()
+        self.leader.create_topic("t")
+
+    def follow(self) -> pylog.Following:
+        return self.copy.follow(self.server.bootstrap_servers, ["t"])
+
+    def counts(self, following: pylog.Following, topic: str) -> bool:
+        """Whether the copy counts, as the leader says, and has caught up."""
+        following._refresh()
+        lags = [lag for key, lag in following.lag().items() if key.topic == topic]
+        return bool(lags) and all(lag.is_replica and lag.lag == 0 for lag in lags)
+
+    def close(self) -> None:
+        self.copy.close()
+        self.leader.close()
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    pair = Pair(tmp_path)
+    yield pair
+    pair.close()
+
+
+def isr(log: pylog.Log, topic: str) -> list[int]:
+    (part,) = log.broker.image.topics[topic].partitions.values()
+    return list(part.isr)
+
+
+def described(log: pylog.Log, name: str) -> Any:
+    return log.broker.handle(DescribeTransactions([name]), SESSION).result(SECONDS).transactions[0]
+
+
+def committed(log: pylog.Log) -> list[bytes | None]:
+    return [record.value for record in log.topic("t")[0].records(isolation_level="read_committed")]
+
+
+@pytest.mark.parametrize("is_made_first", [True, False])
+def test_groups_count_a_follower_once_it_has_caught_up(pair: Pair, is_made_first: bool) -> None:
+    leader = pair.leader
+    if is_made_first:
+        leader.admin.alter_offsets("g", {T0: 1})
+    leader.lead("t", followers={2})
+    leader.admin.alter_offsets("g", {T0: 2})  # the copy has never come, and stops no group
+    assert isr(leader, "__consumer_offsets") == [1]
+    following = pair.follow()
+    until(lambda: pair.counts(following, "__consumer_offsets"))
+    assert isr(leader, "__consumer_offsets") == [1, 2]
+    following.close()
+    waiting = leader.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 3)]), SESSION)
+    assert not waiting.done()
+    assert position(leader) == 2
+    leader.lead("t")
+    assert waiting.result(0).errors == {T0: None}
+    assert isr(leader, "__consumer_offsets") == [1]
+
+
+def test_a_follower_that_has_caught_up_counts_after_an_open(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    pair.leader.lead("t", followers={2})
+    pair.leader.admin.alter_offsets("g", {T0: 1})
+    following = pair.follow()
+    until(lambda: pair.counts(following, "__consumer_offsets"))
+    pair.close()
+    with pylog.open(tmp_path / "leader", node_id=1) as leader:
+        waiting = leader.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 3)]), SESSION)
+        assert not waiting.done()
+        assert position(leader) == 1
+
+
+def test_the_coordinators_come_along_where_a_copy_is_promoted(pair: Pair) -> None:
+    pair.leader.lead("t", followers={2})
+    pair.leader.admin.alter_offsets("g", {T0: 1})
+    following = pair.follow()
+    with pair.leader.producer(transactional_id="tx") as producer:
+        with producer.transaction():
+            producer.send("t", b"before")
+        for name in ("__consumer_offsets", "__transaction_state"):
+            until(lambda name=name: pair.counts(following, name))  # type: ignore[misc]
+        with producer.transaction():
+            producer.send("t", b"committed")
+            producer.send_offsets({T0: 7}, pylog.ConsumerGroupMetadata("g"))
+        pair.server.close()
+        pair.leader.close()
+    assert set(pair.copy.lead("t")) == {0}
+    assert position(pair.copy) == 7
+    assert committed(pair.copy) == [b"before", b"committed"]
+    with pair.copy.producer(transactional_id="tx") as producer, producer.transaction():
+        producer.send("t", b"after")
+    assert committed(pair.copy) == [b"before", b"committed", b"after"]
+
+
+@pytest.mark.parametrize("order", [("t",), ("__transaction_state", "t"), ("t", "__transaction_state")])
+def test_a_transaction_that_its_leader_left_open_is_aborted_in_each_order(pair: Pair, order: tuple[str, ...]) -> None:
+    pair.leader.lead("t", followers={2})
+    following = pair.follow()
+    with pair.leader.producer(transactional_id="idle") as idle:
+        with idle.transaction():
+            idle.send("t", b"committed")
+        until(lambda: pair.counts(following, "__transaction_state"))
+        known = described(pair.leader, "idle")
+        producer = pair.leader.producer(transactional_id="tx")
+        producer.begin()
+        producer.send("t", b"open").result(SECONDS)
+        pair.server.close()
+        pair.leader.close()
+    for name in order:
+        pair.copy.lead(name)
+    with pair.copy.producer() as plain:
+        plain.send("t", b"plain").result(SECONDS)
+    until(lambda: committed(pair.copy) == [b"committed", b"plain"])
+    view = pair.copy.topic("t")[0]
+    assert view.last_stable_offset == view.high_watermark
+    assert not pair.copy.admin.find_hanging_transactions()
+    assert described(pair.copy, "idle").producer_epoch == known.producer_epoch, "who has nothing open goes on"
+
+
+def test_a_copy_that_never_had_the_coordinators_aborts_what_is_open(pair: Pair) -> None:
+    pair.follow()
+    producer = pair.leader.producer(transactional_id="tx")
+    producer.begin()
+    producer.send("t", b"open").result(SECONDS)
+    pair.leader.flush()
+    until(lambda: pair.copy.topic("t")[0].next_offset == 1)
+    pair.leader.close()
+    pair.copy.lead("t")
+    view = pair.copy.topic("t")[0]
+    assert (committed(pair.copy), view.last_stable_offset) == ([], view.high_watermark)
+
+
+def test_a_transaction_commits_when_the_follower_has_all_its_records(pair: Pair) -> None:
+    """Records that were appended while none counted are on the follower before the decision is."""
+    leader = pair.leader
+    with leader.producer(transactional_id="tx") as producer:
+        producer.begin()
+        producer.send("t", b"x").result(SECONDS)
+        leader.lead("t", followers={2})
+        held = leader.broker.node.roles.leader("t", 0)
+        known = described(leader, "tx")
+        end = EndTxn("tx", known.producer_id, known.producer_epoch, True)
+        waiting = leader.broker.handle(end, SESSION)
+        assert not waiting.done() and held.partition.next_offset == 1
+        pair.follow()
+        assert waiting.result(SECONDS).error is None
+        until(lambda: committed(leader) == [b"x"])
+
+
+def test_an_abort_waits_for_no_follower(log: pylog.Log) -> None:
+    given = ask(log, InitProducerId("tx"))
+    assert ask(log, AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [T0])).errors == {T0: None}
+    log.lead("__transaction_state", followers={2})
+    assert ask(log, EndTxn("tx", given.producer_id, given.producer_epoch, False)).error is None
+
+
+# --- what is made later -----------------------------------------------------------------------------------------------
+
+
+def appends_wait(log: pylog.Log, partition: int = 0) -> bool:
+    batch = encode([pylog.Record(b"x")], now_ms=1)
+    answer = log.broker.handle(Produce([ProducePart("t", partition, batch)], ACKS_ALL, 50), SESSION).result(SECONDS)
+    return isinstance(answer.parts[0].error, errors.RequestTimedOut)
+
+
+def test_partitions_that_are_added_count_the_followers(log: pylog.Log) -> None:
+    log.lead("t", followers={2})
+    log.create_partitions("t", 2)
+    assert appends_wait(log, 1)
+
+
+@pytest.mark.parametrize("is_opened_again", [False, True])
+def test_a_topic_that_is_made_again_counts_its_followers(tmp_path: Path, is_opened_again: bool) -> None:
+    small = {"metadata.log.max.record.bytes.between.snapshots": 1}
+    log = pylog.open(tmp_path, node_id=1, config=small)
+    log.create_topic("t")
+    log.lead("t", followers={2})
+    log.delete_topic("t")
+    if is_opened_again:
+        for _ in range(3):  # snapshots come in between
+            log.create_topic("other", config={"retention.ms": 1}, exist_ok=True)
+            log.alter_config("other", {"retention.bytes": 1000})
+            log.close()
+            log = pylog.open(tmp_path, node_id=1, config=small)
+    with log:
+        log.create_topic("t")
+        assert appends_wait(log)
+        log.lead("t")
+        log.delete_topic("t")
+        log.create_topic("t")
+        assert not appends_wait(log)
+
+
+# --- who is a follower ------------------------------------------------------------------------------------------------
+
+
+def test_of_two_copies_with_one_id_the_second_is_refused(pair: Pair, tmp_path: Path) -> None:
+    pair.leader.lead("t", followers={2})
+    following = pair.follow()
+    with pylog.open(tmp_path / "clone", node_id=2, config=QUICK) as clone:
+        with pytest.raises(errors.DuplicateBrokerRegistration, match="followers=\\{2\\}"):
+            clone.follow(pair.server.bootstrap_servers, ["t"])
+        following.close()
+        with pytest.raises(errors.DuplicateBrokerRegistration):
+            clone.follow(pair.server.bootstrap_servers, ["t"])
+        pair.leader.lead("t", followers={2})
+        clone.follow(pair.server.bootstrap_servers, ["t"])
+        back = pair.copy.broker
+        fetch = FetchPart("t", 0, 0, high_watermark=0, directory_id=back.directory_id)
+        answer = pair.leader.broker.handle(Fetch([fetch], replica_id=2), SESSION).result(SECONDS)
+        assert isinstance(answer.parts[0].error, errors.DuplicateBrokerRegistration)
+
+
+def test_a_copy_that_does_not_count_may_have_the_id_of_one_that_is_gone(pair: Pair, tmp_path: Path) -> None:
+    pair.follow()
+    with pylog.open(tmp_path / "other", node_id=2, config=QUICK) as other:
+        other.follow(pair.server.bootstrap_servers, ["t"])
+        assert 2 not in pair.leader.broker.image.nodes
+
+
+def test_a_partition_that_two_leaders_have_added_is_told_apart(pair: Pair) -> None:
+    """The first leader has added it, and no copy has heard of that."""
+    pair.leader.lead("t")
+    following = pair.follow()
+    until(lambda: len(following.lag()) == 1)
+    following.close()
+    pair.leader.create_partitions("t", 2)
+    pair.copy.lead("t")
+    pair.copy.create_partitions("t", 2)
+    pair.copy.topic("t")[1].append([pylog.Record(b"of the second leader")])
+    with pair.copy.serve() as server:
+        pair.leader.follow(server.bootstrap_servers, ["t"])
+        until(lambda: pair.leader.topic("t")[1].high_watermark == 1)

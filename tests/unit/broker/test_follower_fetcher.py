@@ -49,7 +49,12 @@ def test_a_partition_with_much_to_copy_lets_the_others_come_first(is_replica: bo
                 view.append([Record(b"x" * 9000)])
         clock, node = SystemClock(), copy.broker.node
         fetcher = FollowerFetcher(
-            LeaderEndPoint(REACHED, transport, is_replica=is_replica), 2, clock, copy.broker.config, lambda _: None
+            LeaderEndPoint(REACHED, transport, is_replica=is_replica),
+            2,
+            copy.broker.directory_id,
+            clock,
+            copy.broker.config,
+            lambda _: None,
         )
         try:
             for number in range(COUNT):
@@ -73,7 +78,12 @@ class Copying:
         self.leader, self.copy, self.transport = leader, copy, transport
         self.topic = leader.create_topic("t", 2)
         self.fetcher = FollowerFetcher(
-            LeaderEndPoint(REACHED, transport), 2, SystemClock(), copy.broker.config, lambda _: None
+            LeaderEndPoint(REACHED, transport),
+            2,
+            copy.broker.directory_id,
+            SystemClock(),
+            copy.broker.config,
+            lambda _: None,
         )
         transport.attach(REACHED, leader.broker.handle)
 
@@ -81,7 +91,7 @@ class Copying:
         effect = pylog.Follow(
             topic="t", topic_id=self.topic.id, partition=number, partitions=2, leader=1, leader_epoch=epoch
         )
-        self.fetcher.follow(pylog.TopicPartition("t", number), self.copy.broker.node.roles.follow(effect))
+        self.fetcher.follow(pylog.TopicPartition("t", number), self.copy.broker.node.roles.follow(effect, EndedRoles()))
 
     def copied(self, number: int) -> None:
         """Append to a partition, and wait until it is copied and acknowledged."""

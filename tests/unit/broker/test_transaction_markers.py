@@ -465,7 +465,10 @@ def fetched(node: Node, key: TopicPartition) -> None:
 def test_a_transaction_in_a_partition_with_followers_is_over_when_they_have_its_marker(node: Node) -> None:
     node.send(KEYS[0])
     node.broker.apply(Lead(topic="t", partition=0, leader_epoch=9, replicas=(node.broker.node_id, 77)))
-    assert node.end() is None
+    ended = node.broker.handle(EndTxn("tx", node.id, node.epoch, True), SESSION)
+    assert not ended.done(), "the follower counts since, and lacks its records"
+    fetched(node, KEYS[0])
+    assert ended.result(0).error is None
     assert node.states == ("PrepareCommit", "PrepareCommit")
     fetched(node, KEYS[0])
     assert node.states == ("PrepareCommit", "CompleteCommit")

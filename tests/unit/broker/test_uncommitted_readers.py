@@ -8,6 +8,7 @@ import pytest
 
 import pylog
 from pylog.broker.broker import Broker
+from pylog.broker.replica_manager import EndedRoles
 from pylog.config import NodeConfig
 from pylog.errors import StorageError
 from pylog.files import MemoryFiles
@@ -155,7 +156,7 @@ def test_a_listing_does_not_wait_for_ever(node: Node) -> None:
 def test_a_partition_that_goes_meanwhile_is_not_waited_for(node: Node) -> None:
     node.send()
     listed = node.ends()
-    node.broker.node.changes.delete_topic("t")
+    node.broker.node.changes.delete_topic("t", EndedRoles())
     node.clock.advance(10_000)
     node.broker.work()
     assert all(part.error is not None for part in listed.result(0).parts)

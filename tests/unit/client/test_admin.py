@@ -9,6 +9,7 @@ import pytest
 
 import pylog
 from pylog import TopicPartition, errors
+from pylog.broker.replica_manager import EndedRoles
 from pylog.client.admin.transactions import HangingTransaction
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import ConfigSource, InitProducerId, JoinGroup, Produce, ProducePart, Session, SyncGroup
@@ -70,7 +71,7 @@ def test_offsets_of_a_topic_that_is_gone_are_behind_nothing(log: pylog.Log) -> N
     # One who has not looked at the topic since it went hears of it from the node.
     log.create_topic("gone")
     log.admin.alter_offsets("other", {TopicPartition("gone", 0): 0})
-    log.broker.node.changes.delete_topic("gone")
+    log.broker.node.changes.delete_topic("gone", EndedRoles())
     assert log.admin._offsets([TopicPartition("gone", 0)], -1) == log.admin._offsets([TopicPartition("gone", 0)], -1)
     with pytest.raises(errors.UnknownTopicOrPartition):
         log.admin.alter_offsets("g", {TopicPartition("gone", 0): 1})

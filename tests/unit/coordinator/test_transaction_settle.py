@@ -16,7 +16,10 @@ def settle(
     names = {"p0": P0, "p1": P1}
     seen = {producer_id: Sighting(epoch, 0, {names[name]: at for name, at in open_in.items()})}
     may_lack = {names[name] for name in lacking}
-    desk.carry_out(desk.machine.settle(seen, may_lack.__contains__, desk.now, has_all_written=has_all_written))
+    settled = desk.machine.settle(
+        seen, may_lack.__contains__, desk.now, has_all_written=has_all_written, may_have_begun=True
+    )
+    desk.carry_out(settled)
     if desk.refuses is None and desk.no_ids is None and not desk.state.is_prepared:
         assert desk.machine.is_settled
 

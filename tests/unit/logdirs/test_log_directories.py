@@ -9,7 +9,7 @@ import pytest
 
 import pylog
 from pylog import Record, TopicPartition, errors
-from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.replica_manager import EndedRoles, ReplicaManager
 from pylog.config import NodeConfig
 from pylog.files import SMALL_BYTES_MAX, Files, MemoryFiles, join
 from pylog.inspect import Problem, verify
@@ -72,7 +72,7 @@ def test_a_move_is_whole_or_was_never_begun_whatever_a_power_cut_leaves() -> Non
     files = CrashFiles(tree=closed.tree)
     node = make_node(files)
     assert values(node) == FIRST
-    node.changes.move(Replacement("t", 0, "b"))
+    node.changes.move(Replacement("t", 0, "b"), EndedRoles())
     moved = len(files.operations)
     append(node, LATER)
     files.note("appended")
@@ -109,7 +109,7 @@ def test_a_move_is_finished_or_undone_for_any_topic_name(topic: str) -> None:
     files = CrashFiles()
     node = filled(files, topic)
     files.note("filled")
-    node.changes.move(Replacement(topic, 0, "b"))
+    node.changes.move(Replacement(topic, 0, "b"), EndedRoles())
     halves = 0
     for state in files.kills():
         if "filled" in state.notes:
@@ -183,7 +183,7 @@ def test_a_move_that_a_disk_refuses_anywhere_loses_nothing() -> None:
         files.faults.fail_at = len(files.sites) + 1 + tried
         kept = list(FIRST)
         try:
-            node.changes.move(Replacement("t", 0, "b"))
+            node.changes.move(Replacement("t", 0, "b"), EndedRoles())
         except errors.PylogError:
             assert files.failed
         files.heal()

@@ -9,7 +9,7 @@ import pytest
 
 import pylog
 from pylog import Record, errors
-from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.replica_manager import EndedRoles, ReplicaManager
 from pylog.commitlog.deleted_segments import RETRY_MS
 from pylog.config import NodeConfig
 from pylog.errors import CorruptBatch, StorageError
@@ -483,7 +483,7 @@ def test_a_topic_is_deleted_or_stays_whole_with_no_byte_free() -> None:
         node.checkpoint()
         files.faults.fail_at = len(files.sites) + 1 + room
         try:
-            node.changes.delete_topic("t")
+            node.changes.delete_topic("t", EndedRoles())
         except errors.DiskFull:
             kept += 1
             assert end_of(node, "t") == 10
@@ -515,7 +515,7 @@ def test_a_topic_does_not_come_again_before_the_checkpoints_have_forgotten_it() 
     append_durably(node, "t", b"old")
     node.checkpoint()
     files.full = f"log/{RECOVERY_POINTS}"
-    node.changes.delete_topic("t")
+    node.changes.delete_topic("t", EndedRoles())
     assert read_offsets(files, f"log/{RECOVERY_POINTS}")[TopicPartition("t", 0)] == 1
     node.changes.create_topic(NewTopic("t"))
     with pytest.raises(errors.DiskFull):
@@ -533,7 +533,7 @@ def test_a_partition_leaves_a_full_disk_and_its_files_do() -> None:
     append_durably(node, "t", b"x")
     node.checkpoint()
     files.full = "a/"
-    node.changes.move(Replacement("t", 0, "b"))
+    node.changes.move(Replacement("t", 0, "b"), EndedRoles())
     append_durably(node, "t", b"y")
     node.topics.purge(NOW + 60_000)
     assert end_of(node, "t") == 2
@@ -564,7 +564,7 @@ def test_a_deleted_topic_makes_the_room_for_its_new_name() -> None:
     node.changes.create_topic(NewTopic("t"))
     append_durably(node, "t", b"old")
     files.full = "log/t-0."
-    node.changes.delete_topic("t")
+    node.changes.delete_topic("t", EndedRoles())
     (away,) = [name for name in files.list_dir("log") if name.startswith("t-")]
     assert files.refused == 1 and is_set_aside(away, "-delete")
     assert not [name for name in files.list_dir(f"log/{away}") if name.endswith(".log")]
@@ -583,7 +583,7 @@ def test_a_decided_move_that_failed_is_finished_by_the_next_open() -> None:
     append_durably(node, "t", b"x")
     files.full = "b/t-0"
     with pytest.raises(errors.StorageError, match="the next open does that") as raised:
-        node.changes.move(Replacement("t", 0, "b"))
+        node.changes.move(Replacement("t", 0, "b"), EndedRoles())
     assert not isinstance(raised.value, errors.DiskFull)
     with pytest.raises(errors.StorageError, match="the next open does that"):
         append_durably(node, "t", b"y")
@@ -609,7 +609,7 @@ def test_a_deleted_topic_that_could_not_be_removed_is_tried_again() -> None:
     node = owner(files)
     node.changes.create_topic(NewTopic("t"))
     append_durably(node, "t", b"old")
-    node.changes.delete_topic("t")
+    node.changes.delete_topic("t", EndedRoles())
     node.topics.purge(NOW + 60_000)
     assert node.topics.purge_due_ms == NOW + 60_000 + RETRY_MS
     files.stuck = False
@@ -618,7 +618,7 @@ def test_a_deleted_topic_that_could_not_be_removed_is_tried_again() -> None:
     # Somebody else has removed it.
     node.changes.create_topic(NewTopic("t"))
     append_durably(node, "t", b"new")
-    node.changes.delete_topic("t")
+    node.changes.delete_topic("t", EndedRoles())
     files.remove_dir(f"log/{next(name for name in files.list_dir('log') if name.startswith('t-'))}")
     node.topics.purge(NOW + 60_000)
     assert node.topics.purge_due_ms is None

@@ -11,7 +11,7 @@ stop is clean for all of them.
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pylog.broker.describe import describe_topics, unknown_partition
@@ -19,6 +19,7 @@ from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.errors import (
     DiskFull,
+    DuplicateBrokerRegistration,
     FencedLeaderEpoch,
     InconsistentTopicId,
     LogDiverged,
@@ -28,8 +29,15 @@ from pylog.errors import (
 )
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
-from pylog.protocol.messages import NO_EPOCH, ClusterMetadata, Metadata
-from pylog.protocol.metadata_changes import add_partitions, assign_leader, take_leadership
+from pylog.protocol.messages import INTERNAL_TOPICS, NO_EPOCH, NO_ID, ClusterMetadata, Metadata
+from pylog.protocol.metadata_changes import (
+    add_partitions,
+    assign_leader,
+    change_isr,
+    register_node,
+    take_leadership,
+    unregister_node,
+)
 from pylog.protocol.metadata_image import PartitionImage
 from pylog.protocol.topic_names import validate_topic_name
 from pylog.record import TopicPartition
@@ -57,6 +65,8 @@ class Lead:
     partition: int
     leader_epoch: int
     replicas: tuple[int, ...]
+    joining: tuple[int, ...] = ()
+    """Those of the replicas that count for acks=all once they have caught up; the others count at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +80,8 @@ class Follow:
     leader: int
     leader_epoch: int
     config: dict[str, str] = field(default_factory=dict)
+    counts: bool = False
+    """Whether the leader counts this node for acks=all."""
 
 
 class EndedRoles:
@@ -99,6 +111,8 @@ class Roles:
         self._roles: dict[tuple[str, int], Leader | Follower] = {}
         self._broken: dict[TopicPartition, PylogError | None] = {}  # None: its next use tries again
         self._moved: set[tuple[str, int]] = set()  # since the node was opened
+        self.has_followers = False
+        """Whether a partition had followers that count since the node was opened."""
         self.addresses: dict[int, tuple[str, int]] = {}
         """Where leaders elsewhere listen, as far as this node was told."""
 
@@ -188,10 +202,15 @@ class Roles:
             partition.sync()
         if self.leader_of(state) != self._topics.node_id:
             return Follower(partition, leader=state.leader, epoch=state.leader_epoch)
-        followers = frozenset(state.replicas) - {self._topics.node_id}
-        leader = self._make_leader(partition, None, followers, state.leader_epoch)
+        followers, joining = self._followers_of(state)
+        leader = self._make_leader(partition, None, followers, joining, state.leader_epoch)
         leader.advance()
         return leader
+
+    def _followers_of(self, state: PartitionImage) -> tuple[frozenset[int], frozenset[int]]:
+        """The followers of a partition that count, and those that are to when they have caught up."""
+        others = frozenset(state.replicas) - {self._topics.node_id}
+        return others & set(state.isr), others - set(state.isr)
 
     def leader_of(self, state: PartitionImage) -> int:
         """The leader of a partition.
@@ -216,11 +235,13 @@ class Roles:
         return described
 
     def _make_leader(
-        self, partition: Partition, epoch: int | None, followers: frozenset[int], told_epoch: int = NO_EPOCH
-    ) -> Leader:
+        self, partition: Partition, epoch: int | None, followers: frozenset[int], joining: frozenset[int],
+        told_epoch: int = NO_EPOCH,
+    ) -> Leader:  # fmt: skip
+        self.has_followers |= bool(followers)
         return Leader(
-            partition, epoch=epoch, followers=followers, visible_when_durable=self._visible_when_durable,
-            told_epoch=told_epoch,
+            partition, epoch=epoch, followers=followers, joining=joining,
+            visible_when_durable=self._visible_when_durable, told_epoch=told_epoch,
         )  # fmt: skip
 
     def leader(self, topic: str, partition: int) -> Leader:
@@ -254,7 +275,8 @@ class Roles:
         known = max(latest, epoch - 1)
         if known > state.leader_epoch:
             # The log came from elsewhere, and has seen more leaders than this metadata log.
-            self._record(TopicPartition(topic, partition), self._topics.node_id, known + 1, state.replicas)
+            key = TopicPartition(topic, partition)
+            self._record(key, self._topics.node_id, known + 1, state.replicas, state.isr)
         elif image.id not in self._topics.made or known == state.leader_epoch:
             self._topics.metadata_log.commit(take_leadership(image.id, partition, self._topics.node_id))
         # A crash between a roll and the append that it was for has left it. Whether the next batch begins a segment is
@@ -262,7 +284,9 @@ class Roles:
         log.drop_empty_tail()
         return self._topics.image.topics[topic].partitions[partition].leader_epoch
 
-    def _record(self, key: TopicPartition, leader: int, epoch: int, replicas: Sequence[int]) -> None:
+    def _record(
+        self, key: TopicPartition, leader: int, epoch: int, replicas: Sequence[int], isr: Sequence[int]
+    ) -> None:
         """Write down who leads a partition in which epoch, where the metadata log does not say so already.
 
         Raises LogDiverged: another node has led in that epoch. FencedLeaderEpoch: there are no more epochs.
@@ -276,8 +300,11 @@ class Roles:
             )
         if epoch > EPOCH_MAX:
             raise FencedLeaderEpoch(f"{key.topic}-{key.partition}: there is no leader epoch after {EPOCH_MAX}")
-        if (leader, epoch, list(replicas)) != (state.leader, state.leader_epoch, list(state.replicas)):
-            change = assign_leader(image.id, key.partition, state, leader=leader, epoch=epoch, replicas=replicas)
+        known = state.leader, state.leader_epoch, list(state.replicas), list(state.isr)
+        if (leader, epoch, list(replicas), list(isr)) != known:
+            change = assign_leader(
+                image.id, key.partition, state, leader=leader, epoch=epoch, replicas=replicas, isr=isr
+            )
             self._topics.metadata_log.commit(change)
 
     def _is_spent(self, key: tuple[str, int], log: Partition) -> bool:
@@ -330,6 +357,90 @@ class Roles:
         """Whether another node leads a partition of a topic, as far as this one knows."""
         return any(state.leader != self._topics.node_id for state in self._topics.image_of(topic).partitions.values())
 
+    # --- followers -------------------------------------------------------------------------------------------------
+
+    def counted(self, without: str = "") -> frozenset[int]:
+        """The nodes that count for a topic that this node leads; internal topics, and `without`, are left out."""
+        own, found = self._topics.node_id, set[int]()
+        for name, image in self._topics.image.topics.items():
+            if name not in INTERNAL_TOPICS and name != without:
+                found.update(*(state.isr for state in image.partitions.values() if state.leader == own))
+        return frozenset(found - {own})
+
+    def set_followers(self, topic: str, followers: frozenset[int]) -> list[Leader]:
+        """Give the partitions of a topic that this node leads these followers.
+
+        Those that do not count yet do so once they have caught up. Gives the roles, which may show more now. Raises
+        DiskFull, DurabilityUnknown.
+        """
+        own = self._topics.node_id
+        with self._lock:
+            image, records = self._topics.image_of(topic), []
+            for number, state in image.partitions.items():
+                replicas = [own, *sorted(followers)]
+                isr = [node for node in replicas if node in state.isr]
+                if state.leader == own and (list(state.replicas), list(state.isr)) != (replicas, isr):
+                    records += assign_leader(
+                        image.id, number, state, leader=own, epoch=state.leader_epoch, replicas=replicas, isr=isr
+                    )
+            if records:
+                self._topics.metadata_log.commit(records)
+            leaders = []
+            for number, state in self._topics.image_of(topic).partitions.items():
+                role = self._roles.get((topic, number))
+                if isinstance(role, Leader):
+                    role.set_followers(*self._followers_of(state))
+                    leaders.append(role)
+            return leaders
+
+    def register(self, node: int, directory_id: uuid.UUID) -> None:
+        """Take a follower for the node of its id, as long as it has the directory that it came with.
+
+        Raises DuplicateBrokerRegistration: another one has come before. DiskFull, DurabilityUnknown.
+        """
+        known = self._topics.image.nodes.get(node)
+        if directory_id == NO_ID or (known is not None and directory_id in known.directories):
+            return
+        if known is not None:
+            raise DuplicateBrokerRegistration(
+                f"node {node} came with log directory {', '.join(map(str, known.directories))}, and another node with "
+                f"this id has {directory_id}: give that another node_id. If it takes the place of the first, call "
+                f"lead(topic, followers={{{node}}}) again"
+            )
+        with self._lock:
+            if node not in self._topics.image.nodes:
+                record = register_node(node, incarnation=uuid.uuid4(), directories=[directory_id])
+                self._topics.metadata_log.commit(record)
+        self.register(node, directory_id)
+
+    def unregister(self, nodes: Iterable[int]) -> None:
+        """Forget by which directory these followers are known: the next one that comes is taken for the node."""
+        with self._lock:
+            registered = self._topics.image.nodes
+            known = [registered[node] for node in nodes if node in registered and node != self._topics.node_id]
+            records = [record for node in known for record in unregister_node(node.id, node.epoch)]
+            if records:
+                self._topics.metadata_log.commit(records)
+
+    def note_in_sync(self, node: int, keys: Sequence[TopicPartition]) -> None:
+        """Write down that a follower of these partitions counts from now on. (Kafka: AlterPartition)
+
+        Where the disk refuses, it counts until this node is opened again, and then once it has caught up.
+        """
+        self.has_followers = True
+        with self._lock:
+            records: list[bytes] = []
+            for key in keys:
+                image = self._topics.image.topics.get(key.topic)
+                state = image.partitions.get(key.partition) if image is not None else None
+                if image is not None and state is not None and node in set(state.replicas) - set(state.isr):
+                    records += change_isr(image.id, key.partition, [*state.isr, node])
+            try:
+                if records:
+                    self._topics.metadata_log.commit(records)
+            except StorageError as error:
+                logger.error("it could not be written down that node %d has caught up: %s", node, error)
+
     def lead(self, effect: Lead, ended: EndedRoles) -> Leader:
         """Become the leader of a partition in a given epoch, which is written down. A leader leads on.
 
@@ -338,18 +449,21 @@ class Roles:
         with self._lock:
             key = TopicPartition(effect.topic, effect.partition)
             role = self.role(key)
-            partition, followers = role.partition, frozenset(effect.replicas) - {self._topics.node_id}
+            partition, joining = role.partition, frozenset(effect.joining)
+            followers = frozenset(effect.replicas) - joining - {self._topics.node_id}
             if effect.leader_epoch < partition.epochs.latest:
                 raise FencedLeaderEpoch(
                     f"{key.topic}-{key.partition}: epoch {effect.leader_epoch} is over, the log is in epoch "
                     f"{partition.epochs.latest}"
                 )
-            self._record(key, self._topics.node_id, effect.leader_epoch, effect.replicas)
+            isr = [node for node in effect.replicas if node not in joining]
+            self._record(key, self._topics.node_id, effect.leader_epoch, effect.replicas, isr)
             if isinstance(role, Leader):
-                role.lead_on(effect.leader_epoch, followers)
+                self.has_followers |= bool(followers)
+                role.lead_on(effect.leader_epoch, followers, joining)
             partition.begin_epoch(effect.leader_epoch)
             if isinstance(role, Follower):
-                role = self._make_leader(partition, effect.leader_epoch, followers)
+                role = self._make_leader(partition, effect.leader_epoch, followers, joining)
                 self._give(key, role, ended)
             role.advance()
             return role
@@ -386,7 +500,8 @@ class Roles:
                     f"{key.topic}-{key.partition}: node {effect.leader} leads in epoch {epoch}, and this node has "
                     f"records of epoch {partition.epochs.latest}: the leader is an older one. Let it follow this node"
                 )
-            self._record(key, effect.leader, epoch, (effect.leader, self._topics.node_id))
+            members = effect.leader, self._topics.node_id
+            self._record(key, effect.leader, epoch, members, members if effect.counts else members[:1])
             follower = Follower(partition, leader=effect.leader, epoch=epoch, topic_id=effect.topic_id)
             self._give(key, follower, ended)
             return follower

@@ -62,8 +62,26 @@ class TopicChanges:
                 return
             topic_id = uuid.uuid4()
             places = self._topics.new_places(range(count))
-            self._topics.metadata_log.commit(self._topics.metadata_log.new_topic(new.name, topic_id, places, config))
+            followers, isr = self._followers_of_new(new.name)
+            records = self._topics.metadata_log.new_topic(
+                new.name, topic_id, places, config, followers=followers, isr=isr
+            )
+            self._topics.metadata_log.commit(records)
             self._topics.made.add(topic_id)
+
+    def _followers_of_new(self, name: str) -> tuple[list[int], list[int] | None]:
+        """The followers of a topic that is made, and the replicas that are in sync with it.
+
+        A topic that is made again has those that it had. One of coordinators has the followers of all topics, and they
+        count once they have caught up: those that have never come do not stop groups and transactions.
+        """
+        own = self._topics.node_id
+        if name in INTERNAL_TOPICS:
+            return sorted(self._roles.counted()), [own]
+        _, before = self._topics.image.replicated_before.get(name, (None, None))
+        if before is None or before.leader != own:
+            return [], None
+        return [node for node in before.isr if node != own], None
 
     def create_partitions(self, new: NewPartitions, *, validate_only: bool = False) -> None:
         """Add partitions to a topic, up to a total. Records with a key go to other partitions from then on.
@@ -82,8 +100,13 @@ class TopicChanges:
                 return
             missing = [number for number in range(new.total) if number not in image.partitions]
             places = self._topics.new_places(missing)
-            replicas = self._topics.metadata_log.replicas(places)
-            self._topics.metadata_log.commit(add_partitions(image.id, replicas, leader=self._topics.node_id))
+            own = self._topics.node_id
+            known = {node for state in image.partitions.values() if state.leader == own for node in state.isr}
+            replicas = self._topics.metadata_log.replicas(places, followers=sorted(known - {own}))
+            # Another node may have led the topic, and made partitions that are not here: an epoch of this node's alone
+            # tells them apart.
+            epoch = max((state.leader_epoch for state in image.partitions.values() if state.leader == own), default=0)
+            self._topics.metadata_log.commit(add_partitions(image.id, replicas, leader=own, epoch=epoch))
             self._topics.topic(new.topic).places.update(places)
 
     def alter_config(self, change: TopicChange, *, validate_only: bool = False) -> None:

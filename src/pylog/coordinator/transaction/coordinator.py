@@ -79,6 +79,7 @@ class TransactionCoordinator:
         self._settlement = Settlement(self._states)
         self._timeouts = Timeouts()
         self._changes: dict[str, Change] = {}
+        self.safe_end = 0
         self._ends: dict[str, int] = {}
         """Where the last record of an id ends, of those that this machine has appended."""
         self._timeouts_tick: int | None = None
@@ -117,9 +118,6 @@ class TransactionCoordinator:
         if name in self._settlement:
             self._settle_tick = 0
 
-    def note_safe(self, upto: int) -> None:
-        """Do nothing: what an answer waits for is in it."""
-
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
         """Do nothing: this log has no transactions of its own."""
 
@@ -148,14 +146,14 @@ class TransactionCoordinator:
 
     def settle(
         self, sightings: Mapping[int, Sighting], may_lack: Callable[[TopicPartition], bool], now: Now, *,
-        has_all_written: bool,
+        has_all_written: bool, may_have_begun: bool,
     ) -> list[Effect]:  # fmt: skip
         """After an unclean stop: settle what partitions have of a producer of this log and it has not (by producer id).
 
         Where all that was written is there, a transaction goes on in its partitions. Else it is aborted, as is every
         one that may lack records, also one of which nothing is left. One that is decided comes to its end first.
         """
-        self._settlement.begin(sightings, may_lack, has_all_written=has_all_written)
+        self._settlement.begin(sightings, may_lack, has_all_written=has_all_written, may_have_begun=may_have_begun)
         self._settle_tick = now.tick
         return self.tick(now)
 

@@ -46,16 +46,21 @@ class Settlement:
         self._has_all_written = False
 
     def begin(
-        self, seen: Mapping[int, Sighting], may_lack: Callable[[TopicPartition], bool], *, has_all_written: bool
-    ) -> None:
-        """Take over what partitions know, by producer id, and which of them may lack records, unless none does."""
+        self, seen: Mapping[int, Sighting], may_lack: Callable[[TopicPartition], bool], *, has_all_written: bool,
+        may_have_begun: bool,
+    ) -> None:  # fmt: skip
+        """Take over what partitions know, by producer id, and which of them may lack records, unless none does.
+
+        `may_have_begun`: whether a transaction may have begun of which this log does not know.
+        """
         self._sightings = {}
         self._has_all_written = has_all_written
         for name, known in self._states.items():
             sighting = seen.get(known.producer_id, NOT_SEEN)
             # Where none is open, one may have begun ahead of the log, and its records may be lost: a producer that has
             # outlived the stop must not go on with the rest of it.
-            lacks = any(map(may_lack, known.partitions)) if known.partitions else not known.state.is_open
+            has_begun = may_have_begun and not known.state.is_open
+            lacks = any(map(may_lack, known.partitions)) if known.partitions else has_begun
             lacks = lacks and not has_all_written
             if lacks or sighting is not NOT_SEEN:
                 open_in = {key: epoch for key, epoch in sighting.open_in.items() if not _is_ending(known, key, epoch)}

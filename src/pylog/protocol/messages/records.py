@@ -100,6 +100,8 @@ class FetchPart:
     """
     topic_id: uuid.UUID = NO_ID
     """As in `ProducePart`."""
+    directory_id: uuid.UUID = NO_ID
+    """The id of the follower's first log directory, by which two nodes with one id are told apart (KIP-853)."""
 
 
 class Extent(Protocol):

@@ -96,6 +96,7 @@ def fetch_part(topic: Body, part: Body) -> FetchPart:
         topic["topic"], part["partition"], part["fetchOffset"], part["partitionMaxBytes"],
         part.get("currentLeaderEpoch", NO_EPOCH), part.get("lastFetchedEpoch", NO_EPOCH),
         part.get("highWatermark", HIGH_WATERMARK_UNTOLD), topic.get("topicId", NO_ID),
+        part.get("replicaDirectoryId", NO_ID),
     )  # fmt: skip
 
 

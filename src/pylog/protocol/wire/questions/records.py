@@ -45,7 +45,7 @@ from pylog.record import TopicPartition
 __all__ = ["QUESTIONS"]
 
 BY_ID_FROM, JOINS_FROM, MAX_TIMESTAMP_FROM, SESSIONS_FROM = 13, 12, 7, 7
-EPOCHS_FROM, LEADER_EPOCHS_FROM, RACKS_FROM, STATE_FROM, HIGH_WATERMARKS_FROM = 12, 9, 11, 15, 18
+EPOCHS_FROM, LEADER_EPOCHS_FROM, RACKS_FROM, STATE_FROM, DIRECTORIES_FROM, HIGH_WATERMARKS_FROM = 12, 9, 11, 15, 17, 18
 TIMEOUT_MS = 30_000
 NO_RECORDS = memoryview(b"")
 
@@ -138,6 +138,8 @@ def _fetch(message: Fetch, version: int) -> Body:
             entry["currentLeaderEpoch"] = part.current_leader_epoch
         if version >= EPOCHS_FROM:
             entry["lastFetchedEpoch"] = part.last_fetched_epoch
+        if version >= DIRECTORIES_FROM and message.replica_id != CONSUMER:
+            entry["replicaDirectoryId"] = part.directory_id
         if version >= HIGH_WATERMARKS_FROM and message.replica_id != CONSUMER:
             entry["highWatermark"] = part.high_watermark
         return entry

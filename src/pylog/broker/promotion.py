@@ -1,0 +1,88 @@
+"""The lead of topics by hand (`Log.lead`), with all that belongs to it.
+
+followers       those of the topic count at once. The topics of coordinators have the followers of all topics that
+                this node leads: they count there once they have caught up
+coordinators    where another node has led a topic, its groups and transactions come along with the topic
+transactions    what a leader has left open is settled, as after an unclean stop, before anybody is answered
+"""
+
+from collections.abc import Callable, Iterable
+
+from pylog.broker.coordinator_router import CoordinatorRouter
+from pylog.broker.replica_manager import Lead, ReplicaManager
+from pylog.protocol.messages import INTERNAL_TOPICS
+from pylog.record import TopicPartition
+from pylog.replica import Leader
+
+
+class Promotion:
+    """Gives one node the lead of topics. `apply` gives it one role, `show` shows what its followers have."""
+
+    def __init__(
+        self, replica_manager: ReplicaManager, coordinating: CoordinatorRouter, apply: Callable[[Lead], None],
+        show: Callable[[Leader], None],
+    ) -> None:  # fmt: skip
+        self._node = replica_manager
+        self._coordinating = coordinating
+        self._apply = apply
+        self._show = show
+
+    def along(self, topic: str) -> list[str]:
+        """The topics of coordinators that come along where this node takes the lead of a topic.
+
+        Raises UnknownTopicOrPartition.
+        """
+        if topic in INTERNAL_TOPICS:
+            return []
+        before = self._leaders(topic) - {self._node.id}
+        return [
+            name for name in sorted(INTERNAL_TOPICS & self._node.image.topics.keys()) if self._leaders(name) & before
+        ]
+
+    def _leaders(self, topic: str) -> set[int]:
+        return {state.leader for state in self._node.topics.image_of(topic).partitions.values()}
+
+    def lead(self, topic: str, followers: Iterable[int]) -> dict[int, int]:
+        """Lead each partition of a topic in an epoch that was never used; gives the epochs by partition.
+
+        Raises UnknownTopicOrPartition, and what `Roles.lead` raises.
+        """
+        along, counted = self.along(topic), tuple(sorted(followers))
+        before = self._leaders(topic) - {self._node.id}
+        every = self._node.roles.counted(without=topic) | set(counted)
+        promoted: dict[TopicPartition, bool] = {}
+        with self._coordinating.changing_coordinators():
+            # By hand, and anew: who comes next with one of these ids is that node.
+            self._node.roles.unregister(counted)
+            for name in (topic, *along):
+                self._node.take_over_producer_ids(name)
+            for name in along:
+                numbers = [n for n, one in self._node.topics.image_of(name).partitions.items() if one.leader in before]
+                self._lead_each(name, numbers, tuple(sorted(every)), promoted, joining=tuple(sorted(every)))
+            numbers = sorted(self._node.topics.image_of(topic).partitions)
+            epochs = self._lead_each(topic, numbers, counted, promoted)
+            if topic not in INTERNAL_TOPICS:
+                for name in sorted(INTERNAL_TOPICS & self._node.image.topics.keys()):
+                    for leader in self._node.roles.set_followers(name, every):
+                        self._show(leader)
+            self._coordinating.settle_promoted(promoted)
+        return epochs
+
+    def _lead_each(
+        self, topic: str, numbers: Iterable[int], followers: tuple[int, ...], promoted: dict[TopicPartition, bool], *,
+        joining: tuple[int, ...] = (),
+    ) -> dict[int, int]:  # fmt: skip
+        epochs = {}
+        for number in numbers:
+            key = TopicPartition(topic, number)
+            state = self._node.topics.image_of(topic).partitions[number]
+            if state.leader != self._node.id:
+                promoted[key] = self._node.id in state.isr
+            epochs[number] = epoch = self._node.roles.unused_epoch(key)
+            self._apply(
+                Lead(
+                    topic=topic, partition=number, leader_epoch=epoch, replicas=(self._node.id, *followers),
+                    joining=joining,
+                )
+            )  # fmt: skip
+        return epochs
