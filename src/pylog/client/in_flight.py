@@ -193,6 +193,7 @@ class InFlight:
             self._drop(lane, batch, error)
         elif verdict is BatchOutcome.AGAIN:
             batch.attempts += 1
+            batch.refusal = error
             lane.counts.retries += batch.count
             batch.not_before_ms = tick_ms + self.backoff_ms(batch.attempts)
         self._resolve(lane)
@@ -334,11 +335,16 @@ class InFlight:
             return
         for lane in self.busy.values():
             for batch in [batch for batch in lane.unanswered if batch.deadline_ms <= tick_ms]:
-                self._drop(lane, batch, overdue(batch.key, who, in_flight=batch.in_flight))
+                self._drop(lane, batch, overdue(batch.key, who, in_flight=batch.in_flight, refusal=batch.refusal))
             self._resolve(lane)
         self._expiry_ms = min(
             (batch.deadline_ms for lane in self.busy.values() for batch in lane.unanswered), default=None
         )
+
+    def refusals(self) -> dict[TopicPartition, BaseException]:
+        """Why the partitions wait that have something to be sent again: the last refusal of each."""
+        waiting = [batch for lane in self.busy.values() for batch in lane.unanswered]
+        return {batch.key: batch.refusal for batch in waiting if batch.refusal is not None}
 
     def hurry(self) -> None:
         """Send nothing again that an error comes back for from now on: it fails with that."""
@@ -357,13 +363,17 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, ProtocolError) and error.retriable and not isinstance(error, PartitionFull)
 
 
-def overdue(key: TopicPartition, who: str, *, in_flight: bool) -> RequestTimedOut:
-    """The error of what was not delivered to a node within `delivery_timeout_ms`."""
+def overdue(
+    key: TopicPartition, who: str, *, in_flight: bool, refusal: BaseException | None = None
+) -> RequestTimedOut:  # fmt: skip
+    """The error of what was not delivered to a node within `delivery_timeout_ms`. `refusal`: the node's last one."""
     known = f"whether {who} has it is not known" if in_flight else f"it waited to be sent to {who.rstrip(',')}"
-    return RequestTimedOut(
-        f"{key.topic}-{key.partition}: not delivered within delivery_timeout_ms; {known}. Raise that, or see why there "
-        "is no answer"
-    )
+    remedy = "Raise that, or see why there is no answer"
+    if refusal is not None:
+        remedy = f"It was refused last with {type(refusal).__name__}: {refusal}"
+    error = RequestTimedOut(f"{key.topic}-{key.partition}: not delivered within delivery_timeout_ms; {known}. {remedy}")
+    error.__cause__ = refusal
+    return error
 
 
 def in_doubt(key: TopicPartition) -> OutOfOrderSequence:

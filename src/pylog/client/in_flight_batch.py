@@ -58,6 +58,8 @@ class InFlightBatch:
     """True where the node may have it, for all that its last answer said."""
     doubtful = False
     """True where that holds for any of its answers."""
+    refusal: BaseException | None = None
+    """Why it is to be sent again, or was."""
     error: BaseException | None = None
     """Why it failed."""
 

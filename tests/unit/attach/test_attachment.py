@@ -13,6 +13,7 @@ from pylog.attach.places import peer_of
 from pylog.errors import (
     Closed,
     DirectoryReplaced,
+    DiskFull,
     DurabilityUnknown,
     InvalidConfig,
     NetworkError,
@@ -486,3 +487,20 @@ def test_an_attachment_of_the_parent_refuses_in_a_child(attached: pylog.Log, mon
         with pytest.raises(Closed, match="before the process forked"):
             attached.topics()
     assert part.append([Record(b"a")]).base_offset == 0
+
+
+def test_a_disk_that_is_full_is_told_on_both_sides_of_the_socket(tmp_path: Path) -> None:
+    """The disk is the size that a file of the owner may have."""
+    with other_process(tmp_path) as owner, pylog.open(tmp_path) as log, log.producer(linger_ms=0) as producer:
+        owner.does('log.create_topic("t")')
+        producer.send("t", b"1" * 100_000).result()
+        owner.does(
+            "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))"
+        )
+        with pytest.raises(DiskFull, match="cannot write"):
+            producer.send("t", b"2" * 150_000).result()
+        with pytest.raises(DiskFull, match="cannot write"):
+            log.topic("t")[0].append([Record(b"2" * 150_000)])
+        owner.does("resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)")
+        assert producer.send("t", b"3").result().offset == 1

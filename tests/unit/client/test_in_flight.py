@@ -432,6 +432,17 @@ def test_what_has_waited_too_long_fails_also_in_flight() -> None:
     assert in_flight.producer == ProducerEpoch(7, 1) and in_flight.may_take(A)
 
 
+def test_what_was_refused_to_the_end_says_why() -> None:
+    in_flight = made()
+    (batch,) = sent(in_flight, 1)
+    assert in_flight.refusals() == {}
+    in_flight.answered(batch, MOVED, 0)
+    assert in_flight.refusals() == {A: MOVED}
+    in_flight.expire(DEADLINE, "node 1")
+    (error,) = [one.error for one in in_flight.failed()]
+    assert str(error).endswith("It was refused last with NotLeaderOrFollower: moved") and error.__cause__ is MOVED
+
+
 def test_the_earliest_deadline_is_waited_for() -> None:
     in_flight = made()
     for deadline, key in ((500, A), (300, B), (400, TopicPartition("t", 2))):

@@ -375,9 +375,10 @@ class Sender:
         now = self._clock.tick_ms()
         with self._lifetime.lock:
             ready = self._accumulator.close_due(now)
-            self._in_flight.expire(now, self._cluster.who)
+            who, refusals = self._cluster.who, self._in_flight.refusals()
+            self._in_flight.expire(now, who)
             late = [
-                unsent(batch, overdue(batch.key, self._cluster.who, in_flight=False))
+                unsent(batch, overdue(batch.key, who, in_flight=False, refusal=refusals.get(batch.key)))
                 for batch in self._accumulator.drop(now - self._config.delivery_timeout_ms)
             ]
             again = self._in_flight.due(now)

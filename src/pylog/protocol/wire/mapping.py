@@ -18,7 +18,13 @@ from pylog.errors import (
     BatchRefused,
     CorruptBatch,
     CorruptRecord,
+    DirectoryReplaced,
+    DiskFull,
+    DurabilityUnknown,
     KafkaStorage,
+    LogNotFound,
+    PartitionFailed,
+    PartitionFull,
     PolicyViolation,
     ProtocolError,
     PylogError,
@@ -33,7 +39,7 @@ from pylog.record import TopicPartition
 
 __all__ = [
     "Body", "Mapping", "by_topic", "error_code", "error_message", "named_again", "named_code",
-    "topic_partitions",
+    "own_error", "topic_partitions",
 ]  # fmt: skip
 
 Body = dict[str, Any]
@@ -77,6 +83,11 @@ _STORAGE_CODES: tuple[tuple[type[PylogError], type[ProtocolError]], ...] = (
 """The errors of files and the errors that a client gets for them, the narrowest first."""
 
 
+_NAMED = (DiskFull, DurabilityUnknown, PartitionFailed, DirectoryReplaced, LogNotFound, ReadOnly, PartitionFull)
+_BY_NAME: dict[str, type[PylogError]] = {kind.__name__: kind for kind in _NAMED}
+"""The errors of pylog's own that Kafka has no code for: the text begins with the name of the class."""
+
+
 def error_code(error: PylogError | None) -> int:
     """Kafka's code of an error; 0 for none."""
     if error is None:
@@ -87,8 +98,19 @@ def error_code(error: PylogError | None) -> int:
 
 
 def error_message(error: PylogError | None) -> str | None:
-    """The text beside the code; None without an error."""
-    return None if error is None else str(error)
+    """The text beside the code; None without an error. One of pylog's own begins with the name of its class."""
+    if error is None:
+        return None
+    name = type(error).__name__
+    return f"{name}: {error}" if name in _BY_NAME else str(error)
+
+
+def own_error(code: int, text: str | None) -> PylogError | None:
+    """The error of pylog's own that an `error_message` beside a code tells; None where it tells none."""
+    name, _, reason = (text or "").partition(": ")
+    kind = _BY_NAME.get(name)
+    error = None if kind is None else kind(reason)
+    return error if error_code(error) == code else None
 
 
 def named_code(topic: str, error: PylogError | None) -> int:

@@ -34,7 +34,7 @@ from pylog.protocol.messages import (
     ProducedPart,
     RecordsDeleted,
 )
-from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, named_again, named_code
+from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, error_message, named_again, named_code
 
 __all__ = ["MAPPINGS", "fetch", "fetch_part", "fetched", "fetched_part", "produced"]
 
@@ -71,7 +71,7 @@ def _produced_part(part: ProducedPart, version: int) -> Body:
     if version >= 5:
         entry["logStartOffset"] = part.log_start_offset
     if version >= 8 and part.error is not None:
-        entry["errorMessage"] = str(part.error)
+        entry["errorMessage"] = error_message(part.error)
         if isinstance(part.error, BatchRefused):
             entry["recordErrors"] = [
                 {"batchIndex": one.index, "batchIndexErrorMessage": one.message} for one in part.error.record_errors

@@ -5,16 +5,29 @@ from pylog.errors import (
     BufferExhausted,
     Closed,
     CorruptBatch,
+    DirectoryReplaced,
     DiskFull,
     DurabilityUnknown,
     InvalidRecord,
+    KafkaStorage,
+    LogNotFound,
+    PartitionFailed,
     PartitionFull,
     PylogError,
     ReadOnly,
     UnknownTopicOrPartition,
     UnsupportedFormat,
 )
-from pylog.protocol.wire.mapping import by_topic, error_code, named_again, named_code, topic_partitions
+from pylog.protocol.wire.mapping import (
+    by_topic,
+    error_code,
+    error_message,
+    named_again,
+    named_code,
+    own_error,
+    topic_partitions,
+)
+from pylog.protocol.wire.questions.question import of_code
 from pylog.protocol.wire.table import MAPPINGS
 from pylog.record import TopicPartition
 
@@ -38,6 +51,25 @@ from pylog.record import TopicPartition
 )
 def test_an_error_has_kafkas_code(error: PylogError | None, code: int) -> None:
     assert error_code(error) == code
+
+
+@pytest.mark.parametrize(
+    "error",
+    [DiskFull("a: b"), DurabilityUnknown("x"), PartitionFailed("x"), DirectoryReplaced("x"), ReadOnly(""),
+     PartitionFull("x"), LogNotFound("x"), InvalidRecord("x"), UnknownTopicOrPartition("x")],
+)  # fmt: skip
+def test_an_error_is_the_same_on_both_sides_of_a_socket(error: PylogError) -> None:
+    told = of_code(error_code(error), error_message(error))
+    assert told is not None and (type(told), told.retriable) == (type(error), error.retriable)
+    assert str(told) == str(error) or not str(error)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"), [(56, "DiskIsFull: x"), (3, "DiskFull: x"), (56, None), (56, "Exception: x"), (56, "")]
+)
+def test_no_text_makes_an_error_of_another_code(code: int, text: str | None) -> None:
+    assert own_error(code, text) is None
+    assert type(of_code(code, text)) in (KafkaStorage, UnknownTopicOrPartition)
 
 
 def test_an_error_of_a_topic_without_a_name_is_an_unknown_id() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pylog.errors import PylogError, UnknownServer, for_code
-from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.mapping import Body, own_error
 from pylog.record import TopicPartition
 
 __all__ = ["ANY_VERSION", "Question", "entries", "error_in", "of_code", "untold"]
@@ -39,9 +39,14 @@ class Question:
 
 
 def of_code(code: int, text: str | None = None) -> PylogError | None:
-    """The error of a code in a response; None for 0. A code that no class has is UnknownServer, and names it."""
+    """The error of a code in a response; None for 0. A node of pylog's tells its own errors by name. A code that no
+    class has is UnknownServer, and names it.
+    """
     if code == 0:
         return None
+    own = own_error(code, text)
+    if own is not None:
+        return own
     kind = for_code(code)
     if kind is UnknownServer and code != UnknownServer.code:
         return UnknownServer(f"the node answers with error code {code}, which is not known: {text or 'without a text'}")
