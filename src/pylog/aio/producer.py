@@ -49,7 +49,7 @@ class Producer(Generic[SentKey, SentValue]):
         self._last: asyncio.Future[None] | None = None
         """The last call of a transaction: where its caller was cancelled, it goes on."""
         self._sends = 0
-        lease.log.add(client)
+        lease.add(client)
         self._lease = lease
 
     def __del__(self) -> None:

@@ -44,13 +44,34 @@ _homes: dict[Droppable, Home] = {}
 
 
 class Lease:
-    """Keeps a log open: its handle has it, and all that was made with that. The last one that goes drops the log."""
+    """Keeps a log open: its handle has it, and all that was made with that. The last one that goes drops the log.
+
+    It holds the clients that have a handle. Handles and lease may go at once, as parts of a reference cycle: then the
+    collector clears weak references first, and calls the finalizers in any order. The log must not be closed without
+    its clients.
+    """
 
     def __init__(self, log: Home) -> None:
         self.log = log
+        self._clients: set[Droppable] = set()
+
+    def add(self, client: Droppable) -> None:
+        """Have a client closed with the log, until `discard`, which its handle calls. Raises Closed."""
+        self._clients.add(client)
+        try:
+            self.log.add(client)
+        except BaseException:
+            self.discard(client)
+            raise
+
+    def discard(self, client: Droppable) -> None:
+        """Let go of a client: its handle is gone, and cares for it."""
+        self._clients.discard(client)
 
     def __del__(self) -> None:
         if not self.log.closed:
+            for client in self._clients:
+                drop(client, self.log)
             drop(self.log, self.log)
             warn(self.log, self)
 

@@ -130,6 +130,37 @@ def test_a_directory_is_free_when_its_log_was_dropped(tmp_path: Path, drop: Call
         assert len(list(log.topic("t")[0].records())) == 3
 
 
+def test_a_log_in_a_circle_is_not_closed_before_its_producer(tmp_path: Path) -> None:
+    """All that is dropped by then is closed when a slow handler of warnings comes back."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda *_, **__: closing.settle()
+        for number in range(5):
+            log = pylog.open(tmp_path / str(number))
+            log.create_topic("t")
+            producer = log.producer(linger_ms=60_000)
+            future = producer.send("t", b"x")
+            circle: list[object] = [log, producer]
+            circle.append(circle)
+            del log, producer, circle
+            gc.collect()
+            closing.settle()
+            assert future.result(0).offset == 0
+            assert values(tmp_path / str(number)) == {b"x"}
+
+
+def test_a_producer_whose_log_is_closed_fails_its_futures(tmp_path: Path) -> None:
+    """The log was closed without it."""
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        producer = log.producer(linger_ms=60_000)
+        future = producer.send("t", b"x")
+        log._opened.clients.discard(producer._client)
+    del producer
+    closing.settle()
+    assert isinstance(future.exception(0), errors.Closed)
+
+
 def test_a_directory_that_another_one_holds_stays_locked(tmp_path: Path) -> None:
     with pytest.warns(ResourceWarning):
         pylog.open(tmp_path / "dropped")

@@ -270,13 +270,14 @@ class ConsumerClient:
     def join(self, lease: Lease) -> None:
         """Be closed with the log. Raises Closed where that is closed already: then this has ended, too."""
         try:
-            lease.log.add(self)
+            lease.add(self)
         except BaseException:
             self.close_dropped()
             raise
 
     def handle_dropped(self, handle: object, lease: Lease) -> None:
         """The handle that programs have is gone: end in the background, with a warning where a group is left."""
+        lease.discard(self)
         if self.group is not None and not (self.requests.is_ended or lease.log.closed):
             drop(self, lease.log)
             warn(f"a consumer of group {self.config.group_id!r} of {lease.log}", handle)

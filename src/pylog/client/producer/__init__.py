@@ -66,8 +66,13 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         self._client = client = ProducerClient(transport, node, config, clock)
         if lease is not None:
             # Before it waits for anything: a close of the log is to end that.
-            lease.log.add(client)
-        client.initialise()
+            lease.add(client)
+        try:
+            client.initialise()
+        except BaseException:
+            if lease is not None:
+                lease.discard(client)
+            raise
         super().__init__(client.batches, clock, client.record_bytes_max, config.buffer_memory, client.send_any)
         self._lease = lease
 

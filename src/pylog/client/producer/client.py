@@ -14,6 +14,7 @@ It does for a record what `record_append` cannot do, and it ends the producer. A
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from pylog.client.accumulator import Accumulator
@@ -64,6 +65,8 @@ class ProducerClient:
         """
         self.config = config
         self._waits = waits
+        self._is_stranded = False
+        """True where the log was closed without it."""
         self._partitioning = Partitioning(config)
         self._serializes = config.key_serializer is not None or config.value_serializer is not None
         self._clock = clock
@@ -366,14 +369,23 @@ class ProducerClient:
         return self._lifetime.closer == threading.get_ident() and not self._lifetime.is_over
 
     def close_dropped(self) -> None:
-        """Deliver the records of a handle that is gone, and stop."""
-        log_failures(self.close())
+        """Deliver the records of a handle that is gone, and stop. Without a log their futures fail."""
+        if self._is_stranded:
+            with suppress(TimeoutError):  # the futures say so
+                self.close(0)
+        else:
+            log_failures(self.close())
 
     def handle_dropped(self, handle: object, lease: Lease) -> None:
-        """The handle that programs have is gone: deliver in the background, with a warning."""
-        if not (self.closed or lease.log.closed):
+        """The handle that programs have is gone: deliver in the background, with a warning. Where the log is closed
+        already, the futures fail.
+        """
+        lease.discard(self)
+        if not self.closed:
+            self._is_stranded = lease.log.closed
             drop(self, lease.log)
-            warn(f"{self} of {lease.log}", handle)
+            if not lease.log.closed:
+                warn(f"{self} of {lease.log}", handle)
 
     def hurry(self) -> None:
         """Send nothing again for which an error comes back from now on: the node is about to close."""
