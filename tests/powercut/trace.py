@@ -32,7 +32,9 @@ def build(folder: Path) -> Path:
 
 def environment(library: Path, root: Path, trace: Path) -> dict[str, str]:
     """What a process needs to be recorded."""
-    return {"LD_PRELOAD": str(library), "PYLOG_RECORD_ROOT": str(root), "PYLOG_RECORD_TRACE": str(trace)}
+    # LD_PRELOAD is cut at spaces, LD_LIBRARY_PATH is not.
+    where = {"LD_PRELOAD": library.name, "LD_LIBRARY_PATH": str(library.parent)}
+    return where | {"PYLOG_RECORD_ROOT": str(root), "PYLOG_RECORD_TRACE": str(trace)}
 
 
 class _Event(NamedTuple):
