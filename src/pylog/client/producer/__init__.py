@@ -120,8 +120,9 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
     def begin(self) -> None:
         """Begin a transaction: what is sent from now on is read by `read_committed` readers when it is committed.
 
-        In a transaction, the result of `send` says that the node has the record, and where: it is durable, and visible
-        to `read_uncommitted` readers, with the commit or about a second later. A crash before the commit aborts it.
+        In a transaction, the result of `send` says that the node has the record, and where: it is durable with the
+        commit or about a second later, or when a `read_uncommitted` reader wants it. A power cut before the commit
+        aborts it; a killed process of the log does not.
 
         Raises InvalidTxnState (one is open; this producer has no transactional_id), ProducerFenced, Closed.
         """
