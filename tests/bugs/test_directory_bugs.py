@@ -13,7 +13,7 @@ import pylog
 from pylog import TopicPartition
 from pylog.broker.housekeeping import PLACES
 from pylog.broker.replica_manager import ReplicaManager
-from pylog.errors import DirectoryReplaced, KafkaStorage, PartitionFailed, PylogError, StorageError
+from pylog.errors import DirectoryReplaced, KafkaStorage, LogNotFound, PartitionFailed, PylogError, StorageError
 from pylog.files import DiskFiles
 from pylog.runtime.clock import MovableClock
 from pylog.testing import SimClock
@@ -330,3 +330,21 @@ def test_a_topic_made_while_its_predecessor_is_trimmed_keeps_its_records(tmp_pat
     log.close()
     with pylog.open(str(copy)) as again:
         assert values(again) == [b"7"]
+
+
+def test_a_reader_of_one_of_several_directories_is_refused(tmp_path: Path) -> None:
+    """It gave the partitions of the other one as empty ones."""
+    paths = [str(tmp_path / "a"), str(tmp_path / "b")]
+    with pylog.open(paths) as log:
+        log.create_topic("t", partitions=2)
+        for part in log.topic("t"):
+            part.append([pylog.Record(b"x")])
+    with pytest.raises(LogNotFound, match="first directory"):
+        pylog.open(paths[1], mode="read")
+    with (
+        pylog.open(paths[0], mode="read") as reader,
+        pytest.raises(KafkaStorage, match="open the log with all of its directories"),
+    ):
+        [list(part.records()) for part in reader.topic("t")]
+    with pylog.open(paths, mode="read") as reader:
+        assert [len(list(part.records())) for part in reader.topic("t")] == [1, 1]

@@ -25,6 +25,7 @@ from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import Closed, PylogError, ReadOnly
 from pylog.files import Files, Watch, join
 from pylog.logdirs.foreign import require_log
+from pylog.logdirs.log_directories import require_first_among
 from pylog.logdirs.log_directory import META_PROPERTIES, read_identity
 from pylog.metrics.snapshot import Metrics
 from pylog.partition import Appended
@@ -56,8 +57,9 @@ from pylog.runtime.signals import whole
 class ReadOnlyBroker:
     """Answers messages about log directories without owning them. Thread-safe.
 
-    Raises: LogNotFound (no such directory), UnsupportedFormat (a newer version has written it). A directory that is
-    replaced while it is read is DirectoryReplaced for the next Fetch that waits, and for every request for partitions.
+    Raises: LogNotFound (no such directory, or that with the list of topics is not among them), UnsupportedFormat (a
+    newer version has written it). A directory that is replaced while it is read is DirectoryReplaced for the next Fetch
+    that waits, and for every request for partitions.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class ReadOnlyBroker:
             properties = join(path, META_PROPERTIES)
             if files.stat(properties) is not None:
                 read_identity(files, properties)
+        require_first_among(files, paths)
         self.config = config
         self.node_id = node_id
         self._files = files

@@ -71,6 +71,8 @@ class ReadOnlyPartitions:
     def _open(self, key: TopicPartition, image: TopicImage) -> ReadOnlyPartition:
         home = self._topics.home(key)
         directory, config = join(home, folder_name(*key)), self.topic_config(image.config)
+        if self._files.stat(directory) is None:
+            self._topics.require_home(key, image.partitions[key.partition])
         if self._files.stat(directory) is None and self._is_unwritten(key, image, directory):
             # Its owner has created it, and never written to it or read it: there is nothing to remember.
             return without_files(directory, *key, config)

@@ -10,9 +10,10 @@ from contextlib import suppress
 
 from pylog.commitlog.read_only_partition import ReadOnlyPartition
 from pylog.config import TopicConfig
-from pylog.errors import LogNotFound, OffsetOutOfRange, ReadOnly
+from pylog.errors import KafkaStorage, LogNotFound, OffsetOutOfRange, ReadOnly
 from pylog.files import File, Files, join, replaced
-from pylog.logdirs.log_directory import LOCK, PUBLISHED, closed_by_kafka
+from pylog.logdirs.log_directories import RESERVED_IDS, directory_ids
+from pylog.logdirs.log_directory import LOCK, PUBLISHED, closed_by_kafka, kafka_uuid
 from pylog.logdirs.metadata_log import replay, topics_in_folders
 from pylog.logdirs.metadata_snapshots import read_image
 from pylog.protocol.messages import NO_ID
@@ -53,6 +54,18 @@ class ReadOnlyTopics:
         """The log directory that has a partition's folder; the first one where none has."""
         holders = (path for path in self.paths if self._files.stat(join(path, folder_name(*key))) is not None)
         return next(holders, self.paths[0])
+
+    def require_home(self, key: TopicPartition, state: PartitionImage) -> None:
+        """Raise KafkaStorage where the metadata log has a partition without a folder in directories that were not
+        given.
+        """
+        recorded = {one for one in state.directories if one.int >= RESERVED_IDS}
+        if recorded and recorded.isdisjoint(directory_ids(self._files, self.paths)):
+            missing = ", ".join(map(kafka_uuid, sorted(recorded)))
+            raise KafkaStorage(
+                f"{folder_name(*key)} is in none of {', '.join(self.paths)}, but in the log directory with id "
+                f"{missing}: open the log with all of its directories"
+            )
 
     def entry(self, home: str, key: TopicPartition, topic: TopicImage) -> PublishedEntry | None:
         """The published state of a partition in the directory `home`; None where no owner has published it."""

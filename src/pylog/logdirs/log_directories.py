@@ -18,7 +18,7 @@ would be taken for new ones, without their configs. (Kafka: LogManager, LogDirFa
 import logging
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 
 from pylog.errors import (
     DirectoryLocked,
@@ -30,7 +30,14 @@ from pylog.errors import (
     UnsupportedFormat,
 )
 from pylog.files import Files, join
-from pylog.logdirs.log_directory import FIRST_DIRECTORY_ID, META_PROPERTIES, LogDirectory, kafka_uuid, read_identity
+from pylog.logdirs.log_directory import (
+    FIRST_DIRECTORY_ID,
+    META_PROPERTIES,
+    LogDirectory,
+    kafka_uuid,
+    parse_uuid,
+    read_identity,
+)
 from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import read_topic_id
@@ -251,6 +258,24 @@ def require_first(files: Files, paths: Sequence[str]) -> None:
         for name, ours in (("cluster.id", known.get("cluster.id")), (FIRST_DIRECTORY_ID, known.get("directory.id"))):
             if ours is not None and stored.get(name, ours) != ours:
                 raise _not_first(path, f"its {name} is {stored[name]}, and that of {first} is {ours}")
+
+
+def require_first_among(files: Files, paths: Sequence[str]) -> None:
+    """Raise LogNotFound unless the directory with the list of topics is among these, in any order: a reader's rule."""
+    there = {kafka_uuid(one) for one in directory_ids(files, paths)}
+    for path in paths:
+        first = _identity(files, path).get(FIRST_DIRECTORY_ID)
+        if first is not None and first not in there:
+            raise _not_first(path, f"its log has the list of topics in the directory with id {first}")
+
+
+def directory_ids(files: Files, paths: Iterable[str]) -> set[uuid.UUID]:
+    """The ids of these directories, as far as they have any that can be read."""
+    found = set()
+    for path in paths:
+        with suppress(ValueError):
+            found.add(parse_uuid(_identity(files, path).get("directory.id", "")))
+    return found
 
 
 def _identity(files: Files, path: str) -> dict[str, str]:
