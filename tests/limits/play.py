@@ -22,7 +22,7 @@ from typing import Any
 
 import pylog
 from pylog import TopicPartition
-from pylog.errors import PylogError
+from pylog.errors import CorruptBatch, PylogError
 from pylog.files import DiskFiles
 from pylog.inspect import Problem, verify
 
@@ -130,7 +130,8 @@ class Play:
     def refuse(self, name: str, error: BaseException) -> None:
         """Note a call that failed, and say so where it must not have."""
         # The end of a transaction is in doubt where `TimeoutError` says so.
-        typed = isinstance(error, PylogError | CancelledError | TimeoutError)
+        # No limit damages a batch.
+        typed = isinstance(error, PylogError | CancelledError | TimeoutError) and not isinstance(error, CorruptBatch)
         if self.limits.may_refuse and (typed or (self.limits.memory_bytes and isinstance(error, MemoryError))):
             with self._mutex:
                 self.refused[type(error).__name__] += 1

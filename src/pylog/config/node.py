@@ -91,7 +91,7 @@ class NodeConfig(Config):
     max_incremental_fetch_session_cache_slots: int = option(1000, integer(0))
     """How many fetch sessions a server remembers."""
     max_open_files: int = option(256, integer(1))
-    """How many file descriptors the log keeps open. Not Kafka's."""
+    """How many file descriptors the log keeps open, beside two for each directory. Not Kafka's."""
     metadata_log_max_record_bytes_between_snapshots: int = option(20 << 20, long(1))
     """How much the metadata log may grow until it is summed up in a snapshot; a small one is after less."""
     num_partitions: int = option(1, integer(1))
