@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -348,3 +350,16 @@ def test_a_reader_of_one_of_several_directories_is_refused(tmp_path: Path) -> No
         [list(part.records()) for part in reader.topic("t")]
     with pylog.open(paths, mode="read") as reader:
         assert [len(list(part.records())) for part in reader.topic("t")] == [1, 1]
+
+
+def test_a_lock_that_everybody_gets_is_refused(tmp_path: Path) -> None:
+    """Two owners lost a third of their records where flock does nothing."""
+    source, library = tmp_path / "flock.c", tmp_path / "flock.so"
+    source.write_text("int flock(int descriptor, int operation) { return 0; }\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    code = "import sys, pylog; pylog.open(sys.argv[1], mode='own')"
+    environment = os.environ | {"LD_PRELOAD": "./flock.so", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "log"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert "StorageError" in done.stderr and "cannot be locked" in done.stderr

@@ -13,6 +13,7 @@ import fcntl
 import os
 import weakref
 
+from pylog.errors import StorageError
 from pylog.files.protocol import locked_error, typed_error
 from pylog.files.regular import Identity, identity_of, is_at, open_regular
 from pylog.runtime.forking import undivided
@@ -87,6 +88,7 @@ def _take(path: str, content: bytes) -> tuple[int, Identity]:
         raise typed_error(error, "open the lock", path) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _require_effect(path)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, content, 0)
     except BlockingIOError as error:
@@ -96,7 +98,25 @@ def _take(path: str, content: bytes) -> tuple[int, Identity]:
     except OSError as error:
         os.close(descriptor)
         raise typed_error(error, "lock", path) from error
+    except StorageError:
+        os.close(descriptor)
+        raise
     return descriptor, identity_of(found)
+
+
+def _require_effect(path: str) -> None:
+    """Raise StorageError where a second descriptor gets the lock, too: some mounts let everybody have it."""
+    second, _ = open_regular(path, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    finally:
+        os.close(second)
+    raise StorageError(
+        f"{path} cannot be locked: the file system lets two descriptors have the lock (flock) at once, so it protects "
+        "the log from no other process. Put the log on a local file system, or mount this one with locks"
+    )
 
 
 def _owner_pid(content: bytes) -> int | None:
