@@ -26,6 +26,7 @@ from pylog import Record
 from pylog.spark.batch_reader import PylogReader
 from pylog.spark.source import PylogDataSource
 from pylog.spark.tasks import BATCH_ROWS, Task
+from pylog.spark.versions import HAS_LIMITS
 
 FIRST, SECOND, THIRD = 1_700_000_000_000, 1_700_000_001_000, 1_700_000_002_000
 """Timestamps (ms) of the records 0-9, 10-19 and 20-29 of topic clicks."""
@@ -168,6 +169,7 @@ def test_schema_and_columns_must_agree(spark: SparkSession, log: pylog.Log) -> N
         reader.load(str(log.path)).collect()
 
 
+@pytest.mark.skipif(not HAS_LIMITS, reason="to_arrow_schema of older PySparks has other parameters")
 def test_record_batches_have_the_schema_that_spark_expects(log: pylog.Log) -> None:
     """Without a session: what the workers run, and the size of a batch."""
     source = PylogDataSource({"path": str(log.path), "subscribe": "many,headed", "includeHeaders": "true"})
