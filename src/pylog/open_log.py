@@ -9,7 +9,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from pylog.client.producer.client import ProducerClient
@@ -101,22 +101,24 @@ class OpenLog:
                 producer.hurry()
         if has_dropped(self):
             settle()
-        with self._claim:
-            is_first, self.closed = not self.closed, True
-            if is_first:
-                self._closer = threading.get_ident()
-        if not is_first:
-            self._close_again()
-            return None
         failures: list[Undelivered | None] = []
+        is_first = False
         try:
+            with self._claim:
+                is_first, self.closed = not self.closed, True
+                if is_first:
+                    self._closer = threading.get_ident()
+            if not is_first:
+                self._close_again()
+                return None
             self._close_all(list(self.clients), failures)
         except BaseException:
             log_failures(together(failures))
             raise
         finally:
-            _open.discard(self)
-            self._over.set()
+            if is_first:
+                _open.discard(self)
+                self._over.set()
         return together(failures)
 
     def _close_again(self) -> None:
@@ -128,6 +130,10 @@ class OpenLog:
         while self._closer is not None and not pause(self._over, PAUSE_SECONDS):
             pass
         if not self.is_inherited:
+            # A second signal may have ended the first close, and the node may be gone: the futures say so.
+            for producer in self._producers():
+                with suppress(TimeoutError):
+                    producer.close(0)
             self.node.close()
 
     def _close_all(self, clients: "list[ProducerClient | ConsumerClient]", failures: list[Undelivered | None]) -> None:

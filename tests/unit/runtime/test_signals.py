@@ -547,6 +547,25 @@ def test_a_close_is_complete_whenever_a_signal_comes(tmp_path: Path, end: str) -
     assert struck > 15
 
 
+def test_a_close_that_two_signals_have_ended_is_done_by_the_next(tmp_path: Path) -> None:
+    """It counted as going on in this thread: the log's close left it to that, and the next open waited for ever."""
+    struck = 0
+    threads = threading.active_count()
+    for step in range(1, 260, 2):
+        with pylog.open(tmp_path, flush="none") as log:
+            log.create_topic("t", exist_ok=True)
+            producer = log.producer(linger_ms=60_000)
+            future = producer.send("t", b"%d" % step)
+            struck += is_struck(step, producer.close, times=2)
+            with suppress(StruckError), WHOLE:
+                # The first one, if the second has struck where a block was about to begin.
+                pass
+        assert not producer._client.is_closing_here
+        assert future.exception(0) is None or isinstance(future.exception(0), errors.Closed)
+        assert threading.active_count() == threads
+    assert struck > 100
+
+
 def test_a_producer_that_waits_for_its_transactional_id_ends_with_its_log() -> None:
     """It was none of the log's before it had its id: it asked on until `max_block_ms` was over."""
     refused = 0

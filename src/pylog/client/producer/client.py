@@ -310,20 +310,31 @@ class ProducerClient:
         self.refuse_inside("close")
         lifetime = self._lifetime
         deadline = None if timeout is None else lifetime.deadline(timeout)
-        with lifetime.lock:
-            is_first = not lifetime.closed
-            if is_first:
-                self._refuse()
-                lifetime.closer = threading.get_ident()
-        if not is_first:
-            self._await_end(deadline)
-            return None
+        closes = False
         try:
+            with lifetime.lock:
+                # One that a second signal has ended is done by the next.
+                closes = lifetime.closer is None and not lifetime.is_over and not lifetime.is_abandoned
+                if closes:
+                    self._refuse()
+                    lifetime.closer = threading.get_ident()
+            if not closes:
+                self._await_end(deadline)
+                return None
             self._end(timeout, deadline)
         except BaseException:
-            log_failures(self.failures.take())
+            if closes:
+                log_failures(self.failures.take())
             raise
+        finally:
+            if closes:
+                self._note_end()
         return self.failures.take()
+
+    def _note_end(self) -> None:
+        with self._lifetime.lock:
+            self._lifetime.closer = None
+            self._lifetime.note_change()
 
     def _await_end(self, deadline: int | None) -> None:
         """Wait until the thread that closes it has done so, unless it is this one: in the handler of a signal."""
