@@ -29,13 +29,26 @@ class Pool:
         return self._unfinished
 
     def submit(self, call: Callable[[], object]) -> None:
-        """Call `call` soon, in a thread of the pool. Its exceptions are logged."""
+        """Call `call` soon, in a thread of the pool. Its exceptions are logged.
+
+        Where the system starts no more threads, it waits for those that there are. Raises RuntimeError where there are
+        none: the call is not made.
+        """
         with self._lock:
+            if self._unfinished >= self._threads and self._threads < self._threads_max:
+                self._start_one()
             self._unfinished += 1
-            if self._unfinished > self._threads and self._threads < self._threads_max:
-                self._threads += 1
-                started(self._run, f"pylog-server-{self._name}-{self._threads}")
         self._calls.put(call)
+
+    def _start_one(self) -> None:
+        try:
+            started(self._run, f"pylog-server-{self._name}-{self._threads + 1}")
+        except RuntimeError as error:
+            if self._threads == 0:
+                raise
+            logger.warning("the pool %s goes on with %d threads: %s", self._name, self._threads, error)
+        else:
+            self._threads += 1
 
     def close(self) -> None:
         """Let the threads end when all submitted calls are done."""

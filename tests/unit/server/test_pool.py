@@ -40,3 +40,18 @@ def test_a_call_that_raises_is_logged_and_the_thread_goes_on(caplog: pytest.LogC
     assert done.wait(10)
     pool.close()
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_thread_that_does_not_start_is_not_counted() -> None:
+    """A stack as large as no address space has room for: the system refuses the thread."""
+    pool, done = Pool("few", THREADS_MAX), threading.Event()
+    before = threading.stack_size(1 << 46)
+    try:
+        with pytest.raises(RuntimeError):
+            pool.submit(done.set)
+        assert pool.unfinished == 0
+    finally:
+        threading.stack_size(before)
+    pool.submit(done.set)
+    assert done.wait(10)
+    pool.close()
