@@ -109,6 +109,8 @@ class Appender:
             if state.is_bounded and origin is Origin.CLIENT:
                 # Only now: a repetition needs no room.
                 segment = self._with_room(batch, epoch, now_ms)
+            if plan is not None and plan.completed:
+                self._reserve(plan)
             try:
                 tail = segment.tail
                 tail.put(segment.log.file, batch)
@@ -185,6 +187,7 @@ class Appender:
         if producer_id >= 0:
             marked = [(span, marker_at(data, span)) for span in spans.of_producers()]
             plan = self._producers.plan(marked, origin=Origin.REPLICATION)
+            self._reserve(plan)
         with self._durability.in_doubt():
             segment.append(memoryview(data)[first.position : first.position + size], spans)
             state.next_offset = segment.next_offset
@@ -221,6 +224,13 @@ class Appender:
                 f"segment.bytes={self._local.config.segment_bytes}"
             )
         return self._roller.roll_at(max(base_offset, self._state.next_offset), now_ms)
+
+    def _reserve(self, plan: Plan) -> None:
+        """Make room in the transaction index for what `_apply` notes. Raises DiskFull."""
+        aborted = sum(txn.is_aborted for txn in plan.completed)
+        if aborted:
+            with self._durability.in_doubt():
+                self._local.reserve_aborted(aborted)
 
     def _apply(self, plan: Plan) -> None:
         """What was just written changes what is known of producers."""

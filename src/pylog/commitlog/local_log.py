@@ -173,6 +173,11 @@ class LocalLog:
     def _note_aborted(self) -> None:
         self._state.aborted_entries, self._state.aborted_crc = self.active.aborted.checksum()
 
+    def reserve_aborted(self, count: int) -> None:
+        """Make room for so many aborted transactions, whose markers are about to be appended. Raises DiskFull."""
+        self.pending.note_names()
+        self.active.aborted.reserve(count)
+
     def add_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
         """Note aborted transactions whose markers are in the active segment now."""
         for txn in transactions:

@@ -11,11 +11,16 @@
 Invariants:
 - entries lie in the order of their markers, and there is no file before the first of them;
 - it is never the truth: only the prefix of entries that can be is believed, and a partial one at the end is no entry;
-- a full disk costs entries in the file, not the marker they belong to: they are written with the next ones;
+- a leader or a follower reserves the room of an entry before it writes the marker: readers in other processes know the
+  file alone, so a full disk refuses the marker (`reserve`);
+- zeros at the end are that room: no entry is zeros, as it begins before it ends;
+- recovery finds markers that are there already: a full disk keeps their entries in memory until the next ones, and the
+  segment is not sealed before (`trim`);
 - the file is small and never mapped, so it may be cut; one that another process appends to is read anew each time.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
@@ -78,6 +83,12 @@ class TransactionIndex:
         A partial entry at the end is what a crash leaves, and nothing wrong.
         """
         return self._fault
+
+    def reserve(self, count: int) -> None:
+        """Make room in the file for so many more entries. Raises DiskFull: then the markers must not be written."""
+        self._flush()
+        self._surplus = True
+        self._open().write(self._written * _ENTRY.size, bytes(count * _ENTRY.size))
 
     def append(self, txn: AbortedTxn) -> None:
         """Note an aborted transaction. A full disk keeps it in memory; it is written with the next one.
@@ -146,7 +157,8 @@ class TransactionIndex:
 
     def close(self) -> None:
         """Give the descriptor back. A look-up that is under way goes on in memory."""
-        self.trim()
+        self._flush_if_room()
+        self._cut_surplus()
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -190,21 +202,24 @@ class TransactionIndex:
         return self._file
 
     def trim(self) -> None:
-        """Write what a full disk kept in memory, and cut off what a `reset` has left and nothing has written over."""
-        self._flush_if_room()
+        """Write what a full disk kept in memory, and cut off what a `reset` or `reserve` has left. Raises DiskFull."""
+        self._flush()
+        self._cut_surplus()
+
+    def _cut_surplus(self) -> None:
         if self._surplus:
             self._open().truncate(self._written * _ENTRY.size)
             self._surplus = False
 
-    def _flush_if_room(self) -> None:
-        """Write the entries that are not in the file yet."""
+    def _flush(self) -> None:
+        """Write the entries that are not in the file yet. Raises DiskFull."""
         missing = self.rows[self._written :]
-        if not missing:
-            return
-        try:
+        if missing:
             data = b"".join([_ENTRY.pack(_VERSION, *txn) for txn in missing])
             self._open().write(self._written * _ENTRY.size, data)
             self._written += len(missing)
-        except DiskFull:
-            # The marker is in the log already, and must not be refused for its index.
-            return
+
+    def _flush_if_room(self) -> None:
+        # The markers are in the log already, and must not be refused for their index.
+        with suppress(DiskFull):
+            self._flush()

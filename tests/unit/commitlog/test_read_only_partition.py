@@ -445,6 +445,29 @@ def test_a_change_of_files_given_up_half_way_is_not_followed(place: Path) -> Non
     pair.close()
 
 
+def test_a_full_disk_refuses_an_abort_that_readers_could_not_see(place: Path) -> None:
+    """A reader in another process knows the transaction index by its file alone."""
+    pair = Pair(place)
+    pair.fill(9)
+    open_file = pair.files.files.open
+
+    def open_without_room(path: str, **kwargs: Any) -> Any:
+        if path.endswith(".txnindex"):
+            raise DiskFull(f"no space left for {path}")
+        return open_file(path, **kwargs)
+
+    pair.files.files.open = open_without_room
+    for _ in range(2):
+        with pytest.raises(DiskFull):
+            pair.fill(1)
+        assert pair.owner.next_offset == 9 and pair.owner.last_stable_offset == 0
+        assert everything(pair.reader, committed=True) == everything(pair.owner, committed=True) == []
+    pair.files.files.open = open_file
+    pair.fill(50)
+    assert everything(pair.reader, committed=True) == everything(pair.owner, committed=True) != []
+    pair.close()
+
+
 def test_a_new_owner_shows_no_less_than_the_last_one(place: Path) -> None:
     """Reliability 32: the high watermark goes back for nobody, also while it is recovered."""
     with pylog.open(place / "log", flush="none") as log:

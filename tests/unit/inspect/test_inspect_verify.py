@@ -188,6 +188,11 @@ def test_impossible_transactions_are_problems(directory: Directory, entries: lis
     assert words in directory.problem().what
 
 
+def test_room_for_an_entry_of_a_transaction_index_is_no_problem(directory: Directory) -> None:
+    directory.put(name(0, ".txnindex"), aborted((0, 5, 0, 2, 0)) + bytes(34))
+    assert directory.found() == []
+
+
 def test_half_an_entry_of_a_transaction_index_is_a_note(directory: Directory) -> None:
     directory.put(name(0, ".txnindex"), aborted((0, 5, 0, 2, 0)) + b"half")
     (note,) = directory.found(harmless=True)

@@ -228,6 +228,33 @@ def test_a_full_disk_keeps_entries_in_memory_until_there_is_room() -> None:
     assert list(transactions(place)) == [FIRST, SECOND, THIRD]
 
 
+def test_room_is_reserved_before_a_marker_is_written() -> None:
+    """Readers in other processes see no entry in it, and what is not used goes."""
+    files = SmallFiles()
+    files.room = 2 * 34
+    place = (files, "00000000000000000970.txnindex")
+    index = transactions(place)
+    index.reserve(1)
+    assert list(transactions(place)) == [] and content(place) == bytes(34)
+    index.append(FIRST)
+    assert content(place) == FIRST_BYTES
+    with pytest.raises(DiskFull):
+        index.reserve(2)
+    index.reserve(1)
+    assert list(transactions(place)) == [FIRST] and index.matches(1, index.checksum()[1])
+    index.trim()
+    assert content(place) == FIRST_BYTES
+
+
+def test_an_index_that_lacks_entries_is_not_sealed() -> None:
+    files = SmallFiles()
+    index = transactions((files, "00000000000000000970.txnindex"))
+    index.append(FIRST)
+    with pytest.raises(DiskFull):
+        index.trim()
+    assert list(index) == [FIRST]
+
+
 @pytest.mark.parametrize("ending", ["trim", "close"])
 def test_entries_kept_back_by_a_full_disk_are_written_later(ending: str) -> None:
     files = SmallFiles()
