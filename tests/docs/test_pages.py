@@ -1,5 +1,6 @@
 """These pages do what they say, block by block, each page in one session. The command takes the lines shown for it."""
 
+import logging
 import shlex
 from pathlib import Path
 
@@ -23,6 +24,7 @@ PAGES = sorted(name for name, page in FILES.items() if blocks(page, "python") an
 def test_every_block_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     session: dict[str, object] = {}
+    levels = {logger: logger.level for logger in loggers()}
     try:
         for line, block in blocks(FILES[name], "python"):
             exec(compile("\n" * line + block, f"{name}.md", "exec"), session)
@@ -30,6 +32,14 @@ def test_every_block_of_a_page_runs(name: str, tmp_path: Path, monkeypatch: pyte
         log = session.get("log")
         if isinstance(log, pylog.Log):
             log.close()
+        for logger in loggers():
+            logger.setLevel(levels.get(logger, logging.NOTSET))
+
+
+def loggers() -> list[logging.Logger]:
+    """Those of pylog that have been made."""
+    made = logging.root.manager.loggerDict.items()
+    return [one for name, one in made if isinstance(one, logging.Logger) and name.startswith("pylog")]
 
 
 def commands() -> list[str]:

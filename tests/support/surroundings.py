@@ -19,8 +19,10 @@ from collections.abc import Generator
 
 import pytest
 
-NOT_OURS = ("PYTEST_", "SPARK_", "PYSPARK_")
-"""Variables that begin so are pytest's, which changes them around a test, and those of a session of Spark's."""
+NOT_OURS = ("PYTEST_", "SPARK_", "PYSPARK_", "_RJEM_")
+"""Variables that begin so are pytest's, which changes them around a test, those of a session of Spark's, and the one
+that polars sets as it is imported.
+"""
 
 PLAIN_LOGGER = logging.NOTSET, [], False, True
 LIMITS = {name: getattr(resource, name) for name in ("RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_AS", "RLIMIT_CORE")}
@@ -31,7 +33,7 @@ def settings() -> dict[str, object]:
     found: dict[str, object] = {
         f"${name}": value for name, value in os.environ.items() if not name.startswith(NOT_OURS)
     }
-    found |= {f"the handler of {number.name}": signal.getsignal(number) for number in signal.Signals}
+    found |= {f"the handler of {number.name}": _handler(number) for number in signal.Signals}
     found |= {f"the limit {name}": resource.getrlimit(number) for name, number in LIMITS.items()}
     found |= {
         "the signals that are blocked": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
@@ -62,6 +64,12 @@ def settings() -> dict[str, object]:
             if state != PLAIN_LOGGER:
                 found[f"the logger {name}"] = state
     return found
+
+
+def _handler(number: signal.Signals) -> object:
+    """The handler of a signal. That of pytest-timeout goes in the middle of a test that fails."""
+    found = signal.getsignal(number)
+    return signal.SIG_DFL if getattr(found, "__module__", "") == "pytest_timeout" else found
 
 
 def _wakeup() -> int:

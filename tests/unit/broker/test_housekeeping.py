@@ -85,7 +85,7 @@ class DeletingFiles(MemoryFiles):
         found = super().stat(path)
         if path == "log/good-0" and self.node is not None:
             node, self.node = self.node, None
-            node.changes.delete_topic("good")
+            node.changes.delete_topic("good", EndedRoles())
         return found
 
 

@@ -439,7 +439,9 @@ class Roles:
                 if records:
                     self._topics.metadata_log.commit(records)
             except StorageError as error:
-                logger.error("it could not be written down that node %d has caught up: %s", node, error)
+                logger.error(
+                    "it could not be written down that node %d has caught up: %s", node, error, extra={"follower": node}
+                )
 
     def lead(self, effect: Lead, ended: EndedRoles) -> Leader:
         """Become the leader of a partition in a given epoch, which is written down. A leader leads on.
