@@ -105,9 +105,8 @@ def _keep(number: int, handler: Any, placed: Any) -> None:
         handler, placed = found, handler
 
 
-def _raise(number: int, frame: Any) -> None:
-    """For a signal whose handler is no longer Python's: let the system do what it does."""
-    signal.raise_signal(number)
+def _ignore(number: int, frame: Any) -> None:
+    pass
 
 
 class _Whole:
@@ -185,8 +184,9 @@ class _Whole:
                         _keep(known.number, found, note.behind)
             while deliver and _pending:
                 for number in [*_pending]:
+                    # The handler of this moment, as in CPython: where that is none of Python's, the signal is over.
                     handler = _getsignal(number)
-                    call = handler if callable(handler) else _raise
+                    call = handler if callable(handler) else _ignore
                     frame = sys._getframe()
                     # One line: else one that strikes in between and raises would let the signal be lost.
                     if number in _pending: del _pending[number]; call(number, frame)  # noqa: E701, E702  # fmt: skip

@@ -225,7 +225,7 @@ def test_what_a_handler_installs_in_the_call_of_the_exchange_stays(where: str, m
 
 
 def test_a_signal_that_is_ignored_since_the_exchange_strikes_nobody() -> None:
-    """The block that begins, or another one, ends with what the system does."""
+    """It waits for the end of the block that begins, or of another one, and is over there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     note = signals._Note(signal.SIGINT, lambda number, frame: pytest.fail("it was put away"))
     note.behind = signal.SIG_IGN
@@ -251,6 +251,21 @@ def test_the_handler_of_the_moment_gets_a_signal_that_has_waited() -> None:
         for number in (signal.SIGTERM, STRIKING, OTHER):
             signal.raise_signal(number)
     assert ran == ["stop", "other"] and signal.getsignal(STRIKING) == signal.SIG_IGN
+
+
+def test_a_signal_whose_handler_was_put_away_for_the_systems_own_is_over() -> None:
+    """The first of two, which waited where the second one raised, ended the process at the next block."""
+
+    def strike(number: int, frame: FrameType | None) -> None:
+        raise StruckError
+
+    signal.signal(signal.SIGTERM, strike)
+    with WHOLE:
+        with suppress(StruckError):
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    assert not signals._pending and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 @pytest.mark.parametrize("where", ["begin", "end"])
