@@ -35,7 +35,7 @@ DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 
 
 def number(value: int) -> bytes:
     """A zigzag varint."""
-    value, out = value << 1, b""
+    value, out = value << 1 ^ value >> 63, b""
     while value > 127:
         out += bytes([value & 127 | 128])
         value >>= 7
@@ -105,6 +105,20 @@ def test_a_tree_is_let_through_and_no_part_of_it() -> None:
 def test_what_would_not_end_is_refused(schema: Any, data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Bounds(parse_schema(schema)).check(data)
+
+
+def test_blocks_with_their_size_and_fields_without_a_byte_are_counted() -> None:
+    nothing = {"type": "fixed", "name": "N", "size": 0}
+    bounds = Bounds(parse_schema({"type": "array", "items": nothing}))
+    bounds.check(number(-3) + number(0) + number(2) + number(0))
+    with pytest.raises(ValueError, match="elements without a byte"):
+        bounds.check(number(-1 - EMPTY_MAX) + number(0) + number(0))
+
+
+def test_a_fixed_decimal_beside_a_long_text_is_no_harm() -> None:
+    fixed = DECIMAL | {"type": "fixed", "name": "D", "size": 8}
+    schema = {"type": "record", "name": "P", "fields": [{"name": "d", "type": fixed}, {"name": "t", "type": "string"}]}
+    Bounds(parse_schema(schema)).check(bytes(8) + number(DECIMAL_BYTES_MAX) + b"x" * DECIMAL_BYTES_MAX)
 
 
 def test_a_chain_at_the_limit_and_a_long_text_are_no_harm() -> None:

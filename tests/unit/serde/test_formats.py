@@ -176,7 +176,8 @@ def test_references_of_a_json_schema_are_those_of_the_registry(registry: serde.L
         serde.Reference("one.json", "one", registry.register("one", serde.Schema('{"type": "integer"}', "JSON"))),
     )))  # fmt: skip
     text = json.dumps({"properties": {"fruit": {"$ref": "fruits.json"}}})
-    registry.register("t-value", serde.Schema(text, "JSON", (serde.Reference("fruits.json", "fruit", 1),)))
+    used = serde.Reference("fruits.json", "fruit", 1), serde.Reference("one.json", "one", 1)
+    registry.register("t-value", serde.Schema(text, "JSON", used))
     baskets = serde.json_schema(registry, "t-value")
     assert baskets.deserialize(baskets.serialize({"fruit": [1]})) == {"fruit": [1]}
     with pytest.raises(jsonschema.ValidationError):

@@ -13,6 +13,7 @@ import pytest
 import pylog
 from pylog import serde
 from pylog.errors import IncompatibleSchema, SchemaNotFound, SchemaRegistryError
+from pylog.runtime.http import _Timely
 from support.schema_server import served
 
 TEXT = serde.Schema('"string"')
@@ -124,6 +125,16 @@ def test_a_login_follows_no_redirect() -> None:
 def test_the_time_of_a_request_is_that_of_all_its_bytes(head: bytes) -> None:
     with saying([head, *[b"x"] * 500], pause=0.02) as (url, _), pytest.raises(SchemaRegistryError, match="time"):
         serde.HttpRegistry(url, timeout=0.3).by_id(1)
+
+
+def test_nothing_is_read_behind_the_end_of_the_time() -> None:
+    with pytest.raises(TimeoutError, match="in time"):
+        _Timely(None, None, deadline=0).readinto(bytearray(1))
+
+
+def test_a_server_without_tls_is_an_error_of_the_registry() -> None:
+    with saying([OK, b"\r\n{}"]) as (url, _), pytest.raises(SchemaRegistryError, match="/schemas/ids/1: "):
+        serde.HttpRegistry(url.replace("http:", "https:"), timeout=60).by_id(1)
 
 
 def test_an_answer_has_an_end() -> None:

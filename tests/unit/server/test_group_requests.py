@@ -62,7 +62,10 @@ def test_all_offsets_of_a_group_come_with_the_ids_of_their_topics(node: WireNode
         node.log.create_topic(name)
         assert commit(node, 9, 5, topic={"name": name}) == 0
     ids = {name: node.log.broker.image.topics[name].id for name in ("t", "u")}
-    (group,) = node.ask("OffsetFetch", 10, {"groups": [{"groupId": "g", "topics": None}]})["groups"]
+    by_id = [{"topicId": ids["t"], "partitionIndexes": [0]}]
+    asked = [{"groupId": "g", "topics": None}, {"groupId": "g", "topics": by_id}]
+    group, other = node.ask("OffsetFetch", 10, {"groups": asked})["groups"]
+    assert [topic["topicId"] for topic in other["topics"]] == [ids["t"]]
     found = {topic["topicId"]: topic["partitions"][0]["committedOffset"] for topic in group["topics"]}
     assert found == dict.fromkeys(ids.values(), 5)
 
