@@ -173,11 +173,14 @@ class Doorway:
             self._bound.socket.close()
         # Not before: what a child that is forked meanwhile has of it would look alive.
         _open.discard(self)
-        if self._bound is not None:
-            self._bound.release()
         if self._peers is not None:
             self._peers.close()
         self._waking.close()
+        if self._bound is not None:
+            try:
+                self._bound.release()
+            except OSError as error:
+                raise typed_error(error, "remove", self._place) from error
 
     def abandon(self) -> None:  # pragma: no cover - in a forked child
         """Close the descriptors in a forked child: they belong to the parent."""

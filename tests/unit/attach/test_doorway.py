@@ -1,4 +1,5 @@
 import errno
+import os
 import subprocess
 import sys
 import threading
@@ -129,3 +130,24 @@ def test_an_open_without_descriptors_for_its_door_leaves_the_directory_free(
             pylog.open(tmp_path)
     with pylog.open(tmp_path, mode="own") as log:
         assert log.topics() == []
+
+
+def test_a_socket_that_cannot_be_removed_is_a_typed_error_and_the_close_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bare OSError came out of the close, and two descriptors stayed."""
+    unlink, before = os.unlink, len(os.listdir("/dev/fd"))
+
+    def failing(path: str, *args: object, **given: object) -> None:
+        if os.path.basename(path) == SOCKET:
+            raise OSError(errno.EIO, "Input/output error", path)
+        unlink(path, *args, **given)  # type: ignore[arg-type]
+
+    log = pylog.open(tmp_path)
+    monkeypatch.setattr(os, "unlink", failing)
+    with pytest.raises(StorageError, match=rf"cannot remove .*{SOCKET}: Input/output error"):
+        log.close()
+    monkeypatch.undo()
+    assert len(os.listdir("/dev/fd")) == before
+    with pylog.open(tmp_path) as again, pylog.open(tmp_path, mode="attach") as attached:
+        assert (again.mode, attached.topics()) == ("own", [])
