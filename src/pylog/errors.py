@@ -139,11 +139,15 @@ class DiskFull(StorageError):
 
 
 class DirectoryLocked(StorageError):
-    """Another process owns the log directory; `pid` is its process id, where the lock file says it."""
+    """Another process owns the log directory; `pid` is its process id, where the lock file says it.
 
-    def __init__(self, message: str, pid: int | None = None) -> None:
+    `is_left`: the owner has ended, and `pid` is a process that was forked from it and still has the lock: end that.
+    """
+
+    def __init__(self, message: str, pid: int | None = None, is_left: bool = False) -> None:
         self.pid = pid
-        super().__init__(message, pid)
+        self.is_left = is_left
+        super().__init__(message, pid, is_left)
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -219,8 +219,6 @@ class Attachment:
             if self._may_own and self._take_over():
                 return None
             return self._find()
-        except DirectoryLocked:
-            return None
         except Exception as error:  # noqa: BLE001 (no other thread looks for an owner)
             if str(error) != self._obstacle:
                 self._obstacle = str(error)
@@ -234,7 +232,9 @@ class Attachment:
     def _take_over(self) -> bool:
         try:
             self._owned = Owned(self._settings.as_owner(self._owner), self)
-        except DirectoryLocked:
+        except DirectoryLocked as error:
+            if error.is_left:
+                raise
             return False
         self._network.retire(self._owned.broker.handle, self._switch)
         logger.info("this process owns %s now", self._settings.paths[0])

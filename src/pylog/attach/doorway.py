@@ -27,6 +27,7 @@ from pylog.files.protocol import typed_error
 from pylog.runtime.clock import Clock
 from pylog.runtime.forking import undivided
 from pylog.runtime.signals import WholeLock
+from pylog.runtime.sockets import hang_up, stop_listening
 from pylog.runtime.worker import started
 from pylog.server.listeners import UnixAddress
 
@@ -163,14 +164,14 @@ class Doorway:
             was_closed, self._is_closed = self._is_closed, True
         if was_closed:
             return
-        self._wake.close()
+        hang_up(self._wake)
         # It looks at the sockets until it has ended.
         if self._thread is not None:
             self._thread.join()
         if self._loop is not None:
             self._loop.stop()
         elif self._bound is not None:
-            self._bound.socket.close()
+            stop_listening(self._bound.socket)
         # Not before: what a child that is forked meanwhile has of it would look alive.
         _open.discard(self)
         if self._peers is not None:

@@ -8,6 +8,7 @@
 `wait` is how long to wait for what is in the way. A read-only mount is attached to as well, and otherwise read.
 """
 
+import logging
 import os
 from collections.abc import Callable
 from functools import partial
@@ -28,6 +29,8 @@ from pylog.runtime.signals import pause
 
 __all__ = ["owned_or_attached", "when_free"]
 
+logger = logging.getLogger("pylog.attach")
+
 OPENING_SECONDS = 30.0
 """How long "auto" waits for an owner that opens, or ends, unless told otherwise."""
 PAUSE_SECONDS = 0.005
@@ -39,12 +42,14 @@ Found = TypeVar("Found", bound=Closeable)
 def when_free(own: Callable[[], T], wait: float | None) -> T:
     """What `own` gives, as soon as no other process owns the directory. Raises DirectoryLocked after `wait` seconds."""
     deadline = monotonic() + (wait or 0.0)
+    told = False
     while True:
         try:
             return once_free(own)
-        except DirectoryLocked:
+        except DirectoryLocked as error:
             if monotonic() >= deadline:
                 raise
+            told = told or _tell(error)
         pause(Event(), PAUSE_SECONDS)
 
 
@@ -60,6 +65,7 @@ def owned_or_attached(
     patience = wait if wait is not None else OPENING_SECONDS if mode == "auto" else 0.0
     deadline = monotonic() + patience
     path = settings.paths[0]
+    told = False
     while True:
         locked: DirectoryLocked | None = None
         if mode == "auto":
@@ -75,7 +81,15 @@ def owned_or_attached(
             return attached
         if monotonic() >= deadline:
             raise _unreachable(path, locked)
+        told = told or (locked is not None and _tell(locked))
         pause(Event(), PAUSE_SECONDS)
+
+
+def _tell(locked: DirectoryLocked) -> bool:
+    """Log what nobody would guess while it is waited for; gives whether there was that to say."""
+    if locked.is_left:
+        logger.warning("%s", locked)
+    return locked.is_left
 
 
 def _owned(own: Callable[[], T]) -> T:
@@ -111,6 +125,8 @@ def _attached_by(
 def _unreachable(path: str, locked: DirectoryLocked | None) -> Exception:
     if locked is None:
         return NoOwner(f"no process owns {path}: open it there, or with mode='auto', which owns it then")
+    if locked.is_left:
+        return locked
     return DirectoryLocked(
         f"{locked}. It has let no other process in so far: it may be opening a large log, which wait= waits for",
         locked.pid,

@@ -14,6 +14,7 @@ from pylog.attach.notice import Notice, read_notice
 from pylog.errors import NoOwner, ReadOnly
 from pylog.files import Files, join
 from pylog.files.outside import place_of, runtime_dir
+from pylog.files.processes import is_gone
 from pylog.logdirs.log_directory import SOCKET
 from pylog.runtime.signals import whole
 from pylog.server.binding import SOCKET_PATH_BYTES_MAX, Bound, bind
@@ -81,6 +82,10 @@ def find_owner(files: Files, path: str) -> tuple[Notice, socket.socket] | None:
         return None
     connection = _connect(path, notice)
     if connection is None:
+        return None
+    if is_gone(peer_of(connection) or os.getpid()):
+        # A child of it that has its socket answers nothing.
+        connection.close()
         return None
     try:
         # Another one may listen there since the notice was read. It empties the lock file before it listens.

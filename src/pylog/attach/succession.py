@@ -5,7 +5,9 @@
         +------ another one listens -----+
 
 The connection says nothing: the system closes it when the owner ends, however it ends, and at no other moment. A
-stopped process keeps it open. A server that closes it as idle is asked for another one.
+stopped process keeps it open. A server that closes it as idle is asked for another one. A child that was forked by
+other code than Python's keeps it open, too, when the owner is killed: so the owner's process is watched as well, where
+the system tells of it.
 """
 
 import select
@@ -13,7 +15,10 @@ import socket
 import threading
 from collections.abc import Callable
 
+from pylog.attach.places import peer_of
+from pylog.files.processes import RunningProcess, can_watch, is_gone
 from pylog.runtime.clock import Clock
+from pylog.runtime.sockets import hang_up
 from pylog.runtime.worker import started
 
 __all__ = ["Succession"]
@@ -46,36 +51,54 @@ class Succession:
         pause_ms = 0
         while not self._ended.is_set():
             begun = self._clock.tick_ms()
-            self._wait(self._connection, None)
+            self._wait_for_the_end()
             self._drop()
             if self._clock.tick_ms() - begun >= SHORT_MS:
                 pause_ms = 0
             if not self._ended.is_set():
                 self._lost()
             while self._connection is None and not self._ended.is_set():
-                self._wait(None, pause_ms)
+                self._wait(pause_ms)
                 pause_ms = min(max(2 * pause_ms, PAUSE_MS), PAUSE_MS_MAX)
                 if not self._ended.is_set():
                     self._connection = self._seek()
                 if self._is_over():
                     return
 
-    def _wait(self, connection: socket.socket | None, timeout_ms: int | None) -> None:
+    def _wait_for_the_end(self) -> None:
+        """Wait until the owner ends: its connection, or its process where the system tells of it."""
+        assert self._connection is not None, "there is an owner"
+        pid = peer_of(self._connection)
+        if not (pid and can_watch()):
+            self._wait(None, self._connection)
+            return
+        try:
+            owner = RunningProcess(pid)
+        except OSError:
+            # Where it has ended already a child may keep the connection open for ever.
+            if not is_gone(pid):
+                self._wait(None, self._connection)
+            return
+        try:
+            self._wait(None, self._connection, owner)
+        finally:
+            owner.close()
+
+    def _wait(self, timeout_ms: int | None, *others: socket.socket | RunningProcess) -> None:
         waiting = select.poll()
-        waiting.register(self._waking, select.POLLIN)
-        if connection is not None:
-            waiting.register(connection, select.POLLIN)
+        for one in (self._waking, *others):
+            waiting.register(one, select.POLLIN)
         waiting.poll(timeout_ms)
 
     def _drop(self) -> None:
         if self._connection is not None:
-            self._connection.close()
+            hang_up(self._connection)
             self._connection = None
 
     def close(self) -> None:
         """End the thread, and the connection."""
         self._ended.set()
-        self._wake.close()
+        hang_up(self._wake)
         if self._thread is not None:
             self._thread.join()
         self._drop()
@@ -84,6 +107,6 @@ class Succession:
     def abandon(self) -> None:  # pragma: no cover - in a forked child
         """Close the descriptors in a forked child: the thread is its parent's."""
         self._ended.set()
-        self._drop()
-        for one in (self._waking, self._wake):
-            one.close()
+        for one in (self._connection, self._waking, self._wake):
+            if one is not None:
+                one.close()

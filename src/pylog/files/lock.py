@@ -6,7 +6,9 @@ text. Invariants:
 - the kernel frees the lock when the process ends, however it ends; no time-out ever steals it from a slow owner;
 - the file is never unlinked: a lock on a file that another process has just unlinked would protect nothing;
 - the lock belongs to the open file, so a second `FileLock` of the same process is refused as well;
-- a forked child closes the locks it inherited, or it would keep its parent's directory locked.
+- a forked child closes the locks it inherited, or it would keep its parent's directory locked. One that other code than
+  Python's forks does not: a close frees the lock for all copies of the descriptor, and where the owner was killed the
+  error names the child.
 """
 
 import fcntl
@@ -14,9 +16,10 @@ import os
 import weakref
 
 from pylog.errors import StorageError
+from pylog.files.processes import heir_of, is_gone
 from pylog.files.protocol import locked_error, typed_error
 from pylog.files.regular import Identity, identity_of, is_at, open_regular
-from pylog.runtime.forking import undivided
+from pylog.runtime.forking import is_stray, undivided
 
 
 class FileLock:
@@ -56,11 +59,19 @@ class FileLock:
             raise typed_error(error, "write into the lock", self._path) from error
 
     def close(self) -> None:
-        """Release the lock; the text in the file stays."""
+        """Release the lock, whoever has a copy of its descriptor; the text in the file stays."""
         with undivided:
-            descriptor, self._descriptor = self._descriptor, -1
-            if descriptor >= 0:
-                os.close(descriptor)
+            try:
+                if self._descriptor >= 0 and not is_stray():
+                    fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            finally:
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Close the descriptor in a forked child: the lock is its parent's."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
@@ -70,7 +81,7 @@ def close_inherited() -> None:
     """Close every lock of this process: the first step of a forked child."""
     # Closing the child's copy does not release the parent's lock: the lock lives as long as any copy is open.
     for lock in list(_held):
-        lock.close()
+        lock.abandon()
 
 
 os.register_at_fork(after_in_child=close_inherited)
@@ -93,8 +104,9 @@ def _take(path: str, content: bytes) -> tuple[int, Identity]:
         os.pwrite(descriptor, content, 0)
     except BlockingIOError as error:
         pid = _owner_pid(os.pread(descriptor, 64, 0))
+        heir = heir_of(descriptor) if pid is not None and is_gone(pid) else None
         os.close(descriptor)
-        raise locked_error(path, pid) from error
+        raise locked_error(path, pid, heir) from error
     except OSError as error:
         os.close(descriptor)
         raise typed_error(error, "lock", path) from error

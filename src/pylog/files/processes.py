@@ -11,16 +11,20 @@ import errno
 import os
 import re
 
-__all__ = ["RunningProcess", "can_watch", "has_ended", "name_of"]
-
-__all__ = ["has_ended", "name_of"]
+__all__ = ["RunningProcess", "can_watch", "has_ended", "heir_of", "is_gone", "name_of"]
 
 PROC = "/proc"
 ATTACHED = "attached process "
 BOOT_DIGITS = 8
 STATE, THREADS, START = 0, 17, 19
 """Fields of /proc/PID/stat, counted from the one behind the name of the program."""
+HEIR_LOOKS = 64
+"""Where no heir was found, one of so many calls looks again."""
+_TAKEN = re.compile(r"^lock:.*\bFLOCK\b.*?(\d+) [0-9a-f]+:[0-9a-f]+:\d+ ", re.MULTILINE)
 _NAME = re.compile(rf"{ATTACHED}(\d+) ([0-9a-f]+)-(\d+)-(\d+)")
+
+_heirs: dict[tuple[int, int], tuple[str, int]] = {}
+"""The pid that `heir_of` found last, and how many calls since then found none, by the device and number of the file."""
 
 
 def name_of(pid: int) -> str:
@@ -38,6 +42,56 @@ def has_ended(name: str) -> bool:
     if boot != here[0]:
         return True
     return namespace == here[1] and _start(int(pid)) != start
+
+
+def is_gone(pid: int) -> bool:
+    """Whether no process of this namespace has that pid, or it has ended; False where the system does not tell."""
+    return bool(_start(os.getpid())) and not _start(pid)
+
+
+def heir_of(descriptor: int) -> int | None:
+    """A process that has a lock (flock) on this open file which another one took, and that has ended: a child that was
+    forked meanwhile. None: there is none that this user may see, or it is not looked for again yet.
+    """
+    status = os.fstat(descriptor)
+    file = status.st_dev, status.st_ino
+    found, misses = _heirs.get(file, ("", 0))
+    if misses % HEIR_LOOKS:
+        # A look reads what /proc tells of each process, and an opener that waits asks every few milliseconds.
+        _heirs[file] = "", misses + 1
+        return None
+    others = set(filter(str.isdigit, _names(PROC))) - {str(os.getpid())}
+    # The one that was found last comes first: an opener that waits for its end asks often.
+    heir = next((pid for pid in sorted(others, key=lambda pid: pid != found) if _keeps(pid, file)), "")
+    _heirs[file] = heir, 0 if heir else misses + 1
+    return int(heir) if heir else None
+
+
+def _keeps(pid: str, file: tuple[int, int]) -> bool:
+    for number in _names(f"{PROC}/{pid}/fd"):
+        try:
+            status = os.stat(f"{PROC}/{pid}/fd/{number}")
+            if (status.st_dev, status.st_ino) == file and _is_left(f"{PROC}/{pid}/fdinfo/{number}"):
+                return True
+        except OSError:
+            # It was closed meanwhile, or is another user's.
+            continue
+    return False
+
+
+def _is_left(path: str) -> bool:
+    """Whether an open file has a lock whose taker has ended."""
+    with open(path) as file:
+        taken = _TAKEN.search(file.read())
+    # In a container the pid of a taker that has ended is 0.
+    return taken is not None and is_gone(int(taken[1]))
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
 
 
 def can_watch() -> bool:

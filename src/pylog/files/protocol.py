@@ -250,8 +250,16 @@ def refuse_write(doing: str, path: str) -> ReadOnly:
     return ReadOnly(f"cannot {doing} {path}: this log was opened for reading; open it with mode='own' to change it")
 
 
-def locked_error(path: str, pid: int | None) -> DirectoryLocked:
-    """The error for a lock that process `pid` has; None when it has not written its pid yet."""
+def locked_error(path: str, pid: int | None, heir: int | None = None) -> DirectoryLocked:
+    """The error for a lock that process `pid` has; None when it has not written its pid yet. `heir`: that one has
+    ended, and a process that was forked from it has the lock.
+    """
+    if heir is not None:
+        return DirectoryLocked(
+            f"cannot lock {path}: process {pid}, which owned this log directory, has ended, and process {heir}, which "
+            "was forked from it by other code than Python's, still has its lock: end that process",
+            heir, is_left=True,
+        )  # fmt: skip
     owner = "another process" if pid is None else f"process {pid}"
     return DirectoryLocked(
         f"cannot lock {path}: {owner} owns this log directory. Close the log there, "

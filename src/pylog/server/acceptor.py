@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 
 from pylog.runtime.forking import undivided
+from pylog.runtime.sockets import stop_listening
 
 logger = logging.getLogger("pylog.server")
 
@@ -82,7 +83,7 @@ class Acceptor:
         if not self._is_closed:
             self._is_closed = True
             self._pause()
-            self._listening.close()
+            stop_listening(self._listening)
 
     def abandon(self) -> None:
         """Close the descriptor and nothing else, in a forked child."""

@@ -20,6 +20,7 @@ from pylog.protocol.wire.framing import Framer
 from pylog.runtime.agenda import Appointment
 from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.outgoing import Outgoing
+from pylog.runtime.sockets import hang_up
 from pylog.server.api.call import Fate, Later
 from pylog.server.dispatch import Call, may_overlap, read_request
 from pylog.server.served_node import ServedNode
@@ -180,7 +181,10 @@ class Connection:
         self.frames.clear()
         self.answers.clear()
         self.outgoing.close()
-        self.socket.close()
+        if isinstance(self.socket, socket.socket):
+            hang_up(self.socket)
+        else:
+            self.socket.close()
 
     def abandon(self) -> None:
         """Close the descriptor and nothing else, in a forked child."""

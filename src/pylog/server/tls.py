@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from pylog.files.outside import versions
+from pylog.runtime.sockets import hang_up
 from pylog.server.principals import principal_of
 from pylog.server.security import Security
 
@@ -186,7 +187,7 @@ class TlsSocket:
             with suppress(OSError):
                 self.flush()
         finally:
-            self._socket.close()
+            hang_up(self._socket)
 
     def abandon(self) -> None:
         """Close the descriptor and nothing else: the connection is another process's."""

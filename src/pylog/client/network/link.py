@@ -24,6 +24,7 @@ from pylog.client.network.traffic import Traffic
 from pylog.errors import NetworkError, PylogError
 from pylog.protocol.messages import Produce
 from pylog.runtime.outgoing import Outgoing
+from pylog.runtime.sockets import hang_up
 
 __all__ = ["Link", "LinkState"]
 
@@ -323,7 +324,7 @@ class Link:
             if self._events:
                 self._selector.unregister(self._socket)
                 self._events = 0
-            self._socket.close()
+            hang_up(self._socket)
             self._socket = None
 
 

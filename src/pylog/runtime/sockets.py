@@ -1,0 +1,36 @@
+"""The end of a socket, for all copies of its descriptor.
+
+A child that other code than Python's forks runs no hook, so it keeps copies of all sockets. The system tells a peer
+that a socket is closed when the last copy is, so a socket is shut down first, which counts at once.
+"""
+
+import socket
+from contextlib import suppress
+
+from pylog.runtime.forking import is_stray, undivided
+
+__all__ = ["hang_up", "stop_listening"]
+
+
+def hang_up(connection: socket.socket) -> None:
+    """Close a connection, or one end of a pair. In a stray child: its copy of the descriptor alone."""
+    if not is_stray():
+        # It may be shut down already, or may not be connected yet.
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
+def stop_listening(listening: socket.socket) -> None:
+    """Close a socket that listens and does not block, and the connections that nobody has accepted. In a stray child:
+    its copy of the descriptor alone.
+    """
+    if not is_stray():
+        # Nobody can connect after this (Linux). Not every system has it for a socket that listens.
+        with suppress(OSError):
+            listening.shutdown(socket.SHUT_RDWR)
+        # A copy of the descriptor would keep open what waits to be accepted.
+        with undivided, suppress(OSError):
+            while True:
+                hang_up(listening.accept()[0])
+    listening.close()
