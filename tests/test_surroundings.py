@@ -41,16 +41,27 @@ def test_of_a_fixture(shared):
 """
 
 
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "conftest.py").write_text(CONFTEST)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder]
+    environment = dict(os.environ, PYTHONPATH=str(Path(__file__).parent))
+    return subprocess.run([*command, *options, folder], capture_output=True, text=True, env=environment)
+
+
 def test_what_a_test_or_its_fixture_leaves_behind_fails_it_alone(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
     tests = [f"def test_{number}():\n    {change}\n" for number, change in enumerate(LEFT)]
     (tmp_path / "test_it.py").write_text("\n".join([BEGIN, *tests, "def test_last():\n    pass\n"]))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", tmp_path]
-    environment = dict(os.environ, PYTHONPATH=str(Path(__file__).parent))
-    ran = subprocess.run([*command, tmp_path], capture_output=True, text=True, env=environment)
+    ran = run(tmp_path)
     assert f"{len(tests) + 3} passed, {len(tests) + 1} errors" in ran.stdout, ran.stdout + ran.stderr
     errors = ran.stdout.split("ERROR at teardown of ")[1:]
     found = {error.split(" ", 1)[0]: error for error in errors}
     assert "the recursion limit" in found["test_of_a_fixture"]
     for number, told in enumerate(LEFT.values()):
         assert told in found[f"test_{number}"]
+
+
+def test_a_test_that_fails_is_not_said_to_have_changed_its_process(tmp_path: Path) -> None:
+    """pytest-timeout takes its alarm back where a test fails."""
+    (tmp_path / "test_it.py").write_text("def test_fails():\n    assert False\n")
+    ran = run(tmp_path, "--timeout=300")
+    assert "1 failed in" in ran.stdout, ran.stdout + ran.stderr

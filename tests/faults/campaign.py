@@ -191,7 +191,10 @@ def preloaded(arguments: list[str]) -> int:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         root = Path(folder).resolve()
-        environment = os.environ | {"LD_PRELOAD": str(build(root)), ROOT: str(root)}
+        library = build(root)
+        # LD_PRELOAD is cut at spaces, LD_LIBRARY_PATH is not.
+        where = {"LD_PRELOAD": library.name, "LD_LIBRARY_PATH": str(root), ROOT: str(root)}
+        environment = os.environ | where
         return subprocess.run([sys.executable, "-m", f"{__package__}.campaign", *arguments], env=environment).returncode
 
 

@@ -1,6 +1,7 @@
 """What a shell gets when it completes, and the words that it runs for that."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,13 +29,18 @@ def completed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     def call(*words: str, stdin: bytes = b"") -> list[str]:
         with monkeypatch.context() as shell:
             shell.setenv("_PYLOG_COMPLETE", "bash_complete")
-            shell.setenv("COMP_WORDS", "\n".join(["pylog", *words]))
+            shell.setenv("COMP_WORDS", "\n".join(map(quoted, ["pylog", *words])))
             shell.setenv("COMP_CWORD", str(len(words)))
             done = run()
         assert (done.code, done.err) == (0, "")
         return [line.removeprefix("plain,") for line in done.lines if line]
 
     return call  # type: ignore[return-value]
+
+
+def quoted(word: str) -> str:
+    """A word as a user types it: its path may have a space."""
+    return shlex.quote(word) if word else ""
 
 
 def test_commands_and_options_are_completed(completed: Run) -> None:
@@ -91,5 +97,5 @@ def test_a_real_bash_completes_topics(completed: Run, tmp_path: Path) -> None:
     )
     source = str(Path(pylog.__file__).parents[1])
     env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "PYTHONPATH": source}
-    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, timeout=60, check=True)
+    done = subprocess.run(["bash", "-c", script], env=env, capture_output=True, check=True)
     assert done.stdout.split() == [b"clicks", b"clients"], done
