@@ -86,7 +86,7 @@ def owned_or_attached(
 
 
 def _tell(locked: DirectoryLocked) -> bool:
-    """Log what nobody would guess while it is waited for; gives whether there was that to say."""
+    """Log which child holds the lock of an owner that has ended; gives whether one does."""
     if locked.is_left:
         logger.warning("%s", locked)
     return locked.is_left

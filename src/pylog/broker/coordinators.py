@@ -164,7 +164,7 @@ class Coordinators:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Around a change of leaders: nobody is answered by a coordinator that is made meanwhile."""
+        """Enclose a change of leaders: a coordinator that is made meanwhile answers after it."""
         with self._loading:
             yield
 

@@ -44,7 +44,7 @@ class DelayedOperations(Generic[T]):
         return ticket
 
     def has(self, key: Hashable) -> bool:
-        """Whether any item waits under a key."""
+        """True where an item waits under this key."""
         return any(ticket in self.items for _, ticket in self._waiting.get(key, ()))
 
     def remove(self, ticket: int) -> bool:

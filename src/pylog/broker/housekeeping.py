@@ -93,7 +93,7 @@ class Housekeeping:
             with WHOLE:
                 now = self._clock.tick_ms()
                 if self._due:
-                    # Nobody has looked for a while.
+                    # The last look is long ago.
                     self._due[PLACES] = now
                 else:
                     self._due = {name: now + interval for name, (interval, _) in self._tasks.items()}

@@ -17,7 +17,7 @@ class LazySyncs:
         self._taken: set[Leader] = set()
 
     def __contains__(self, leader: Leader) -> bool:
-        """Whether a sync of a partition is due some time, or under way."""
+        """True where a sync of this partition is due later, or under way."""
         return leader in self._due or leader in self._taken
 
     def note(self, leader: Leader, delay_ms: int) -> None:
