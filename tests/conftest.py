@@ -21,6 +21,8 @@ from support.surroundings import Surroundings
 
 ROOT = Path(__file__).parent.parent
 LONGEST_ID = 60
+LONG = "tests/docs/test_examples.py", "tests/crash/test_closing.py", "tests/spark", "tests/types/test_programs.py"
+"""Few tests that take long. They begin first, or one worker is busy with them when the others have ended."""
 FIXTURES = Path(os.environ.get("PYLOG_FIXTURES") or ROOT.parent / "shared" / "fixtures")
 
 # A shell lets what it runs in the background ignore Ctrl-C, and all processes of that inherit it; some tests send it.
@@ -72,6 +74,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return "tests/spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            if config.getoption("--shuffle") is None:
+                for scope in filter(self.workqueue.__contains__, LONG):
+                    self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
 
     return ByFile(config, log)
 

@@ -186,7 +186,7 @@ def test_records_sent_at_exit_are_delivered_without_a_new_thread(tmp_path: Path)
         log.create_topic("t", partitions=4)
     for linger_ms in (0, 60_000):
         command = [sys.executable, "-c", script, str(tmp_path), str(linger_ms)]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (ended.returncode, ended.stderr) == (0, "")
     with pylog.open(tmp_path) as log:
         assert sum(view.next_offset for view in log.topic("t")) == 200
@@ -212,7 +212,7 @@ def test_a_send_outside_of_a_transaction_does_not_fail_the_next_one() -> None:
         producer.send("t", b"in the second")
         producer.commit()
         with log.consumer("t", auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
-            assert [record.value for record in consumer.poll(1000)] == [b"in the second"]
+            assert [record.value for record in consumer.poll(60_000)] == [b"in the second"]
 
 
 def test_a_producer_learns_of_new_partitions() -> None:
@@ -303,7 +303,7 @@ def test_the_command_says_that_a_stream_is_closed(tmp_path: Path, words: str, sa
     with pylog.open(tmp_path) as log:
         log.create_topic("t")
     command = f"'{sys.executable}' -m pylog --log '{tmp_path}' {words}"
-    ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
     assert ended.returncode == 1 and ended.stderr.startswith("pylog: ") and said in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
 

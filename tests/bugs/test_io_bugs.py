@@ -163,7 +163,7 @@ def test_lmdb_closing_another_handle_does_not_release_the_lock(tmp_path: Path) -
         )
         source = os.pathsep.join(entry for entry in sys.path if entry)
         done = subprocess.run(
-            [sys.executable, "-c", probe, str(tmp_path)], capture_output=True, text=True, timeout=60, check=True,
+            [sys.executable, "-c", probe, str(tmp_path)], capture_output=True, text=True, check=True,
             env={**os.environ, "PYTHONPATH": source},
         )  # fmt: skip
         assert done.stdout == "locked\n"
@@ -191,7 +191,7 @@ sys.exit(code)
 def test_lmdb_a_log_is_of_no_use_in_a_forked_child(tmp_path: Path) -> None:
     source = os.pathsep.join(entry for entry in sys.path if entry)
     done = subprocess.run(
-        [sys.executable, "-c", FORKING, str(tmp_path)], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", FORKING, str(tmp_path)], capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": source},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -222,7 +222,7 @@ def test_a_full_disk_kills_no_process_by_a_map(tmp_path: Path) -> None:
     """What a store through a map into a hole does: SIGBUS. Indexes are maps, and as full as the log here."""
     source = os.pathsep.join(entry for entry in sys.path if entry)
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": source},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

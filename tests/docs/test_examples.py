@@ -53,7 +53,11 @@ def test_jobs_are_done_once_tried_again_and_put_aside(log: pylog.Log) -> None:
                 raise RuntimeError("no")
             return job
 
-        assert work_queue.work(log, do, idle_ms=200) == 8 + 1 + work_queue.ATTEMPTS - 1
+        # On a busy machine a worker may come to the end of its patience first.
+        jobs, ended = 8 + 1 + work_queue.ATTEMPTS - 1, 0
+        while ended < jobs:
+            ended += work_queue.work(log, do, idle_ms=200)
+        assert ended == jobs
         assert sorted(values(log, "done")) == [b"0", b"1", b"2", b"3", b"4", b"6", b"7"]
         (dead,) = log.topic("jobs.dead")[0].records(isolation_level="read_committed")
         assert dead.value == b"5" and dict(dead.headers)["attempts"] == b"%d" % work_queue.ATTEMPTS
@@ -162,11 +166,17 @@ def test_a_queue_by_http_gives_each_message_to_each_group_once(tmp_path: Path) -
     def ask(path: str, message: bytes | None = None) -> tuple[int, Any]:
         request = Request(f"http://127.0.0.1:{serving.server_port}{path}", message)
         try:
-            with urlopen(request, timeout=30) as answer:
+            with urlopen(request, timeout=60) as answer:
                 return answer.status, json.load(answer)
         except HTTPError as error:
             with error:
                 return error.code, json.load(error)
+
+    def taken(path: str) -> Any:
+        """The first messages that come: the server waits for them for a moment only."""
+        while (answer := ask(path)) == (200, []):
+            pass
+        return answer[1]
 
     for expected in (["0", "1"], ["2"]):
         with pylog.open(tmp_path / "log") as log, http_queue.server(log) as serving:
@@ -177,13 +187,13 @@ def test_a_queue_by_http_gives_each_message_to_each_group_once(tmp_path: Path) -
                     for number in range(3):
                         answer = ask("/queues/jobs", b"%d" % number)
                         assert answer == (201, {"partition": 0, "offset": number})
-                    assert ask("/queues/jobs?group=other") == (200, ["0", "1", "2"])
+                    assert taken("/queues/jobs?group=other") == ["0", "1", "2"]
                     assert ask("/queues/none")[0] == 400, "a reader makes no queue"
                     assert list(log.topics()) == ["jobs"]
                     assert ask("/queues/no%20name", b"?")[0] == 400
                     assert ask("/elsewhere")[0] == 404
                 # The second process goes on where the first one was.
-                assert ask("/queues/jobs?max=2") == (200, expected)
+                assert taken("/queues/jobs?max=2") == expected
             finally:
                 serving.shutdown()
                 thread.join()
@@ -196,7 +206,7 @@ def test_a_web_application_in_a_loop_appends_and_streams(tmp_path: Path, loop: s
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", loop=loop, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
-    connections = [HTTPConnection(*listener.getsockname()[:2], timeout=30) for _ in range(3)]
+    connections = [HTTPConnection(*listener.getsockname()[:2], timeout=60) for _ in range(3)]
     poster, reader, late = connections
 
     def post(message: bytes) -> tuple[int, Any]:
@@ -230,7 +240,7 @@ def test_a_web_application_in_a_loop_appends_and_streams(tmp_path: Path, loop: s
 def test_the_tests_of_the_shop_pass() -> None:
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "examples/shop"]
 
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -245,6 +255,8 @@ def test_workers_a_pool_and_a_job_share_one_log(tmp_path: Path) -> None:
         "gunicorn",
         "--workers",
         "4",
+        "--timeout",
+        "0",
         "--bind",
         f"unix:{tmp_path}/web",
         "--log-level",

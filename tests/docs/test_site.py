@@ -66,7 +66,7 @@ def test_every_page_is_in_the_list_of_contents() -> None:
 def test_the_site_is_built_without_a_warning_and_no_link_is_broken(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-E", "-b", "html", "docs", tmp_path],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=300, env=dict(os.environ, NO_COLOR="1"),
+        cwd=ROOT, capture_output=True, text=True, check=False, env=dict(os.environ, NO_COLOR="1"),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 

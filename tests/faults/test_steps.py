@@ -19,7 +19,7 @@ pytestmark = [
 def campaign(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "tests.faults.campaign", *arguments], cwd=ROOT, text=True, capture_output=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))} | environment, timeout=200,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))} | environment,
     )  # fmt: skip
 
 

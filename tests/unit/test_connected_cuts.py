@@ -13,7 +13,7 @@ import pytest
 import pylog
 from support.cutting_proxy import CuttingProxy
 
-SECONDS = 30
+SECONDS = 60
 RECORDS = 300
 BYTES_MAX = 6000
 

@@ -42,7 +42,7 @@ from pylog.server.server import Server
 from pylog.transport import ANY_NODE
 from support.clients.values import until
 
-SECONDS = 20
+SECONDS = 60
 T0 = pylog.TopicPartition("t", 0)
 
 

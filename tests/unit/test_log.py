@@ -25,9 +25,9 @@ def test_a_record_sent_is_read_with_all_its_fields(log: pylog.Log) -> None:
     log.create_topic("clicks", partitions=6)
     headers = [("trace", b"1"), ("trace", None)]
     with log.producer(acks="all", compression_type="zstd", linger_ms=5) as producer:
-        sent = producer.send("clicks", b"value", key=b"user-1", headers=headers, timestamp_ms=1234).result(10)
+        sent = producer.send("clicks", b"value", key=b"user-1", headers=headers, timestamp_ms=1234).result()
     with log.consumer("clicks", auto_offset_reset="earliest") as consumer:
-        (record,) = consumer.poll(timeout_ms=5000)
+        (record,) = consumer.poll(timeout_ms=60_000)
     assert (record.topic, record.partition, record.offset) == (sent.topic, sent.partition, sent.offset)
     assert (record.key, record.value, record.timestamp, record.timestamp_type) == (b"user-1", b"value", 1234, 0)
     assert record.headers == (("trace", b"1"), ("trace", None))
@@ -240,13 +240,13 @@ def test_positions_move_with_polled_records(filled: pylog.Log) -> None:
     with filled.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([T0])
         assert consumer.position(T0) == 0
-        assert [r.offset for r in consumer.poll(1000, max_records=7)] == list(range(7))
+        assert [r.offset for r in consumer.poll(60_000, max_records=7)] == list(range(7))
         assert consumer.position(T0) == 7
         consumer.seek(T0, 93)
-        assert [r.offset for r in consumer.poll(1000)] == list(range(93, 100))
+        assert [r.offset for r in consumer.poll(60_000)] == list(range(93, 100))
         assert consumer.poll(0) == []
         consumer.seek_to_beginning(T0)
-        assert consumer.poll(1000, max_records=1)[0].offset == 0
+        assert consumer.poll(60_000, max_records=1)[0].offset == 0
         consumer.seek_to_end()
         assert consumer.position(T0) == 100
 
@@ -267,7 +267,7 @@ def test_latest_is_where_a_new_consumer_begins(filled: pylog.Log) -> None:
     with filled.consumer("t") as consumer:
         assert consumer.poll(0) == []
         filled.topic("t")[1].append([Record(b"new")])
-        assert [r.value for r in consumer.poll(5000)] == [b"new"]
+        assert [r.value for r in consumer.poll(60_000)] == [b"new"]
 
 
 def test_a_poll_waits_for_the_first_record(filled: pylog.Log) -> None:
@@ -275,7 +275,7 @@ def test_a_poll_waits_for_the_first_record(filled: pylog.Log) -> None:
         consumer.poll(0)
         timer = threading.Timer(0.05, lambda: filled.topic("t")[0].append([Record(b"late")]))
         timer.start()
-        assert [r.value for r in consumer.poll(10_000)] == [b"late"]
+        assert [r.value for r in consumer.poll(60_000)] == [b"late"]
         timer.join()
 
 
@@ -283,7 +283,7 @@ def test_an_offset_outside_the_log_follows_the_reset_policy(filled: pylog.Log) -
     with filled.consumer(auto_offset_reset="earliest") as consumer:
         consumer.assign([T0])
         consumer.seek(T0, 1000)
-        assert consumer.poll(5000, max_records=1)[0].offset == 0
+        assert consumer.poll(60_000, max_records=1)[0].offset == 0
     with filled.consumer(auto_offset_reset="none") as consumer:
         consumer.assign([T0])
         with pytest.raises(errors.NoOffsetForPartition, match="seek first"):
@@ -299,7 +299,7 @@ def test_a_paused_partition_gives_nothing(filled: pylog.Log) -> None:
         seen = [r.partition for _ in range(5) for r in consumer.poll(10)]
         assert set(seen) == {1} and len(seen) == 100
         consumer.resume(T0)
-        assert {r.partition for r in consumer.poll(1000)} == {0}
+        assert {r.partition for r in consumer.poll(60_000)} == {0}
 
 
 def test_iterating_ends_when_it_is_told_to_and_loses_nothing_when_left(filled: pylog.Log) -> None:
@@ -376,7 +376,7 @@ def test_a_reader_sees_the_records_that_the_owner_publishes(tmp_path: Path) -> N
         with reader.consumer("t", auto_offset_reset="earliest") as consumer:
             for i in range(50):
                 owner.topic("t")[0].append([Record(b"%d" % i + b"x" * 100_000)])
-                (record,) = consumer.poll(5000)
+                (record,) = consumer.poll(60_000)
                 assert record.offset == i
         view, own = reader.topic("t")[0], owner.topic("t")[0]
         assert len(own.segments) > 1 and view.segments == own.segments
@@ -494,7 +494,7 @@ def test_a_flipped_bit_is_an_error_with_its_place(tmp_path: Path) -> None:
             assert [r.value for r in found] == [b"value 0"]
             assert (caught.value.path, caught.value.position, caught.value.offset) == (str(path), size // 3, 1)
             consumer.seek(T0, 2)
-            assert [r.value for r in consumer.poll(1000)] == [b"value 2"]
+            assert [r.value for r in consumer.poll(60_000)] == [b"value 2"]
             with pytest.raises(errors.CorruptBatch) as caught:
                 list(log.topic("t")[0].records())
             assert caught.value.next_offset == 2
@@ -522,7 +522,7 @@ with pylog.open(sys.argv[1]) as log:
     log.create_topic("t", config={"compression.type": "zstd"})
     for codec in ("none", "gzip", "snappy", "lz4"):
         with log.producer(transactional_id="tx", compression_type=codec) as producer, producer.transaction():
-            producer.send("t", b"v", b"k", headers=[("h", b"x")]).result(20)
+            producer.send("t", b"v", b"k", headers=[("h", b"x")]).result()
             producer.send_offsets({pylog.TopicPartition("t", 0): pylog.OffsetAndMetadata(1, "m")}, "g")
     for protocol in ("classic", "consumer"):
         with log.consumer("t", group_id=protocol, group_protocol=protocol, auto_offset_reset="earliest") as consumer:
@@ -534,5 +534,5 @@ with pylog.open(sys.argv[1]) as log:
     log.delete_topic("t")
 print(sorted(set(sys.modules) - before))
 """
-    ran = subprocess.run([sys.executable, "-c", work, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", work, str(tmp_path)], capture_output=True, text=True)
     assert (ran.stdout.strip(), ran.returncode) == ("[]", 0), ran.stderr

@@ -20,7 +20,7 @@ with pylog.open(":memory:") as log:
     with log.producer() as producer:
         producer.send("t", b"value").result()
     with log.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
-        assert consumer.poll(timeout_ms=10_000)
+        assert consumer.poll(timeout_ms=60_000)
     print("pylog.coordinator.group" in loaded(), "pylog.client.consumer.consumer" in loaded())
 """
 

@@ -63,7 +63,7 @@ class Client:
         self.id, self.epoch = given.producer_id, given.producer_epoch
 
     def ask(self, message: Any) -> Any:
-        return self.log.broker.handle(message, SESSION).result(10)
+        return self.log.broker.handle(message, SESSION).result()
 
     def send(
         self, value: bytes, partition: int = 0, *, transactional_id: str | None = "tx"
@@ -105,7 +105,7 @@ def committed(log: pylog.Log, partition: int = 0) -> list[bytes | None]:
 
 def offset(log: pylog.Log, group: str = "g", *, stable: bool = False) -> int | errors.PylogError:
     fetch = OffsetFetch(group, [TopicPartition("t", 0)], require_stable=stable)
-    (part,) = log.broker.handle(fetch, SESSION).result(10).parts
+    (part,) = log.broker.handle(fetch, SESSION).result().parts
     return part.error if part.error is not None else part.offset
 
 
@@ -138,7 +138,7 @@ def test_offsets_count_with_the_commit_of_their_transaction(log: pylog.Log) -> N
 def test_a_newer_producer_fences_the_older_and_aborts_its_transaction(log: pylog.Log) -> None:
     elder = Client(log)
     assert elder.send(b"a") is None
-    first = log.broker.handle(InitProducerId("tx"), SESSION).result(10)
+    first = log.broker.handle(InitProducerId("tx"), SESSION).result()
     assert isinstance(first.error, errors.ConcurrentTransactions)
     younger = Client(log)
     assert younger.id == elder.id and younger.epoch > elder.epoch
@@ -170,7 +170,7 @@ def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
     given = []
     for _ in range(3):
         with pylog.open(tmp_path) as log:
-            given += [log.broker.handle(InitProducerId(), SESSION).result(10).producer_id for _ in range(1001)]
+            given += [log.broker.handle(InitProducerId(), SESSION).result().producer_id for _ in range(1001)]
     assert len(set(given)) == len(given)
 
 
@@ -315,7 +315,7 @@ def test_a_coordinator_is_made_anew_where_its_partition_went(tmp_path: Path) -> 
         client = Client(log)
         assert client.send(b"a") is None
         waiting = log.broker.handle(JoinGroup("g", "missing"), SESSION)
-        assert isinstance(waiting.result(10).error, errors.UnknownMemberId)
+        assert isinstance(waiting.result().error, errors.UnknownMemberId)
         dirs = log.admin.describe_log_dirs()
         home = next((one.path, key) for one in dirs for key in one.partitions if key.topic == "__transaction_state")
         log.move_partition(*home[1], next(str(place) for place in places if str(place) != home[0]))
@@ -357,7 +357,7 @@ class Node:
         )  # fmt: skip
 
     def ask(self, message: Any) -> Any:
-        return self.broker.handle(message, SESSION).result(10)
+        return self.broker.handle(message, SESSION).result()
 
 
 def test_a_request_refused_by_a_full_disk_works_again_later() -> None:
@@ -444,7 +444,7 @@ def test_a_failed_sync_without_a_waiter_latches_and_the_node_goes_on() -> None:
 def test_unknown_records_are_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pylog.open(tmp_path) as log:
         log.create_topic("t")
-        log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result(10)
+        log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result()
         view = next(view for view in log.topic("__consumer_offsets") if view.next_offset)
         unknown = encode(
             [(b"", b"\0\0\0\x09", NOW, ())],
@@ -463,11 +463,11 @@ def test_unknown_records_are_passed_over(tmp_path: Path, caplog: pytest.LogCaptu
 
 
 def test_one_coordinator_that_cannot_answer_is_the_answer_for_all(log: pylog.Log) -> None:
-    log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result(10)
+    log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result()
     shard = next(iter(log.broker._coordinating._coordinators._hosts.values()))
     asked = shard.handle(JoinGroup("h", protocols=[("range", b"")]), SESSION)
-    assert asked.result(10).error is None
-    described = log.broker.handle(DescribeGroups(["g", "h"]), SESSION).result(10)
+    assert asked.result().error is None
+    described = log.broker.handle(DescribeGroups(["g", "h"]), SESSION).result()
     assert [group.group_id for group in described.groups] == ["g", "h"]
 
 
@@ -475,8 +475,8 @@ def test_members_of_a_former_owners_process_are_gone_at_once(tmp_path: Path) -> 
     far = Session("far", "/192.0.2.1")
     with pylog.open(tmp_path) as log:
         for name, session in (("here", SESSION), ("there", far)):
-            joined = log.broker.handle(JoinGroup(name, protocols=[("range", b"")]), session).result(10)
-            synced = log.broker.handle(SyncGroup(name, 1, joined.member_id), session).result(10)
+            joined = log.broker.handle(JoinGroup(name, protocols=[("range", b"")]), session).result()
+            synced = log.broker.handle(SyncGroup(name, 1, joined.member_id), session).result()
             assert joined.error is synced.error is None
         assert log.admin.describe_group("there").members[0].host == "/192.0.2.1"
         assert log.admin.describe_group("here").members[0].host.startswith("process ")
@@ -520,7 +520,7 @@ def test_a_close_answers_every_waiting_member_though_an_answer_raises() -> None:
 
 
 def test_a_joining_member_hears_when_the_node_stops_coordinating(log: pylog.Log) -> None:
-    first = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION).result(10)
+    first = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION).result()
     waiting = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION)
     assert first.error is None and not waiting.done()
     (shard,) = log.broker._coordinating._coordinators._hosts.values()
@@ -545,9 +545,9 @@ def test_a_joining_member_hears_when_the_node_stops_coordinating(log: pylog.Log)
 def test_offsets_of_partitions_that_are_not_there_are_refused(log: pylog.Log) -> None:
     missing, there = TopicPartition("nowhere", 0), TopicPartition("t", 0)
     parts = [OffsetCommitPart(*missing, 1), OffsetCommitPart(*there, 1)]
-    both = log.broker.handle(OffsetCommit("g", parts), SESSION).result(10).errors
+    both = log.broker.handle(OffsetCommit("g", parts), SESSION).result().errors
     assert isinstance(both[missing], errors.UnknownTopicOrPartition) and both[there] is None
-    (error,) = log.broker.handle(OffsetCommit("g", parts[:1]), SESSION).result(10).errors.values()
+    (error,) = log.broker.handle(OffsetCommit("g", parts[:1]), SESSION).result().errors.values()
     assert isinstance(error, errors.UnknownTopicOrPartition)
 
 
@@ -559,7 +559,7 @@ def test_only_coordinators_write_their_logs_and_nothing_is_taken_from_them(log: 
     view, at = log.topic(topic)[number], TopicPartition(topic, number)
     records, position = [pylog.Record(b"v", b"k")], view.next_offset
     with log.producer() as producer, pytest.raises(errors.InvalidTopic, match="log of coordinators"):
-        producer.send(topic, b"v", b"k", partition=number).result(10)
+        producer.send(topic, b"v", b"k", partition=number).result()
     for refused in (
         lambda: view.append(records),
         lambda: log.delete_records({at: -1}),
@@ -579,7 +579,7 @@ def test_only_coordinators_write_their_logs_and_nothing_is_taken_from_them(log: 
 def test_the_list_of_topics_is_no_topic_to_clients(log: pylog.Log) -> None:
     name = "__cluster_metadata"
     batch = encode([(b"v", b"k", NOW, ())], now_ms=NOW)
-    answer = log.broker.handle(Produce([ProducePart(name, 0, batch)]), SESSION).result(10)
+    answer = log.broker.handle(Produce([ProducePart(name, 0, batch)]), SESSION).result()
     assert isinstance(answer.parts[0].error, errors.UnknownTopicOrPartition)
     for refused in (
         lambda: log.delete_records({TopicPartition(name, 0): 1}),
@@ -639,7 +639,7 @@ def test_offsets_of_partitions_that_are_not_there_cannot_be_deleted(log: pylog.L
     for one in missing:
         with pytest.raises(errors.UnknownTopicOrPartition):
             log.admin.delete_offsets("g", [one])
-    answer = log.broker.handle(OffsetDelete("g", [*missing, here]), SESSION).result(10)
+    answer = log.broker.handle(OffsetDelete("g", [*missing, here]), SESSION).result()
     assert {key: type(error) for key, error in answer.errors.items()} == {
         **dict.fromkeys(missing, errors.UnknownTopicOrPartition), here: type(None)
     }  # fmt: skip

@@ -16,7 +16,7 @@ from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import Produce, ProducePart, Session
 from pylog.runtime.future import Future, gathered
 
-SECONDS = 20
+SECONDS = 60
 
 
 def sent(log: pylog.Log, value: bytes = b"x", acks: int = -1) -> Future[Any]:

@@ -27,7 +27,7 @@ from pylog.testing import SimClock
 
 SESSION = Session()
 NOW = 1_700_000_000_000
-SECONDS = 20
+SECONDS = 60
 WITHOUT, WITH = (0,), (0, 2)
 
 

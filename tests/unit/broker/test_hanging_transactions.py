@@ -49,7 +49,7 @@ class Node:
             self.ask(CreateTopics([NewTopic("t", 1, {})]))
 
     def ask(self, message: Any) -> Any:
-        return self.broker.handle(message, SESSION).result(10)
+        return self.broker.handle(message, SESSION).result()
 
     def append(self, batch: Batch) -> None:
         """As if there had been no coordinator."""

@@ -19,7 +19,7 @@ from pylog.protocol.messages import Fetch, FetchPart, Session
 from support.partition_log import InterruptingFiles
 
 T0 = 1_700_000_000_000
-SECONDS = 30
+SECONDS = 60
 
 
 def fill(log: pylog.Log, count: int, size: int = 10, topic: str = "t") -> None:
@@ -267,7 +267,7 @@ def test_a_partition_that_is_being_moved_is_not_taken_for_empty(tmp_path: Path) 
         pylog.open(paths, mode="read") as reader,
         reader.consumer("t", auto_offset_reset="earliest", fetch_max_wait_ms=50) as consumer,
     ):
-        assert len(consumer.poll(5000)) == 3
+        assert len(consumer.poll(60_000)) == 3
         away = source.rename(source.with_name(f"t-0.{'0' * 32}-delete"))
         assert consumer.poll(200) == []
         with pytest.raises(errors.NotLeaderOrFollower, match="t-0 has had records"):
@@ -364,11 +364,11 @@ def test_a_waiting_reader_is_woken_by_a_publish(tmp_path: Path, told: bool, monk
         owner.create_topic("t")
         fill(owner, 1)
         with reader.consumer("t", auto_offset_reset="earliest") as consumer:
-            assert len(consumer.poll(5000)) == 1
+            assert len(consumer.poll(60_000)) == 1
             for _ in range(3):
                 writing = threading.Timer(0.01, fill, args=(owner, 1))
                 writing.start()
-                assert len(consumer.poll(20_000)) == 1
+                assert len(consumer.poll(60_000)) == 1
                 writing.join()
             assert consumer.poll(1) == []
 

@@ -72,7 +72,7 @@ class Node:
         self.id, self.epoch, self.sent = given.producer_id, given.producer_epoch, dict.fromkeys(KEYS, 0)
 
     def ask(self, message: Any) -> Any:
-        return self.broker.handle(message, SESSION).result(10)
+        return self.broker.handle(message, SESSION).result()
 
     def send(self, key: TopicPartition, name: str | None = "tx") -> Any:
         batch = encode(
@@ -383,7 +383,7 @@ def test_a_close_writes_down_what_is_open(flush: str) -> None:
     node.broker.close()
     again = Node(flush, node.memory.tree())
     assert again.states == ("Ongoing", "Ongoing")
-    assert again.broker.handle(EndTxn("tx", node.id, node.epoch, True), SESSION).result(10).error is None
+    assert again.broker.handle(EndTxn("tx", node.id, node.epoch, True), SESSION).result().error is None
     assert again.committed() == 1
     again.broker.close()
 
@@ -482,7 +482,7 @@ def test_an_end_is_answered_when_the_followers_of_the_coordinator_have_the_decis
     assert not ended.done()
     assert node.partition(KEYS[0]).next_offset == 1, "a marker waits for the decision"
     fetched(node, log)
-    assert ended.result(10).error is None
+    assert ended.result().error is None
     assert node.partition(KEYS[0]).next_offset == 2
 
 

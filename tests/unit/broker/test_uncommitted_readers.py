@@ -45,8 +45,8 @@ class Node:
             self.files, ["log"], config=config, clock=self.clock, transport=pylog.MemoryTransport(), node_id=None,
             flush="sync",
         )  # fmt: skip
-        self.ask(CreateTopics([NewTopic("t", 2, {})])).result(10)
-        self.producer = self.ask(InitProducerId("x")).result(10)
+        self.ask(CreateTopics([NewTopic("t", 2, {})])).result()
+        self.producer = self.ask(InitProducerId("x")).result()
         self.sent = [0, 0]
 
     def ask(self, message: Any) -> Future[Any]:
@@ -57,7 +57,7 @@ class Node:
             [(b"value", None, NOW, ())], now_ms=NOW, producer_id=self.producer.producer_id,
             producer_epoch=self.producer.producer_epoch, base_sequence=self.sent[number], transactional=True,
         )  # fmt: skip
-        (part,) = self.ask(Produce([ProducePart("t", number, batch)], transactional_id="x")).result(10).parts
+        (part,) = self.ask(Produce([ProducePart("t", number, batch)], transactional_id="x")).result().parts
         assert part.error is None
         self.sent[number] += 1
 

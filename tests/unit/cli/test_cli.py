@@ -348,7 +348,7 @@ def test_consume_errors(clicks: Run) -> None:
 def test_looking_beside_an_owner(clicks: Run, tmp_path: Path) -> None:
     path = str(tmp_path / "data")
     with pylog.open(path, mode="own") as log, log.producer() as producer:
-        producer.send("clicks", b"fresh", partition=0).result(10)
+        producer.send("clicks", b"fresh", partition=0).result()
         assert "fresh" in clicks("consume", "clicks", "-b").lines
         assert "31 records" in clicks("topic", "describe", "clicks").out
         assert clicks("topic", "list", "-q").lines == ["clicks"]

@@ -79,7 +79,7 @@ def test_transactions_are_listed_described_and_aborted(ask: Ask, server: Server)
     with pylog.connect(server.bootstrap_servers) as log:
         producer = log.producer(transactional_id="tx")
         producer.begin()
-        producer.send("t", b"x").result(20)
+        producer.send("t", b"x").result()
         assert json.loads(ask("txn", "list", "--json").out)["state"] == "Ongoing"
         assert json.loads(ask("txn", "describe", "tx", "--json").out)["partitions"] == [{"topic": "t", "partition": 0}]
         assert json.loads(ask("txn", "producers", "t", "--json").out)["current_txn_start_offset"] == 0

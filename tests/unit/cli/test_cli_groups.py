@@ -85,11 +85,11 @@ def test_a_state_without_groups_reads_unlike_a_log_without_groups(billing: Run) 
 def test_members_are_shown_while_their_owner_lives(clicks: Run, tmp_path: Path) -> None:
     with pylog.open(tmp_path / "data") as log:
         ask = log.broker.handle
-        joined: JoinedGroup = ask(JoinGroup("g", protocols=[("range", b"\0\0")]), SESSION).result(10)
+        joined: JoinedGroup = ask(JoinGroup("g", protocols=[("range", b"\0\0")]), SESSION).result()
         member = joined.member_id
         synced: SyncedGroup = ask(
             SyncGroup("g", joined.generation_id, member, assignments=[(member, b"odd")]), SESSION
-        ).result(10)
+        ).result()
         assert joined.error is synced.error is None
         described = clicks("group", "describe", "g")
         assert described.lines[0] == "group g: Stable, classic protocol, 1 member"
@@ -149,15 +149,15 @@ def test_offsets_and_groups_are_forgotten_when_that_is_meant(billing: Run, tmp_p
 
 def begun(log: pylog.Log, timeout_ms: int = 60_000) -> ProducerIdGiven:
     """Let a transaction of "tx" be open in clicks-0, whose producer does nothing more."""
-    given: ProducerIdGiven = log.broker.handle(InitProducerId("tx", timeout_ms), SESSION).result(10)
+    given: ProducerIdGiven = log.broker.handle(InitProducerId("tx", timeout_ms), SESSION).result()
     # What joins by itself is written down a little later, and who looks at the files would not see it yet.
     joins = AddPartitionsToTxn("tx", given.producer_id, 0, [pylog.TopicPartition("clicks", 0)])
-    log.broker.handle(joins, SESSION).result(10)
+    log.broker.handle(joins, SESSION).result()
     batch = encode(
         [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
         transactional=True,
     )  # fmt: skip
-    part = log.broker.handle(Produce([ProducePart("clicks", 0, batch)], transactional_id="tx"), SESSION).result(10)
+    part = log.broker.handle(Produce([ProducePart("clicks", 0, batch)], transactional_id="tx"), SESSION).result()
     assert part.parts[0].error is None
     return given
 
@@ -171,7 +171,7 @@ def test_transactions_and_their_producers_are_shown(clicks: Run, tmp_path: Path)
         facts = json.loads(clicks("txn", "describe", "tx", "--json").out)
         assert facts["partitions"] == [{"topic": "clicks", "partition": 0}]
         assert clicks("txn", "list", "--state", "Empty").out == ""
-        log.broker.handle(EndTxn("tx", given.producer_id, 0, True), SESSION).result(10)
+        log.broker.handle(EndTxn("tx", given.producer_id, 0, True), SESSION).result()
     assert json.loads(clicks("txn", "list", "--json").out)["transactional_id"] == "tx"
     known = [json.loads(line) for line in clicks("txn", "producers", "clicks:0", "--json").lines]
     assert [one["current_txn_start_offset"] for one in known if one["producer_id"] == given.producer_id] == [-1]
@@ -199,7 +199,7 @@ def test_a_hanging_transaction_is_shown_and_aborted(clicks: Run, tmp_path: Path)
         batch = encode(
             [(b"v", None, NOW, ())], now_ms=NOW, producer_id=7777, producer_epoch=0, base_sequence=0, transactional=True
         )
-        assert log.broker.handle(Produce([ProducePart("clicks", 0, batch)]), SESSION).result(10).parts[0].error is None
+        assert log.broker.handle(Produce([ProducePart("clicks", 0, batch)]), SESSION).result().parts[0].error is None
     shown = clicks("txn", "hanging").lines[1].split()
     assert shown[:3] == ["clicks:0", str(end), "7777"]
     assert json.loads(clicks("txn", "hanging", "--topic", "clicks", "--json").out)["producer_id"] == 7777

@@ -97,7 +97,7 @@ def test_what_ends_transactions_and_changes_users_says_what_it_did(told: Told, t
     with pylog.open(tmp_path / "data", mode="own", flush="none") as log:
         producer = log.producer(transactional_id="tx")
         producer.begin()
-        producer.send("users", b"x", b"k").result(20)
+        producer.send("users", b"x", b"k").result()
         assert told("txn", "abort", "tx", "-y") == [
             {"transactional_id": "tx", "aborted": True, "partitions": [{"topic": "users", "partition": 0}]}
         ]

@@ -46,7 +46,7 @@ def test_a_signal_stops_the_server_and_closes_the_log(tmp_path: Path, number: in
             topics = client.ask("Metadata", 12, {"topics": [{"name": "t"}]})["topics"]
             process.send_signal(number)
             assert client.is_closed()
-        _, rest = process.communicate(timeout=30)
+        _, rest = process.communicate()
 
     assert process.returncode == 0
     assert "stopped after 1 connection and 1 request" in rest
@@ -60,7 +60,7 @@ def test_a_log_in_memory_is_served() -> None:
         with WireClient(address(process)) as client:
             assert client.ask("Metadata", 12, {"topics": None})["topics"] == []
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate()
 
     assert process.returncode == 0
 
@@ -74,7 +74,7 @@ def test_what_no_first_request_needs_is_loaded_once_clients_can_connect() -> Non
         before = set(takewhile(lambda line: not line.startswith(READY), lines))
         last = next((line for line in lines if line == "pylog.client.consumer.client"), None)
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate()
 
     assert "pylog.server.server" in before
     assert not before & {"pylog.client.consumer.client", "pylog.coordinator.group.members", "pylog.kernel.pure.decode"}
@@ -118,10 +118,10 @@ def test_metrics_are_served_beside_the_log() -> None:
         place, _, metrics = line.partition(" at ")[2].partition(";")[0].partition(", metrics at ")
         with WireClient(place) as client:
             client.ask("Metadata", 12, {"topics": None})
-            with urllib.request.urlopen(metrics, timeout=30) as answer:
+            with urllib.request.urlopen(metrics, timeout=60) as answer:
                 assert b'kafka_network_requestmetrics_requests_total{request="Metadata"} 1.0' in answer.read()
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate()
 
     assert process.returncode == 0
 
@@ -162,7 +162,7 @@ def test_the_users_in_a_file_are_let_in_by_tls_and_sasl(tmp_path: Path, authorit
             assert authenticate(client, "SCRAM-SHA-256", "alice", "se:cret")["errorCode"] == 0
             assert client.ask("Metadata", 12, {"topics": None})["topics"] == []
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate()
 
     assert process.returncode == 0
 

@@ -1,6 +1,5 @@
 """Administration through `log.admin`: what it tells, and what it refuses."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ def log(tmp_path: Path) -> Iterator[pylog.Log]:
 
 
 def ask(log: pylog.Log, message: Any) -> Any:
-    return log.broker.handle(message, SESSION).result(10)
+    return log.broker.handle(message, SESSION).result()
 
 
 def send(log: pylog.Log, name: str | None, producer_id: int, epoch: int, key: TopicPartition) -> Any:
@@ -42,8 +41,7 @@ def send(log: pylog.Log, name: str | None, producer_id: int, epoch: int, key: To
 
 def test_a_group_of_the_newer_protocol_is_described(log: pylog.Log) -> None:
     with log.consumer("t", group_id="g", group_protocol="consumer", auto_offset_reset="earliest") as consumer:
-        deadline = time.monotonic() + 10
-        while len(consumer.assignment()) < 2 and time.monotonic() < deadline:
+        while len(consumer.assignment()) < 2:
             consumer.poll(timeout_ms=20)
         group = log.admin.describe_group("g")
         assert (group.type, group.state, group.assignor) == ("Consumer", "Stable", "uniform")
@@ -79,7 +77,7 @@ def test_offsets_of_a_topic_that_is_gone_are_behind_nothing(log: pylog.Log) -> N
 
 def test_a_group_that_is_read_by_is_not_sent_elsewhere(log: pylog.Log) -> None:
     with log.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
-        assert consumer.poll(timeout_ms=5000)
+        assert consumer.poll(timeout_ms=60_000)
         (member,) = log.admin.describe_group("g").members
         assert member.assignment == (FIRST, SECOND)
         with pytest.raises(errors.GroupNotEmpty):

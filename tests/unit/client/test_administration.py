@@ -1,7 +1,6 @@
 """Topics altered, extended, trimmed, cleaned and deleted, through the log a user holds."""
 
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +172,7 @@ def test_partitions_are_added_and_used_at_once(tmp_path: Path) -> None:
         log.create_topic("t", partitions=2)
         with log.producer() as producer, log.consumer("t", auto_offset_reset="earliest") as consumer:
             producer.send("t", b"one", partition=1).result()
-            assert len(consumer.poll(timeout_ms=1000)) == 1
+            assert len(consumer.poll(timeout_ms=60_000)) == 1
             log.create_partitions("t", 4)
             with pytest.raises(errors.InvalidPartitions, match="has 4 partitions"):
                 log.create_partitions("t", 4)
@@ -194,7 +193,7 @@ def test_a_directory_with_some_partitions_of_a_topic_is_adopted_as_it_is(tmp_pat
         assert [view.partition for view in topic] == [2] and len(topic) == 1
         assert values(log, "x", 2) == [b"here"]
         with log.consumer("x", auto_offset_reset="earliest") as consumer:
-            assert [record.value for record in consumer.poll(timeout_ms=1000)] == [b"here"]
+            assert [record.value for record in consumer.poll(timeout_ms=60_000)] == [b"here"]
         with pytest.raises(IndexError):
             topic[0]
     assert sorted(p.name for p in (tmp_path / "two").glob("x-*")) == ["x-2"]
@@ -364,10 +363,9 @@ def test_a_close_does_not_wait_for_a_follower_that_never_comes() -> None:
     with pylog.open(":memory:", config={"replica.fetch.backoff.ms": 1}) as log:
         log.create_topic("t")
         log.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=5, replicas=(1, 2)))
-        producer = log.producer(acks="all")
+        # Longer than a test may take.
+        producer = log.producer(acks="all", request_timeout_ms=600_000, delivery_timeout_ms=700_000)
         future = producer.send("t", b"x", on_delivery=lambda *_: None)
-        began = time.monotonic()
-    assert time.monotonic() - began < 10
     assert isinstance(future.exception(), errors.RequestTimedOut)
 
 

@@ -32,7 +32,7 @@ def member(log: pylog.Log, protocol: str, **config: str) -> Consumer:
 
 def until(found: list[tuple[int, int]], holds: Callable[[], bool], *consumers: Consumer) -> None:
     """Poll in turn until that holds; what comes is put to what was found."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not holds():
         for consumer in consumers:
             found += [(record.partition, record.offset) for record in consumer.poll(0)]

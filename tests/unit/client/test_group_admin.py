@@ -85,9 +85,9 @@ def test_a_member_that_is_not_static_is_taken_out_of_a_classic_group_alone(log: 
 def test_what_other_clients_say_of_themselves_is_left_out(kind: str) -> None:
     with pylog.open(":memory:") as log:
         ask, session = log.broker.handle, Session("c", "h")
-        answer: Any = ask(JoinGroup("g", protocol_type=kind, protocols=[("x", b"\xff")]), session).result(10)
+        answer: Any = ask(JoinGroup("g", protocol_type=kind, protocols=[("x", b"\xff")]), session).result()
         given = [(answer.member_id, b"\xff")]
-        ask(SyncGroup("g", answer.generation_id, answer.member_id, assignments=given), session).result(10)
+        ask(SyncGroup("g", answer.generation_id, answer.member_id, assignments=given), session).result()
         group = log.admin.describe_group("g")
 
     assert (group.state, group.protocol_type) == ("Stable", kind)

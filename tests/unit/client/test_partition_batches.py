@@ -104,7 +104,7 @@ def test_aborted_transactions_are_left_out_of_what_is_committed(log: pylog.Log, 
     with log.producer(transactional_id="x") as producer:
         for is_commit in (False, True):
             producer.begin()
-            producer.send("t", b"v").result(10)
+            producer.send("t", b"v").result()
             (producer.commit if is_commit else producer.abort)()
     committed = reader(log, transport, isolation=Isolation.READ_COMMITTED)
     assert offsets(committed, 0, 4) == [[2]]

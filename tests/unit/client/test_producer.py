@@ -29,7 +29,7 @@ from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 
 NODE = 1
-SECONDS = 20
+SECONDS = 60
 
 
 class SlowNode:
@@ -203,8 +203,8 @@ def test_what_cannot_be_sealed_is_an_error_of_its_records_alone(
                 patched.setattr("pylog.client.producer.load.seal", lambda *_, **__: 1 // 0)
                 future = sending.send("t", b"x")
             assert partition.append([pylog.Record(b"y")]).base_offset == 0
-            assert isinstance(future.exception(5), ZeroDivisionError)
-            assert sending.send("t", b"z").result(5).offset == 1
+            assert isinstance(future.exception(), ZeroDivisionError)
+            assert sending.send("t", b"z").result().offset == 1
 
 
 def test_after_a_retriable_error_the_leader_is_asked_for_again(node: SlowNode) -> None:

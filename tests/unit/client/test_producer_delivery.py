@@ -38,7 +38,7 @@ from pylog.testing import SimClock
 from support.stepping import Steps
 
 NODE = 1
-SECONDS = 20
+SECONDS = 60
 T0 = 1_700_000_000_000
 
 
@@ -459,7 +459,7 @@ def run(work: Callable[[int], list[Future[Any]]]) -> list[Future[Any]]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
         assert not thread.is_alive()
     return done
 

@@ -29,7 +29,7 @@ from pylog.protocol.messages import (
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 
-SECONDS = 20
+SECONDS = 60
 NODE = 1
 
 

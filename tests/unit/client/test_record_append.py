@@ -250,7 +250,7 @@ def test_few_batches_wait_while_one_is_shipped(hasty: None) -> None:
     config = ProducerConfig(batch_size=300)
     sending = Producer(transport, NODE, config, SystemClock())
     # The first batch of a partition goes alone, and what is sent meanwhile is bounded by the buffer.
-    sending.send("t", b"first").result(10)
+    sending.send("t", b"first").result()
     waiting.clear()
     run(lambda _: [sending.send("t", b"x" * 90) for _ in range(300)])
     sending.close()
@@ -262,5 +262,5 @@ def run(work: Any) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join()
         assert not thread.is_alive()

@@ -543,7 +543,7 @@ class Step:
 
     def stop(self) -> None:
         self.reached.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(60)
 
 
 def beside(pair: Pair, look: Callable[[], object], call: int, line: int) -> tuple[list[object], bool]:
@@ -583,7 +583,7 @@ def beside(pair: Pair, look: Callable[[], object], call: int, line: int) -> tupl
         sys.settrace(tracing)
     step.go_on.set()
     if thread.ident is not None:
-        thread.join(20)
+        thread.join()
     return found, lines >= line
 
 

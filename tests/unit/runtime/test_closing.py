@@ -33,7 +33,7 @@ def main():
 
 def run(script: str, path: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *flags, "-c", script, str(path)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def values(path: Path) -> set[bytes | None]:

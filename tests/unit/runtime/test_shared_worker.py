@@ -9,7 +9,7 @@ from pylog.runtime import shared_worker as module
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.shared_worker import SharedWorker, Shift
 
-SECONDS = 20
+SECONDS = 60
 
 
 class Task:

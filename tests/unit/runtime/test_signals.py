@@ -280,7 +280,7 @@ def test_a_pause_of_another_thread_is_a_plain_wait() -> None:
     stopped.set()
     thread = threading.Thread(target=lambda: found.append(pause(stopped, 60)))
     thread.start()
-    thread.join(20)
+    thread.join()
     assert found == [True]
 
 
@@ -364,7 +364,7 @@ def test_a_producer_goes_on_whenever_two_signals_come() -> None:
             with suppress(StruckError), WHOLE:
                 # The first one, if the second has struck where a block was about to begin.
                 pass
-            producer.send("t", b"second").result(5)
+            producer.send("t", b"second").result()
             producer.close()
     assert struck > 100
 
@@ -380,10 +380,10 @@ def test_a_producer_goes_on_whenever_a_signal_comes(tmp_path: Path, flush: Liter
             if is_struck(step, lambda value=value: sent.append(producer.send("t", value))):  # type: ignore[misc]
                 struck += 1
             sent.append(producer.send("t", b"after %d" % step))
-            sent[-1].result(10)
+            sent[-1].result()
             if is_struck(step, producer.flush):
                 struck += 1
-            assert all(future.exception(10) is None for future in sent[-2:])
+            assert all(future.exception() is None for future in sent[-2:])
         given = everything(log, "read_uncommitted")
     assert struck > 50 and len(given) >= len(sent) > 50
     assert len(given) == len(set(given))

@@ -111,15 +111,15 @@ def test_a_heartbeat_that_waits_for_a_disk_holds_nobody_up(
     def answer(message: Any) -> Future[Any]:
         if isinstance(message, Heartbeat | ConsumerGroupHeartbeat):
             entered.set()
-            gate.wait(10)
+            gate.wait(60)
             return completed(Heartbeaten() if isinstance(message, Heartbeat) else ConsumerGroupHeartbeaten())
         return completed(DescribedProducers({TopicPartition("t", 0): []}))
 
     node.answer = answer
     client.send(*slow)
-    entered.wait(10)
+    entered.wait(60)
     with WireClient(server.bootstrap_servers) as other:
-        other.socket.settimeout(5)
+        other.socket.settimeout(60)
         assert other.ask(*AT_ONCE)["topics"][0]["partitions"][0]["errorCode"] == 0
     gate.set()
 
@@ -176,7 +176,7 @@ def test_a_late_answer_to_who_has_gone_is_dropped(server: Server, node: Node) ->
     def answer(message: Any) -> Future[Any]:
         if isinstance(message, JoinGroup):
             entered.set()
-            gate.wait(10)
+            gate.wait(60)
             raise RuntimeError("odd")
         return future
 
@@ -185,7 +185,7 @@ def test_a_late_answer_to_who_has_gone_is_dropped(server: Server, node: Node) ->
         with WireClient(server.bootstrap_servers) as gone:
             gone.send(*asked)
             if asked is JOIN:
-                entered.wait(10)
+                entered.wait(60)
     node.answer = None
     with WireClient(server.bootstrap_servers) as other:
         other.ask(*HEARTBEAT)
@@ -200,19 +200,19 @@ def test_a_good_late_answer_of_the_pool_to_who_has_gone_is_dropped(server: Serve
 
     def answer(message: Any) -> Future[Any]:
         entered.set()
-        gate.wait(10)
+        gate.wait(60)
         left.set()
         return completed(JoinedGroup())
 
     node.answer = answer
     with WireClient(server.bootstrap_servers) as gone:
         gone.send(*JOIN)
-        entered.wait(10)
+        entered.wait(60)
     node.answer = None
     with WireClient(server.bootstrap_servers) as other:
         other.ask(*HEARTBEAT)
         gate.set()
-        left.wait(10)
+        left.wait(60)
 
         assert other.ask(*JOIN)["errorCode"] == 0
 
@@ -229,7 +229,7 @@ def test_a_stop_waits_only_so_long_for_an_answer(
 
     node.answer = answer
     client.send(*LEAVE)
-    entered.wait(10)
+    entered.wait(60)
 
     server.close()
 
@@ -249,7 +249,7 @@ def test_a_stop_does_not_wait_for_requests_behind_a_poll(
     node.answer = answer
     client.send(*JOIN)
     client.send(*LEAVE)
-    entered.wait(10)
+    entered.wait(60)
 
     server.close()
 

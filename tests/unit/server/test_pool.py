@@ -14,7 +14,7 @@ def test_calls_that_wait_do_not_hold_up_the_others() -> None:
 
     pool.submit(done.set)
 
-    assert done.wait(10)
+    assert done.wait(60)
     gate.set()
     pool.close()
 
@@ -28,7 +28,7 @@ def test_there_are_no_more_threads_than_are_allowed() -> None:
     gate.set()
 
     assert len(names) == THREADS_MAX
-    assert all(left.acquire(timeout=10) for _ in range(3 * THREADS_MAX))
+    assert all(left.acquire(timeout=60) for _ in range(3 * THREADS_MAX))
     pool.close()
 
 
@@ -37,7 +37,7 @@ def test_a_call_that_raises_is_logged_and_the_thread_goes_on(caplog: pytest.LogC
     pool.submit(lambda: 1 // 0)
     pool.submit(done.set)
 
-    assert done.wait(10)
+    assert done.wait(60)
     pool.close()
     assert "ZeroDivisionError" in caplog.text
 

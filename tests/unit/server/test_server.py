@@ -3,7 +3,6 @@
 import gc
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -289,16 +288,15 @@ def test_little_memory_for_requests_holds_nobody_up_for_ever() -> None:
 # --- the end ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_stop_answers_what_was_received_and_closes_within_a_second() -> None:
+def test_a_stop_answers_what_was_received_and_waits_for_nobody() -> None:
     server = pylog.serve()
     with WireClient(server.bootstrap_servers) as client, WireClient(server.bootstrap_servers) as poller:
         client.ask("Metadata", 12, {"topics": [{"name": "t"}]})
-        poller.send("Fetch", 12, fetch("t", wait_ms=60_000))
+        # Longer than a test may take.
+        poller.send("Fetch", 12, fetch("t", wait_ms=600_000))
         client.send("Produce", 9, produce("t", b"x"))
-        start = time.monotonic()
         server.close()
 
-        assert time.monotonic() - start < 1
         assert client.receive("Produce", 9)[1]["responses"]
         assert client.is_closed()
         assert poller.is_closed()

@@ -1,6 +1,5 @@
 """The stand-in for tests, by raw frames: real clients meet it in `tests/integration`."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ from pylog.testing import StandIn
 from support.wire_bodies import BODIES, UNREFUSED, batch, fetch, fetched_part, produce, produced_parts
 from support.wire_client import WireClient
 
-SECONDS = 10
+SECONDS = 60
 
 
 @pytest.fixture
@@ -199,13 +198,12 @@ def test_what_was_written_is_there_after_a_kill_and_a_restart(kafka: StandIn, cl
 
 def test_a_close_waits_for_no_client(client: WireClient, kafka: StandIn) -> None:
     kafka.log.create_topic("t")
-    client.send("Fetch", 12, fetch("t", 0, maxWaitMs=30_000))
-    before = time.monotonic()
+    # Longer than a test may take.
+    client.send("Fetch", 12, fetch("t", 0, maxWaitMs=600_000))
 
     kafka.close()
     kafka.close()
 
-    assert time.monotonic() - before < SECONDS, "the poll would have taken three times as long"
     assert client.is_closed()
 
 
