@@ -446,8 +446,9 @@ def test_a_reader_sees_growth_and_changes_nothing(tmp_path: Path) -> None:
 def test_a_directory_without_permission_is_read_only() -> None:
     # Not tmp_path: its parents are closed to the user that a root's child process becomes.
     with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o555)
         Path(folder, "f").write_bytes(b"x")
+        os.chmod(folder + "/f", 0o444)
+        os.chmod(folder, 0o555)
         program = """
 import os, sys
 from pylog.errors import ReadOnly
