@@ -5,8 +5,9 @@
 A request begins when all requests before it are answered, so they take effect in their order. Only a Produce may begin
 behind other Produces that still wait for a disk or for replicas.
 
-Backpressure: nothing is received from a client while one of its requests waits for its turn, or while more than
-`UNSENT_BYTES` are on their way to it. No Produce begins behind `PIPELINED_BYTES` of others.
+Backpressure: nothing is received from a client while one of its requests waits for its turn. Nothing is received, and
+no request begins, while `UNSENT_BYTES` or more are on their way to it. No Produce begins behind `PIPELINED_BYTES` of
+others.
 
 A client that has ended its side of the connection still gets the answers that it is owed.
 """
@@ -96,6 +97,18 @@ class Connection:
         return not (self.is_ended or self.frames) and self.outgoing.size < UNSENT_BYTES
 
     @property
+    def may_begin(self) -> bool:
+        """Whether the next request is there and may begin."""
+        if not self.frames or self.outgoing.size >= UNSENT_BYTES:
+            return False
+        return not self.answers or not (
+            self.is_exclusive
+            or len(self.answers) >= PIPELINED_MAX
+            or self.under_way >= PIPELINED_BYTES
+            or not may_overlap(self.frames[0])
+        )
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing is owed to the client."""
         return not (self.answers or self.frames or self.has_output)
@@ -120,19 +133,6 @@ class Connection:
     def held(self) -> int:
         """How many bytes of requests are held."""
         return self.framer.held + sum(map(len, self.frames)) + self.under_way
-
-    def next_frame(self) -> bytearray | None:
-        """The next request that may begin."""
-        if not self.frames:
-            return None
-        if self.answers and (
-            self.is_exclusive
-            or len(self.answers) >= PIPELINED_MAX
-            or self.under_way >= PIPELINED_BYTES
-            or not may_overlap(self.frames[0])
-        ):
-            return None
-        return self.frames.popleft()
 
     def read(self, frame: bytearray) -> Call:
         """Decode one request frame. Raises what `read_request` and `Authentication.read` raise."""

@@ -1,7 +1,8 @@
 """One thread that waits for all sockets, and for the answers that other threads bring.
 
     turn   wait for sockets, deadlines and posts
-           accept; receive once from each socket that has something; begin the requests that are whole
+           accept; receive once from each socket that has something; begin the requests that are whole, for a slice
+           of time
            take the answers that were posted; send what the sockets take
 
 Other threads only post to the agenda. Each connection has one deadline there. At its deadline a silent connection is
@@ -22,6 +23,7 @@ from pylog.errors import PylogError, SaslAuthentication
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
 from pylog.runtime.agenda import Agenda
+from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.worker import started
 from pylog.server.acceptor import Acceptor
 from pylog.server.admission import Admission
@@ -35,8 +37,8 @@ READ_BYTES = 256 << 10
 GRACE_MS = 900
 """How long a stop waits for answers that are owed."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
-
-
+SLICE_NS = 2_000_000
+"""How long requests of one connection are begun in a turn, before others have theirs."""
 HANDSHAKE_MS = 10_000
 """How long a client may take for its handshakes: TLS, and SASL."""
 
@@ -64,8 +66,8 @@ class Loop:
         self._connections: set[Connection] = set()
         self._starved: set[Connection] = set()
         """Connections that are not read from, as the memory for requests is used up."""
-        self._unread: set[Connection] = set()
-        """Connections with bytes that no selector tells of: TLS has taken them from the socket."""
+        self._unfinished: set[Connection] = set()
+        """Connections with work that no selector tells of: requests that wait for another turn, bytes that TLS has."""
         self._stops_at: int | None = None
         self._thread: threading.Thread | None = None
 
@@ -128,12 +130,12 @@ class Loop:
                 one.close()
 
     def _turn(self) -> None:
-        for key, events in self._selector.select(0 if self._unread else self._agenda.timeout):
+        for key, events in self._selector.select(0 if self._unfinished else self._agenda.timeout):
             key.data(events)
         self._agenda.call_due()
-        if self._unread:
-            unread, self._unread = self._unread, set()
-            for connection in unread:
+        if self._unfinished:
+            unfinished, self._unfinished = self._unfinished, set()
+            for connection in unfinished:
                 self._ready(connection, READ if connection.is_reading else 0)
         self._calls.hurry()
         if self._starved:
@@ -263,8 +265,11 @@ class Loop:
 
     def go_on(self, connection: Connection) -> None:
         """Begin the requests that may begin, and send the answers that are there."""
-        while not connection.is_closed and (frame := connection.next_frame()) is not None:
-            self._calls.begin(connection, frame)
+        began = stopwatch_ns()
+        while connection.may_begin:
+            self._calls.begin(connection, connection.frames.popleft())
+            if stopwatch_ns() - began > SLICE_NS:
+                break
         if not connection.is_closed and connection.has_output:
             self._send(connection)
         if not connection.is_closed:
@@ -279,8 +284,8 @@ class Loop:
         if may_read and not self._has_room(connection):
             self._starved.add(connection)
             may_read = False
-        if may_read and connection.has_input:
-            self._unread.add(connection)
+        if connection.may_begin or (may_read and connection.has_input):
+            self._unfinished.add(connection)
         mask = (READ if may_read else 0) | (WRITE if connection.has_output else 0)
         if mask == connection.mask:
             return

@@ -2,9 +2,11 @@
 
     python pylog_server.py LOG_DIRECTORY HOST:PORT CONFIGS_AS_JSON
 
-It prints the address when it is ready. SIGTERM and the end of the input stop it as a user would.
+It prints the address when it is ready. SIGTERM and the end of the input stop it as a user would; SIGUSR1 writes the
+stacks of its threads to standard error.
 """
 
+import faulthandler
 import json
 import signal
 import sys
@@ -14,6 +16,7 @@ import pylog
 
 
 def main(data: str, listen: str, configs: str) -> None:
+    faulthandler.register(signal.SIGUSR1)
     known = {name: text for name, text in json.loads(configs).items() if name not in KAFKA_ONLY}
     node_id = int(known.pop("node.id", 1))
     with pylog.open(data, flush="none", config=known, node_id=node_id) as log:

@@ -5,8 +5,10 @@ A server has one address for its whole life, also after `kill` and `start`. Each
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -84,6 +86,13 @@ class PylogServer:
     def said(self) -> str:
         """All that it has logged so far."""
         return self._log.read_text(errors="replace")
+
+    def stacks(self) -> str:
+        """Where its threads are, a second after they were asked, at the end of all that it has logged."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGUSR1)
+        time.sleep(1)
+        return self.said()
 
     def forget_memory(self) -> int:
         """Count the most memory from now on; what it has now."""

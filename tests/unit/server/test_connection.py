@@ -31,9 +31,9 @@ def connection() -> Iterator[Connection]:
 
 
 def begin(connection: Connection, outcome: object = NO_RESPONSE) -> Call | None:
-    taken = connection.next_frame()
-    if taken is None:
+    if not connection.may_begin:
         return None
+    taken = connection.frames.popleft()
     call = read_request(taken, connection.host)
     connection.begun(call, outcome, len(taken))
     return call
@@ -102,6 +102,18 @@ def test_a_client_that_does_not_read_is_not_read_from(connection: Connection) ->
 
     assert not connection.is_reading
     assert not connection.is_idle
+
+
+def test_no_request_begins_behind_answers_that_are_not_read(connection: Connection) -> None:
+    connection.frames += [frame("Metadata", 1, {"topics": []})] * 2
+    begin(connection)
+    connection.answers[0].pieces, connection.answers[0].size = [b"x" * UNSENT_BYTES], UNSENT_BYTES
+    connection.answered()
+
+    assert begin(connection) is None
+
+    connection.outgoing.close()
+    assert begin(connection) is not None
 
 
 def test_a_client_whose_request_waits_is_not_read_from(connection: Connection) -> None:

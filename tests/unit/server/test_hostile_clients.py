@@ -49,9 +49,12 @@ def connected(server: PylogServer) -> socket.socket:
     return socket.create_connection((host, int(port)), 10)
 
 
-def works(wire: WireClient) -> bool:
+def works(server: PylogServer, wire: WireClient) -> bool:
     """Whether another client is answered: a server that is held up gives no answer, a busy machine a late one."""
-    return error_of(Requests(wire).produce("t", records(b"x", timestamp=time.time_ns() // MIB))) == "NONE"
+    try:
+        return error_of(Requests(wire).produce("t", records(b"x", timestamp=time.time_ns() // MIB))) == "NONE"
+    except TimeoutError:
+        pytest.fail(f"another client is not answered:\n{server.stacks()[-5000:]}")
 
 
 def test_a_frame_takes_no_more_than_twice_its_size(server: PylogServer, wire: WireClient) -> None:
@@ -72,7 +75,7 @@ def test_frames_that_never_come_take_nothing(server: PylogServer, wire: WireClie
             one = closing.enter_context(connected(server))
             one.sendall(struct.pack(">i", 100 * MIB) + bytes(1000))
         for _ in range(20):
-            assert works(wire)
+            assert works(server, wire)
 
         assert server.memory_mib() - before <= SLACK_MIB
 
@@ -85,7 +88,7 @@ def test_clients_that_send_byte_by_byte_hold_nobody_up(server: PylogServer, wire
         for at in range(len(data)):
             for one in slow:
                 one.sendall(data[at : at + 1])
-            assert works(wire)
+            assert works(server, wire)
         answers = [one.recv(4) for one in slow]
     assert all(len(answer) == 4 for answer in answers)
 
@@ -103,7 +106,7 @@ def test_a_client_that_asks_without_end_and_never_reads_is_held_back(server: Pyl
             for _ in range(1000):
                 greedy.sendall((struct.pack(">i", len(request)) + request) * 1000)
         for _ in range(20):
-            assert works(wire)
+            assert works(server, wire)
     assert server.memory_mib() - before <= 2 * SLACK_MIB
 
 
@@ -131,4 +134,4 @@ def test_a_frame_of_tiny_elements_ends_its_connection(server: PylogServer, wire:
             bad.receive_frame()
 
     assert server.memory_mib() - before <= 2 * (len(frame) // MIB) + SLACK_MIB
-    assert works(wire)
+    assert works(server, wire)

@@ -31,7 +31,7 @@ from pylog.server.door import Door
 from pylog.server.listeners import Address
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
-from support.wire_client import WireClient
+from support.wire_client import WireClient, request_frame
 
 HEARTBEAT = "Heartbeat", 4, {"groupId": "g"}
 JOIN = "JoinGroup", 9, {"groupId": "g"}
@@ -147,6 +147,37 @@ def test_a_client_that_has_ended_its_side_gets_the_answers_it_is_owed(node: Node
 
     assert [client.receive(*JOIN[:2])[0] for _ in range(2)] == [1, 2]
     assert client.is_closed()
+
+
+def test_a_client_with_many_requests_gives_others_their_turn(server: Server, node: Node, client: WireClient) -> None:
+    begun: list[str] = []
+    with WireClient(server.bootstrap_servers) as other:
+
+        def answer(message: Any) -> Future[Any]:
+            if not begun:
+                other.send("DescribeProducers", 0, {"topics": [{"name": "other", "partitionIndexes": [0]}]})
+            name = message.partitions[0].topic
+            begun.append(name)
+            return completed(DescribedProducers({TopicPartition(name, 0): []}))
+
+        node.answer = answer
+        frame = request_frame(*AT_ONCE)
+        client.socket.sendall(frame * 2000)
+        other.receive(*AT_ONCE[:2])
+        for _ in range(2000):
+            client.receive(*AT_ONCE[:2])
+
+    assert begun.index("other") < 1000
+
+
+def test_requests_behind_long_answers_begin_when_those_are_sent(node: Node, client: WireClient) -> None:
+    name = "n" * 100
+    many = {"topics": [{"name": name, "partitionIndexes": list(range(20_000))}]}
+    node.answer = lambda message: completed(DescribedProducers({key: [] for key in message.partitions}))
+    client.socket.sendall(request_frame("DescribeProducers", 0, many) * 8)
+
+    for _ in range(8):
+        assert len(client.receive("DescribeProducers", 0)[1]["topics"][0]["partitions"]) == 20_000
 
 
 def test_a_client_that_has_ended_its_side_is_not_kept_for_ever(node: Node) -> None:
