@@ -323,7 +323,7 @@ class Broker:
                 part.low_watermark = self.node.changes.delete_records(asked.topic, asked.partition, asked.offset)
                 self._produce.note_room()
             except PylogError as error:
-                part.error = error
+                part.error = error.with_traceback(None)
             parts.append(part)
         return completed(RecordsDeleted(parts))
 

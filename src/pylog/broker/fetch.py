@@ -19,7 +19,8 @@ def read_parts(message: Fetch, read: Callable[[FetchPart, int], FetchedPart]) ->
         try:
             part = read(asked, left)
         except PylogError as error:
-            part = FetchedPart(asked.topic, asked.partition, error)
+            # A traceback holds frames, and what these refer to: a request may have a hundred thousand such parts.
+            part = FetchedPart(asked.topic, asked.partition, error.with_traceback(None))
         if left < message.max_bytes and part.size > min(left, asked.max_bytes):
             _leave_out(part)
         parts.append(part)

@@ -116,7 +116,7 @@ class Reads:
                 leader = self._node.roles.leader(part.topic, part.partition)
                 parts.append(leader.list_offset(part, isolation))
             except PylogError as error:
-                parts.append(ListedPart(part.topic, part.partition, error))
+                parts.append(ListedPart(part.topic, part.partition, error.with_traceback(None)))
         return ListedOffsets(parts)
 
     def epoch_ends(self, message: OffsetForLeaderEpoch) -> Future[EpochEnds]:
@@ -126,5 +126,5 @@ class Reads:
             try:
                 parts.append(self._node.roles.leader(part.topic, part.partition).epoch_end(part))
             except PylogError as error:
-                parts.append(EpochEndPart(part.topic, part.partition, error))
+                parts.append(EpochEndPart(part.topic, part.partition, error.with_traceback(None)))
         return completed(EpochEnds(parts))

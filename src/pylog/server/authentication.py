@@ -83,7 +83,7 @@ class Authentication:
             return Fate(delay_ms=self._sasl.config.connection_failed_authentication_delay_ms)
         return fate
 
-    def read(self, frame: bytearray) -> Call:
+    def read(self, frame: bytearray, elements_max: int) -> Call:
         """Decode one frame: a request, or a bare token.
 
         Raises what `read_request` raises; IllegalSaslState (the client has to prove its name first),
@@ -94,7 +94,7 @@ class Authentication:
             return Call(api, 0, 0, Request(0, {"authBytes": bytes(frame)}, Session("", self._host)))
         key = read_call(frame).key
         self._check_allowed(key)
-        call = read_request(frame, self._host, self.principal)
+        call = read_request(frame, self._host, self.principal, elements_max)
         if key == SASL_HANDSHAKE and call.request is not None and self._may_shake_hands():
             return call._replace(api=replace(call.api, answer=self._shake_hands))
         if key == SASL_AUTHENTICATE and self._state is _State.TOKENS:

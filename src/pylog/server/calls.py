@@ -3,6 +3,9 @@
     frame -> Connection.read -> a call -> answered at once, by the pool, or when the node's future is done
           -> pieces in the place of the request -> outgoing, in the order of the requests
 
+A request with many elements is large: a thread for all of those decodes it, answers it and encodes the response, so the
+loop's thread has its turn whenever it asks for it (`sys.setswitchinterval`).
+
 For the loop's thread, but for what the pools call. An answer of another thread comes back by `Agenda.post`.
 """
 
@@ -10,17 +13,18 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from pylog.errors import Closed, PylogError
+from pylog.errors import Closed, CorruptBatch, PylogError
 from pylog.metrics.histogram import Times
+from pylog.protocol.schema import ELEMENTS_MAX, TooManyElements
 from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.future import Future
 from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
-from pylog.server.dispatch import Call, response
+from pylog.server.dispatch import Call, read_head, response
 from pylog.server.pool import Pool
 
 logger = logging.getLogger("pylog.server")
@@ -29,6 +33,8 @@ UNANSWERED = "a request of %s could not be answered"
 
 CALLS_MAX, APPENDS_MAX = 4, 16
 """How many calls may wait at once, and how many appends besides them."""
+ELEMENTS_AT_ONCE = 1000
+"""How many elements a request may have that the loop's thread decodes. What has more is large."""
 POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
 """The keys whose answer may wait for an event. A stop does not wait for them."""
 
@@ -80,15 +86,20 @@ class Calls:
         self._unhurried: Future[Any] | None = None
         """The last answer of this turn that waits for a sync, or for followers."""
         self._calls, self._appends = Pool("calls", CALLS_MAX), Pool("appends", APPENDS_MAX)
+        self._large = Pool("large", 1)
+        """One thread: other clients share the interpreter with one large request, however many there are."""
 
     def begin(self, connection: Connection, frame: bytearray) -> None:
         """Begin a request."""
         try:
-            call = connection.read(frame)
-            fate = self._intercept(call) if self._intercept is not None else None
-            answer = call.answer if fate is None or fate.answer is None else fate.answer
-            node = connection.node
-            outcome = Later(lambda: answer(node)) if call.api.may_wait else answer(node)
+            try:
+                call = connection.read(frame, ELEMENTS_AT_ONCE)
+            except TooManyElements:
+                if not connection.is_trusted:
+                    raise
+                self._begin_large(connection, frame)
+                return
+            outcome, fate = self._outcome(connection, call, may_wait=False)
         except PylogError as error:
             self._sockets.refuse(connection, error)
             return
@@ -96,15 +107,37 @@ class Calls:
             logger.exception(UNANSWERED, connection.host, extra={"host": connection.host})
             self._sockets.close(connection)
             return
-        self._counts.requests += 1
-        self._counts.bytes_in += SIZE_BYTES + len(frame)
+        self._count(frame)
         pending = connection.begun(call, outcome, len(frame))
         pending.fate = connection.judged(fate)
-        if isinstance(outcome, Later):
-            pool = self._appends if outcome.is_append else self._calls
-            pool.submit(partial(self._call_later, connection, pending, outcome))
-        else:
-            self._take(connection, pending, outcome)
+        self._take(connection, pending, outcome)
+
+    def _outcome(self, connection: Connection, call: Call, *, may_wait: bool) -> tuple[Outcome, Fate | None]:
+        """Answer a request, at once where this thread may wait or the answer does not."""
+        fate = self._intercept(call) if self._intercept is not None else None
+        answer = call.answer if fate is None or fate.answer is None else fate.answer
+        node = connection.node
+        outcome = answer(node) if may_wait or not call.api.may_wait else Later(lambda: answer(node))
+        return outcome, fate
+
+    def _count(self, frame: bytearray) -> None:
+        self._counts.requests += 1
+        self._counts.bytes_in += SIZE_BYTES + len(frame)
+
+    def _begin_large(self, connection: Connection, frame: bytearray) -> None:
+        pending = connection.begun_large(read_head(frame), len(frame))
+        self._count(frame)
+        self._large.submit(partial(self._call_large, connection, pending, frame))
+
+    def _call_large(self, connection: Connection, pending: Pending, frame: bytearray) -> None:
+        """In the thread of large requests."""
+        outcome: Outcome | BaseException
+        try:
+            pending.call = connection.read(frame, ELEMENTS_MAX)
+            outcome, pending.fate = self._outcome(connection, pending.call, may_wait=True)
+        except Exception as error:  # noqa: BLE001
+            outcome = error
+        self._agenda.post(partial(self._take_late, connection, pending, outcome))
 
     def hurry(self) -> None:
         """All sockets that were ready had their turn: let what was appended by them be synced, together."""
@@ -114,14 +147,18 @@ class Calls:
             answer.hurry()
 
     @property
+    def _pools(self) -> tuple[Pool, ...]:
+        return self._calls, self._appends, self._large
+
+    @property
     def queue_size(self) -> int:
         """How many requests wait for a thread, or are in one."""
-        return self._calls.unfinished + self._appends.unfinished
+        return sum(pool.unfinished for pool in self._pools)
 
     def close(self) -> None:
         """Let the threads end when all submitted calls are done."""
-        self._calls.close()
-        self._appends.close()
+        for pool in self._pools:
+            pool.close()
 
     def _call_later(self, connection: Connection, pending: Pending, later: Later) -> None:
         """In a thread of the pool."""
@@ -132,6 +169,10 @@ class Calls:
         self._agenda.post(partial(self._take_late, connection, pending, outcome))
 
     def _take_late(self, connection: Connection, pending: Pending, outcome: "Outcome | BaseException") -> None:
+        if isinstance(outcome, CorruptBatch) and pending.is_large:
+            if not connection.is_closed:
+                self._sockets.refuse(connection, outcome)
+            return
         if isinstance(outcome, BaseException):
             self._fail(connection, outcome)
             return
@@ -142,8 +183,10 @@ class Calls:
     def _take(self, connection: Connection, pending: Pending, outcome: Outcome) -> None:
         if connection.is_closed:
             return
-        if not isinstance(outcome, Reply):
-            assert not isinstance(outcome, Later), "what waits in the pool has an answer"
+        if isinstance(outcome, Later):
+            pool = self._appends if outcome.is_append else self._calls
+            pool.submit(partial(self._call_later, connection, pending, outcome))
+        elif not isinstance(outcome, Reply):
             self._answer(connection, pending, lambda: outcome)
         elif outcome.answer.done():
             self._answer(connection, pending, partial(body_of, outcome))
@@ -162,14 +205,36 @@ class Calls:
             self._sockets.go_on(connection)
 
     def _answer(self, connection: Connection, pending: Pending, body: Callable[[], Any]) -> None:
+        if pending.is_large:
+            self._large.submit(partial(self._make_large, connection, pending, body))
+            return
         try:
-            made = body()
-            pending.pieces, pending.size = response(pending.call, made)
-            self._counts.note_answer(pending)
+            made = _made(pending, body)
         except Exception as error:  # noqa: BLE001
             self._fail(connection, error)
             return
-        if isinstance(made, NoResponse) and made.error is not None:
+        self._give(connection, pending, made)
+
+    def _make_large(self, connection: Connection, pending: Pending, body: Callable[[], Any]) -> None:
+        """In the thread of large requests."""
+        try:
+            made = _made(pending, body)
+        except Exception as error:  # noqa: BLE001
+            self._agenda.post(partial(self._fail, connection, error))
+        else:
+            self._agenda.post(partial(self._give_late, connection, pending, made))
+
+    def _give_late(self, connection: Connection, pending: Pending, made: "_Made") -> None:
+        if connection.is_closed:
+            return
+        self._give(connection, pending, made)
+        if not connection.is_closed:
+            self._sockets.go_on(connection)
+
+    def _give(self, connection: Connection, pending: Pending, made: "_Made") -> None:
+        pending.pieces, pending.size = made.pieces, made.size
+        self._counts.note_answer(pending)
+        if made.error is not None:
             self._sockets.refuse(connection, made.error)
         elif pending.fate is not None:
             self._meet(connection, pending, pending.fate)
@@ -204,6 +269,20 @@ class Calls:
         if not isinstance(error, Closed):
             logger.error(UNANSWERED, connection.host, exc_info=error, extra={"host": connection.host})
         self._sockets.close(connection)
+
+
+class _Made(NamedTuple):
+    """A response. `error` ends the connection."""
+
+    pieces: list[Any]
+    size: int
+    error: PylogError | None
+
+
+def _made(pending: Pending, body: Callable[[], Any]) -> _Made:
+    made = body()
+    pieces, size = response(pending.call, made)
+    return _Made(pieces, size, made.error if isinstance(made, NoResponse) else None)
 
 
 def body_of(reply: Reply) -> Any:

@@ -48,6 +48,8 @@ class Pending:
     size: int = 0
     begun_ns: int = field(default_factory=stopwatch_ns)
     fate: Fate | None = None
+    is_large: bool = False
+    """Whether it is decoded and answered outside the loop's thread."""
 
 
 class Connection:
@@ -134,13 +136,13 @@ class Connection:
         """How many bytes of requests are held."""
         return self.framer.held + sum(map(len, self.frames)) + self.under_way
 
-    def read(self, frame: bytearray) -> Call:
+    def read(self, frame: bytearray, elements_max: int) -> Call:
         """Decode one request frame. Raises what `read_request` and `Authentication.read` raise."""
         if self.authentication is None:
             if self.tls is not None and self.principal is None:
                 self.principal = self.tls.principal
-            return read_request(frame, self.host, self.principal)
-        return self.authentication.read(frame)
+            return read_request(frame, self.host, self.principal, elements_max)
+        return self.authentication.read(frame, elements_max)
 
     def judged(self, fate: Fate | None) -> Fate | None:
         """The fate of the request that was just begun. A client that is refused sends nothing more."""
@@ -165,6 +167,14 @@ class Connection:
         self.answers.append(pending)
         self.under_way += pending.held
         self.is_exclusive = isinstance(outcome, Later) or not call.api.is_pipelined
+        return pending
+
+    def begun_large(self, head: Call, size: int) -> Pending:
+        """Note that a request has begun whose header alone was read."""
+        pending = Pending(head, size, is_large=True)
+        self.answers.append(pending)
+        self.under_way += size
+        self.is_exclusive = True
         return pending
 
     def answered(self) -> None:

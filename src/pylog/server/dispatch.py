@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pylog.errors import UnsupportedVersion
 from pylog.protocol.messages import ANONYMOUS, Session
+from pylog.protocol.schema import ELEMENTS_MAX
 from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.protocol.wire.headers import API_VERSIONS, read_call, read_header, response_header
 from pylog.protocol.wire.mapping import Body
@@ -36,10 +37,17 @@ def may_overlap(frame: bytearray) -> bool:
     return frame[:2] == b"\0\0"
 
 
-def read_request(frame: bytearray, host: str, principal: str | None = None) -> Call:
+def read_head(frame: bytearray) -> Call:
+    """A request that is decoded later, as far as its header says. Raises CorruptBatch, KeyError."""
+    key, version, correlation_id = read_call(frame)
+    return Call(APIS[key], version, correlation_id, None)
+
+
+def read_request(frame: bytearray, host: str, principal: str | None = None, elements_max: int = ELEMENTS_MAX) -> Call:
     """Decode one request frame of a client that has proved to be `principal`; None: it has proved no name.
 
-    Raises UnsupportedVersion (a key or a version that is not served) and CorruptBatch: the connection cannot go on.
+    Raises UnsupportedVersion (a key or a version that is not served) and CorruptBatch: the connection cannot go on;
+    TooManyElements.
     """
     key, version, correlation_id = read_call(frame)
     api = APIS.get(key)
@@ -50,7 +58,7 @@ def read_request(frame: bytearray, host: str, principal: str | None = None) -> C
             raise UnsupportedVersion(f"{api.name} is served from version {api.low} to {api.high}, not {version}")
         return Call(api, 0, correlation_id, None)
     header = read_header(frame, flexible=api.request.is_flexible(version))
-    body, _ = api.request.decode(version, frame, header.body_at)
+    body, _ = api.request.decode(version, frame, header.body_at, elements_max)
     session = Session(header.client_id, host, principal or ANONYMOUS, is_proved=principal is not None)
     return Call(api, version, correlation_id, Request(version, body, session))
 

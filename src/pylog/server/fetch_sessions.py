@@ -13,6 +13,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
 from pylog.errors import FetchSessionIdNotFound, FetchSessionTopicId, InvalidFetchSessionEpoch, ProtocolError
 from pylog.protocol.messages import FetchedPart, FetchPart
@@ -77,9 +78,10 @@ def key_of(part: FetchPart) -> Key:
 
 
 class FetchSessions:
-    """The sessions of a server, `slots` at most. For one thread."""
+    """The sessions of a server, `slots` at most. Who calls anything here, or of a session, holds `lock`."""
 
     def __init__(self, slots: int, clock: Clock) -> None:
+        self.lock = Lock()
         self._slots = slots
         self._clock = clock
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()

@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -178,6 +179,83 @@ def test_requests_behind_long_answers_begin_when_those_are_sent(node: Node, clie
 
     for _ in range(8):
         assert len(client.receive("DescribeProducers", 0)[1]["topics"][0]["partitions"]) == 20_000
+
+
+LARGE = "DescribeProducers", 0, {"topics": [{"name": "t", "partitionIndexes": list(range(2000))}]}
+
+
+def test_a_request_of_many_elements_holds_nobody_up(server: Server, node: Node, client: WireClient) -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    def answer(message: Any) -> Future[Any]:
+        if len(message.partitions) > 1:
+            entered.set()
+            gate.wait(60)
+        return completed(DescribedProducers({key: [] for key in message.partitions}))
+
+    node.answer = answer
+    client.send(*LARGE)
+    entered.wait(60)
+    with WireClient(server.bootstrap_servers) as other:
+        assert other.ask(*AT_ONCE)["topics"][0]["partitions"][0]["errorCode"] == 0
+    gate.set()
+
+    assert len(client.receive("DescribeProducers", 0)[1]["topics"][0]["partitions"]) == 2000
+
+
+def test_requests_behind_one_of_many_elements_keep_their_order(server: Server, node: Node, client: WireClient) -> None:
+    node.answer = lambda message: completed(DescribedProducers({key: [] for key in message.partitions}))
+
+    client.socket.sendall(request_frame(*LARGE) + request_frame(*AT_ONCE, correlation_id=2))
+
+    assert client.receive(*LARGE[:2])[0] == 1
+    assert client.receive(*AT_ONCE[:2])[0] == 2
+
+
+def test_a_damaged_request_of_many_elements_ends_its_connection(
+    server: Server, client: WireClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    frame = bytearray(request_frame(*LARGE)[:-1])
+    frame[:4] = (len(frame) - 4).to_bytes(4, "big")
+    client.socket.sendall(frame)
+
+    assert client.is_closed()
+    assert "it ends in the middle of a field" in caplog.text
+    with WireClient(server.bootstrap_servers) as other:
+        assert other.ask(*HEARTBEAT)["errorCode"] == 0
+
+
+@pytest.mark.parametrize("answer", [raising(RuntimeError("odd")), lambda message: completed("odd")])
+def test_a_request_of_many_elements_without_an_answer_is_logged(
+    node: Node, client: WireClient, caplog: pytest.LogCaptureFixture, answer: Callable[[Any], Future[Any]]
+) -> None:
+    node.answer = answer
+    client.send(*LARGE)
+
+    assert client.is_closed()
+    assert "could not be answered" in caplog.text
+
+
+def test_an_answer_to_many_elements_is_dropped_where_nobody_is_left(server: Server, node: Node) -> None:
+    entered, gate = threading.Event(), threading.Event()
+
+    class Slow(dict[TopicPartition, Any]):
+        def __missing__(self, key: TopicPartition) -> list[Any]:
+            entered.set()
+            gate.wait(60)
+            return []
+
+    node.answer = lambda message: completed(DescribedProducers(Slow()))
+    with WireClient(server.bootstrap_servers) as client:
+        client.send(*LARGE)
+        entered.wait(60)
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    with WireClient(server.bootstrap_servers) as other:
+        node.answer = None
+        assert other.ask(*HEARTBEAT)["errorCode"] == 0
+        gate.set()
+        assert other.ask(*LARGE[:2], {"topics": []}) is not None
 
 
 def test_a_client_that_has_ended_its_side_is_not_kept_for_ever(node: Node) -> None:

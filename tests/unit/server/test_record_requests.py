@@ -180,6 +180,17 @@ def test_a_fetch_that_has_used_its_bytes_up_still_names_every_partition(node: Wi
     assert [(part["partitionIndex"], len(part["records"]) > 0) for part in parts] == [(0, True), (1, False)]
 
 
+def test_a_partition_that_is_named_many_times_is_read_once(node: WireNode) -> None:
+    node.log.create_topic("t")
+    node.ask("Produce", 9, produce("t", batch(b"a", b"b")))
+    body = fetch("t", 7)
+    body["topics"] += fetch("t", 2)["topics"]
+
+    (topic,) = node.ask("Fetch", 12, body)["responses"]
+
+    assert [(part["partitionIndex"], part["errorCode"]) for part in topic["partitions"]] == [(0, 0)]
+
+
 def test_a_session_hears_only_what_is_new(node: WireNode) -> None:
     node.log.create_topic("t")
     first = node.ask("Fetch", 12, fetch("t", sessionId=0, sessionEpoch=0))

@@ -24,10 +24,10 @@ from typing import Any
 
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.protocol.schema.compiler import compile_decode, compile_encode
-from pylog.protocol.schema.runtime import read_uvarint, uvarint
+from pylog.protocol.schema.runtime import ELEMENTS_MAX, TooManyElements, read_uvarint, uvarint
 from pylog.protocol.schema.table import Field, Message, Versions, load, names
 
-__all__ = ["MessageSchema", "message", "names", "read_uvarint", "uvarint"]
+__all__ = ["ELEMENTS_MAX", "MessageSchema", "TooManyElements", "message", "names", "read_uvarint", "uvarint"]
 
 ENCODE_ERRORS = (AttributeError, TypeError, ValueError, struct.error)
 
@@ -71,12 +71,13 @@ class MessageSchema:
             raise UnsupportedFormat(f"{self.name} has the versions {low} to {high}, not {version}")
 
     def decode(
-        self, version: int, data: bytes | bytearray | memoryview, position: int = 0
+        self, version: int, data: bytes | bytearray | memoryview, position: int = 0, elements_max: int = ELEMENTS_MAX
     ) -> tuple[dict[str, Any], int]:
         """The message at `position` (bytes from the start of `data`) and the position after it.
 
         Fields of type bytes and records are views into `data`: copy them where they outlive it.
-        Raises: UnsupportedFormat (the version), CorruptBatch (the bytes; `position` says where).
+        Raises: UnsupportedFormat (the version), CorruptBatch (the bytes; `position` says where), and of that
+        TooManyElements (more than `elements_max`).
         """
         decoder = self._decoders.get(version)
         if decoder is None:
@@ -87,11 +88,14 @@ class MessageSchema:
             raise ValueError(f"position {position} is negative")
         view = memoryview(data)
         try:
-            return decoder(view, position, len(view))
+            return decoder(view, position, len(view), elements_max)
         except (struct.error, IndexError):
             raise self._corrupt(version, "it ends in the middle of a field", position) from None
         except UnicodeDecodeError as error:
             raise self._corrupt(version, f"a string is not utf-8: {error.reason}", position) from None
+        except TooManyElements as error:
+            what = f"this {self.name} of version {version} has more than {elements_max} elements"
+            raise TooManyElements(what, position=error.position) from None
         except CorruptBatch as error:
             raise self._corrupt(version, error.reason, error.position) from None
 

@@ -1,6 +1,6 @@
 """From the fields of a message at one version to the source of two flat functions, `decode` and `encode`.
 
-    decode(data: memoryview, p: int, end: int) -> (dict, position after it)
+    decode(data: memoryview, p: int, end: int, room: int) -> (dict, position after it)
     encode(value: Mapping, w: Callable[[bytes], None])        w takes the pieces in order
 
 Structs and arrays are written out in place, so a message is one function without calls per field. Fields of fixed size
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pylog.protocol.schema.runtime import ELEMENTS_MAX, SCOPE, TAGS
+from pylog.protocol.schema.runtime import SCOPE, TAGS
 from pylog.protocol.schema.table import BYTES, FIXED, SIZES, Field, smallest
 
 
@@ -156,8 +156,8 @@ class DecodeSource(FunctionSource):
             self.block(f"for _ in range({count}):", one)
 
     def take_room(self, count: str) -> None:
-        """Count elements, and refuse more than a message may have."""
-        self.emit(f"room -= {count}", "if room < 0:", f"    fail('it has more than {ELEMENTS_MAX} elements', p)")
+        """Count elements, and refuse more than there is room for."""
+        self.emit(f"room -= {count}", "if room < 0:", "    crowded(p)")
 
     def default(self, field: Field) -> str:
         """The default of a tagged field, as an expression that makes a new value each time."""
@@ -362,9 +362,8 @@ def compile_decode(
 ) -> Callable[..., tuple[dict[str, Any], int]]:
     """`decode` for a struct of these fields."""
     source = DecodeSource(version, flexible)
-    source.emit(f"room = {ELEMENTS_MAX}")
     source.struct(fields, "value")
-    return source.function("decode(data, p, end)", "value, p")
+    return source.function("decode(data, p, end, room)", "value, p")
 
 
 def compile_encode(fields: tuple[Field, ...], version: int, flexible: bool) -> Callable[..., None]:

@@ -64,6 +64,15 @@ def text(value: str, name: str) -> bytes:
     return data
 
 
+class TooManyElements(CorruptBatch):
+    """A message has more elements than its reader allows."""
+
+
+def crowded(position: int) -> NoReturn:
+    """Refuse more elements than the reader allows."""
+    raise TooManyElements("it has more elements", position=position)
+
+
 def fail(what: str, position: int) -> NoReturn:
     """Refuse bytes."""
     raise CorruptBatch(what, position=position)
@@ -106,8 +115,8 @@ UVARINTS = tuple(uvarint(value) for value in range(128))
 """Those of one byte."""
 
 SCOPE: dict[str, Any] = {
-    "UUID0": ZERO_UUID, "check_extra": check_extra, "fail": fail, "join": b"".join, "null": null, "pack": struct.pack,
-    "read_uvarint": read_uvarint, "text": text, "unpack": struct.unpack_from, "uuid": read_uuid, "uvarint": uvarint,
-    "UVARINTS": UVARINTS, "write_tags": write_tags,
+    "UUID0": ZERO_UUID, "check_extra": check_extra, "crowded": crowded, "fail": fail, "join": b"".join, "null": null,
+    "pack": struct.pack, "read_uvarint": read_uvarint, "text": text, "unpack": struct.unpack_from, "uuid": read_uuid,
+    "uvarint": uvarint, "UVARINTS": UVARINTS, "write_tags": write_tags,
 }  # fmt: skip
 """The globals of compiled functions."""

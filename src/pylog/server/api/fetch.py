@@ -24,6 +24,7 @@ from pylog.server.fetch_sessions import (
     FetchSession,
     Key,
     completed_parts,
+    key_of,
 )
 from pylog.server.served_node import ServedNode
 
@@ -36,12 +37,15 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     if version >= BY_ID_FROM:
         node.known_names(body["topics"], request.session, "topic")
         node.known_names(body["forgottenTopicsData"], request.session, "topic")
-    asked = [fetch_part(topic, part) for topic in body["topics"] for part in topic["partitions"]]
-    found = _session(body, version, asked, node)
+    named = (fetch_part(topic, part) for topic in body["topics"] for part in topic["partitions"])
+    # Each partition once, as it was asked for last (Kafka: FetchRequest.fetchData).
+    asked = list({key_of(part): part for part in named}.values())
+    is_full = body.get("sessionEpoch", FINAL_EPOCH) in (FINAL_EPOCH, INITIAL_EPOCH)
+    with node.sessions.lock:
+        found = _session(body, version, asked, node)
+        parts = asked if is_full or not isinstance(found, FetchSession) else list(found.parts.values())
     if isinstance(found, ProtocolError):
         return fetched([], version, error=found)
-    is_full = body.get("sessionEpoch", FINAL_EPOCH) in (FINAL_EPOCH, INITIAL_EPOCH)
-    parts = asked if found is None or is_full else list(found.parts.values())
     return _read(request, node, parts, found, is_full=is_full)
 
 
@@ -79,7 +83,8 @@ def _read(
     def response(given: Any) -> Body:
         pairs = completed_parts(parts, given.parts)
         if session is not None:
-            pairs = session.news(pairs, everything=is_full)
+            with node.sessions.lock:
+                pairs = session.news(pairs, everything=is_full)
         return fetched(pairs, version, session_id=session_id)
 
     def refused(error: PylogError) -> Body:
