@@ -76,7 +76,7 @@ spark-test: .venv/pipelines.stamp ## run the tests of Spark: batches and streams
 
 # The versions of PySpark that `make spark-test` does not run, each in an environment of its own, and what all can do.
 SPARKS ?= 4.0 4.1 4.2
-ALL_SPARKS := $(addprefix tests/spark/,test_versions.py test_batch_source.py test_sink.py test_sink_commit.py test_archive.py test_cdc.py)
+ALL_SPARKS := $(addprefix tests/spark/,test_versions.py test_batch_source.py test_sink.py test_sink_commit.py test_archive.py test_cdc.py test_directories.py)
 
 build/spark-4.%/.stamp: pyproject.toml constraints.txt $(KERNEL)
 	@echo "making an environment of PySpark 4.$*"

@@ -84,8 +84,7 @@ LAZILY = {
     "pylog.protocol.schema.table": {"pkgutil"},
     "pylog.runtime.future": {"asyncio"},
     "pylog.spark.place": {"pylog.connected_log", "pylog.opening"},
-    "pylog.spark.sink.ledger": {"pylog.log"},
-    "pylog.spark.sink.reach": {"pylog.connected_log", "pylog.opening"},
+    "pylog.spark.sink.reach": {"pylog.connected_log", "pylog.log", "pylog.opening"},
     "pylog.server.server": {"pylog.server.authentication", "pylog.server.tls", "pylog.server.users"},
 }
 LATE = {

@@ -19,7 +19,7 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import config_pair, count
 from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
 from pylog.cli.params import Option, json_option, option
-from pylog.cli.place import Place
+from pylog.cli.place import Place, split_paths
 from pylog.words import count_text, plural, size_text
 
 if TYPE_CHECKING:
@@ -97,9 +97,12 @@ def _options(parameter: "Parameter") -> list[click.Parameter]:
     name = f"--{parameter.option or parameter.name.replace('_', '-')}"
     if parameter.kind is Kind.LOG:
         return [
-            Option([name], metavar="PATH", type=click.Path(), help=f"{parameter.words}: its directory"),
+            Option(
+                [name], metavar="PATH", type=click.Path(),
+                help=f"{parameter.words}: its directory; all of several with commas",
+            ),
             Option(["--to-bootstrap"], metavar="HOST:PORT", help=f"{parameter.words}: a server that runs"),
-        ]
+        ]  # fmt: skip
     if parameter.kind is Kind.FLAG:
         return [Option([name, parameter.name], is_flag=True, flag_value=False, default=True, help=parameter.words)]
     settings: dict[str, Any] = {}
@@ -137,10 +140,10 @@ def _run(
     return 0
 
 
-def _log(place: Place) -> str | dict[str, str]:
-    """The log as options of Spark's."""
+def _log(place: Place) -> list[str] | dict[str, str]:
+    """The log as the jobs take it."""
     if place.servers is None:
-        return place.path
+        return place.paths
     config = {f"kafka.{name}": text for name, text in place.properties().items()}
     return {"kafka.bootstrap.servers": place.servers, **config}
 
@@ -158,7 +161,10 @@ def _parameters(job: "Job", given: Mapping[str, Any]) -> dict[str, Any]:
                 raise click.UsageError("give --to-log, for a directory, or --to-bootstrap, for a server, not both")
             if parameter.is_required and value is None and servers is None:
                 raise click.UsageError("one of --to-log, --to-bootstrap is required")
-            value = value if servers is None else {"kafka.bootstrap.servers": servers}
+            if servers is not None:
+                value = {"kafka.bootstrap.servers": servers}
+            elif value is not None:
+                value = split_paths(value)
         elif parameter.kind is Kind.PAIRS:
             value = dict(value or ()) or None
         if value is not None:

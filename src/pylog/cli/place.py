@@ -13,7 +13,7 @@ import click
 
 from pylog.cli.params import Option
 
-__all__ = ["SECTION", "Place", "file_options", "keep", "log_options", "text_lines"]
+__all__ = ["SECTION", "Place", "file_options", "keep", "log_options", "split_paths", "text_lines"]
 
 SECTION = "the log"
 ENVIRONMENT = "PYLOG_LOG"
@@ -49,11 +49,8 @@ class Place:
 
     @property
     def paths(self) -> list[str]:
-        """The directories that were named, the one with the list of topics first. A path that exists is one, whatever
-        is in its name.
-        """
-        path = self.path
-        return [path] if os.path.exists(path) else [one.strip() for one in path.split(",")]
+        """The directories that were named, the one with the list of topics first."""
+        return split_paths(self.path)
 
     def __str__(self) -> str:
         return self.servers or self.path
@@ -75,6 +72,11 @@ class Place:
                 raise ValueError(f"{self.command_config}, line {number}: {text!r} is not NAME=VALUE")
             found[name.strip()] = value.strip()
         return found
+
+
+def split_paths(text: str) -> list[str]:
+    """Directories with commas. A path that exists is one, whatever is in its name."""
+    return [text] if os.path.exists(text) else [one.strip() for one in text.split(",")]
 
 
 def text_lines(path: str) -> list[str]:
@@ -116,7 +118,7 @@ def keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
 def _log() -> Option:
     return _option(
         "--log", metavar="PATH", type=click.Path(),
-        help=f"the log's directory; several, for what changes topics, with commas (default: ${ENVIRONMENT})",
+        help=f"the log's directory; all of several with commas (default: ${ENVIRONMENT})",
     )  # fmt: skip
 
 

@@ -107,7 +107,8 @@ def command(
     Owns the log while it runs, or has the process append that owns it.
     """
     if place.servers is None:
-        require_directory(DiskFiles(read_only=True), place.path)
+        for path in place.paths:
+            require_directory(DiskFiles(read_only=True), path)
     elif flush is not None:
         raise click.UsageError("--flush is for --log: a server has its own")
     at_most_one({"--json": is_json, "--format": parser, "--key-separator": key_separator})

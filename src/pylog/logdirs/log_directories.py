@@ -269,6 +269,13 @@ def require_first_among(files: Files, paths: Sequence[str]) -> None:
             raise _not_first(path, f"its log has the list of topics in the directory with id {first}")
 
 
+def without_folder(files: Files, paths: Sequence[str], keys: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those of these partitions that have no folder in these directories: nobody has written to them, or they lie in
+    another directory of the log.
+    """
+    return [key for key in keys if all(files.stat(join(path, folder_name(*key))) is None for path in paths)]
+
+
 def directory_ids(files: Files, paths: Iterable[str]) -> set[uuid.UUID]:
     """The ids of these directories, as far as they have any that can be read."""
     found = set()

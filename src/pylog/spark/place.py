@@ -1,4 +1,4 @@
-"""Where the records come from: a log directory, or servers. Batches and streams go this one way, on the driver's host
+"""Where the records come from: log directories, or servers. Batches and streams go this one way, on the driver's host
 and in tasks.
 
     select           the partitions that are meant, and the ids of their topics
@@ -8,7 +8,7 @@ and in tasks.
     partition        one partition
     columns          its records from one offset to another, as Arrow batches: what a task reads
 
-A directory is read without a lock, so its owner may write meanwhile. Servers are asked again after errors that may
+Directories are read without a lock, so their owner may write meanwhile. Servers are asked again after errors that may
 pass.
 Each process opens a place once (`place_of`), and keeps it between tasks.
 """
@@ -25,7 +25,7 @@ from pylog.record import TopicPartition
 from pylog.runtime.retries import retried
 from pylog.spark.options.read import Isolation, ReadOptions, Retries
 from pylog.spark.options.selection import Assign, Selection, Subscribe
-from pylog.spark.options.where import Directory, Where
+from pylog.spark.options.where import Directories, Where
 from pylog.spark.tasks import BATCH_ROWS, LogRange
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Place:
     def ends(self, partitions: Iterable[TopicPartition], isolation: Isolation) -> dict[TopicPartition, tuple[int, int]]:
         """The first offset of each partition, and the one behind the last that a reader sees.
 
-        Raises UnknownTopicOrPartition.
+        Raises UnknownTopicOrPartition, and KafkaStorage where a partition is in a directory that was not named.
         """
         keys = list(partitions)
 
@@ -116,7 +116,7 @@ class Place:
         """The records of [start, end), decoded as they are asked for. Raises OffsetOutOfRange, CorruptBatch,
         UnknownTopicOrPartition and UnknownTopicId (the topic is gone), and what else `columns` of both raises.
         """
-        if not isinstance(self._where, Directory):
+        if not isinstance(self._where, Directories):
             return cast("ConnectedPartition", view).columns(
                 start,
                 end,
@@ -137,17 +137,17 @@ class Place:
         return self._ask(lambda _: view.start_offset)
 
     def _ask(self, question: "Callable[[Log | ConnectedLog], T]") -> T:
-        if isinstance(self._where, Directory):
+        if isinstance(self._where, Directories):
             return question(self._opened())
         return retried(lambda: question(self._opened()), most=self._retries.most, interval_ms=self._retries.interval_ms)
 
     def _opened(self) -> "Log | ConnectedLog":
         # A process of Spark's reads from one of both: it loads no more than that.
         if self._log is None:
-            if isinstance(self._where, Directory):
+            if isinstance(self._where, Directories):
                 from pylog.opening import open_lazily
 
-                self._log = open_lazily(self._where.path, mode="read")
+                self._log = open_lazily(self._where.paths, mode="read")
             else:
                 from pylog.connected_log import connect
 

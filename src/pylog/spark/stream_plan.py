@@ -118,4 +118,4 @@ def _read_in_words(options: ReadOptions) -> str:
         what = "subscribe " + ",".join(selection.topics)
     else:
         what = f"subscribePattern {selection.pattern}"
-    return f"{what} in {options.where}"
+    return f"{what} in {options.where.name}"

@@ -49,6 +49,18 @@ def test_a_copy_by_json_lines_keeps_all_of_each_record(run: Run, tmp_path: Path)
     assert contents("two") == contents("one")
 
 
+def test_records_go_to_all_directories_that_are_named_with_commas(run: Run, tmp_path: Path) -> None:
+    """It took the two names for the path of one directory, which is not there."""
+    paths = [str(tmp_path / "a"), str(tmp_path / "b")]
+    with pylog.open(paths, flush="none") as log:
+        log.create_topic("t", 2)
+    for number in range(2):
+        words = ("produce", "t", "--partition", str(number), "--log", ",".join(paths))
+        assert run(*words, stdin=b"x\n").code == 0
+    assert [(tmp_path / name).exists() for name in ("a/t-0", "b/t-1")] == [True, True]
+    failed(run("produce", "t", "--log", f"{paths[0]},{tmp_path}/c", stdin=b"x\n"), f"{tmp_path}/c: there is no log")
+
+
 TEXTS = st.one_of(st.none(), st.binary(max_size=8), st.text(max_size=8).map(str.encode))
 HEADERS = st.lists(st.tuples(st.text(max_size=4), TEXTS), max_size=3)
 

@@ -6,7 +6,8 @@ whether the log, the topics and the offsets exist is asked later.
 
 Names, defaults, precedence and wording are those of Spark's KafkaSourceProvider. Differences:
 
-- the log is a directory (`path`, `load(path)`), or behind `kafka.bootstrap.servers`;
+- the log is in a directory (`path`, `load(path)`) or several (`paths`, `load([...])`), or behind
+  `kafka.bootstrap.servers`;
 - a stream starts at earliest, not at latest: Spark keeps the first offsets of a Python source nowhere, so a stream that
   began at latest would begin at another latest when it is started again before its first batch. `stateLocation` names
   a folder in which the first offsets are kept. Without it starts that depend on the moment are refused;
@@ -40,6 +41,7 @@ _ENDING: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"
 _STREAMING: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger")
 _OPTIONS: Final = (
     "path",
+    "paths",
     "kafka.bootstrap.servers",
     "kafka.isolation.level",
     *STRATEGIES,

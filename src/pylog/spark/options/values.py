@@ -53,6 +53,17 @@ def json_object(text: str, option: str, example: str) -> dict[str, object]:
     return value
 
 
+def json_texts(text: str, option: str, example: str) -> list[str]:
+    """A JSON list of texts; an error shows the example."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise expected(option, example, text)
+    return value
+
+
 def expected(option: str, example: str, text: str) -> ValueError:
     """The error for a text that is not like the example."""
     words = " or 'earliest' or 'latest'" if option in ("startingOffsets", "endingOffsets") else ""

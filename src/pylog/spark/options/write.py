@@ -1,6 +1,7 @@
 """What a Spark write asks of a log: the options of Spark's Kafka sink, parsed and checked. A pure function.
 
-    path | kafka.bootstrap.servers   where the log is
+    path | paths                     the log directory, or all directories of the log
+    kafka.bootstrap.servers          instead of it: servers
     topic                            the topic of all rows; it wins over a column `topic`
     deliveryGuarantee                exactly-once (default) | at-least-once
     checkpointLocation               Spark's own, of the stream

@@ -21,7 +21,7 @@ def check_apart(log: LogPlace, read: str, to_log: LogPlace | None, written: Iter
 
     `read` are topics with commas.
     """
-    if to_log is not None and where_of(to_log) != where_of(log):
+    if to_log is not None and not where_of(to_log).is_log_of(where_of(log)):
         return
     both = {name.strip() for name in read.split(",")} & set(written)
     if both:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pylog.errors import PolicyViolation, UnknownTopicOrPartition
 from pylog.record import TopicPartition
-from pylog.spark.options.where import Directory
+from pylog.spark.options.where import Directories
 from pylog.spark.options.write import WriteOptions
 from pylog.spark.sink.content import MODULUS
 from pylog.spark.sink.ledger import Entry, Ledger, Replaced
@@ -52,15 +52,15 @@ class Write:
 def commit(write: Write, messages: Sequence[Staged]) -> None:
     """Commit what the tasks have staged; does nothing where that was done.
 
-    Raises what opening the log does, StorageError (what was staged is not there), OutOfOrderSequence (the query has
-    committed another batch of this number, or a later one: its checkpoint was restored), ProducerFenced (another driver
-    runs the query), and what a producer does.
+    Raises what opening the log does, KafkaStorage (a log directory was not named), StorageError (what was staged is not
+    there), OutOfOrderSequence (the query has committed another batch of this number, or a later one: its checkpoint was
+    restored), ProducerFenced (another driver runs the query), and what a producer does.
     """
     where = write.options.where
     if not write.replaces and not any(message.batches for message in messages):
         return
     with opened(where, writes=True) as log:
-        staging = StagedFiles(where.path) if isinstance(where, Directory) else StagedRecords(log)
+        staging = StagedFiles(where.paths[0]) if isinstance(where, Directories) else StagedRecords(log)
         config = write.options.producer
         with producer_of(log, config, transactional_id=f"{TRANSACTIONAL_ID}{write.id}") as producer:
             ledger = None if write.batch is None else Ledger(log, write.id, config.transaction_timeout_ms)
@@ -89,8 +89,8 @@ def commit(write: Write, messages: Sequence[Staged]) -> None:
 
 def drop(write: Write, messages: Sequence[Staged]) -> None:
     """Remove what was staged: the write was aborted. What is committed stays, as it was copied."""
-    if isinstance(write.options.where, Directory):
-        StagedFiles(write.options.where.path).drop(messages)
+    if isinstance(write.options.where, Directories):
+        StagedFiles(write.options.where.paths[0]).drop(messages)
 
 
 def _entry(write: Write, messages: Sequence[Staged]) -> Entry:

@@ -22,7 +22,7 @@ from pylog.protocol.partitioner import partition_for_key
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.spark.sink.plan import Plan
-from pylog.spark.sink.reach import offsets_of
+from pylog.spark.sink.reach import as_owner, offsets_of
 from pylog.spark.stream_offsets import starting_offsets
 
 if TYPE_CHECKING:
@@ -126,10 +126,8 @@ class Ledger:
         """Compact the ledger when it is long and this process owns the directory. No other process compacts it where
         the directory is only opened for commits.
         """
-        from pylog.log import Log
-
-        if self._read > _READ_MAX and isinstance(self._log, Log) and self._log.mode == "own":
-            self._log.clean(LEDGER_TOPIC)
+        if self._read > _READ_MAX and (owned := as_owner(self._log)) is not None:
+            owned.clean(LEDGER_TOPIC)
 
 
 def _text(entry: Entry) -> bytes:

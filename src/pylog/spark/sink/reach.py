@@ -1,18 +1,23 @@
 """The log that is written, reached from a process of Spark: as owner, through the owner, or through servers."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from pylog.config import ProducerConfig
 from pylog.errors import UnknownTopicOrPartition
+from pylog.files import DiskFiles
+from pylog.logdirs.log_directories import require_first, without_folder
+from pylog.protocol.messages import TRANSACTIONS_TOPIC
+from pylog.protocol.partitioner import partition_for
 from pylog.record import TopicPartition
 from pylog.runtime.retries import retried
-from pylog.spark.options.where import Directory, Where
+from pylog.spark.options.where import Directories, Where
 
 if TYPE_CHECKING:
     from pylog.client.producer import Producer
     from pylog.client_half import ClientHalf
+    from pylog.log import Log
 
 _WAIT_SECONDS: Final = 30.0
 """How long to wait for a process that opens or closes the directory."""
@@ -27,13 +32,13 @@ def opened(where: Where, *, writes: bool) -> "Iterator[ClientHalf[Any]]":
     """The log, open for the block. `writes`: open it to write, not only to read."""
     # A task that stages in a directory opens nothing: what it does not need is not loaded.
     log: ClientHalf[Any]
-    if isinstance(where, Directory):
+    if isinstance(where, Directories):
         from pylog import opening
 
         if writes:
-            log = opening.open(where.path, mode="auto", wait=_WAIT_SECONDS)
+            log = opening.open(where.paths, mode="auto", wait=_WAIT_SECONDS)
         else:
-            log = opening.open_lazily(where.path, mode="read")
+            log = opening.open_lazily(where.paths, mode="read")
     else:
         from pylog.connected_log import connect
 
@@ -42,10 +47,31 @@ def opened(where: Where, *, writes: bool) -> "Iterator[ClientHalf[Any]]":
         yield log
 
 
-def producer_of(log: "ClientHalf[Any]", config: ProducerConfig, *, room: int = 0, **more: object) -> "Producer":
-    """A producer of batches that are encoded already, and of up to `room` bytes more each."""
+def as_owner(log: "ClientHalf[Any]") -> "Log | None":
+    """The log, where this process owns its directories."""
+    from pylog.log import Log
+
+    return log if isinstance(log, Log) and log.mode == "own" else None
+
+
+def producer_of(
+    log: "ClientHalf[Any]",
+    config: ProducerConfig,
+    *,
+    room: int = 0,
+    transactional_id: str | None = None,
+    **more: object,
+) -> "Producer":
+    """A producer of batches that are encoded already, and of up to `room` bytes more each.
+
+    Raises KafkaStorage where the coordinator of the transactional id lies in a log directory that was not named. The
+    producer itself would ask for it until its time-out.
+    """
+    if transactional_id is not None:
+        _check_coordinator(log, transactional_id)
     settings: Any = {
         **more,
+        "transactional_id": transactional_id,
         "linger_ms": 0,
         "max_request_size": config.max_request_size + room,
         "buffer_memory": max(config.buffer_memory, config.max_request_size) + room,
@@ -59,10 +85,33 @@ def producer_of(log: "ClientHalf[Any]", config: ProducerConfig, *, room: int = 0
     return producer
 
 
-def count_partitions(log: "ClientHalf[Any]", topic: str) -> int:
-    """How many partitions a topic has. Raises UnknownTopicOrPartition: the sink makes none."""
+def _check_coordinator(log: "ClientHalf[Any]", transactional_id: str) -> None:
+    if as_owner(log) is not None:
+        with suppress(UnknownTopicOrPartition):
+            count = len(log.admin.topic(TRANSACTIONS_TOPIC).partitions)
+            at = TopicPartition(TRANSACTIONS_TOPIC, partition_for(transactional_id, count))
+            log.admin.list_offsets({at: "latest"})
+
+
+def check_first(where: Where) -> None:
+    """Raise LogNotFound unless the first log directory is the one with the list of topics, as writing needs it."""
+    if isinstance(where, Directories):
+        require_first(DiskFiles(read_only=True), where.paths)
+
+
+def count_partitions(log: "ClientHalf[Any]", where: Where, topic: str) -> int:
+    """How many partitions a topic has, in a log that is open to be read.
+
+    Raises UnknownTopicOrPartition (the sink makes no topics), and KafkaStorage where a partition lies in a log
+    directory that was not named.
+    """
     try:
-        return len(log.admin.topic(topic).partitions)
+        keys = [TopicPartition(topic, part.partition) for part in log.admin.topic(topic).partitions]
+        if isinstance(where, Directories):
+            # Only the metadata log tells a partition of another directory from one without records.
+            elsewhere = without_folder(DiskFiles(read_only=True), where.paths, keys)
+            log.admin.list_offsets(dict.fromkeys(elsewhere, "latest"))
+        return len(keys)
     except UnknownTopicOrPartition:
         known = ", ".join(log.topics()) or "none"
         raise UnknownTopicOrPartition(

@@ -19,12 +19,12 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pylog.spark.options.where import Directory
+from pylog.spark.options.where import Directories
 from pylog.spark.options.write import WriteOptions
 from pylog.spark.sink.commit import Write, check_replaceable, commit, drop
 from pylog.spark.sink.content import Checksum
 from pylog.spark.sink.plan import Plan, plan_of
-from pylog.spark.sink.reach import count_partitions, opened, producer_of
+from pylog.spark.sink.reach import check_first, count_partitions, opened, producer_of
 from pylog.spark.sink.rows import RowEncoder, SinkColumns, sink_columns
 from pylog.spark.sink.staged_topic import TopicStage
 from pylog.spark.sink.staging import FileStage, Stage, Staged
@@ -40,7 +40,9 @@ class Sink:
     """The common part of both writers: what a task does."""
 
     def __init__(self, options: WriteOptions, schema: StructType, *, replaces: bool) -> None:
-        """Raises ValueError for wrong columns, UnknownTopicOrPartition, PolicyViolation, and what opening does."""
+        """Raises ValueError for wrong columns, UnknownTopicOrPartition, PolicyViolation, what opening does, and
+        LogNotFound or KafkaStorage where a log directory was not named.
+        """
         self._options = options
         self._columns: SinkColumns = sink_columns(schema, options.topic)
         self._replaces = replaces
@@ -49,9 +51,10 @@ class Sink:
             raise ValueError("to replace what a topic has, name it by the option 'topic'")
         if replaces and not options.is_exactly_once:
             raise ValueError("deliveryGuarantee 'at-least-once' only appends: it cannot replace what a topic has")
+        check_first(options.where)
         if options.topic is not None:
             with opened(options.where, writes=False) as log:
-                self._counts[options.topic] = count_partitions(log, options.topic)
+                self._counts[options.topic] = count_partitions(log, options.where, options.topic)
                 if replaces:
                     check_replaceable(log, options.topic)
 
@@ -72,8 +75,8 @@ class Sink:
 
     def _stage(self, write: str, batch: int | None, closing: ExitStack) -> Stage:
         where = self._options.where
-        if isinstance(where, Directory):
-            return FileStage(where.path, write, batch)
+        if isinstance(where, Directories):
+            return FileStage(where.paths[0], write, batch)
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         return TopicStage(closing.enter_context(opened(where, writes=True)), self._options.producer, write, task)
@@ -102,7 +105,7 @@ class Sink:
             if topic not in self._counts:
                 if not looking:
                     looking.append(closing.enter_context(opened(options.where, writes=False)))
-                self._counts[topic] = count_partitions(looking[0], topic)
+                self._counts[topic] = count_partitions(looking[0], options.where, topic)
             return self._counts[topic]
 
         encoder = RowEncoder(
