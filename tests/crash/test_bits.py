@@ -10,7 +10,7 @@ import pytest
 
 from .bits import HOW, Damage, Subject, damages, kind_of, make, promised, tree_of
 
-EACH = 3
+EACH = 2
 """How many damages of each kind are tried in each kind of file."""
 
 

@@ -12,16 +12,16 @@ from .engine import Enumeration
 from .mutants import MUTANTS, Mutant
 from .workloads import WORKLOADS
 
-STRIDE = 8
+STRIDE = 12
 STRIDES = {
-    "compaction": 96, "compaction_in_groups": 120, "compaction_twice": 480, "delete_records_and_segments": 24,
-    "leader_change": 56, "metadata_snapshots": 120, "preallocate": 24, "producer_snapshots": 24, "recovery": 2,
-    "retention_by_size": 32, "retention_of_everything": 24, "roll_by_size": 24, "roll_without_sync": 24, "scrub": 24,
-    "topic_create": 40, "topic_delete": 48, "topic_move": 112, "topic_move_after_a_deletion": 112,
-    "topic_recreate": 24, "transactions_abort": 24, "truncate_segments": 24,
+    "compaction": 144, "compaction_in_groups": 180, "compaction_twice": 480, "delete_records_and_segments": 36,
+    "leader_change": 84, "metadata_snapshots": 180, "preallocate": 36, "producer_snapshots": 36, "recovery": 2,
+    "retention_by_size": 48, "retention_of_everything": 36, "roll_by_size": 36, "roll_without_sync": 36, "scrub": 36,
+    "topic_create": 60, "topic_delete": 72, "topic_move": 168, "topic_move_after_a_deletion": 112,
+    "topic_recreate": 36, "transactions_abort": 36, "truncate_segments": 36,
 }  # fmt: skip
 SECOND_STRIDE = 24
-"""Of how many states one is recovered: some 4,000 are left, the second crashes counted."""
+"""Of how many states one is recovered: some 2,800 are left, the second crashes counted."""
 
 
 @pytest.fixture(autouse=True)

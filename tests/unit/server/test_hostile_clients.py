@@ -126,7 +126,7 @@ def test_records_that_grow_far_are_refused_without_their_memory(
 
 def test_a_frame_of_tiny_elements_ends_its_connection(server: PylogServer, wire: WireClient) -> None:
     before = server.forget_memory()
-    count = 20 * MIB
+    count = 5 * MIB
     with WireClient(server.bootstrap_servers) as bad:
         frame = bad.header(2, 1, False) + struct.pack(">ii", -1, count) + bytes(count * 6)
         with pytest.raises((DisconnectedError, ConnectionError)):
