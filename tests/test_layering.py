@@ -30,6 +30,17 @@ WAITS = set(
 """.split()
 )
 
+THREADS = "pylog.runtime.threads"
+"""Begins all threads, so that each call raises the same error where the system gives none."""
+RAW_THREADS = {"pylog.runtime.closing"}
+"""A finalizer may take no lock, so it begins a thread of the system that calls `started`."""
+BEGINNINGS = set(
+    """
+    ProcessPoolExecutor ThreadPoolExecutor ThreadingMixIn ThreadingHTTPServer ThreadingTCPServer ThreadPool Timer
+    run_in_executor start_joinable_thread start_new start_new_thread to_thread
+""".split()
+)
+
 CLOCKS = {("datetime", "now"), ("datetime", "utcnow"), ("date", "today")}
 
 # The command is the face to the user: it reads files itself.
@@ -327,3 +338,45 @@ def test_only_a_few_rooms_wait_and_read_the_clock(inner: list[Module]) -> None:
                 where = f"{module.path}:{node.lineno}: {node.value.id}.{node.attr}"
                 assert node.value.id != "threading" or node.attr == "Lock", f"{where}: a plain Lock only"
                 assert (node.value.id, node.attr) not in CLOCKS, where
+
+
+def test_one_module_begins_all_threads(inner: list[Module]) -> None:
+    begun = [
+        (module.name, node.lineno)
+        for module in inner
+        for node, _ in module.nodes
+        if begins_a_thread(node) and not (module.name in RAW_THREADS and named(node) == "start_new_thread")
+    ]
+    assert {name for name, _ in begun} == {THREADS}, begun
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "threading.Thread(target=work).start()", "Thread(target=work)", "from threading import Thread",
+        "class Mine(threading.Thread): ...", "from concurrent.futures import ThreadPoolExecutor",
+        "loop.run_in_executor(None, work)", "asyncio.to_thread(work)", "from _thread import start_new_thread",
+        "concurrent.futures.ThreadPoolExecutor()", "threading.Timer(1, work)",
+    ],
+)  # fmt: skip
+def test_each_way_to_begin_a_thread_is_seen(text: str) -> None:
+    assert any(map(begins_a_thread, ast.walk(ast.parse(text))))
+    assert not any(map(begins_a_thread, ast.walk(ast.parse("thread: threading.Thread | None = started(work, name)"))))
+
+
+def named(node: ast.AST) -> str:
+    """The last word of what a node names."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.alias):
+        return node.name.split(".")[-1]
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def begins_a_thread(node: ast.AST) -> bool:
+    """Whether it names what begins a thread; `Thread` itself may be the type of a field."""
+    if isinstance(node, ast.ClassDef):
+        return any(named(base) == "Thread" for base in node.bases)
+    if isinstance(node, ast.Call) and named(node.func) == "Thread":
+        return True
+    return (isinstance(node, ast.alias) and named(node) == "Thread") or named(node) in BEGINNINGS

@@ -6,6 +6,7 @@
       StorageError        what happens to files on this machine
       Closed              a handle was used after its end
       Undelivered         what a producer could not deliver, said at its end
+      ThreadsExhausted    the system gives this process no other thread
       ConcurrentUse, Wakeup, DeserializationError         what happens to consumers alone
       SchemaRegistryError, SchemaNotFound                 where schemas are looked up
 
@@ -42,6 +43,14 @@ class Undelivered(PylogError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class ThreadsExhausted(PylogError):
+    """The system gives this process no other thread, and the call needs one: nothing of it was done.
+
+    The same call works as soon as a thread can be had. Raise the limit of address space (`ulimit -v`) or of processes
+    (`ulimit -u`, `pids.max` of the control group).
+    """
 
 
 class ConcurrentUse(PylogError):

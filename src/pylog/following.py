@@ -145,6 +145,7 @@ class Following:
         self._worker = Worker(f"pylog-following-{broker.node_id}", clock, lambda: self._due_ms, self._work)
         _open.add(self)
         try:
+            self._worker.begin()
             self._refresh(is_first=True)
         except BaseException:
             self.close()

@@ -14,17 +14,20 @@ import random
 import sys
 import threading
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pylog
 from pylog import TopicPartition
-from pylog.errors import CorruptBatch, PylogError
+from pylog.errors import CorruptBatch, PylogError, ThreadsExhausted
 from pylog.files import DiskFiles
 from pylog.inspect import Problem, verify
+from pylog.runtime.threads import started
 
 from .limits import Limits
 
@@ -91,20 +94,16 @@ class Play:
         )  # fmt: skip
         before = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)
-        threads = [
-            threading.Thread(target=self._work, args=(job, log, who), name=f"{job.__name__} {who}")
-            for who, job in enumerate(jobs)
-        ]
-        started = []
+        threads = []
         try:
-            for thread in threads:
+            for who, job in enumerate(jobs):
                 try:
-                    thread.start()
-                    started.append(thread)
-                except RuntimeError:
+                    threads.append(started(partial(self._work, job, log, who), f"{job.__name__} {who}"))
+                except ThreadsExhausted:
                     # There is no memory for the stack of one more.
                     assert self.limits.memory_bytes is not None
-            for thread in started:
+            for thread in threads:
+                assert thread is not None, "the interpreter goes on"
                 thread.join()
         finally:
             sys.setswitchinterval(before)
@@ -136,7 +135,8 @@ class Play:
             with self._mutex:
                 self.refused[type(error).__name__] += 1
             return
-        self.say(f"{name} raised {type(error).__name__}: {str(error)[-400:]}")
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        self.say(f"{name} raised {type(error).__name__}: {str(error)[-400:]} (at {place.filename}:{place.lineno})")
 
     def say(self, what: str) -> None:
         with self._mutex:

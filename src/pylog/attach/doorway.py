@@ -28,7 +28,7 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.forking import undivided
 from pylog.runtime.signals import WholeLock
 from pylog.runtime.sockets import hang_up, stop_listening
-from pylog.runtime.worker import started
+from pylog.runtime.threads import started
 from pylog.server.listeners import UnixAddress
 
 if TYPE_CHECKING:

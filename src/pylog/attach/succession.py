@@ -16,10 +16,11 @@ import threading
 from collections.abc import Callable
 
 from pylog.attach.places import peer_of
+from pylog.errors import ThreadsExhausted
 from pylog.files.processes import RunningProcess, can_watch, is_gone
 from pylog.runtime.clock import Clock
 from pylog.runtime.sockets import hang_up
-from pylog.runtime.worker import started
+from pylog.runtime.threads import started
 
 __all__ = ["Succession"]
 
@@ -45,7 +46,12 @@ class Succession:
         self._is_over = is_over
         self._ended = threading.Event()
         self._waking, self._wake = socket.socketpair()
-        self._thread = started(self._run, "pylog-attached")
+        try:
+            self._thread = started(self._run, "pylog-attached")
+        except ThreadsExhausted:
+            self._waking.close()
+            self._wake.close()
+            raise
 
     def _run(self) -> None:
         pause_ms = 0

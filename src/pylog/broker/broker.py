@@ -128,8 +128,10 @@ class Broker:
         self._routes = self._routes_of(partial(describe_log_dirs, files, paths, self.node.directories.failures))
         try:
             self._coordinating.settle()
+            self._worker.begin()
             transport.attach(self.node.id, self.handle)
         except BaseException:
+            self._worker.close()
             self.node.close()
             raise
         # Transactions may have been left open.
@@ -333,9 +335,11 @@ class Broker:
         """Note an append: there is work to do some day, and a sync where `flush` says so. Gives whether the next one
         under the same config has to be noted, too.
         """
-        self.housekeeping.note_append(partition)
+        is_noted = self.housekeeping.note_append(partition)
         self._flush_scheduler.note_append(partition)
-        return self._flush == "interval" or is_compacted(partition) or partition.config.flush_ms < NEVER_MS
+        return (
+            not is_noted or self._flush == "interval" or is_compacted(partition) or partition.config.flush_ms < NEVER_MS
+        )
 
     def _due(self) -> int | None:
         times = [

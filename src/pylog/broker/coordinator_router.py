@@ -112,7 +112,7 @@ class CoordinatorRouter:
 
     def __init__(
         self, replica_manager: ReplicaManager, produce: ProduceHandler, config: NodeConfig, clock: Clock,
-        wake: Callable[[int], None],
+        wake: Callable[[int], object],
     ) -> None:  # fmt: skip
         self._replica_manager = replica_manager
         self._produce = produce

@@ -43,7 +43,7 @@ class Coordinators:
 
     def __init__(
         self, replica_manager: ReplicaManager, produce: ProduceHandler, config: NodeConfig, clock: Clock, *,
-        is_lost: Callable[[str], bool], wake: Callable[[int], None], markers: TransactionMarkers,
+        is_lost: Callable[[str], bool], wake: Callable[[int], object], markers: TransactionMarkers,
     ) -> None:  # fmt: skip
         self._replica_manager = replica_manager
         self._produce = produce

@@ -25,7 +25,7 @@ class FlushScheduler:
     """The background syncs of one node. `wake` is called when there is a new time at which `work` has to be called."""
 
     def __init__(
-        self, replica_manager: ReplicaManager, clock: Clock, flush: str, interval_ms: int, wake: Callable[[], None]
+        self, replica_manager: ReplicaManager, clock: Clock, flush: str, interval_ms: int, wake: Callable[[], object]
     ) -> None:
         self._roles, self._topics = replica_manager.roles, replica_manager.topics
         self._clock = clock

@@ -105,7 +105,8 @@ class FollowerFetcher:
         self._worker = Worker(f"pylog-fetcher-{node_id}-{leader.node}{name}", clock, self._due, self._work)
 
     def follow(self, key: TopicPartition, follower: Follower) -> None:
-        """Fetch this partition from now on."""
+        """Fetch this partition from now on. Raises ThreadsExhausted: it is not fetched then."""
+        self._worker.begin()
         with self._lock:
             self._followers[key] = follower
             self._resting.pop(key, None)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from pylog.errors import ThreadsExhausted
 from pylog.kernel import Appended, GroupAppends
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch
@@ -27,7 +28,7 @@ from pylog.protocol.messages import Produce, Produced
 from pylog.replica import Leader
 from pylog.runtime.future import Future
 from pylog.runtime.signals import SLICE, WHOLE, opened
-from pylog.runtime.worker import started
+from pylog.runtime.threads import started
 
 logger = logging.getLogger("pylog.broker")
 
@@ -148,27 +149,31 @@ class CommitThread:
         """Have what has joined led soon."""
         self._note(group_commit)
         if not self._is_looking:
-            self._wake()
+            self._wake(group_commit)
 
     def look_now(self, group_commit: GroupCommit) -> None:
         """Have what has joined led as soon as the thread can."""
         self._note(group_commit)
-        self._wake()
+        self._wake(group_commit)
 
     def _note(self, group_commit: GroupCommit) -> None:
         if not group_commit.is_listed:
             group_commit.is_listed = True
             self._list.append(group_commit)
 
-    def _wake(self) -> None:
+    def _wake(self, group_commit: GroupCommit) -> None:
         with WHOLE:
             if self._thread is None:
                 with self._starting:
                     if self._thread is None:
-                        self._thread = started(self._run, "pylog-commit")
+                        with suppress(ThreadsExhausted):  # the next call tries again
+                            self._thread = started(self._run, "pylog-commit")
             if self._thread is None:
-                # In the exit hook, where no thread begins: the caller does it.
-                self._lead_all()
+                # The appends have joined already: the caller leads, when no other thread does.
+                _lead(group_commit)
+                while group_commit.engine.is_unattended:
+                    time.sleep(LOOK_SECONDS)
+                    _lead(group_commit)
                 return
             self._is_looking = True
             with suppress(RuntimeError):  # awake already
@@ -178,7 +183,11 @@ class CommitThread:
         looks = 0
         while not self._closed:
             is_called = self._bed.acquire(timeout=LOOK_SECONDS if looks < LOOKS_MAX else -1)
-            looks = 0 if self._lead_all() or is_called else looks + 1
+            try:
+                looks = 0 if self._lead_all() or is_called else looks + 1
+            except MemoryError:
+                # There was none to say what a callback raised: look again.
+                looks = 0
             if looks == LOOKS_MAX:
                 self._is_looking = False
                 if self._list:

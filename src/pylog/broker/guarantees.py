@@ -39,7 +39,7 @@ class Guarantees:
 
     def __init__(
         self, replica_manager: ReplicaManager, purgatory: Purgatory, clock: Clock,
-        note_append: Callable[[Partition], bool], wake: Callable[[int], None], *, syncs: bool,
+        note_append: Callable[[Partition], bool], wake: Callable[[int], object], *, syncs: bool,
     ) -> None:  # fmt: skip
         self._roles = replica_manager.roles
         self._purgatory = purgatory

@@ -87,8 +87,8 @@ class Housekeeping:
         self._worker = Worker("pylog-housekeeping", clock, self._next, self._work)
         self._cleaner = Worker("pylog-cleaner", clock, lambda: self._clean_due, self._clean_once)
 
-    def note_append(self, partition: Partition) -> None:
-        """Something was appended: there will be work."""
+    def note_append(self, partition: Partition) -> bool:
+        """Something was appended: there will be work. False: no thread can be had for it, so the next append tries."""
         if PLACES not in self._due:
             with WHOLE:
                 now = self._clock.tick_ms()
@@ -98,11 +98,14 @@ class Housekeeping:
                 else:
                     self._due = {name: now + interval for name, (interval, _) in self._tasks.items()}
                     self.scrubber.start()
-                self._worker.wake()
+                if not self._worker.wake():
+                    self._due = {}
         if self._clean_due is None and self._config.log_cleaner_enable and is_compacted(partition):
             with WHOLE:
                 self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
-                self._cleaner.wake()
+                if not self._cleaner.wake():
+                    self._clean_due = None
+        return bool(self._due)
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         """These partitions are gone; what comes later under their names begins anew."""

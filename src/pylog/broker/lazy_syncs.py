@@ -10,7 +10,7 @@ from pylog.runtime.signals import WHOLE
 class LazySyncs:
     """When each partition is due for a sync. `wake` is told of a time at which there is something to do."""
 
-    def __init__(self, clock: Clock, wake: Callable[[int], None]) -> None:
+    def __init__(self, clock: Clock, wake: Callable[[int], object]) -> None:
         self._clock = clock
         self._wake = wake
         self._due: dict[Leader, int] = {}

@@ -71,7 +71,7 @@ class Purgatory:
     def __init__(
         self, replica_manager: ReplicaManager, clock: Clock, read: Callable[[Fetch], Fetched],
         given: Callable[[Fetch, Fetched], Fetched], list_offsets: Callable[[ListOffsets], ListedOffsets],
-        wake: Callable[[], None], hurry: Callable[[Leader], int | None],
+        wake: Callable[[], object], hurry: Callable[[Leader], int | None],
     ) -> None:  # fmt: skip
         self._roles, self._node_id = replica_manager.roles, replica_manager.id
         self._clock = clock

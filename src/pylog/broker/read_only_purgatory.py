@@ -17,13 +17,13 @@ from weakref import WeakSet
 
 from pylog.broker.delayed_operations import DelayedOperations
 from pylog.broker.fetch import is_enough
-from pylog.errors import Closed, StorageError
+from pylog.errors import Closed, PylogError, StorageError, ThreadsExhausted
 from pylog.files import Waker, Watch
 from pylog.protocol.messages import Fetch, Fetched
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
 from pylog.runtime.signals import WholeLock, opened, whole
-from pylog.runtime.worker import started
+from pylog.runtime.threads import started
 
 POLL_MS_MIN = 1
 POLL_MS_MAX = 20
@@ -85,17 +85,22 @@ class ReadOnlyPurgatory:
         return fetch
 
     def _hand_over(self, fetch: DelayedFetch) -> None:
-        """Give a fetch to the watching thread."""
+        """Give a fetch to the watching thread. It fails where there is none."""
+        error: PylogError = Closed("this log is closed")
         with self._lock:
             if not self._closed:
-                fetch.ticket = self._delayed.add(fetch, [], fetch.deadline_ms)
                 if self._sleep is None:
                     self._sleep = _Sleep(self._watch)
-                if self._thread is None:
-                    self._thread = started(partial(self._run, self._sleep), "pylog-reader")
-                self._sleep.waker.wake()
-                return
-        fetch.set_exception(Closed("this log is closed"))
+                try:
+                    if self._thread is None:
+                        self._thread = started(partial(self._run, self._sleep), "pylog-reader")
+                except ThreadsExhausted as exhausted:
+                    error = exhausted
+                else:
+                    fetch.ticket = self._delayed.add(fetch, [], fetch.deadline_ms)
+                    self._sleep.waker.wake()
+                    return
+        fetch.set_exception(error)
 
     # --- the watching thread -----------------------------------------------------------------------------------------
 

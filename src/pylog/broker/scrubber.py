@@ -62,7 +62,8 @@ class Scrubber:
         """There may be something to read from now on."""
         if self._interval_ms >= 0 and self._due is None:
             self._due = self._clock.tick_ms() + LOOK_EVERY_MS
-            self._worker.wake()
+            if not self._worker.wake():
+                self._due = None
 
     def _work(self) -> None:
         self.scrub()

@@ -16,6 +16,9 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, Protocol
 
+from pylog.errors import ThreadsExhausted
+from pylog.runtime.threads import started
+
 logger = logging.getLogger("pylog.runtime")
 
 
@@ -110,9 +113,9 @@ def settle() -> None:
 
 
 def _begin_thread() -> None:
-    # `Thread.start` takes a lock, which the thread of a finalizer may hold: so it is called here.
-    with suppress(RuntimeError):
-        threading.Thread(target=settle, name="pylog-closing", daemon=True).start()
+    # `started` takes a lock, which the thread of a finalizer may hold: so it is called here.
+    with suppress(ThreadsExhausted):
+        started(settle, "pylog-closing")
 
 
 def _forked() -> None:

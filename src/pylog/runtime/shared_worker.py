@@ -1,7 +1,8 @@
 """One thread for the work of many: each has a `Shift`, with its own times, and what it does then.
 
-    SharedWorker    the thread, a `Worker`: from the first shift that waits for a time until the last one has ended
-    Shift           `wake` when its time may be an earlier one, `close` when there is nothing to do any more
+    SharedWorker    the thread, a `Worker`: from the first shift that begins until the last one has ended
+    Shift           `begin` before anything counts on the thread, `wake` when its time may be an earlier one, `close`
+                    when there is nothing to do any more
 
 A hundred members of groups have one thread for their heartbeats. So work has to be short: what one does, the others
 wait for. Where it raises, it is logged and tried again after a while, and the others go on.
@@ -24,8 +25,14 @@ class Shift:
         self._shared = shared
         self.due = due
         self.work = work
+        self.has_begun = False
         self.due_ms: int | None = None
         """When it is due, as far as the thread knows."""
+
+    def begin(self) -> None:
+        """Have the thread, before something is done that counts on it. Raises ThreadsExhausted."""
+        if not self.has_begun:
+            self._shared.begin(self)
 
     def wake(self) -> None:
         """Something may be due earlier than the thread knows. Cheap when it is not."""
@@ -47,8 +54,18 @@ class SharedWorker:
         self._worker: Worker | None = None
 
     def shift(self, due: Callable[[], int | None], work: Callable[[], object]) -> Shift:
-        """A shift. It costs nothing before its first `wake`."""
+        """A shift. It costs nothing before its `begin`, or its first `wake`."""
         return Shift(self, due, work)
+
+    def begin(self, shift: Shift) -> None:
+        """See `Shift.begin`."""
+        with self._lock:
+            if shift.due is _never:
+                return
+            self._shifts[shift] = None
+            worker = self._its_worker()
+        worker.begin()
+        shift.has_begun = True
 
     def wake(self, shift: Shift) -> None:
         """See `Shift.wake`. The first one of a shift begins it."""
@@ -58,10 +75,13 @@ class SharedWorker:
             if due is None:
                 return
             self._shifts[shift] = None
-            if self._worker is None:
-                self._worker = Worker(self._name, self._clock, self._next_due, self._do_due)
-            worker = self._worker
+            worker = self._its_worker()
         worker.wake_by(due)
+
+    def _its_worker(self) -> Worker:
+        if self._worker is None:
+            self._worker = Worker(self._name, self._clock, self._next_due, self._do_due)
+        return self._worker
 
     def remove(self, shift: Shift) -> None:
         """See `Shift.close`."""

@@ -6,33 +6,25 @@ Under a `SteppedClock` there is no thread: the clock calls.
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 
+from pylog.errors import ThreadsExhausted
 from pylog.runtime.clock import Clock, MovableClock, SteppedClock
 from pylog.runtime.signals import WHOLE
+from pylog.runtime.threads import started
 
 logger = logging.getLogger("pylog.runtime")
 
 RETRY_SECONDS = 1.0
 
 
-def started(work: Callable[[], None], name: str) -> threading.Thread | None:
-    """A daemon thread that does `work`; None where the interpreter ends, which begins none any more (Python 3.12)."""
-    thread = threading.Thread(target=work, name=name, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as error:
-        if "shutdown" not in str(error):
-            raise
-        return None
-    return thread
-
-
 class Worker:
     """Calls `work()` whenever `due()` has come. The thread starts at the first `wake` that finds something to wait for.
 
-    `due` gives a tick in milliseconds, or None when there is nothing to wait for.
+    `due` gives a tick in milliseconds, or None when there is nothing to wait for. Where no thread can be had, `begin`
+    raises, and `wake` logs it and gives False: the next one tries again.
     """
 
     def __init__(self, name: str, clock: Clock, due: Callable[[], int | None], work: Callable[[], None]) -> None:
@@ -48,28 +40,46 @@ class Worker:
         self._called_for: int | None = None
         """The earliest time that the thread was woken for, and has not seen yet."""
         self._closed = False
+        self._lacks_thread = False
+        """True where something waits for a thread that could not be had."""
         if isinstance(clock, MovableClock):
             clock.on_move(self._look_again)
 
-    def wake(self) -> None:
-        """Something may be due earlier than the thread knows. Cheap when it is not."""
-        due = self._due()
-        if due is not None:
-            self.wake_by(due)
+    def begin(self) -> None:
+        """Have the thread, before something is done that counts on it. Raises ThreadsExhausted."""
+        if self._thread is None and not self._closed and not isinstance(self._clock, SteppedClock):
+            with WHOLE, self._lock:
+                self._start()
 
-    def wake_by(self, due: int) -> None:
-        """Something is due then. Cheap when the thread is awake by that time anyway."""
+    def wake(self) -> bool:
+        """Something may be due earlier than the thread knows. Cheap when it is not. False: no thread can be had."""
+        due = self._due()
+        return due is None or self.wake_by(due)
+
+    def wake_by(self, due: int) -> bool:
+        """Something is due then. Cheap when the thread is awake by that time anyway. False: no thread can be had."""
         if self._closed or (self._sleeps_until is not None and self._sleeps_until <= due):
-            return
+            return True
         if isinstance(self._clock, SteppedClock):
             self._sleeps_until = due
             self._clock.call_at(due, partial(self._called, due))
-            return
+            return True
         with WHOLE, self._lock:
-            if self._thread is None and not self._closed:
-                self._thread = started(self._run, self._name)
+            try:
+                self._start()
+            except ThreadsExhausted as error:
+                if not self._lacks_thread:
+                    logger.error("the work waits for the next call that needs it: %s", error)
+                self._lacks_thread = True
+                return False
             self._called_for = due if self._called_for is None else min(self._called_for, due)
             self._changed.notify()
+        return True
+
+    def _start(self) -> None:
+        if self._thread is None and not self._closed:
+            self._thread = started(self._run, self._name)
+            self._lacks_thread = False
 
     def close(self, timeout: float | None = None) -> None:
         """Stop the thread and wait for it, `timeout` seconds at most, unless it is the caller."""
@@ -103,23 +113,41 @@ class Worker:
         return called_for
 
     def _run(self) -> None:
-        while True:
-            with self._lock:
-                if self._closed:
-                    return
-                due = self._due()
-                now = self._clock.tick_ms()
-                if due is None or due > now:
-                    due, self._called_for = self._until(due, now), None
-                    self._sleeps_until = due
-                    self._changed.wait(None if due is None else min((due - now) / 1000, threading.TIMEOUT_MAX))
-                    self._sleeps_until = None
-                    continue
+        with self._lock:
+            # A second signal may have ended the call that started this thread, and another one has begun since.
+            if self._thread is None:
+                self._thread = threading.current_thread()
+            if self._thread is not threading.current_thread():
+                return
+        while not self._closed:
             try:
-                self._work()
-            except BaseException:
+                if self._is_due():
+                    self._work()
+            except BaseException:  # noqa: BLE001 - `_tell_and_rest` logs it
                 # No other thread would do it: work that is due stays due.
-                logger.exception("the work of thread %s failed, and is tried again", self._name)
-                with self._lock:
-                    if not self._closed:
-                        self._changed.wait(RETRY_SECONDS)
+                self._tell_and_rest()
+
+    def _is_due(self) -> bool:
+        """Whether there is work now; if not, sleep first."""
+        with self._lock:
+            due = self._due()
+            now = self._clock.tick_ms()
+            if self._closed or (due is not None and due <= now):
+                return not self._closed
+            due, self._called_for = self._until(due, now), None
+            self._sleeps_until = due
+            try:
+                self._changed.wait(None if due is None else min((due - now) / 1000, threading.TIMEOUT_MAX))
+            finally:
+                self._sleeps_until = None
+            return False
+
+    def _tell_and_rest(self) -> None:
+        try:
+            logger.exception("the work of thread %s failed, and is tried again", self._name)
+            with self._lock:
+                if not self._closed:
+                    self._changed.wait(RETRY_SECONDS)
+        except (MemoryError, RuntimeError):
+            # There is no memory to say so, or for the lock of the wait.
+            time.sleep(RETRY_SECONDS)

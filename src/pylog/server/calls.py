@@ -22,10 +22,10 @@ from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.future import Future
+from pylog.runtime.pool import Pool
 from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
 from pylog.server.dispatch import Call, read_head, response
-from pylog.server.pool import Pool
 
 logger = logging.getLogger("pylog.server")
 
@@ -85,9 +85,14 @@ class Calls:
         self._intercept = intercept
         self._unhurried: Future[Any] | None = None
         """The last answer of this turn that waits for a sync, or for followers."""
-        self._calls, self._appends = Pool("calls", CALLS_MAX), Pool("appends", APPENDS_MAX)
-        self._large = Pool("large", 1)
+        self._calls, self._appends = Pool("pylog-server-calls", CALLS_MAX), Pool("pylog-server-appends", APPENDS_MAX)
+        self._large = Pool("pylog-server-large", 1)
         """One thread: other clients share the interpreter with one large request, however many there are."""
+
+    def start(self) -> None:
+        """Have threads for what is not done in the loop's. Raises ThreadsExhausted."""
+        for pool in self._pools:
+            pool.begin()
 
     def begin(self, connection: Connection, frame: bytearray) -> None:
         """Begin a request."""

@@ -19,12 +19,12 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from pylog.errors import PylogError, SaslAuthentication
+from pylog.errors import PylogError, SaslAuthentication, ThreadsExhausted
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import stopwatch_ns
-from pylog.runtime.worker import started
+from pylog.runtime.threads import started
 from pylog.server.acceptor import Acceptor
 from pylog.server.admission import Admission
 from pylog.server.calls import POLLS, Calls, Counts, Intercept
@@ -85,10 +85,16 @@ class Loop:
             found.add(table.REQUEST_TIMES, histogram, request=request)
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Begin to serve. Raises ThreadsExhausted: the doors are as before then, and the loop is of no use."""
         for acceptor in self._acceptors:
             acceptor.resume()
-        self._thread = started(self._run, "pylog-server")
+        try:
+            self._calls.start()
+            self._thread = started(self._run, "pylog-server")
+        except ThreadsExhausted:
+            for one in (self._calls, self._agenda, self._selector):
+                one.close()
+            raise
 
     def stop(self) -> None:
         """Accept no more, answer the requests that were received, close every connection, and end the thread."""

@@ -64,12 +64,12 @@ class Server:
                 self.addresses[listener.name] = door.node.address
                 doors.append(door)
             self._loop = Loop(doors, intercept)
+            self._loop.start()
             opened.pop_all()
         self._releases = [door.bound.release for door in doors]
         self.owned: Closeable | None = None
         """It is closed with the server."""
         self._is_closed = False
-        self._loop.start()
         _running.add(self)
 
     @staticmethod

@@ -15,6 +15,7 @@ from pylog.errors import DurabilityUnknown
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import Produce, ProducePart, Session
 from pylog.runtime.future import Future, gathered
+from tests.support.threads import no_threads
 
 SECONDS = 60
 
@@ -116,6 +117,30 @@ def test_a_thread_that_was_never_called_can_be_closed() -> None:
     threads = threading.active_count()
     CommitThread().close()
     assert threading.active_count() == threads
+
+
+def test_callers_lead_where_the_commit_thread_cannot_begin(log: pylog.Log) -> None:
+    """Two of them took the same group from a list, and one raised IndexError."""
+    offset(sent(log))
+    unled(log)._thread = thread = CommitThread()
+    answers: list[Future[Any]] = []
+    begin = threading.Event()
+
+    def run() -> None:
+        begin.wait(SECONDS)
+        answers.extend([sent(log) for _ in range(20)])
+
+    callers = [threading.Thread(target=run) for _ in range(8)]
+    for caller in callers:
+        caller.start()
+    with no_threads():
+        begin.set()
+        for caller in callers:
+            caller.join()
+        assert all(answer.done() for answer in answers)
+    assert sorted(map(offset, answers)) == list(range(2, 162))
+    assert offset(sent(log)) == 162 and thread._thread is not None
+    thread.close()
 
 
 def test_threads_that_lead_for_their_answers_share_syncs(log: pylog.Log) -> None:

@@ -139,8 +139,10 @@ class GroupMember:
     def step(self, now_ms: int) -> Rounds[None]:
         """Go as far with joining, and with giving partitions back, as that goes without waiting for a node.
 
-        Raises what the listener raises, and the error for which the group does not take this consumer.
+        Raises what the listener raises, the error for which the group does not take this consumer, and
+        ThreadsExhausted: a member without a thread for its heartbeats would be thrown out.
         """
+        self._heartbeats.begin()
         while True:
             if self._revocation is not None and not (yield from self._revoke(self._revocation, now_ms)):
                 return

@@ -30,13 +30,14 @@ from pylog.errors import (
     NetworkError,
     PylogError,
     RequestTimedOut,
+    ThreadsExhausted,
 )
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.messages import Fetch, Metadata, Session
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
-from pylog.runtime.worker import started
+from pylog.runtime.threads import started
 from pylog.transport import Handle
 
 __all__ = ["Network"]
@@ -83,8 +84,13 @@ class Network:
         return NetworkFuture(lambda: self.is_in_thread)
 
     def send(self, call: Call) -> None:
-        """Send a call: its future is completed in any case. After `close`, with Closed."""
-        self._post(partial(self._dispatch.begin, call))
+        """Send a call: its future is completed in any case. After `close`, with Closed; where no thread can be had,
+        with ThreadsExhausted.
+        """
+        try:
+            self._post(partial(self._dispatch.begin, call))
+        except ThreadsExhausted as error:
+            call.fail(error)
 
     def forget(self, session: Session) -> None:
         """The client of a session is closed: so are its connections, when what it has sent is answered."""
@@ -116,13 +122,13 @@ class Network:
         self._post(partial(_do, work))
 
     def _post(self, work: Callable[[], None]) -> None:
-        self._agenda.post(work)
         if self._thread is None and not self._is_closed:
             with self._starting:
                 if self._thread is None:
                     self._thread = started(self._run, "pylog-network")
                     # Where the interpreter ends there is none, and nothing is answered any more.
                     self._dispatch.is_over = self._thread is None
+        self._agenda.post(work)
         if self._dispatch.is_over:
             # No thread is left that would do it.
             self._agenda.call_posted()

@@ -139,6 +139,8 @@ class ProducerClient:
         count = self._partitions(topic, partition, tick_ms)
         key = TopicPartition(topic, self._partition(topic, count, None, partition, batch.size))
         lifetime, accumulator = self._lifetime, self._accumulator
+        if not self.sender.has_thread:
+            self.sender.begin_thread()
         with FIRM:
             with lifetime.lock.inner:
                 self._make_room(batch.size)
@@ -167,6 +169,8 @@ class ProducerClient:
             partition = self._partitioning.choose(topic, key, value, count)
             count = self._partitions(topic, partition, tick_ms)
         lifetime, sender, accumulator, batch = self._lifetime, self.sender, self._accumulator, None
+        if not sender.has_thread:
+            sender.begin_thread()
         with FIRM:
             with lifetime.lock.inner:
                 has_room = accumulator.bytes_waiting + size <= self.config.buffer_memory

@@ -1,9 +1,9 @@
 """How batches leave a producer, and when.
 
-The thread that fills a batch ships it; a thread of the producer's own exists for `linger_ms`, for what is sent again
-after a while, and for what is given up after `delivery_timeout_ms`. One thread at a time ships the batches of a
-partition, so they keep their order. While it does so the others go on, until so many batches wait that they have to
-wait too.
+The thread that fills a batch ships it. A thread of the producer's own is for `linger_ms`, for what is sent again after
+a while, and for what is given up after `delivery_timeout_ms`; it begins before the first record is taken. One thread at
+a time ships the batches of a partition, so they keep their order. While it does so the others go on, until so many
+batches wait that they have to wait too.
 
 A batch is closed and sealed before it is sent. Without linger the first record of a partition ships its batch at once
 where no earlier batch is unanswered. Where one is, the batch stays open and takes what is sent meanwhile, until the
@@ -71,6 +71,8 @@ class Sender:
         self._shippers: dict[TopicPartition, int] = {}
         """The thread that ships the batches of a partition."""
         self._worker = Worker("pylog-producer", self._clock, self._next_due, self.do_due)
+        self.has_thread = False
+        """True once it has begun."""
         self.bring = self._bring
         """`_bring`, bound once: each batch has it."""
 
@@ -345,6 +347,11 @@ class Sender:
         self._worker.wake()
 
     # --- time, and the end -----------------------------------------------------------------------------------------
+
+    def begin_thread(self) -> None:
+        """Have the thread, before a record is taken that only it may send, or give up. Raises ThreadsExhausted."""
+        self._worker.begin()
+        self.has_thread = True
 
     def note_waiting(self) -> None:
         """Have the thread give up some day what cannot go now."""

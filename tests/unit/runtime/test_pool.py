@@ -2,7 +2,8 @@ import threading
 
 import pytest
 
-from pylog.server.pool import Pool
+from pylog.errors import ThreadsExhausted
+from pylog.runtime.pool import Pool
 
 THREADS_MAX = 4
 
@@ -23,7 +24,7 @@ def test_there_are_no_more_threads_than_are_allowed() -> None:
     pool, gate, left = Pool("few", THREADS_MAX), threading.Event(), threading.Semaphore(0)
     for _ in range(3 * THREADS_MAX):
         pool.submit(lambda: (gate.wait(), left.release()))
-    names = [thread.name for thread in threading.enumerate() if thread.name.startswith("pylog-server-few-")]
+    names = [thread.name for thread in threading.enumerate() if thread.name.startswith("few-")]
 
     gate.set()
 
@@ -47,7 +48,7 @@ def test_a_thread_that_does_not_start_is_not_counted() -> None:
     pool, done = Pool("few", THREADS_MAX), threading.Event()
     before = threading.stack_size(1 << 46)
     try:
-        with pytest.raises(RuntimeError):
+        with pytest.raises(ThreadsExhausted):
             pool.submit(done.set)
         assert pool.unfinished == 0
     finally:
