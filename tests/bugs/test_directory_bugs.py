@@ -15,7 +15,15 @@ import pylog
 from pylog import TopicPartition
 from pylog.broker.housekeeping import PLACES
 from pylog.broker.replica_manager import ReplicaManager
-from pylog.errors import DirectoryReplaced, KafkaStorage, LogNotFound, PartitionFailed, PylogError, StorageError
+from pylog.errors import (
+    DirectoryLocked,
+    DirectoryReplaced,
+    KafkaStorage,
+    LogNotFound,
+    PartitionFailed,
+    PylogError,
+    StorageError,
+)
 from pylog.files import DiskFiles
 from pylog.runtime.clock import MovableClock
 from pylog.testing import SimClock
@@ -61,7 +69,7 @@ def emptied(path: Path) -> None:
 LOSSES = [removed, moved_away, emptied]
 
 
-@pytest.mark.parametrize("lose", LOSSES)
+@pytest.mark.parametrize("lose", [removed, moved_away])
 def test_an_owner_of_a_replaced_directory_refuses_the_next_roll(tmp_path: Path, lose: Callable[[Path], None]) -> None:
     path = tmp_path / "log"
     first = opened(path)
@@ -87,7 +95,7 @@ def test_an_owner_of_a_replaced_directory_takes_no_appends_after_a_checkpoint(tm
     path = tmp_path / "log"
     first = opened(path)
     append(first, 0)
-    emptied(path)
+    removed(path)
     with opened(path) as second:
         append(second, 0)
         before = tree(path)
@@ -98,6 +106,26 @@ def test_an_owner_of_a_replaced_directory_takes_no_appends_after_a_checkpoint(tm
         with pytest.raises(DirectoryReplaced):
             first.close()
         assert tree(path) == before
+
+
+def without_lock(path: Path) -> None:
+    (path / ".lock").unlink()
+
+
+@pytest.mark.parametrize("lose", [without_lock, emptied])
+def test_a_directory_without_its_lock_file_has_no_second_owner(tmp_path: Path, lose: Callable[[Path], None]) -> None:
+    """Two owners wrote over each other's acknowledged records."""
+    path = tmp_path / "log"
+    first = opened(path)
+    append(first, 0)
+    lose(path)
+    for _ in range(2):
+        with pytest.raises(DirectoryLocked, match=f"cannot lock {path}: another process owns this log directory"):
+            pylog.open(str(path), mode="own")
+    with pytest.raises(DirectoryReplaced):
+        first.close()
+    with opened(path) as second:
+        assert append(second, 1) == (1 if lose is without_lock else 0)
 
 
 def node_of(log: pylog.Log) -> ReplicaManager:

@@ -1,10 +1,11 @@
 """The lock that makes one process the owner of a log directory.
 
-A `flock` on a file that holds the owner's pid on its first line and a text on the second. The owner may write another
-text. Invariants:
+A `flock` on a file that holds the owner's pid on its first line and a text on the second, and one on its directory. The
+owner may write another text. Invariants:
 
 - the kernel frees the lock when the process ends, however it ends; no time-out ever steals it from a slow owner;
-- the file is never unlinked: a lock on a file that another process has just unlinked would protect nothing;
+- the file is never unlinked here. Where a cleaner of old files unlinks it, the lock of the directory keeps a second
+  owner out; systemd-tmpfiles leaves the files of a locked directory alone;
 - the lock belongs to the open file, so a second `FileLock` of the same process is refused as well;
 - a forked child closes the locks it inherited, or it would keep its parent's directory locked. One that other code than
   Python's forks does not: a close frees the lock for all copies of the descriptor, and where the owner was killed the
@@ -28,14 +29,14 @@ class FileLock:
     Raises: DirectoryLocked with the pid of the process that has it, ReadOnly, LogNotFound, StorageError.
     """
 
-    __slots__ = ("__weakref__", "_descriptor", "_identity", "_path", "_size")
+    __slots__ = ("__weakref__", "_descriptor", "_directory", "_identity", "_path", "_size")
 
     def __init__(self, path: str, text: str) -> None:
         self._path = path
         content = _content(text)
         self._size = len(content)
         with undivided:
-            self._descriptor, self._identity = _take(path, content)
+            self._descriptor, self._directory, self._identity = _take(path, content)
             _held.add(self)
 
     def is_in_place(self) -> bool:
@@ -62,16 +63,18 @@ class FileLock:
         """Release the lock, whoever has a copy of its descriptor; the text in the file stays."""
         with undivided:
             try:
-                if self._descriptor >= 0 and not is_stray():
-                    fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+                for descriptor in (self._descriptor, self._directory):
+                    if descriptor >= 0 and not is_stray():
+                        fcntl.flock(descriptor, fcntl.LOCK_UN)
             finally:
                 self.abandon()
 
     def abandon(self) -> None:
-        """Close the descriptor in a forked child: the lock is its parent's."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        """Close the descriptors in a forked child: the locks are its parent's."""
+        held, self._descriptor, self._directory = (self._descriptor, self._directory), -1, -1
+        for descriptor in held:
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
@@ -91,15 +94,17 @@ def _content(text: str) -> bytes:
     return f"{os.getpid()}\n{text}\n".encode()
 
 
-def _take(path: str, content: bytes) -> tuple[int, Identity]:
+def _take(path: str, content: bytes) -> tuple[int, int, Identity]:
     try:
         # Not by a link: the file it leads to would lose what it has.
         descriptor, found = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
     except OSError as error:
         raise typed_error(error, "open the lock", path) from error
+    directory = -1
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _require_effect(path)
+        directory = _take_directory(path)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, content, 0)
     except BlockingIOError as error:
@@ -108,12 +113,32 @@ def _take(path: str, content: bytes) -> tuple[int, Identity]:
         os.close(descriptor)
         raise locked_error(path, pid, heir) from error
     except OSError as error:
-        os.close(descriptor)
+        for one in filter(lambda one: one >= 0, (descriptor, directory)):
+            os.close(one)
         raise typed_error(error, "lock", path) from error
     except StorageError:
         os.close(descriptor)
         raise
-    return descriptor, identity_of(found)
+    return descriptor, directory, identity_of(found)
+
+
+def _take_directory(path: str) -> int:
+    """A descriptor of the locked directory of the lock at `path`; -1 where the file system locks no directories.
+
+    Raises DirectoryLocked, OSError.
+    """
+    folder = os.path.dirname(path) or os.curdir
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise locked_error(folder, None) from error
+    except OSError:
+        # NFS lets nobody lock what is not open for writing.
+        os.close(descriptor)
+        return -1
+    return descriptor
 
 
 def _require_effect(path: str) -> None:
