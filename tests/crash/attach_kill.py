@@ -6,7 +6,8 @@
 Five processes write: plain records, idempotent ones, appends by the partition, transactions, and a member of a group
 reads; some of them in a child that was forked from the process that has opened the log. The owner of the moment is
 killed, or stopped for a while (nobody may take over then), or asked to close. Another one takes over, and a new process
-comes for the one that is gone. In the end the histories of all are held against the log:
+comes for the one that is gone. Now and then a cleaner removes the owner's socket. In the end the histories of all are
+held against the log:
 
     acked          the record lies at that offset
     idempotent     once; plain ones and those in doubt once or twice, in a row
@@ -33,6 +34,7 @@ from statistics import median
 import pylog
 from pylog import TopicPartition
 from pylog.attach.notice import read_notice
+from pylog.attach.places import socket_path
 from pylog.files import DiskFiles
 from tests.crash.attach_worker import CONFIG, GROUP, IN_TRANSACTION, KINDS, TOPIC, TRANSACTIONS
 from tests.support.canaries import touched
@@ -42,6 +44,8 @@ STOPPED_SECONDS = 0.3
 PATIENCE_SECONDS = 30.0
 KILLS, STOPS = 0.8, 0.1
 """The shares of the ways in which an owner goes; the rest of them closes."""
+CLEANERS = 0.2
+"""The share of owners whose socket a cleaner of old files removes before they go."""
 Event = list[object]
 
 
@@ -118,6 +122,8 @@ class Campaign:
             probes.send("probes", b"0").result(PATIENCE_SECONDS)
             for _ in range(times):
                 time.sleep(self._chance.uniform(0, 2 * ALIVE_SECONDS))
+                if self._chance.random() < CLEANERS:
+                    self._clean()
                 self._owner_goes(probes)
                 for worker in self._workers:
                     worker.revive()
@@ -146,6 +152,17 @@ class Campaign:
         probes.send("probes", b"1").result(PATIENCE_SECONDS)
         if way == "killed":
             self.takeovers.append(time.monotonic() - began)
+
+    def _clean(self) -> None:
+        """Remove the socket of the owner, and attach anew to it or to its successor."""
+        notice = read_notice(DiskFiles(read_only=True), str(self._directory))
+        if notice is None:
+            return
+        with suppress(FileNotFoundError):
+            os.unlink(socket_path(str(self._directory), notice.socket))
+            self.ways["cleaned"] += 1
+        with pylog.open(self._directory, mode="attach", wait=PATIENCE_SECONDS) as log:
+            log.create_topic("probes", exist_ok=True)
 
     def _stop(self, owner: int) -> None:
         os.kill(owner, signal.SIGSTOP)

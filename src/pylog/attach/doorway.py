@@ -1,8 +1,12 @@
-"""The owner's door for other processes: a Unix socket that listens, and a thread that sleeps until one connects.
+"""The owner's door for other processes: a Unix socket that listens, and a thread that waits until one connects.
 
     parked    the thread waits for the first connection; nothing of a server is in memory
     serving   a server's loop has the socket; the thread waits for the ends of the processes that came in (`peers`)
     blocked   it cannot listen, say so, or serve: the thread tries again every second
+
+The thread looks once a second whether the socket's file is in its place, also while nothing is appended: a process that
+finds none cannot say so to the owner. A file that is gone at two looks is made again. Connections are not touched by
+that. A file that somebody has put there is left alone, and a directory that was replaced gets no socket.
 
 The socket is this user's alone (mode 0600). A log that cannot listen is open all the same, and says why in its notice.
 (Kafka's protocol, as every listener.)
@@ -15,13 +19,14 @@ import socket
 import threading
 import weakref
 from collections.abc import Sequence
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from pylog.attach.notice import Notice, places_of, unusual
 from pylog.attach.peers import Peers
-from pylog.attach.places import listening
+from pylog.attach.places import listening, listening_again
 from pylog.broker.broker import Broker
-from pylog.errors import StorageError
+from pylog.errors import DirectoryReplaced, StorageError
 from pylog.files.processes import can_watch
 from pylog.files.protocol import typed_error
 from pylog.runtime.clock import Clock
@@ -39,7 +44,7 @@ __all__ = ["Doorway"]
 
 logger = logging.getLogger("pylog.attach")
 
-AGAIN_MS = 1000
+LOOK_SECONDS = 1.0
 
 _open: weakref.WeakSet["Doorway"] = weakref.WeakSet()
 
@@ -58,6 +63,8 @@ class Doorway:
         self._place = ""
         self._obstacle: str | None = None
         """Why no process comes in, as it was said last; "" if one may."""
+        self._is_missed = False
+        """Whether the last look has not found the socket's file."""
         self._peers: Peers | None = None
         self._thread: threading.Thread | None = None
         try:
@@ -69,15 +76,16 @@ class Doorway:
         """Let other processes in from now on, or else as soon as that can be."""
         with undivided:
             _open.add(self)
-        self._let_in(broker)
+        self.look(broker)
         self._thread = started(lambda: self._run(broker), "pylog-doorway")
 
-    def _let_in(self, broker: Broker) -> None:
+    def look(self, broker: Broker) -> None:
+        """Let other processes in where that could not be before, or where the socket's file is gone."""
         with self._lock:
             if self._is_closed:
                 return
-            obstacle = self._listen()
-            if obstacle and obstacle == self._obstacle:
+            obstacle = self._listen() if self._bound is None else self._listen_again(self._bound, broker)
+            if obstacle == self._obstacle:
                 return
             try:
                 broker.announce(self._notice(broker, obstacle).text())
@@ -92,51 +100,77 @@ class Doorway:
         """Listen; gives why that cannot be."""
         with undivided:
             try:
-                if self._bound is None:
-                    self._bound, self._place = listening(self._paths[0])
+                self._bound, self._place = listening(self._paths[0])
             except OSError as error:
                 return str(error)
         return ""
 
+    def _listen_again(self, bound: "Bound", broker: Broker) -> str:
+        """Listen at the same place where the file was gone a second ago, too; gives why that cannot be."""
+        try:
+            was_missed, self._is_missed = self._is_missed, not bound.is_in_place()
+            if not self._is_missed:
+                return ""
+            if not was_missed:
+                # A directory that is being removed loses its files one by one.
+                return self._obstacle or ""
+            broker.check_in_place()
+            with undivided:
+                self._bound = listening_again(bound, self._place)
+        except DirectoryReplaced:
+            # Appends are told of it (`broker/place_watch`).
+            return self._obstacle or ""
+        except (OSError, StorageError) as error:
+            return str(error)
+        self._is_missed = False
+        if self._loop is not None:
+            self._loop.move(self._bound.socket)
+        else:
+            stop_listening(bound.socket)
+        logger.warning("%s was removed, and is there again: other processes attach by it", self._bound.path)
+        return ""
+
     def _notice(self, broker: Broker, obstacle: str) -> Notice:
         return Notice(
-            pid=os.getpid(), socket=self._place, obstacle=obstacle, node_id=broker.node_id, flush=self._flush,
-            paths=self._paths, places=places_of(self._paths), config=unusual(broker.config),
+            pid=os.getpid(), socket="" if obstacle else self._place, obstacle=obstacle, node_id=broker.node_id,
+            flush=self._flush, paths=self._paths, places=places_of(self._paths), config=unusual(broker.config),
         )  # fmt: skip
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self, broker: Broker) -> None:
+        look_at = monotonic() + LOOK_SECONDS
+        may_serve = True
         while not self._is_closed:
-            if self._loop is not None:
-                self._watch()
-                continue
-            if self._obstacle:
-                self._wait(None, AGAIN_MS)
-                self._let_in(broker)
-                continue
-            self._wait(self._bound, None)
-            try:
-                self._serve(broker)
-            except Exception:
-                logger.exception("no other process can attach to %s now", self._paths[0])
-                self._wait(None, AGAIN_MS)
+            is_called = self._wait(look_at, may_serve=may_serve)
+            if monotonic() >= look_at:
+                self.look(broker)
+                look_at, may_serve = monotonic() + LOOK_SECONDS, True
+            elif is_called:
+                may_serve = self._answer(broker)
 
-    def _watch(self) -> None:
-        if self._peers is None:
-            self._wait(None, None)
-            return
+    def _answer(self, broker: Broker) -> bool:
+        """Serve the processes that connect, or tell of those that have ended; gives whether that could be."""
         try:
-            self._peers.wait()
+            if self._loop is None:
+                self._serve(broker)
+            elif self._peers is not None:
+                self._peers.tell()
         except Exception:
-            logger.exception("members of groups of a process that has ended have to be waited for")
+            logger.exception("%s cannot be attached to, or members of processes that ended stay", self._paths[0])
+            return False
+        return True
 
-    def _wait(self, bound: "Bound | None", timeout_ms: int | None) -> None:
+    def _wait(self, until: float, *, may_serve: bool) -> bool:
+        """Wait until that time, or until there is something to answer; gives whether there is."""
         waiting = select.poll()
         waiting.register(self._waking, select.POLLIN)
-        if bound is not None:
-            waiting.register(bound.socket, select.POLLIN)
-        waiting.poll(timeout_ms)
+        if may_serve:
+            if self._peers is not None:
+                waiting.register(self._peers, select.POLLIN)
+            if self._loop is None and self._bound is not None and not self._obstacle:
+                waiting.register(self._bound.socket, select.POLLIN)
+        return bool(waiting.poll(max(0, (until - monotonic()) * 1000)))
 
     def _serve(self, broker: Broker) -> None:
         # The child of a fork in between would wait for ever for the rest of an import.
@@ -151,7 +185,7 @@ class Doorway:
             place = UnixAddress(self._bound.socket.getsockname())
             node = ServedNode(broker.handle, broker.node_id, broker.config, self._clock, place)
             if self._peers is None and can_watch():
-                self._peers = Peers(broker.process_ended, self._waking)
+                self._peers = Peers(broker.process_ended)
             loop = Loop([Door(self._bound, node, host_of=self._peers.host_of if self._peers is not None else None)])
             loop.start()
             self._loop = loop
@@ -168,20 +202,25 @@ class Doorway:
         # It looks at the sockets until it has ended.
         if self._thread is not None:
             self._thread.join()
+        try:
+            if self._bound is not None:
+                self._bound.release()
+        except OSError as error:
+            raise typed_error(error, "remove", self._place) from error
+        finally:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
         if self._loop is not None:
             self._loop.stop()
-        elif self._bound is not None:
+        if self._bound is not None:
+            # A loop that has failed does not have it.
             stop_listening(self._bound.socket)
         # Not before: what a child that is forked meanwhile has of it would look alive.
         _open.discard(self)
         if self._peers is not None:
             self._peers.close()
         self._waking.close()
-        if self._bound is not None:
-            try:
-                self._bound.release()
-            except OSError as error:
-                raise typed_error(error, "remove", self._place) from error
 
     def abandon(self) -> None:  # pragma: no cover - in a forked child
         """Close the descriptors in a forked child: they belong to the parent."""
@@ -190,7 +229,7 @@ class Doorway:
             one.close()
         if self._loop is not None:
             self._loop.abandon()
-        elif self._bound is not None:
+        if self._bound is not None:
             self._bound.socket.close()
         if self._peers is not None:
             self._peers.close()

@@ -18,19 +18,14 @@ __all__ = ["Peers"]
 
 
 class Peers:
-    """`ended` is told the name of each process that ends. `waking` ends the wait: the other end of it is closed.
+    """`ended` is told the name of each process that ends. Raises OSError: no descriptors are left."""
 
-    Raises OSError: no descriptors are left.
-    """
-
-    def __init__(self, ended: Callable[[str], None], waking: socket) -> None:
+    def __init__(self, ended: Callable[[str], None]) -> None:
         self._ended = ended
-        self._waking = waking.fileno()
         self._watched: dict[int, RunningProcess] = {}
         """The processes, by their descriptors."""
         self._names: set[str] = set()
         self._events = select.epoll()
-        self._events.register(self._waking, select.EPOLLIN)
 
     def host_of(self, connection: socket) -> str:
         """The name of the process at the other end, which is watched from now on; empty where it cannot be."""
@@ -49,17 +44,18 @@ class Peers:
         self._events.register(process, select.EPOLLIN)
         return process.name
 
-    def wait(self) -> None:
-        """Tell of each process that ends, until the wait is ended."""
-        while True:
-            for descriptor, _ in self._events.poll():
-                if descriptor == self._waking:
-                    return
-                process = self._watched.pop(descriptor)
-                self._names.discard(process.name)
-                self._events.unregister(process)
-                process.close()
-                self._ended(process.name)
+    def fileno(self) -> int:
+        """A descriptor to wait at: it can be read from when a process has ended."""
+        return self._events.fileno()
+
+    def tell(self) -> None:
+        """Tell of each process that has ended."""
+        for descriptor, _ in self._events.poll(0):
+            process = self._watched.pop(descriptor)
+            self._names.discard(process.name)
+            self._events.unregister(process)
+            process.close()
+            self._ended(process.name)
 
     def close(self) -> None:
         """Close the descriptors, when no thread uses them any more. Also those of a forked child, which are copies."""

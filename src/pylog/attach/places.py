@@ -17,10 +17,10 @@ from pylog.files.outside import place_of, runtime_dir
 from pylog.files.processes import is_gone
 from pylog.logdirs.log_directory import SOCKET
 from pylog.runtime.signals import whole
-from pylog.server.binding import SOCKET_PATH_BYTES_MAX, Bound, bind
+from pylog.server.binding import SOCKET_PATH_BYTES_MAX, Bound, bind, bind_again
 from pylog.server.listeners import UnixAddress
 
-__all__ = ["find_owner", "is_open", "listening", "peer_of", "socket_path"]
+__all__ = ["find_owner", "is_open", "listening", "listening_again", "peer_of", "socket_path"]
 
 ABSENT = (errno.ECONNREFUSED, errno.ENOENT)
 DENIED = (errno.EACCES, errno.EPERM)
@@ -36,6 +36,14 @@ def listening(path: str) -> tuple[Bound, str]:
             refused = error
     assert refused is not None, "there is a place"
     raise refused
+
+
+def listening_again(bound: Bound, place: str) -> Bound:
+    """A socket at the same place, for one whose file is gone. Raises OSError: that cannot be, or a file lies there."""
+    if place != SOCKET:
+        # The directory may be gone as well: that of XDG_RUNTIME_DIR goes with the last session of its user.
+        runtime_dir()
+    return bind_again(bound)
 
 
 def _places(path: str) -> Iterator[str]:

@@ -183,6 +183,10 @@ class Broker:
         """The id of the first log directory, by which leaders tell this node from another one with its id."""
         return self.node.directories.first.directory_id
 
+    def check_in_place(self) -> None:
+        """Raise DirectoryReplaced where the first directory is not the one any more that was opened."""
+        self.node.directories.first.check_in_place()
+
     def announce(self, text: str) -> None:
         """Let other processes read a text, in the lock file of the first directory. Raises StorageError."""
         self.node.directories.first.announce(text)

@@ -10,8 +10,8 @@ __all__ = [
 ]  # fmt: skip
 
 TEMPORARY = "/tmp"
-FileId = tuple[int, int, int]
-"""The device, the number and the last change of a file: another one of its name may get its number."""
+FileId = tuple[int, int]
+"""The device and the number of a file. Once it is gone, and nobody has it open, another one may get the number."""
 
 
 def versions(paths: Iterable[str]) -> tuple[tuple[int, ...] | None, ...]:
@@ -43,10 +43,13 @@ def make_private(path: str) -> None:
     os.chmod(path, stat.S_IRUSR | stat.S_IWUSR)
 
 
-def file_id(path: str) -> FileId:
-    """The identity of a file. Raises FileNotFoundError."""
-    status = os.lstat(path)
-    return status.st_dev, status.st_ino, status.st_ctime_ns
+def file_id(path: str) -> FileId | None:
+    """The identity of a file; None: there is no file. Raises OSError."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def place_of(path: str) -> tuple[int, int]:
@@ -58,11 +61,10 @@ def place_of(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def remove_socket(path: str, known: FileId | None = None) -> None:
-    """Remove a socket, if it is there, and is the `known` one."""
+def remove_socket(path: str) -> None:
+    """Remove a socket, if it is there. Raises OSError."""
     try:
-        if known is None or file_id(path) == known:
-            os.unlink(path)
+        os.unlink(path)
     except FileNotFoundError:
         return
 

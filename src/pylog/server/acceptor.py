@@ -36,8 +36,18 @@ class Acceptor:
 
     def resume(self) -> None:
         """Accept from now on."""
-        if not self._is_closed:
+        if not self._is_closed and self._listening not in self._selector.get_map():
             self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
+
+    def move(self, listening: socket.socket) -> None:
+        """Accept at another socket from now on. The one before is closed."""
+        if self._is_closed:
+            stop_listening(listening)
+            return
+        self._pause()
+        before, self._listening = self._listening, listening
+        stop_listening(before)
+        self.resume()
 
     def _pause(self) -> None:
         if self._listening in self._selector.get_map():

@@ -1,20 +1,20 @@
 """The sockets of listeners, bound.
 
 A Unix socket has mode 0600 before it takes a connection. The file of a server that was killed is left over: where none
-answers, it is replaced. A server that ends removes its own.
+answers, it is replaced. A server that ends removes its own, and no other one.
 """
 
 import errno
 import os
 import socket
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from pylog.files.outside import file_id, is_socket, make_private, remove_socket
+from pylog.files.outside import FileId, file_id, is_socket, make_private, remove_socket
 from pylog.server.listeners import Address, Listener, Place, UnixAddress, is_loopback
 
-__all__ = ["Bound", "bind", "bind_listener"]
+__all__ = ["Bound", "bind", "bind_again", "bind_listener"]
 
 BACKLOG = 1024
 SOCKET_PATH_BYTES_MAX = 103
@@ -22,10 +22,21 @@ SOCKET_PATH_BYTES_MAX = 103
 
 
 class Bound(NamedTuple):
-    """A socket that listens and does not block. `release` undoes what closing it does not."""
+    """A socket that listens and does not block, and the file of a Unix socket."""
 
     socket: socket.socket
-    release: Callable[[], None]
+    path: str = ""
+    file: FileId | None = None
+    """The file at `path`. No other one gets its number while the socket is open."""
+
+    def is_in_place(self) -> bool:
+        """Whether the file of a Unix socket lies where clients look for it. Raises OSError."""
+        return self.file is None or file_id(self.path) == self.file
+
+    def release(self) -> None:
+        """Remove the file of a Unix socket, where it is this one's: before the socket is closed. Raises OSError."""
+        if self.file is not None and self.socket.fileno() >= 0 and self.is_in_place():
+            remove_socket(self.path)
 
 
 def bind_listener(listener: Listener, *, allow_plaintext: bool) -> Bound:
@@ -41,8 +52,25 @@ def bind(listen: Place, *, is_private: bool = False) -> Bound:
 
     Raises OSError, naming the address; ValueError.
     """
-    try:
+    with _naming(listen):
         return _bind_unix(listen) if isinstance(listen, UnixAddress) else _bind_tcp(listen, is_private=is_private)
+
+
+def bind_again(bound: Bound) -> Bound:
+    """Another socket for a Unix socket whose file is gone. A file that has come to its place is left alone.
+
+    Raises OSError, naming the address.
+    """
+    with _naming(UnixAddress(bound.path)):
+        if file_id(bound.path) is not None:
+            raise OSError(errno.EADDRINUSE, "a file that is not its socket lies there now: move it away")
+        return _listen_at(bound.path)
+
+
+@contextmanager
+def _naming(listen: Place) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise OSError(error.errno, f"cannot listen on {listen}: {error.strerror or error}") from error
 
@@ -65,7 +93,7 @@ def _bind_tcp(listen: Address, *, is_private: bool) -> Bound:
     except BaseException:
         listening.close()
         raise
-    return Bound(listening, lambda: None)
+    return Bound(listening)
 
 
 def _bind_unix(listen: UnixAddress) -> Bound:
@@ -76,16 +104,20 @@ def _bind_unix(listen: UnixAddress) -> Bound:
         if _is_answered(path):
             raise OSError(errno.EADDRINUSE, "another server listens there")
         remove_socket(path)
+    return _listen_at(path)
+
+
+def _listen_at(path: str) -> Bound:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listening.bind(path)
         # Nobody can connect before it listens.
         make_private(path)
         _listen(listening)
+        return Bound(listening, path, file_id(path))
     except BaseException:
         listening.close()
         raise
-    return Bound(listening, partial(remove_socket, path, file_id(path)))
 
 
 def _listen(listening: socket.socket) -> None:

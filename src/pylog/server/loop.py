@@ -96,6 +96,10 @@ class Loop:
                 one.close()
             raise
 
+    def move(self, listening: socket.socket) -> None:
+        """Accept at another socket from now on, in the place of that of the first door. From any thread."""
+        self._agenda.post(partial(self._acceptors[0].move, listening))
+
     def stop(self) -> None:
         """Accept no more, answer the requests that were received, close every connection, and end the thread."""
         self._end(self._begin_stop)

@@ -59,8 +59,8 @@ class Server:
         with ExitStack() as opened:
             doors = []
             for listener, door in self._doors(node, listeners, Security.of(security or {}), credential_of):
-                opened.callback(door.bound.release)
                 opened.enter_context(door.bound.socket)
+                opened.callback(door.bound.release)
                 self.addresses[listener.name] = door.node.address
                 doors.append(door)
             self._loop = Loop(doors, intercept)
@@ -125,10 +125,11 @@ class Server:
         """Stop serving; a second time does nothing."""
         if not self._is_closed:
             self._is_closed = True
-            self._loop.stop()
-            _running.discard(self)
-            for release in self._releases:
-                release()
+            with ExitStack() as closing:
+                closing.callback(_running.discard, self)
+                closing.callback(self._loop.stop)
+                for release in self._releases:
+                    closing.callback(release)
         if self.owned is not None:
             self.owned.close()
 

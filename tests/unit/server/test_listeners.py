@@ -7,7 +7,7 @@ import pytest
 
 from pylog.config import NodeConfig, SecurityProtocol, protocols_of
 from pylog.errors import InvalidConfig
-from pylog.server.binding import bind, bind_listener
+from pylog.server.binding import bind, bind_again, bind_listener
 from pylog.server.listeners import Address, Listener, UnixAddress, is_loopback, parse_address, parse_listeners
 
 PROTOCOLS = protocols_of("IN:SASL_SSL")
@@ -122,9 +122,30 @@ def test_the_socket_of_a_path_is_for_its_owner_and_goes_with_the_server(tmp_path
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         with pytest.raises(OSError, match="another server listens there"):
             bind(UnixAddress(str(path)))
-    bound.release()
-    assert not path.exists()
-    bound.release()
+        # Ownership and rights of files may change while they are used.
+        os.chmod(path, 0o660)
+        bound.release()
+        assert not path.exists()
+        bound.release()
+
+
+def test_the_file_of_another_socket_is_not_removed(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    bound = bind(UnixAddress(str(path)))
+    with bound.socket:
+        path.unlink()
+        assert not bound.is_in_place()
+        other = bind_again(bound)
+        with other.socket:
+            assert other.is_in_place() and not bound.is_in_place()
+            bound.release()
+            assert other.is_in_place()
+            with pytest.raises(OSError, match=r"cannot listen on unix:.*/s: a file that is not its socket"):
+                bind_again(bound)
+            assert other.is_in_place()
+    # A number that nobody has open may be that of another file.
+    other.release()
+    assert path.exists()
 
 
 def test_the_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
