@@ -185,10 +185,11 @@ class CoordinatorHost:
             start = state.next_offset
             at_once, waiting, waits_for = self._carry_out(effects, guard)
             end = state.next_offset
-            if waits_for >= end > start:
-                self._safe_due = None
-            elif end > start and not self._produce.guarantees.note_appended(self.leader) and self._safe_due is None:
-                self._safe_due = now.tick + LAZY_MS
+            if end > start:
+                if waits_for >= end:
+                    self._safe_due = None
+                elif not self._produce.guarantees.note_appended(self.leader) and self._safe_due is None:
+                    self._safe_due = now.tick + LAZY_MS
             self._note_due()
         if at_once:
             self._send(at_once, None)
@@ -223,10 +224,6 @@ class CoordinatorHost:
         state, is_lazy, waits_for = self.leader.partition.state, False, 0
         while todo:
             effect = todo.popleft()
-            if isinstance(effect, Answer):
-                at_once.append(effect)
-                continue
-            tells = state.next_offset
             if isinstance(effect, Append):
                 try:
                     self._append(effect, guard)
@@ -234,14 +231,18 @@ class CoordinatorHost:
                     # Nothing that stands behind it is done.
                     todo = deque(self.machine.append_failed(effect, error, self._now()))
                     continue
-                tells = state.next_offset if effect.records else effect.tells
-                self.machine.appended(effect, state.next_offset)
+                end = state.next_offset
+                self.machine.appended(effect, end)
                 waiting += effect.answers
-                is_lazy = effect.is_lazy
-            else:
+                is_lazy, tells = effect.is_lazy, end if effect.records else effect.tells
+            elif isinstance(effect, WriteMarkers):
                 waiting.append(effect)
-            if waiting and not is_lazy:
-                waits_for = max(waits_for, tells)
+                tells = state.next_offset
+            else:
+                at_once.append(effect)
+                continue
+            if waiting and not is_lazy and tells > waits_for:
+                waits_for = tells
         return at_once, waiting, waits_for
 
     def _append(self, append: Append, guard: Verification | None) -> None:

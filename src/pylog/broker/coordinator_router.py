@@ -327,9 +327,8 @@ class CoordinatorRouter:
         """End a transaction: to commit it, its records are made durable first."""
         host = self._coordinators.of(TRANSACTIONS, message.transactional_id)
         machine = cast("TransactionCoordinator", host.machine)
-        partitions = machine.open_partitions(message)
         if message.committed and self._produce.guarantees.syncs:
-            error = self._markers.records_durable(message.producer_id, partitions)
+            error = self._markers.records_durable(message.producer_id, machine.open_partitions(message))
             if error is not None:
                 refused = TransactionAbortable(
                     f"{message.transactional_id}: records of the transaction could not be made durable: abort it "
@@ -338,7 +337,7 @@ class CoordinatorRouter:
                 refused.__cause__ = error
                 return completed(TxnEnded(refused))
         if self._replica_manager.roles.has_followers:
-            waiting = self._markers.records_replicated(message.producer_id, partitions)
+            waiting = self._markers.records_replicated(message.producer_id, machine.open_partitions(message))
             if waiting:
                 return _behind(waiting, lambda: self._handled(host, message, session))
         return self._handled(host, message, session)

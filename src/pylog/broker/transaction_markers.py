@@ -17,11 +17,11 @@ from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.coordinator.effects import Coordinator, Effect, MarkerErrors, Now, WriteMarkers
 from pylog.errors import InvalidProducerEpoch, KafkaStorage, PylogError
-from pylog.partition import Appended
+from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Origin, encode_marker
 from pylog.protocol.messages import GROUPS_TOPIC, Produced, TxnMarkers
 from pylog.record import TopicPartition
-from pylog.replica import Follower, Leader
+from pylog.replica import Leader
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, gathered
 from pylog.storage.producer_state import ProducerEntry
@@ -71,8 +71,9 @@ class TransactionMarkers:
         """
         for key in partitions:
             role = self._roles.held(*key)
-            end = _end_of(role, producer_id)
-            error = self._made_durable(role, end) if isinstance(role, Leader) else None
+            if not isinstance(role, Leader):
+                continue
+            error = self._made_durable(role, _end_of(role.partition, producer_id))
             if error is not None:
                 return error
         return None
@@ -85,8 +86,10 @@ class TransactionMarkers:
         waiting = []
         for key in partitions:
             role = self._roles.held(*key)
-            end = _end_of(role, producer_id)
-            if isinstance(role, Leader) and role.has_followers and role.partition.high_watermark < end:
+            if not isinstance(role, Leader) or not role.has_followers:
+                continue
+            end = _end_of(role.partition, producer_id)
+            if role.partition.high_watermark < end:
                 waiting.append(self._produce.guarantees.make_safe(role, end, end))
         return waiting
 
@@ -191,9 +194,9 @@ class TransactionMarkers:
         return append_marker(self._produce, leader, markers, self._clock)
 
 
-def _end_of(role: Leader | Follower | None, producer_id: int) -> int:
-    """Where the last batch of a producer ends in a partition that this node leads; 0: there is none."""
-    entry = role.partition.producers.entries().get(producer_id) if isinstance(role, Leader) else None
+def _end_of(partition: Partition, producer_id: int) -> int:
+    """Where the last batch of a producer ends in a partition; 0: there is none."""
+    entry = partition.producers.entries().get(producer_id)
     return entry.batches[-1].last_offset + 1 if entry is not None and entry.batches else 0
 
 
