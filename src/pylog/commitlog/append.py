@@ -106,11 +106,11 @@ class Appender:
                 if plan.duplicate is not None:
                     known = plan.duplicate
                     return Appended(known.first_offset, known.last_offset + 1, known.timestamp, duplicate=True)
+                if marker is not None and marker.is_abort:
+                    self._reserve(plan)
             if state.is_bounded and origin is Origin.CLIENT:
                 # Only now: a repetition needs no room.
                 segment = self._with_room(batch, epoch, now_ms)
-            if plan is not None and plan.completed:
-                self._reserve(plan)
             try:
                 tail = segment.tail
                 tail.put(segment.log.file, batch)
