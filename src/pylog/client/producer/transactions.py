@@ -142,13 +142,12 @@ class Transactions:
         refuse_inside(self._sender, what)
         deadline = self._lifetime.deadline(timeout)
         with self._ending, WHOLE:
-            with self._lifetime.lock:
-                self._lifetime.check_usable()
-                manager = self._checked(f"{what}()")
+            self._lifetime.check_usable()
+            manager = self._checked(f"{what}()")
             self._end_begun(manager, deadline, is_commit=is_commit)
 
-    @whole
     def _end_begun(self, manager: TransactionManager, deadline: int, *, is_commit: bool) -> None:
+        """In a WHOLE block, with `_ending` held: end the transaction."""
         with self._lifetime.lock:
             # Nothing joins an open batch from here on.
             self._accumulator.hide()
@@ -159,7 +158,8 @@ class Transactions:
                 error = manager.error or TransactionAborted("its transaction was aborted before it was sent")
                 manager.abort()
                 lost = self._sender.answers.give_up(error)
-        self._sender.answers.fail(lost)
+        if lost:
+            self._sender.answers.fail(lost)
         self._sender.flush(deadline, "end the transaction")
         with self._lifetime.lock:
             manager.check()
@@ -213,7 +213,7 @@ class Transactions:
         if manager is None or not self.is_undone:
             return
         try:
-            with self._ending:
+            with self._ending, WHOLE:
                 self._end_begun(manager, self._lifetime.deadline(timeout), is_commit=False)
         except (PylogError, TimeoutError) as error:
             logger.warning(
