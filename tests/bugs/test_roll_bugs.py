@@ -231,7 +231,7 @@ def test_a_sealed_segment_without_a_follower_takes_appends_again() -> None:
 
 WRITER = """
 import os, sys, pylog
-log = pylog.open(sys.argv[1], flush=sys.argv[2])
+log = pylog.open(sys.argv[1], flush=sys.argv[2], config={"flush.interval.ms": 3_600_000})  # a roll alone syncs
 log.create_topic("t", config={"segment.bytes": 1 << 20})
 with log.producer() as producer:
     for _ in range(30):
@@ -245,7 +245,10 @@ os._exit(9)
 def test_after_a_kill_an_open_reads_the_last_segment_alone(tmp_path: Path, flush: str, pure: str) -> None:
     path = tmp_path / "log"
     environment = os.environ | {"PYLOG_PURE": pure, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", WRITER, str(path), flush], env=environment, check=False)
+    writer = subprocess.run(
+        [sys.executable, "-c", WRITER, str(path), flush], env=environment, check=False, capture_output=True, text=True
+    )
+    assert writer.returncode == 9, writer.stderr
     logs = sorted((path / "t-0").glob("*.log"))
     assert len(logs) == 10
     data = bytearray(logs[1].read_bytes())

@@ -27,7 +27,8 @@ from pylog.protocol.messages import (
     Session,
 )
 from pylog.runtime.future import Future
-from pylog.testing import FaultFiles, SimClock
+from pylog.testing import FaultFiles
+from support.stepping import Steps
 
 NOW = 1_700_000_000_000
 SESSION = Session("tester")
@@ -38,7 +39,8 @@ class Node:
     """A node with a topic of two partitions, and a producer that sends in a transaction."""
 
     def __init__(self) -> None:
-        self.clock = SimClock(NOW, 0)
+        # Without threads: one of them would do at once what `node.broker.work` is to do.
+        self.clock = Steps()
         self.files = FaultFiles(MemoryFiles(self.clock))
         config = NodeConfig(transaction_state_log_num_partitions=1)
         self.broker = Broker(
@@ -130,7 +132,7 @@ def test_without_a_reader_of_uncommitted_records_nothing_is_synced(node: Node, i
     node.send()
     node.broker.work()
     assert node.durable == [0, 0]
-    node.clock.advance(1_000)
+    node.clock.now_ms += 1_000
     node.broker.work()
     assert node.durable == [1, 0]
 
@@ -157,6 +159,6 @@ def test_a_partition_that_goes_meanwhile_is_not_waited_for(node: Node) -> None:
     node.send()
     listed = node.ends()
     node.broker.node.changes.delete_topic("t", EndedRoles())
-    node.clock.advance(10_000)
+    node.clock.now_ms += 10_000
     node.broker.work()
     assert all(part.error is not None for part in listed.result(0).parts)
