@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from pylog.broker.housekeeping import Housekeeping
 from pylog.broker.replica_manager import EndedRoles, ReplicaManager
 from pylog.config import NodeConfig
 from pylog.files import Files
@@ -10,6 +11,7 @@ from pylog.kernel import Record
 from pylog.protocol.batch import encode, split
 from pylog.protocol.messages import NewTopic, Replacement
 from pylog.testing import CrashFiles
+from tests.support.stepping import Steps
 
 from .engine import CLOCK, NOW, SeededFiles
 
@@ -36,6 +38,7 @@ class NodeRun:
         self.paths = paths
         self.config = config
         self.node = make_node(files, paths, config)
+        self.clock = Steps()
         self.versions: list[Topics] = [{}]
         self.number = 0
         files.note(("kept", 0))
@@ -74,6 +77,9 @@ class NodeRun:
             self.versions[-1] | {topic: tuple(parts)}, lambda: self.node.changes.delete_records(topic, number, start)
         )
 
+    def roll(self, topic: str, number: int) -> None:
+        self.node.roles.partition(topic, number).roll(NOW)
+
     def move(self, topic: str, number: int, path: str) -> None:
         """Nothing is another for it."""
         self.change(self.versions[-1], lambda: self.node.changes.move(Replacement(topic, number, path), EndedRoles()))
@@ -82,6 +88,12 @@ class NodeRun:
         self.node.checkpoint()
 
     def reopen(self) -> None:
+        """Close as a broker does that was open for a moment: the sweeps are due, and the close does them."""
+        self.clock.now_ms += 3_600_000
+        keeping = Housekeeping(self.node, self.config or NodeConfig(), self.clock, lambda topic, after: iter(()))
+        keeping.note_deleted()
+        keeping.finish()
+        keeping.close()
         self.node.close()
         self.node = make_node(self.files, self.paths, self.config)
 

@@ -586,11 +586,14 @@ def topic_move_after_a_deletion(files: CrashFiles) -> NodeRun:
 
 @workload
 def leader_change(files: CrashFiles) -> NodeRun:
-    """Every open takes a new epoch, in the metadata log, before the first append."""
+    """Every open takes a new epoch, in the metadata log, before the first append. Closes drop what was deleted."""
     run = NodeRun(files)
     run.create("a")
-    for _ in range(2):
+    for _ in range(3):
         run.append("a", 0)
+        run.roll("a", 0)
+        run.append("a", 0)
+        run.delete_records("a", 0)
         run.reopen()
     run.append("a", 0)
     return run

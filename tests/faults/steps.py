@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 import pylog
+from pylog.broker.sweeps import HOUSEKEEPING
 from pylog.errors import PylogError
 from pylog.files import DiskFiles
 from pylog.runtime.signals import WHOLE
@@ -56,6 +57,8 @@ class Attempts:
         if step == "repair":
             _spoil(writer)
         writer.log.close()
+        # Every attempt is due to do what short opens have left, at its first append, or in its close.
+        (self.template / "one" / HOUSEKEEPING).write_text('{"retention":{"ms":0},"offsets":{"ms":0}}')
         self.number, self.transactions = writer.number, writer.transactions
 
     def attempt(self, doing: Callable[[Callable[[], None]], None]) -> str:

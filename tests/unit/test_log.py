@@ -97,11 +97,11 @@ def test_topics_are_listed_described_and_removed(log: pylog.Log) -> None:
 
 def test_topics_and_epochs_survive_a_reopen(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as log:
-        log.create_topic("t", config={"retention.ms": 5})[0].append([Record(b"1")])
+        log.create_topic("t", config={"retention.ms": 86_400_000})[0].append([Record(b"1")])
         topic_id = log.topic("t").id
     for _ in range(2):
         with pylog.open(tmp_path) as log:
-            assert log.topic("t").id == topic_id and log.topic("t").overrides == {"retention.ms": "5"}
+            assert log.topic("t").id == topic_id and log.topic("t").overrides == {"retention.ms": "86400000"}
             log.topic("t")[0].append([Record(b"2")])
             assert log.topic("t")[0].leader_epoch == 0, "after a clean close it goes on in its epoch"
     with pylog.open(tmp_path) as log:

@@ -103,7 +103,10 @@ class Broker:
         self._worker = Worker("pylog-broker", clock, self._due, self.work)
         self.node = ReplicaManager(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
         self._followers = Followers(self.node.id, self.directory_id, clock, config, self._followed)
-        self.housekeeping = Housekeeping(self.node, config, clock)
+        self.housekeeping = Housekeeping(
+            self.node, config, clock,
+            lambda topic, after: self._coordinating.expire(topic, after),  # noqa: PLW0108 (it is made below)
+        )  # fmt: skip
         self._flush_scheduler = FlushScheduler(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
         # The two need each other: a follower that has read on lets appends go that wait for it.
         self._reads = Reads(self.node, lambda partition: self._purgatory.release(partition))  # noqa: PLW0108 (as below)
@@ -328,6 +331,7 @@ class Broker:
             try:
                 part.low_watermark = self.node.changes.delete_records(asked.topic, asked.partition, asked.offset)
                 self._produce.note_room()
+                self.housekeeping.note_deleted()
             except PylogError as error:
                 part.error = error.with_traceback(None)
             parts.append(part)
@@ -397,6 +401,7 @@ class Broker:
             closing.callback(self._coordinating.close, Closed("this log is closed"))
             closing.callback(self._worker.close)
             closing.callback(self._produce.close)
+            closing.callback(self.housekeeping.finish)
             for close in self._followers.closers():
                 closing.callback(close)
 

@@ -8,7 +8,7 @@ partitions, behind the record that decides it; to commit it, its records are mad
 import logging
 import os
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
@@ -25,6 +25,7 @@ from pylog.config import NodeConfig
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
+    NotCoordinator,
     OperationNotAttempted,
     ProducerFenced,
     PylogError,
@@ -207,6 +208,26 @@ class CoordinatorRouter:
         self._coordinators.tick(now_ms)
         if self._is_settling:
             self._note_settled()
+
+    def expire(self, topic: str, after: TopicPartition | None) -> Iterator[TopicPartition]:
+        """Let the coordinators of a topic forget what has expired: groups their offsets, or transactional ids.
+
+        Gives each partition that is done with, behind `after`. See `Coordinators.little`.
+        """
+        for key in self._coordinators.written(topic):
+            if after is not None and key <= after:
+                continue
+            try:
+                host = self._coordinators.little(key)
+                if host is not None:
+                    host.hear_all(host.machine.expire)
+                    self._coordinators.note_due(host)
+            except NotCoordinator:
+                # Its leader does.
+                continue
+            except PylogError as error:
+                logger.error("nothing of %s-%d expires: %s", *key, error, extra=key._asdict())
+            yield key
 
     def forget(self, key: TopicPartition) -> None:
         """Abandon the coordinator of a partition for which this node has another role now."""

@@ -30,6 +30,8 @@ logger = logging.getLogger("pylog.broker")
 
 GROUPS = GROUPS_TOPIC
 TRANSACTIONS = TRANSACTIONS_TOPIC
+LITTLE_BYTES = 4 << 20
+"""How large the log of a coordinator is at most that is made for its upkeep alone."""
 NAMES_MAX = 10_000
 """How many names are kept with their coordinators."""
 
@@ -122,6 +124,20 @@ class Coordinators:
                 self._forgotten.pop(key, None)
         self.note_due(host)
         return host
+
+    def little(self, key: TopicPartition) -> CoordinatorHost | None:
+        """The coordinator that lives by a partition; None where it would have to read more than `LITTLE_BYTES` first.
+
+        Such a one is left until somebody asks for it. Raises as `at`.
+        """
+        known = self._hosts.get(key)
+        if known is None or not self._is_current(known, key):
+            try:
+                if self._replica_manager.roles.leader(*key).partition.size > LITTLE_BYTES:
+                    return None
+            except NotLeaderOrFollower as error:
+                raise NotCoordinator(str(error)) from error
+        return self.at(key)
 
     def _is_current(self, host: CoordinatorHost, key: TopicPartition) -> bool:
         return self._replica_manager.roles.held(*key) is host.leader and not host.is_gone

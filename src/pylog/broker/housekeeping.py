@@ -5,27 +5,35 @@
     checkpoint   log.flush.offset.checkpoint.interval.ms        how far partitions are durable
     retention    log.retention.check.interval.ms                segments that nobody has to keep
     producers    producer.id.expiration.check.interval.ms       producers that are gone
+    ids          transaction.remove.expired.transaction...      transactional ids that are not used any more
+    offsets      offsets.retention.check.interval.ms            committed offsets of groups that are gone
     purge        when due                                       files whose file.delete.delay.ms has passed
     clean        log.cleaner.backoff.ms, or at once again       the dirtiest compacted log, in a thread of its own
     scrub        scrub.interval.ms, segment by segment          every sealed byte is read, in a thread of its own
 
-Nothing runs, and no thread is there, before the first append. All of it can be asked for as well: `retain`, `clean`.
+Nothing runs, and no thread is there, before the first append, or the first deletion of records. All of it can be asked
+for as well: `retain`, `clean`. Retention, ids and offsets go by when they were done last, in whatever open that was
+(`sweeps`): what is overdue is done at once, partition by partition. A close does some of what is left of that, and all
+that comes with appends: retention of the opened partitions, and compaction where it is little work (`finish`).
 What is damaged is given up only when that is asked for: `find_damage`, `repair`.
 (Kafka: LogManager, LogCleaner.)
 """
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from pylog.broker.log_cleaner import Cleaned, Cleaner, Progress, Throttle, dirt
 from pylog.broker.place_watch import LOOK_EVERY_MS, PlaceWatch
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.scrubber import Scrubber
+from pylog.broker.sweeps import Sweep, Sweeps
 from pylog.config import NodeConfig
+from pylog.config.options import LONG_MAX
 from pylog.errors import Closed, DiskFull, LogNotFound, PylogError, UnknownTopicOrPartition
 from pylog.files import join
 from pylog.logdirs.damage import Findings, find_damage
@@ -33,6 +41,7 @@ from pylog.logdirs.log_directory import LogDirectory
 from pylog.logdirs.repair import copies_folder, repair
 from pylog.metrics.histogram import Times
 from pylog.partition import Partition
+from pylog.protocol.messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock, stopwatch_ns
 from pylog.runtime.signals import WHOLE, WholeLock, pause
@@ -43,6 +52,11 @@ logger = logging.getLogger("pylog.broker")
 
 SHOW_EVERY_MS = 1000
 PLACES = "places"
+RETENTION, IDS, OFFSETS = "retention", "transactional ids", "offsets"
+CLOSE_MS = 100
+"""After how long a close begins with no other partition: a sweep that is due goes on at the next one that is."""
+CLEANED_AT_CLOSE = 16 << 20
+"""How many bytes a close reads to compact, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +74,35 @@ class CleaningState:
 
 
 class Housekeeping:
-    """The background work of one node. Thread-safe."""
+    """The background work of one node. Thread-safe.
 
-    def __init__(self, node: ReplicaManager, config: NodeConfig, clock: Clock) -> None:
+    `expire` lets the coordinators of an internal topic forget what has expired: see `CoordinatorRouter.expire`.
+    """
+
+    def __init__(
+        self, node: ReplicaManager, config: NodeConfig, clock: Clock,
+        expire: Callable[[str, TopicPartition | None], Iterator[TopicPartition]],
+    ) -> None:  # fmt: skip
         self.node = node
         self.cleanings: dict[TopicPartition, CleaningState] = {}
         self._config = config
         self._clock = clock
         self._places = PlaceWatch(node)
+        ids_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
+        sweeps = {
+            RETENTION: Sweep(config.log_retention_check_interval_ms, self._retain_after),
+            IDS: Sweep(ids_ms, partial(expire, TRANSACTIONS_TOPIC)),
+            OFFSETS: Sweep(config.offsets_retention_check_interval_ms, partial(expire, GROUPS_TOPIC)),
+        }
+        self._sweeps = Sweeps(node.directories.first, clock, sweeps)
         self._due: dict[str, int] = {}
         self._tasks: dict[str, tuple[int, Callable[[], object]]] = {
             PLACES: (LOOK_EVERY_MS, self._look_at_places),
             "checkpoint": (config.log_flush_offset_checkpoint_interval_ms, node.checkpoint),
-            "retention": (config.log_retention_check_interval_ms, self.retain),
             "producers": (config.producer_id_expiration_check_interval_ms, self._expire_producers),
+        }
+        self._intervals_ms = {name: one.interval_ms for name, one in sweeps.items()} | {
+            name: interval_ms for name, (interval_ms, _) in self._tasks.items()
         }
         self._stopped = threading.Event()
         self._cleaning = WholeLock()
@@ -91,21 +120,35 @@ class Housekeeping:
         """Something was appended: there will be work. False: no thread can be had for it, so the next append tries."""
         if PLACES not in self._due:
             with WHOLE:
-                now = self._clock.tick_ms()
                 if self._due:
                     # The last look is long ago.
-                    self._due[PLACES] = now
+                    self._due[PLACES] = self._clock.tick_ms()
                 else:
-                    self._due = {name: now + interval for name, (interval, _) in self._tasks.items()}
-                    self.scrubber.start()
-                if not self._worker.wake():
-                    self._due = {}
+                    self._begin()
+                self._have_thread()
         if self._clean_due is None and self._config.log_cleaner_enable and is_compacted(partition):
             with WHOLE:
                 self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
                 if not self._cleaner.wake():
                     self._clean_due = None
         return bool(self._due)
+
+    def note_deleted(self) -> None:
+        """Records were deleted: there will be segments to drop."""
+        if not self._due:
+            with WHOLE:
+                self._begin()
+                self._have_thread()
+
+    def _begin(self) -> None:
+        now = self._clock.tick_ms()
+        waits_ms = self._intervals_ms | self._sweeps.waits_ms()
+        self._due = {name: now + wait_ms for name, wait_ms in waits_ms.items()}
+        self.scrubber.start()
+
+    def _have_thread(self) -> None:
+        if not self._worker.wake():
+            self._due = {}
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         """These partitions are gone; what comes later under their names begins anew."""
@@ -120,19 +163,34 @@ class Housekeeping:
         return min(times, default=None)
 
     def _work(self) -> None:
-        now = self._clock.tick_ms()
+        self._do_due(lambda: not self._stopped.is_set())
+
+    def _do_due(self, goes_on: Callable[[], bool]) -> None:
+        """Do what is due; sweeps end midway where `goes_on` says so, and are due still."""
+        now, has_swept = self._clock.tick_ms(), False
         for name, due in list(self._due.items()):
-            if due <= now:
-                interval, task = self._tasks[name]
-                self._due[name] = now + interval
-                self._try(name, task)
+            if due > now:
+                continue
+            self._due[name] = now + self._intervals_ms[name]
+            if name in self._sweeps:
+                has_swept = True
+                self._try(name, partial(self._sweep, name, due, goes_on))
+            else:
+                self._try(name, self._tasks[name][1])
+        if has_swept:
+            self._sweeps.keep()
         self._try("purge", lambda: self.node.topics.purge(self._clock.wall_ms()))
 
+    def _sweep(self, name: str, due: int, goes_on: Callable[[], bool]) -> None:
+        if not self._sweeps.run(name, goes_on):
+            self._due[name] = due
+
     @staticmethod
-    def _try(name: str, task: Callable[[], object]) -> None:
+    def _try(name: str, task: Callable[[], object]) -> bool:
         """Background work has no caller to tell: what fails is logged, and what must not go on has latched itself.
 
-        Nothing ends the thread: without it the disk fills up, and nobody is told. (KafkaScheduler)
+        Nothing ends the thread: without it the disk fills up, and nobody is told. (KafkaScheduler) Gives whether the
+        task has returned.
         """
         try:
             task()
@@ -140,6 +198,31 @@ class Housekeeping:
             logger.error("%s failed: %s", name, error)
         except Exception:
             logger.exception("%s failed as it never should, and is tried again later", name)
+        else:
+            return True
+        return False
+
+    def finish(self) -> None:
+        """Before a close: do what is due, and what no later open may live long enough for. The threads end.
+
+        A close of a node that has changed nothing does nothing here. One that is not due drops the segments of opened
+        partitions that retention lets go, and compacts them where that reads `CLEANED_AT_CLOSE` bytes at most: cleaning
+        cannot be left midway. Sweeps that are due take `CLOSE_MS`, and what the partition takes that they are at then.
+        """
+        self._stopped.set()
+        self._worker.close()
+        self._cleaner.close()
+        # Before all else, so that nothing is renamed in a directory that lies in the place of the opened one.
+        if not self._due or not self._try(PLACES, self._places.look):
+            return
+        opened = self.node.topics.partitions
+        until = self._clock.tick_ms() + CLOSE_MS
+        # The thread may not have come to it.
+        self._do_due(lambda: self._clock.tick_ms() < until)
+        self._try(RETENTION, lambda: self._retain(opened))
+        if self._config.log_cleaner_enable:
+            self._try("cleaning", lambda: self._clean_little(opened))
+        self._try("purge", lambda: self.node.topics.purge(self._clock.wall_ms()))
 
     def _each(self, what: str, partitions: Iterable[Partition], act: Callable[[Partition], object]) -> None:
         """Do it with every partition, whatever becomes of the others; the first error is raised in the end."""
@@ -171,6 +254,16 @@ class Housekeeping:
 
         Raises what it raises for a partition, when it has been applied to the others.
         """
+        dropped = self._retain(self.node.kept())
+        self.wake()
+        return dropped
+
+    def _retain_after(self, after: TopicPartition | None) -> Iterator[TopicPartition]:
+        for partition in self.node.kept(after):
+            self._try(RETENTION, partial(self._retain, [partition]))
+            yield TopicPartition(partition.topic, partition.number)
+
+    def _retain(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
         dropped: dict[TopicPartition, int] = {}
 
         def retain(partition: Partition) -> None:
@@ -178,8 +271,7 @@ class Housekeeping:
             if count:
                 dropped[TopicPartition(partition.topic, partition.number)] = count
 
-        self._each("retention", self.node.kept(), retain)
-        self.wake()
+        self._each(RETENTION, partitions, retain)
         return dropped
 
     def _expire_producers(self) -> None:
@@ -203,7 +295,7 @@ class Housekeeping:
                 key = TopicPartition(partition.topic, partition.number)
                 if is_compacted(partition) and (wanted is None or key in wanted):
                     partition.roll(self._clock.wall_ms())
-                    cleaned = self._clean(partition)
+                    cleaned = self._clean(partition, self._stopped)
                     if cleaned is not None:
                         done[key] = cleaned
         finally:
@@ -219,19 +311,29 @@ class Housekeeping:
         self._try("cleaning", self._clean_dirtiest)
 
     def _clean_dirtiest(self) -> None:
-        partition = self._dirtiest()
+        partition = self._dirtiest(self.node.kept())
         if partition is None:
             with self._cleaning:
                 self._show()
             return
-        self._clean(partition)
+        self._clean(partition, self._stopped)
         self._clean_due = self._clock.tick_ms()
         self.wake()
 
-    def _dirtiest(self) -> Partition | None:
+    def _clean_little(self, partitions: Iterable[Partition]) -> None:
+        # No more than a second's worth.
+        left = int(min(CLEANED_AT_CLOSE, self._config.log_cleaner_io_max_bytes_per_second))
+        while (partition := self._dirtiest(partitions, left)) is not None:
+            cleaned = self._clean(partition, None)
+            if cleaned is None or cleaned.bytes_read == 0:
+                return
+            left -= cleaned.bytes_read
+
+    def _dirtiest(self, partitions: Iterable[Partition], bytes_max: int = LONG_MAX) -> Partition | None:
+        """The dirtiest of these logs that is worth it, and has no more than so many bytes to read."""
         best: Partition | None = None
         ratio = -1.0
-        for partition in self.node.kept():
+        for partition in partitions:
             key = TopicPartition(partition.topic, partition.number)
             if not is_compacted(partition) or partition.failed or self.cleanings.get(key, CleaningState()).error:
                 continue
@@ -243,11 +345,13 @@ class Housekeeping:
                     self._note(key, self._given_up(key, CleaningState(), error))
                 continue
             minimum = partition.config.min_cleanable_dirty_ratio
-            if plan.is_due(min_dirty_ratio=minimum, overdue_ms=overdue_ms) and plan.dirty_ratio > ratio:
+            is_due = plan.is_due(min_dirty_ratio=minimum, overdue_ms=overdue_ms)
+            if is_due and plan.dirty_ratio > ratio and plan.clean_bytes + 2 * plan.cleanable_bytes <= bytes_max:
                 best, ratio = partition, plan.dirty_ratio
         return best
 
-    def _clean(self, partition: Partition) -> Cleaned | None:
+    def _clean(self, partition: Partition, stopped: threading.Event | None) -> Cleaned | None:
+        """Clean a partition now. Without `stopped` it runs through, and waits for nothing."""
         key = TopicPartition(partition.topic, partition.number)
         throttle = Throttle(self._config.log_cleaner_io_max_bytes_per_second)
         with self._cleaning:
@@ -262,7 +366,7 @@ class Housekeeping:
                     for size in steps:
                         self._note(key, replace(known, progress=cleaning.progress))
                         wait_ms = throttle.wait_ms(size, self._clock.tick_ms())
-                        if pause(self._stopped, max(wait_ms, 0) / 1000):
+                        if stopped is not None and pause(stopped, max(wait_ms, 0) / 1000):
                             return None
             except Exception as error:
                 if not self._is_held(partition):

@@ -129,6 +129,9 @@ class Coordinator(Protocol):
     def tick(self, now: Now) -> list[Effect]:
         """Do what is due."""
 
+    def expire(self, now: Now) -> list[Effect]:
+        """Forget what has expired, without waiting for the interval; what is left after one Append is due then."""
+
     def unsafe(self, message: object = None) -> Mapping[TopicPartition, int]:
         """Where markers end, by partition, that have to be durable before this message, or (None) what is due, can be
         done. The host makes them so, and says with `note_durable` how far it has come.

@@ -6,6 +6,7 @@ meta.properties             node.id, cluster.id, directory.id (kafka-format: Met
 *-offset-checkpoint         offsets of the partitions (checkpoints.py)
 .kafka_cleanshutdown        there only after a clean close; deleted as soon as the directory is opened
 .pylog-cleanings            the results of cleaning, as JSON: for `pylog topic describe` alone
+.pylog-housekeeping         when periodic work was done last; never synced (`broker.sweeps`)
 .pylog-incarnation          of the file system, when no transaction lacked records; never synced (`files.incarnation`)
 .pylog-published            the offsets that reader processes may see (published.py)
 .pylog-staged               a folder of batches that tasks of Spark have staged, which no reader sees (spark/sink)
@@ -95,7 +96,7 @@ class LogDirectory:
         self.node_id, self.directory_id, self.cluster_id = self._identity(node_id)
         self.clean = self.files.stat(join(self.path, CLEAN_SHUTDOWN)) is not None or not self._has_segments()
         self._incarnation = self.files.incarnation(join(self.path, META_PROPERTIES))
-        self.has_all_written = self._incarnation is not None and self._incarnation == self._noted_incarnation()
+        self.has_all_written = self._incarnation is not None and self._incarnation == self.read_note(INCARNATION)
         """Whether all that its owners have written is there, synced or not: no power cut came in between."""
         self._whole: dict[TopicPartition, bool] = {}
         self.checkpoints = Checkpoints(self.files, self.path)
@@ -118,11 +119,25 @@ class LogDirectory:
             self.files.remove(join(self.path, CLEAN_SHUTDOWN))
             self.files.sync_dir(self.path)
 
-    def _noted_incarnation(self) -> str | None:
+    def read_note(self, name: str) -> str | None:
+        """The text of a small file, as `write_note` has written it; None where it cannot be read."""
         try:
-            return self.files.read_file(join(self.path, INCARNATION), FEW_BYTES_MAX).decode(errors="replace")
+            return self.files.read_file(join(self.path, name), FEW_BYTES_MAX).decode(errors="replace")
         except StorageError:
             return None
+
+    def write_note(self, name: str, text: str) -> None:
+        """Replace a small file without a sync: a power cut may leave anything. A full disk leaves what was there.
+
+        Raises StorageError.
+        """
+        data = text.encode()
+        file = self.files.open(join(self.path, name), create=True)
+        try:
+            file.write(0, data)
+            file.truncate(len(data))
+        finally:
+            file.close()
 
     def note_incarnation(self) -> None:
         """Note that no transaction lacks records now. None does at the next open, unless a power cut comes before."""
@@ -130,20 +145,14 @@ class LogDirectory:
             return
         path = join(self.path, INCARNATION)
         try:
-            file = self.files.open(path, create=True)
-            try:
-                # Without a sync: what a power cut takes away is of no use after it.
-                file.truncate(0)
-                file.write(0, self._incarnation.encode())
-            finally:
-                file.close()
+            self.write_note(INCARNATION, self._incarnation)
         except StorageError as error:
             logger.warning("%s: after a kill, open transactions will be aborted: %s", path, error, extra={"path": path})
 
     def forget_incarnation(self) -> None:
         """Forget it, until transactions lack no record again. Raises StorageError."""
         self.has_all_written = False
-        if self._noted_incarnation() is not None:
+        if self.read_note(INCARNATION) is not None:
             self.files.remove(join(self.path, INCARNATION))
 
     def _forget_own(self, published: str) -> None:

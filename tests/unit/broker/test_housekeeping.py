@@ -43,6 +43,10 @@ def make_node(files: MemoryFiles, clock: SimClock) -> ReplicaManager:
     return ReplicaManager(files, ["log"], NodeConfig(), clock, node_id=1, visible_when_durable=False)
 
 
+def make_housekeeping(node: ReplicaManager, clock: SimClock) -> Housekeeping:
+    return Housekeeping(node, NodeConfig(), clock, expire=lambda topic, after: iter(()))
+
+
 def fill(node: ReplicaManager, topic: str) -> None:
     leader = node.roles.writer(topic, 0)
     for _ in range(2):
@@ -63,7 +67,7 @@ def make(clock: SimClock, policy: str) -> tuple[FilesWithABug, ReplicaManager, H
     for topic in ("bad", "good"):
         node.changes.create_topic(NewTopic(topic, config={"cleanup.policy": policy, "retention.ms": "1000"}))
         fill(node, topic)
-    return files, node, Housekeeping(node, NodeConfig(), clock)
+    return files, node, make_housekeeping(node, clock)
 
 
 def test_a_topic_deleted_while_housekeeping_looks_around_is_left_out(clock: SimClock) -> None:
@@ -92,7 +96,7 @@ class DeletingFiles(MemoryFiles):
 def test_damage_is_not_looked_for_in_a_topic_deleted_meanwhile(clock: SimClock) -> None:
     files = DeletingFiles()
     node = make_node(files, clock)
-    housekeeping = Housekeeping(node, NodeConfig(), clock)
+    housekeeping = make_housekeeping(node, clock)
     for topic in ("bad", "good"):
         node.changes.create_topic(NewTopic(topic))
         fill(node, topic)
@@ -141,7 +145,7 @@ def test_one_partition_does_not_keep_the_others_from_being_cleaned(
     housekeeping.close()
     node.close()
     node = make_node(files, clock)
-    housekeeping = Housekeeping(node, NodeConfig(), clock)
+    housekeeping = make_housekeeping(node, clock)
     node.roles.partition(*BAD)
     files.broken = RuntimeError("a bug")
     for _ in range(3):
@@ -169,7 +173,7 @@ def test_a_topic_deleted_while_it_is_chosen_for_cleaning_is_no_error(
     _, node, housekeeping = make(clock, "compact")
     partition = node.roles.partition(*GOOD)
     node.changes.delete_topic("good", EndedRoles())
-    assert housekeeping._clean(partition) is None
+    assert housekeeping._clean(partition, None) is None
     assert housekeeping.cleanings == {} and not caplog.records
 
 
@@ -201,7 +205,7 @@ def test_results_of_cleaning_are_written_once_for_all_partitions(clock: SimClock
         leader.append(encode([Record(b"value", b"key", timestamp=NOW)], now_ms=NOW), NOW)
         leader.advance()
         leader.partition.roll(NOW)
-    keeping = Housekeeping(with_many, NodeConfig(), clock)
+    keeping = make_housekeeping(with_many, clock)
     assert len(keeping.clean()) == 20
     assert replaced.count(f"log/{CLEANINGS}") == 1
     assert len(read_cleanings(files, "log")) == 20

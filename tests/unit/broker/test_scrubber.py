@@ -540,7 +540,7 @@ def test_an_older_copy_of_a_segment_is_not_taken_for_another_programs(log: pylog
 
 def test_a_segment_that_kafka_cleaned_is_not_compared_with_its_seal(log: pylog.Log) -> None:
     """Of a compacted topic, by a Kafka that was killed then: nobody has taken the seals away."""
-    log.alter_config("t", {"cleanup.policy": "compact"})
+    log.alter_config("t", {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1"})
     log.close()
     data = segment(log, 4).read_bytes()
     segment(log, 4).write_bytes(data[: len(data) // 2])

@@ -30,6 +30,7 @@ from pylog.files import Files
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
 from pylog.protocol.metadata_image import MetadataImage
+from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
 
@@ -161,10 +162,13 @@ class ReplicaManager:
                 partition.latch(error)
         self.directories.fail(directory, error)
 
-    def kept(self) -> Iterator[Partition]:
-        """Every partition with a folder here, opened if need be, but those that cannot be opened or go meanwhile."""
+    def kept(self, after: TopicPartition | None = None) -> Iterator[Partition]:
+        """Every partition with a folder here, opened if need be, but those that cannot be opened or go meanwhile.
+
+        They come by topic and number; with `after`, those behind it.
+        """
         with self._lock:
-            keys = self.topics.kept
+            keys = sorted(key for key in self.topics.kept if after is None or key > after)
         for key in keys:
             try:
                 with self._lock:

@@ -231,6 +231,11 @@ class GroupCoordinator:
             action(out)
         return out.effects()
 
+    def expire(self, now: Now) -> list[Effect]:
+        """Look for expired offsets now; see `tick`."""
+        self._deadlines.set("offsets", now.tick, self._look_for_expired)
+        return self.tick(now)
+
     def topic_deleted(self, name: str, topic_id: uuid.UUID, now: Now) -> list[Effect]:
         """Delete the committed offsets of a topic that is gone (Kafka: onPartitionsDeleted)."""
         out = EffectsBuilder(now)

@@ -338,6 +338,11 @@ class TransactionCoordinator:
                 break
         return [*effects, *self._carry_out(changes)]
 
+    def expire(self, now: Now) -> list[Effect]:
+        """Forget the transactional ids that are not used any more, now; see `tick`."""
+        self._expiry_tick = now.tick
+        return self.tick(now)
+
     def _due(self, markers: list[Effect], now: Now) -> Iterator[Change]:
         """The changes to log now, one by one. What the caller does not take is due again."""
         for name in self._endings.due(now.tick):
