@@ -135,8 +135,8 @@ class Play:
             with self._mutex:
                 self.refused[type(error).__name__] += 1
             return
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        self.say(f"{name} raised {type(error).__name__}: {str(error)[-400:]} (at {place.filename}:{place.lineno})")
+        place = "".join(traceback.format_tb(error.__traceback__)[-1:])
+        self.say(f"{name} raised {type(error).__name__}: {str(error)[-400:]}\n{place}")
 
     def say(self, what: str) -> None:
         with self._mutex:
