@@ -33,6 +33,8 @@ from conformance.kafka_broker import broker
 PIECES = 15
 """About how many transactions send the numbers of one kill."""
 PATIENCE = 600.0
+TOLD = 20_000
+"""How many bytes of the drivers' errors are told."""
 DRIVER = Path(__file__).with_name("kill_driver.py")
 SPARK = Path(__file__).parents[2] / "build" / "pyspark"
 """The Spark that fits the connector for Kafka."""
@@ -87,7 +89,7 @@ class Campaign:
         driver = self.start()
         assert driver.stdout is not None
         try:
-            assert driver.stdout.readline() == "running\n", f"the driver did not start: see {self.folder}/errors"
+            assert driver.stdout.readline() == "running\n", f"the driver did not start: {self.errors()}"
             until = time.monotonic() + self.random.uniform(0.5, 12)
             while time.monotonic() < until:
                 if self.fed < goal:
@@ -114,7 +116,7 @@ class Campaign:
         # The checkpoint knows what is written, and there is more: the batches that Spark plans anew have other records.
         self.feed()
         code = self.run_to_the_end()
-        assert code == 0, f"a driver ended with code {code}: see {self.folder}/errors"
+        assert code == 0, f"a driver ended with code {code}: {self.errors()}"
         self.feed()
         shutil.copytree(checkpoint, newest)
         if self.backup is not None and self.random.random() < 0.6:
@@ -134,7 +136,7 @@ class Campaign:
         if code == 0:
             way = "went on"
         elif "is no replay of that" not in said:
-            raise AssertionError(f"a driver with a checkpoint that was {kind} ended with code {code}: see {errors}")
+            raise AssertionError(f"a driver with a checkpoint that was {kind} ended with code {code}: {self.errors()}")
         else:
             shutil.rmtree(checkpoint)
             found = re.search(r"startingOffsets=(\{.*?\}\})", said)
@@ -149,6 +151,10 @@ class Campaign:
             shutil.rmtree(self.backup, ignore_errors=True)
             self.backup = None
         self.kinds[f"{kind}: {way}"] += 1
+
+    def errors(self) -> str:
+        """The end of what drivers have said: the folder goes with the campaign."""
+        return (self.folder / "errors").read_bytes()[-TOLD:].decode(errors="replace")
 
     def keep_backup(self) -> None:
         """Copy the checkpoint aside, as it is while nobody writes to it."""
@@ -168,7 +174,7 @@ class Campaign:
         """Let a last driver write what is left; gives what is wrong then."""
         code = self.run_to_the_end()
         if code:
-            return [f"the last driver ended with code {code}: see {self.folder}/errors"]
+            return [f"the last driver ended with code {code}: {self.errors()}"]
         return self.check(are_all=True)
 
     def check(self, *, are_all: bool) -> list[str]:
@@ -230,6 +236,7 @@ def main() -> int:
     parser.add_argument("--kafka", action="store_true", help="by Spark's own connector, in a real Kafka")
     asked = parser.parse_args()
     seed = random.randrange(1 << 32) if asked.seed is None else asked.seed
+    print(f"seed {seed}", flush=True)
     with ExitStack() as stack:
         name = tempfile.TemporaryDirectory(prefix="pylog-spark-kill-", ignore_cleanup_errors=True)
         folder = Path(stack.enter_context(name))
