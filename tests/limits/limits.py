@@ -4,6 +4,7 @@ import os
 import random
 import resource
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 KINDS = ("files", "descriptors", "segments", "caches", "buffers", "memory", "disk", "all")
 FLUSHES = ("none", "interval", "sync")
 MIB = 1 << 20
+STACK_BYTES, SPARE_BYTES = 1024 * MIB, 900 * MIB
 CANARIES = 6
 """How many numbers the canaries hold, beside one of their own."""
 
@@ -31,15 +33,15 @@ class Limits:
     consumer: dict[str, Any] = field(default_factory=dict)
     descriptors: int | None = None
     """How many more than now the process may open."""
-    memory_bytes: int | None = None
-    """How much more than now it may map."""
+    threads: int | None = None
+    """How many it may begin that are not the run's own: their stacks fill its address space."""
     disk_bytes: int | None = None
     """How much its file system has."""
 
     @property
     def may_refuse(self) -> bool:
         """Whether the system itself refuses calls: then a call may fail with a typed error."""
-        return any(limit is not None for limit in (self.descriptors, self.memory_bytes, self.disk_bytes))
+        return any(limit is not None for limit in (self.descriptors, self.threads, self.disk_bytes))
 
 
 def draw(seed: int) -> Limits:
@@ -98,7 +100,8 @@ def _buffers(limits: Limits, chance: random.Random) -> None:
 
 
 def _memory(limits: Limits, chance: random.Random) -> None:
-    limits.memory_bytes = chance.choice([24, 48, 96, 192]) * MIB
+    # Fewer than that, and not even the log can be opened.
+    limits.threads = chance.choice([2, 4, 8, 16])
 
 
 def _disk(limits: Limits, chance: random.Random) -> None:
@@ -131,9 +134,32 @@ def within(limits: Limits) -> Iterator[None]:
     """Hold this process to the limits of the system. The canaries have their numbers by then."""
     with (
         _limited(resource.RLIMIT_NOFILE, _highest() + 1, limits.descriptors),
-        _limited(resource.RLIMIT_AS, _mapped(), limits.memory_bytes),
+        _few_threads(limits.threads),
     ):
         yield
+
+
+@contextmanager
+def _few_threads(count: int | None) -> Iterator[None]:
+    """Let so many stacks fit into the address space, and leave room for objects: where an interpreter has none for a
+    call, no program can keep a promise.
+    """
+    before = threading.stack_size(STACK_BYTES if count is not None else 0)
+    try:
+        with _limited(resource.RLIMIT_AS, _mapped() + SPARE_BYTES, None if count is None else count * STACK_BYTES):
+            yield
+    finally:
+        threading.stack_size(before)
+
+
+@contextmanager
+def usual_stacks() -> Iterator[None]:
+    """Begin threads of the run's own, which the limit does not count."""
+    before = threading.stack_size(0)
+    try:
+        yield
+    finally:
+        threading.stack_size(before)
 
 
 @contextmanager

@@ -18,18 +18,16 @@ import traceback
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pylog
 from pylog import TopicPartition
-from pylog.errors import CorruptBatch, PylogError, ThreadsExhausted
+from pylog.errors import CorruptBatch, PylogError
 from pylog.files import DiskFiles
 from pylog.inspect import Problem, verify
-from pylog.runtime.threads import started
 
-from .limits import Limits
+from .limits import Limits, usual_stacks
 
 PARTITIONS, KEYS, IN_TRANSACTION = 4, 5, 3
 KEPT, SHORT, COMPACTED, TRANSACTIONS = "a", "r", "c", "x"
@@ -94,16 +92,15 @@ class Play:
         )  # fmt: skip
         before = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)
-        threads = []
+        threads = [
+            threading.Thread(target=self._work, args=(job, log, who), name=f"{job.__name__} {who}")
+            for who, job in enumerate(jobs)
+        ]
         try:
-            for who, job in enumerate(jobs):
-                try:
-                    threads.append(started(partial(self._work, job, log, who), f"{job.__name__} {who}"))
-                except ThreadsExhausted:
-                    # There is no memory for the stack of one more.
-                    assert self.limits.memory_bytes is not None
+            with usual_stacks():
+                for thread in threads:
+                    thread.start()
             for thread in threads:
-                assert thread is not None, "the interpreter goes on"
                 thread.join()
         finally:
             sys.setswitchinterval(before)
@@ -131,7 +128,7 @@ class Play:
         # The end of a transaction is in doubt where `TimeoutError` says so.
         # No limit damages a batch.
         typed = isinstance(error, PylogError | CancelledError | TimeoutError) and not isinstance(error, CorruptBatch)
-        if self.limits.may_refuse and (typed or (self.limits.memory_bytes and isinstance(error, MemoryError))):
+        if self.limits.may_refuse and typed:
             with self._mutex:
                 self.refused[type(error).__name__] += 1
             return
