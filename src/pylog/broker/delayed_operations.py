@@ -5,11 +5,13 @@ new time releases, and answers them outside its lock.
 """
 
 from collections.abc import Hashable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+GONE_MAX = 1000
+"""How many items that have left the heaps may name, besides as many as there are."""
 
 
 class DelayedOperations(Generic[T]):
@@ -41,7 +43,19 @@ class DelayedOperations(Generic[T]):
                 heappop(waiting)
             heappush(waiting, (offset, ticket))
         heappush(self._deadlines, (deadline_ms, ticket))
+        if len(self._deadlines) > 2 * len(self.items) + GONE_MAX:
+            self._forget_gone()
         return ticket
+
+    def _forget_gone(self) -> None:
+        """Take out of the heaps what has left: behind an item with a far deadline it would stay as long as that."""
+        self._deadlines = [entry for entry in self._deadlines if entry[1] in self.items]
+        heapify(self._deadlines)
+        for key, entries in list(self._waiting.items()):
+            self._waiting[key] = here = [entry for entry in entries if entry[1] in self.items]
+            heapify(here)
+            if not here:
+                del self._waiting[key]
 
     def has(self, key: Hashable) -> bool:
         """True where an item waits under this key."""

@@ -13,6 +13,7 @@ one that has read all that is visible, or asks where the log ends, has them made
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pylog.broker.delayed_operations import DelayedOperations
 from pylog.broker.fetch import is_enough
@@ -27,26 +28,48 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WholeLock
 
+T = TypeVar("T")
 OFFSET_MAX = 2**63 - 1
 LISTING_MS_MAX = 5000
 """How long a ListOffsets waits at most: then it tells what is visible."""
 
 
-@dataclass(slots=True)
-class _DelayedProduce:
-    answer: Future[Produced]
-    produced: Produced
-    leaders: list[Leader | None]
-    waiting: set[int]
-    """Which parts are not yet below the high watermark, by index."""
-    deadline_ms: int
+class _Abandonable(Future[T]):
+    """An answer that waits in a purgatory, under `tickets`, as long as anybody wants it."""
+
+    __slots__ = ("_purgatory", "is_abandoned", "tickets")
+
+    def __init__(self, purgatory: "Purgatory") -> None:
+        super().__init__()
+        self._purgatory = purgatory
+        self.tickets: dict[int, int] = {}
+        self.is_abandoned = False
+
+    def abandon(self) -> None:
+        self._purgatory.abandon(self)
 
 
-@dataclass(slots=True)
-class _DelayedFetch:
-    answer: Future[Fetched]
-    message: Fetch
-    deadline_ms: int
+class _DelayedProduce(_Abandonable[Produced]):
+    """The answer to a Produce. `waiting`: which parts are not yet below the high watermark, by index."""
+
+    __slots__ = ("deadline_ms", "leaders", "produced", "waiting")
+
+    def __init__(
+        self, purgatory: "Purgatory", produced: Produced, leaders: list[Leader | None], waiting: set[int],
+        deadline_ms: int,
+    ) -> None:  # fmt: skip
+        super().__init__(purgatory)
+        self.produced, self.leaders, self.waiting, self.deadline_ms = produced, leaders, waiting, deadline_ms
+
+
+class _DelayedFetch(_Abandonable[Fetched]):
+    """The answer to a Fetch."""
+
+    __slots__ = ("deadline_ms", "message")
+
+    def __init__(self, purgatory: "Purgatory", message: Fetch, deadline_ms: int) -> None:
+        super().__init__(purgatory)
+        self.message, self.deadline_ms = message, deadline_ms
 
 
 @dataclass(slots=True)
@@ -103,12 +126,12 @@ class Purgatory:
         self, produced: Produced, leaders: list[Leader | None], waiting: set[int], deadline_ms: int
     ) -> Future[Produced]:
         """Answer when the parts `waiting` are below their high watermarks, or when the time is up."""
-        delayed = _DelayedProduce(Future(), produced, leaders, waiting, deadline_ms)
+        delayed = _DelayedProduce(self, produced, leaders, waiting, deadline_ms)
         for index in sorted(waiting):
             self._resume_produce(delayed, index)
-        if not delayed.answer.done():
+        if not delayed.done():
             self._wake()
-        return delayed.answer
+        return delayed
 
     def _resume_produce(self, delayed: _DelayedProduce, index: int) -> None:
         """Answer a part, or let it wait (on)."""
@@ -119,8 +142,11 @@ class Purgatory:
             self._complete(delayed, index)
             return
         with self._lock:
+            if delayed.is_abandoned:
+                return
             key = (part.topic, part.partition, "high watermark")
-            self._delayed.add((delayed, index), [(key, part.next_offset)], min(delayed.deadline_ms, self._latest_ms))
+            deadline_ms = min(delayed.deadline_ms, self._latest_ms)
+            delayed.tickets[index] = self._delayed.add((delayed, index), [(key, part.next_offset)], deadline_ms)
         # A follower may have moved it just before the line above, and found nothing to release.
         self.release(leader.partition)
 
@@ -132,9 +158,16 @@ class Purgatory:
         if message.max_wait_ms <= 0:
             self._hurry_for(message, fetched)
             return completed(self._given(message, fetched))
-        delayed = _DelayedFetch(Future(), message, self._clock.tick_ms() + message.max_wait_ms)
+        delayed = _DelayedFetch(self, message, self._clock.tick_ms() + message.max_wait_ms)
         self._delay_fetch(delayed, fetched)
-        return delayed.answer
+        return delayed
+
+    def abandon(self, delayed: _Abandonable[Any]) -> None:
+        """Let a request go whose client has left: it would be looked at with each append, until its time is up."""
+        with self._lock:
+            delayed.is_abandoned = True
+            for ticket in delayed.tickets.values():
+                self._delayed.remove(ticket)
 
     def _delay_fetch(self, delayed: _DelayedFetch, fetched: Fetched) -> None:
         """Let a fetch wait for the next record it may see: below the high watermark or the last stable offset, or at
@@ -150,7 +183,9 @@ class Purgatory:
             if delayed.message.replica_id != CONSUMER:
                 wants.append(((part.topic, part.partition, "end"), asked.offset + 1))
         with self._lock:
-            self._delayed.add(delayed, list(wants), delayed.deadline_ms)
+            if delayed.is_abandoned:
+                return
+            delayed.tickets[0] = self._delayed.add(delayed, list(wants), delayed.deadline_ms)
         for part in fetched.parts:
             # An append since the read has found nothing to release.
             role = self._roles.held(part.topic, part.partition)
@@ -207,7 +242,7 @@ class Purgatory:
     def _resume_fetch(self, delayed: _DelayedFetch) -> None:
         fetched = self._read(delayed.message)
         if is_enough(delayed.message, fetched) or self._closed or self._clock.tick_ms() >= delayed.deadline_ms:
-            delayed.answer.set_result(self._given(delayed.message, fetched))
+            delayed.set_result(self._given(delayed.message, fetched))
         else:
             self._delay_fetch(delayed, fetched)
 
@@ -263,7 +298,7 @@ class Purgatory:
             return False
         part = bounds_part(partition, asked)
         part.data = memoryview(batch.data)
-        item.answer.set_result(self._given(message, Fetched([part])))
+        item.set_result(self._given(message, Fetched([part])))
         return True
 
     def _complete(self, delayed: _DelayedProduce, index: int) -> None:
@@ -278,7 +313,7 @@ class Purgatory:
             delayed.waiting.discard(index)
             last = not delayed.waiting
         if last:
-            delayed.answer.set_result(delayed.produced)
+            delayed.set_result(delayed.produced)
 
     def expire(self, now_ms: int) -> None:
         """Answer the requests whose time is up."""

@@ -92,6 +92,9 @@ class Future(Generic[T], metaclass=ABCMeta):
     def stop_leading(self) -> None:
         """End the `lead` of now. From any thread, and from handlers of signals."""
 
+    def abandon(self) -> None:
+        """Nobody waits for the answer any more: it may never come. What was begun is not undone."""
+
     def add_done_callback(self, fn: "Callable[[Future[T]], object]") -> None:
         """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
 

@@ -196,6 +196,7 @@ class Calls:
         elif outcome.answer.done():
             self._answer(connection, pending, partial(body_of, outcome))
         else:
+            pending.answer = outcome.answer
             outcome.answer.add_done_callback(
                 lambda _: self._agenda.post(partial(self._answered, connection, pending, outcome))
             )

@@ -9,7 +9,8 @@ Backpressure: nothing is received from a client while one of its requests waits 
 no request begins, while `UNSENT_BYTES` or more are on their way to it. No Produce begins behind `PIPELINED_BYTES` of
 others.
 
-A client that has ended its side of the connection still gets the answers that it is owed.
+A client that has ended its side of the connection still gets the answers that it is owed. A Fetch that waits for
+records ends with its client: nobody would fetch on from there.
 """
 
 import socket
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pylog.protocol.wire.framing import Framer
 from pylog.runtime.agenda import Appointment
 from pylog.runtime.clock import stopwatch_ns
+from pylog.runtime.future import Future
 from pylog.runtime.outgoing import Outgoing
 from pylog.runtime.sockets import hang_up
 from pylog.server.api.call import Fate, Later
@@ -48,6 +50,8 @@ class Pending:
     size: int = 0
     begun_ns: int = field(default_factory=stopwatch_ns)
     fate: Fate | None = None
+    answer: Future[Any] | None = None
+    """What its response waits for."""
     is_large: bool = False
     """Whether it is decoded and answered outside the loop's thread."""
 
@@ -114,6 +118,15 @@ class Connection:
     def is_idle(self) -> bool:
         """Whether nothing is owed to the client."""
         return not (self.answers or self.frames or self.has_output)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether its client has ended its side, and nothing is owed to it but records that may come."""
+        return (
+            self.is_ended
+            and not (self.frames or self.has_output)
+            and all(pending.call.api.name == "Fetch" for pending in self.answers)
+        )
 
     @property
     def has_output(self) -> bool:
@@ -189,6 +202,9 @@ class Connection:
         self.is_closed = True
         self.framer.clear()
         self.frames.clear()
+        for pending in self.answers:
+            if pending.answer is not None:
+                pending.answer.abandon()
         self.answers.clear()
         self.outgoing.close()
         if isinstance(self.socket, socket.socket):

@@ -284,7 +284,7 @@ class Loop:
             self._send(connection)
         if not connection.is_closed:
             is_over = self._stops_at is not None and not self._is_owed(connection)
-            if is_over or (connection.is_ended and connection.is_idle):
+            if is_over or connection.is_left:
                 self.close(connection)
             else:
                 self._watch(connection)

@@ -59,3 +59,15 @@ def test_a_released_operation_is_not_kept() -> None:
     assert pending.reached(("p", 4)) == [-1]
     assert pending.reached(("p", 99)) == pending.reached(("q", 99)) == []
     assert not pending._waiting
+
+
+def test_operations_that_left_are_not_kept_behind_one_that_waits_for_long() -> None:
+    pending: DelayedOperations[int] = DelayedOperations()
+    pending.add(-1, [("p", 4)], 10)
+    for number in range(10_000):
+        assert pending.remove(pending.add(number, [("p", 5)], 10**9))
+
+    assert len(pending._deadlines) < 3000
+    assert sum(map(len, pending._waiting.values())) < 3000
+    assert pending.reached(("p", 5)) == [-1]
+    assert pending.next_deadline is None

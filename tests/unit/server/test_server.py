@@ -404,3 +404,34 @@ def test_a_server_listens_on_ipv6_where_it_is_told_to() -> None:
         pytest.skip("this machine has no IPv6 loopback")
     with server:
         assert server.bootstrap_servers.startswith("[::1]:")
+
+
+# --- clients that leave -----------------------------------------------------------------------------------------------
+
+
+def test_a_poll_ends_with_its_client() -> None:
+    with pylog.open(":memory:") as log, log.serve() as server:
+        log.create_topic("t")
+
+        def waiting() -> float:
+            return log.metrics().total("PurgatorySize", delayedOperation="Fetch")
+
+        with WireClient(server.bootstrap_servers) as other:
+            with WireClient(server.bootstrap_servers) as client:
+                client.send("Fetch", 9, fetch("t", wait_ms=2**31 - 1))
+                while not waiting():
+                    other.ask("Metadata", 12, METADATA)
+            while waiting():
+                other.ask("Metadata", 12, METADATA)
+
+
+def test_a_client_that_has_ended_its_side_gets_the_answers_behind_its_poll() -> None:
+    with pylog.open(":memory:") as log, log.serve() as server, WireClient(server.bootstrap_servers) as client:
+        log.create_topic("t")
+        poll = request_frame("Fetch", 9, fetch("t", wait_ms=100))
+        client.socket.sendall(poll + request_frame("Metadata", 12, METADATA, correlation_id=2))
+        client.socket.shutdown(socket.SHUT_WR)
+
+        assert client.receive("Fetch", 9)[1]["errorCode"] == 0
+        assert client.receive("Metadata", 12)[0] == 2
+        assert client.is_closed()
