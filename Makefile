@@ -233,7 +233,7 @@ crash: .venv/dev.stamp ## cut every workload of storage at every operation (BUDG
 .PHONY: bits
 bits: BUDGET = 1800000
 bits: .venv/dev.stamp ## flip every bit of a log, cut every file at every length (BUDGET=1800000: all)
-	@PYTHONPATH=src $(BIN)/python -m tests.crash.bits $(BUDGET) --jobs $(JOBS)
+	@PYTHONPATH=src:tests $(BIN)/python -m crash.bits $(BUDGET) --jobs $(JOBS)
 
 .PHONY: extremes
 extremes: .venv/dev.stamp ## every config at the ends of its range, on both kernels (BUDGET=100: so many of them)

@@ -8,9 +8,9 @@
 
 An owner opens a copy in memory, a reader the files of a RAM disk.
 
-python -m tests.crash.bits 1800000 --jobs 2        so many, of logs that were closed, killed, and killed with
+python -m crash.bits 1800000 --jobs 2        so many, of logs that were closed, killed, and killed with
                                                    flush="none", when only rolls have synced something: all
-python -m tests.crash.bits 20000                   every so many of them
+python -m crash.bits 20000                   every so many of them
 """
 
 import argparse
