@@ -121,6 +121,7 @@ class Broker:
         self._produce = ProduceHandler(
             self.node, self._purgatory, self._guarantees, clock, self._note_append,
             lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
+            self._worker.wake,
         )  # fmt: skip
         self._coordinating = CoordinatorRouter(self.node, self._produce, config, clock, self._worker.wake_by)
         self._changing_roles = Handover(self._guarantees, self._coordinating, self._purgatory).changing_roles
@@ -330,7 +331,7 @@ class Broker:
             part = DeletedPart(asked.topic, asked.partition)
             try:
                 part.low_watermark = self.node.changes.delete_records(asked.topic, asked.partition, asked.offset)
-                self._produce.note_room()
+                self._produce.room.note()
                 self.housekeeping.note_deleted()
             except PylogError as error:
                 part.error = error.with_traceback(None)
@@ -352,7 +353,7 @@ class Broker:
     def _due(self) -> int | None:
         times = [
             self._purgatory.next_deadline, self._flush_scheduler.due_ms, self._guarantees.due_ms,
-            self._coordinating.due_ms,
+            self._coordinating.due_ms, self._produce.room.due_ms,
         ]  # fmt: skip
         return min((due for due in times if due is not None), default=None)
 
@@ -360,6 +361,7 @@ class Broker:
         """Do everything that is due: the worker does, or a simulation of time."""
         now = self._clock.tick_ms()
         self._purgatory.expire(now)
+        self._produce.room.work(now)
         self._coordinating.tick(now)
         # Behind them: the markers that they have written may be due at once.
         self._guarantees.work(now)
@@ -376,7 +378,7 @@ class Broker:
         is about to close, which is what True says.
         """
         deadline = self._clock.tick_ms() + self.config.replica_fetch_backoff_ms
-        self._produce.hurry(deadline)
+        self._produce.room.hurry(deadline)
         self._purgatory.hurry(deadline)
         return True
 

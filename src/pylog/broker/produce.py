@@ -10,23 +10,23 @@
     otherwise      it is appended in the caller's thread, and synced there where `flush.messages` asks for it
     followers      the answer waits until they have it                                             (purgatory)
 
-Behind the door an append is made durable and visible (`guarantees`). A bounded queue that is full makes the caller
-wait, if its policy is to block.
+Behind the door an append is made durable and visible (`guarantees`). Where a bounded queue is full, the answer waits if
+its policy is to block (`room`).
 
 Two logs have doors of their own: a follower takes its leader's bytes as they are (`Follower.apply`), and the metadata
 log, on which this room stands, appends for itself (`logdirs.metadata_log`).
 """
 
-import threading
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from pylog.broker.group_commit import CommitThread, GroupCommit, PendingAppend
 from pylog.broker.guarantees import Guarantees
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.room import Room
 from pylog.errors import (
     BatchRefused,
     DurabilityUnknown,
@@ -44,15 +44,13 @@ from pylog.protocol.batch import Batch, Origin
 from pylog.protocol.messages import ACKS_ALL, INTERNAL_TOPICS, NO_ID, Produce, Produced, ProducedPart, ProducePart
 from pylog.replica import Leader
 from pylog.runtime.clock import Clock, SteppedClock
-from pylog.runtime.future import Future, completed
-from pylog.runtime.signals import WHOLE, WholeLock, wait_at
+from pylog.runtime.future import Future, completed, gathered
+from pylog.runtime.signals import WHOLE, WholeLock
 from pylog.storage.producer_state import Verification
 
 WITH_START = (BatchRefused, InvalidProducerEpoch, OutOfOrderSequence)
 """The errors that are told together with the start of the log."""
-TICK_MAX = OFFSET_MAX = 2**63 - 1
-ROOM_POLL_MS = 50
-"""How often an append that waits for room looks for what retention may have dropped."""
+OFFSET_MAX = 2**63 - 1
 
 Enroll = Callable[[Leader, Batch, Produce], Verification | None]
 
@@ -61,12 +59,13 @@ class ProduceHandler:
     """Appends for one node, and answers Produce. Thread-safe.
 
     `note_append` hears of each partition that was appended to, and gives whether it has to hear of the next time under
-    the same config. `enroll` lets a partition join a transaction before the first batch of it is appended.
+    the same config. `enroll` lets a partition join a transaction before the first batch of it is appended. `wake`: see
+    `Room`.
     """
 
     def __init__(
         self, replica_manager: ReplicaManager, purgatory: Purgatory, guarantees: Guarantees, clock: Clock,
-        note_append: Callable[[Partition], bool], enroll: Enroll,
+        note_append: Callable[[Partition], bool], enroll: Enroll, wake: Callable[[], object],
     ) -> None:  # fmt: skip
         self._roles, self._topics = replica_manager.roles, replica_manager.topics
         self._purgatory = purgatory
@@ -78,23 +77,14 @@ class ProduceHandler:
         self._group_commits: WeakKeyDictionary[Partition, GroupCommit] = WeakKeyDictionary()
         self._making_group_commit = WholeLock()
         self._commit_thread = None if isinstance(clock, SteppedClock) else CommitThread()
-        self._room = threading.Condition()
-        self._room_until = TICK_MAX
+        self.room = Room(clock, self._append_again, self._refused, wake)
         self._closed = False
         self.failures: defaultdict[str, int] = defaultdict(int)  # by topic
-
-    def note_room(self) -> None:
-        """Wake appends that wait for room: records were deleted."""
-        with self._room:
-            self._room.notify_all()
-
-    def hurry(self, deadline_ms: int) -> None:
-        """Let no append wait for room longer than until then: a close is under way."""
-        self._room_until = deadline_ms
 
     def close(self) -> None:
         """Append, and answer, everything that has joined a group commit."""
         self._closed = True
+        self.room.close()
         if self._commit_thread is not None:
             self._commit_thread.close()
         for group_commit in list(self._group_commits.values()):
@@ -235,11 +225,30 @@ class ProduceHandler:
     def _produce_alone(self, message: Produce, *, is_plain: bool) -> Future[Produced]:
         leaders: list[Leader | None] = []
         parts: list[ProducedPart] = []
-        waiting = set()
-        for asked in message.parts:
-            leader, part = self._append_part(asked, message, is_plain=is_plain)
+        full: dict[int, PartitionFull] = {}
+        for index, asked in enumerate(message.parts):
+            leader = None
+            try:
+                leader, part = self._append_part(asked, message, is_plain=is_plain)
+            except PylogError as error:
+                if isinstance(error, PartitionFull) and self._may_wait(message, asked):
+                    full[index] = error
+                    part = ProducedPart(asked.topic, asked.partition, error)
+                else:
+                    part = self._failed(asked.topic, asked.partition, error)
             leaders.append(leader)
             parts.append(part)
+        answer = self._guaranteed(message, leaders, parts)
+        if not full:
+            return answer
+        waiting = [self.room.park(replace(message, parts=[message.parts[at]]), error) for at, error in full.items()]
+        return gathered([answer, *waiting], lambda given: _placed(given, full))
+
+    def _guaranteed(
+        self, message: Produce, leaders: list[Leader | None], parts: list[ProducedPart]
+    ) -> Future[Produced]:  # fmt: skip
+        """Answer when what was appended is as safe as the message asks for, and visible."""
+        waiting = set()
         for index, leader in enumerate(leaders):
             if leader is None or (message.transactional_id is not None and self.guarantees.leave(leader)):
                 continue
@@ -250,30 +259,52 @@ class ProduceHandler:
             return completed(produced)
         return self._purgatory.produce(produced, leaders, waiting, self._clock.tick_ms() + message.timeout_ms)
 
-    def _append_part(
-        self, part: ProducePart, message: Produce, *, is_plain: bool
-    ) -> tuple[Leader | None, ProducedPart]:
+    def _append_part(self, part: ProducePart, message: Produce, *, is_plain: bool) -> tuple[Leader, ProducedPart]:
         topic, number = part.topic, part.partition
+        if topic in INTERNAL_TOPICS:
+            raise InvalidTopic(f"{topic!r} is the log of coordinators: commit offsets, or end transactions, instead")
+        self._topics.check_id(topic, part.topic_id)
+        leader = self._roles.writer(topic, number)
         try:
-            if topic in INTERNAL_TOPICS:
-                raise InvalidTopic(
-                    f"{topic!r} is the log of coordinators: commit offsets, or end transactions, instead"
-                )
-            self._topics.check_id(topic, part.topic_id)
-            leader = self._roles.writer(topic, number)
-            try:
-                appended = self._append_for(leader, part, message, is_plain=is_plain)
-            except NotLeaderOrFollower:
-                if self._closed or self._roles.held(topic, number) is leader:
-                    raise
-                # It was moved to another directory just now.
-                return self._append_part(part, message, is_plain=False)
-        except PylogError as error:
-            return None, self._failed(topic, number, error)
+            appended = self._append_for(leader, part, message, is_plain=is_plain)
+        except NotLeaderOrFollower:
+            if self._closed or self._roles.held(topic, number) is leader:
+                raise
+            # It was moved to another directory just now.
+            return self._append_part(part, message, is_plain=False)
         return leader, ProducedPart(
             topic, number, None, appended.base_offset, appended.next_offset, appended.log_append_time,
             leader.partition.start_offset,
         )  # fmt: skip
+
+    def _append_for(self, leader: Leader, part: ProducePart, message: Produce, *, is_plain: bool) -> Appended:
+        batch, guard = part.batch, None
+        if batch.attributes & TRANSACTIONAL_BIT:
+            guard = self._enroll(leader, batch, message)
+        is_shown = is_plain and not self._syncs and self._is_alone(leader)
+        return self.append(leader, batch, self._clock.wall_ms(), guard=guard, is_shown=is_shown, is_plain=is_plain)
+
+    # --- room ------------------------------------------------------------------------------------------------------
+
+    def _may_wait(self, message: Produce, part: ProducePart) -> bool:
+        """Whether a Produce to a partition that is full waits for room."""
+        role = self._roles.held(part.topic, part.partition)
+        blocks = role is not None and role.partition.config.pylog_full_policy == "block"
+        return blocks and message.timeout_ms > 0 and not self._closed
+
+    def _append_again(self, message: Produce) -> Future[Produced] | PartitionFull:
+        (asked,) = message.parts
+        with WHOLE:
+            try:
+                leader, part = self._append_part(asked, message, is_plain=False)
+            except PartitionFull as full:
+                return full if self._may_wait(message, asked) else completed(self._refused(message, full))
+            except PylogError as error:
+                return completed(self._refused(message, error))
+            return self._guaranteed(message, [leader], [part])
+
+    def _refused(self, message: Produce, error: PylogError) -> Produced:
+        return Produced([self._failed(part.topic, part.partition, error) for part in message.parts])
 
     def _failed(self, topic: str, number: int, error: PylogError) -> ProducedPart:
         """The answer for a partition whose append failed; with the start of its log where Kafka tells it, too."""
@@ -282,36 +313,6 @@ class ProduceHandler:
         role = self._roles.held(topic, number) if isinstance(error, WITH_START) else None
         start = -1 if role is None else role.partition.start_offset
         return ProducedPart(topic, number, error, log_start_offset=start)
-
-    def _append_for(self, leader: Leader, part: ProducePart, message: Produce, *, is_plain: bool) -> Appended:
-        batch, guard = part.batch, None
-        if batch.attributes & TRANSACTIONAL_BIT:
-            guard = self._enroll(leader, batch, message)
-        is_shown = is_plain and not self._syncs and self._is_alone(leader)
-        now_ms = self._clock.wall_ms()
-        try:
-            return self.append(leader, batch, now_ms, guard=guard, is_shown=is_shown, is_plain=is_plain)
-        except PartitionFull as full:
-            return self._append_when_there_is_room(leader, batch, guard, message.timeout_ms, full)
-
-    def _append_when_there_is_room(
-        self, leader: Leader, batch: Batch, guard: Verification | None, timeout_ms: int, full: PartitionFull
-    ) -> Appended:  # fmt: skip
-        """Append to a queue that is full, if its policy is to wait. Raises PartitionFull."""
-        deadline = self._clock.tick_ms() + timeout_ms
-        while leader.partition.config.pylog_full_policy == "block" and self._wait_for_room(deadline):
-            with suppress(PartitionFull):
-                return self.append(leader, batch, self._clock.wall_ms(), guard=guard, is_plain=False)
-        raise full
-
-    def _wait_for_room(self, deadline: int) -> bool:
-        """Wait, in the thread that appends, until records may have been deleted; False when the time is up."""
-        left_ms = min(deadline, self._room_until) - self._clock.tick_ms()
-        if left_ms <= 0 or self._closed:
-            return False
-        with self._room:
-            wait_at(self._room, min(left_ms, ROOM_POLL_MS) / 1000)
-        return True
 
     # --- group commit ----------------------------------------------------------------------------------------------
 
@@ -390,6 +391,14 @@ class ProduceHandler:
             return
         parked = self._purgatory.produce(produced, [leader], {0}, self._clock.tick_ms() + message.timeout_ms)
         parked.add_done_callback(lambda done: pending.set_result(done.result()))
+
+
+def _placed(given: list[Produced], later: Iterable[int]) -> Produced:
+    """The first of these answers, with the parts in these places from the others."""
+    first, *others = given
+    for index, produced in zip(later, others, strict=True):
+        (first.parts[index],) = produced.parts
+    return first
 
 
 def _told(answer: Future[Produced]) -> ProducedPart:

@@ -224,6 +224,10 @@ class _Gathered(Future[T]):
             if not future.done():
                 future.hurry()
 
+    def abandon(self) -> None:
+        for future in self._waited:
+            future.abandon()
+
 
 def gathered(futures: Iterable[Future[Any]], combine: Callable[[list[Any]], T]) -> Future[T]:
     """The result of `combine` for all answers, when the last one is there; or the first error among them."""

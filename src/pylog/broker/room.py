@@ -1,0 +1,105 @@
+"""Produces to bounded queues that are full, whose policy is to block: they wait here until there is room.
+
+They hold no thread. The node's worker tries them again, in their order, when records were deleted by a call, and every
+few milliseconds for what retention has dropped.
+"""
+
+from collections.abc import Callable
+
+from pylog.errors import PartitionFull
+from pylog.protocol.messages import Produce, Produced
+from pylog.runtime.clock import Clock
+from pylog.runtime.future import Future
+from pylog.runtime.signals import WholeLock
+
+POLL_MS = 50
+"""How often it is looked for what retention may have dropped."""
+TICK_MAX = 2**63 - 1
+
+
+class _Waiting(Future[Produced]):
+    """The answer to a Produce of one part. `full`: what it is refused with when its time is up."""
+
+    __slots__ = ("deadline_ms", "full", "is_abandoned", "message")
+
+    def __init__(self, message: Produce, full: PartitionFull, deadline_ms: int) -> None:
+        super().__init__()
+        self.message, self.full, self.deadline_ms = message, full, deadline_ms
+        self.is_abandoned = False
+
+    def abandon(self) -> None:
+        self.is_abandoned = True
+
+
+class Room:
+    """The Produces of one node that wait for room. Thread-safe.
+
+    `again` appends one, or gives the error of a queue that is still full; `refuse` gives the answer to one whose time
+    is up; `wake` is called when `due_ms` may have become earlier.
+    """
+
+    def __init__(
+        self, clock: Clock, again: Callable[[Produce], Future[Produced] | PartitionFull],
+        refuse: Callable[[Produce, PartitionFull], Produced], wake: Callable[[], object],
+    ) -> None:  # fmt: skip
+        self._clock = clock
+        self._again, self._refuse, self._wake = again, refuse, wake
+        self._lock = WholeLock()
+        self._waiting: list[_Waiting] = []
+        self._look_ms = TICK_MAX
+        self._latest_ms = TICK_MAX
+
+    @property
+    def due_ms(self) -> int | None:
+        """When `work` has something to do; None while nothing waits."""
+        return self._look_ms if self._waiting else None
+
+    def park(self, message: Produce, full: PartitionFull) -> Future[Produced]:
+        """Answer a Produce of one part when there was room for it, or with `full` when its time is up."""
+        now = self._clock.tick_ms()
+        waiting = _Waiting(message, full, now + message.timeout_ms)
+        with self._lock:
+            self._waiting.append(waiting)
+            self._look_ms = min(self._look_ms, now + POLL_MS)
+        self._wake()
+        return waiting
+
+    def note(self) -> None:
+        """Records were deleted: look at once."""
+        if self._waiting:
+            self._look_ms = self._clock.tick_ms()
+            self._wake()
+
+    def hurry(self, deadline_ms: int) -> None:
+        """Let no Produce wait longer than until then: a close is under way."""
+        self._latest_ms = deadline_ms
+        self.note()
+
+    def work(self, now_ms: int) -> None:
+        """Try those again that wait."""
+        if not self._waiting or now_ms < self._look_ms:
+            return
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            self._look_ms = TICK_MAX
+        left = [one for one in waiting if not one.is_abandoned and not self._answered(one, now_ms)]
+        with self._lock:
+            self._waiting = left + self._waiting
+            self._look_ms = min(self._look_ms, now_ms + POLL_MS)
+
+    def _answered(self, waiting: _Waiting, now_ms: int) -> bool:
+        again = self._again(waiting.message)
+        if isinstance(again, Future):
+            again.add_done_callback(lambda done: waiting.set_result(done.result()))
+            return True
+        if now_ms < min(waiting.deadline_ms, self._latest_ms):
+            return False
+        waiting.set_result(self._refuse(waiting.message, again))
+        return True
+
+    def close(self) -> None:
+        """Refuse all that wait."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.set_result(self._refuse(one.message, one.full))

@@ -1,0 +1,128 @@
+"""Produces that wait for room in a bounded queue hold no thread, and go on in their order."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import pylog
+from pylog.errors import PartitionFull
+from pylog.protocol.batch import Batch, encode
+from pylog.protocol.messages import Produce, Produced, ProducePart, Session
+from pylog.runtime.future import Future
+from pylog.testing import StandIn
+
+BOUND = {"retention.bytes": 1000, "pylog.full.policy": "block"}
+
+
+@pytest.fixture
+def log() -> Iterator[pylog.Log]:
+    with pylog.open(":memory:", flush="none") as made:
+        made.create_topic("full", config=BOUND)
+        made.create_topic("other")
+        yield made
+
+
+def produce(log: pylog.Log, *topics: str, timeout_ms: int = 60_000) -> Future[Produced]:
+    parts = [ProducePart(topic, 0, batch()) for topic in topics]
+    answer: Future[Any] = log.broker.handle(Produce(parts, timeout_ms=timeout_ms), Session())
+    return answer
+
+
+def batch() -> Batch:
+    return Batch.parse(bytes(encode([(bytes(900), None, 5, ())], now_ms=5).data))
+
+
+def fill(log: pylog.Log) -> None:
+    while (answer := produce(log, "full", timeout_ms=0)).result(60).parts[0].error is None:
+        pass
+    assert isinstance(answer.result().parts[0].error, PartitionFull)
+
+
+def test_produces_that_wait_go_on_in_their_order_when_records_are_deleted(log: pylog.Log) -> None:
+    fill(log)
+    end = log.topic("full")[0].next_offset
+    before = threading.active_count()
+    waiting = [produce(log, "full") for _ in range(30)]
+    assert not any(one.done() for one in waiting) and threading.active_count() <= before + 1
+
+    offsets = []
+    for one in waiting:
+        log.delete_records({("full", 0): log.topic("full")[0].next_offset})
+        offsets.append(one.result(60).parts[0].base_offset)
+
+    assert offsets == list(range(end, end + 30))
+
+
+def test_the_parts_of_other_partitions_are_appended_at_once(log: pylog.Log) -> None:
+    fill(log)
+
+    answer = produce(log, "other", "full", "other")
+
+    assert log.topic("other")[0].next_offset == 2 and not answer.done()
+    log.delete_records({("full", 0): log.topic("full")[0].next_offset})
+    assert [part.topic for part in answer.result(60).parts] == ["other", "full", "other"]
+    assert [part.error for part in answer.result().parts] == [None] * 3
+
+
+def test_a_produce_whose_time_is_up_is_refused_and_counted_once(log: pylog.Log) -> None:
+    fill(log)
+    before = log.metrics().total("FailedProduceRequestsPerSec", topic="full")
+
+    answer = produce(log, "full", timeout_ms=1)
+
+    assert isinstance(answer.result(60).parts[0].error, PartitionFull)
+    assert log.metrics().total("FailedProduceRequestsPerSec", topic="full") == before + 1
+
+
+def test_a_produce_that_waits_is_refused_by_what_it_finds_later(log: pylog.Log) -> None:
+    fill(log)
+    answers = [produce(log, "full"), produce(log, "full")]
+
+    log.alter_config("full", {"pylog.full.policy": "raise"})
+    assert all(isinstance(answer.result(60).parts[0].error, PartitionFull) for answer in answers)
+
+    log.alter_config("full", {"pylog.full.policy": "block"})
+    answer = produce(log, "full")
+    log.delete_topic("full")
+    assert "full" in str(answer.result(60).parts[0].error)
+
+
+def test_an_abandoned_produce_is_not_appended(log: pylog.Log) -> None:
+    fill(log)
+    end = log.topic("full")[0].next_offset
+    left, stayed = produce(log, "full"), produce(log, "full")
+
+    left.abandon()
+    log.delete_records({("full", 0): end})
+
+    assert stayed.result(60).parts[0].base_offset == end
+    assert not left.done()
+
+
+def test_a_close_refuses_what_waits() -> None:
+    with pylog.open(":memory:", config={"replica.fetch.backoff.ms": 1}) as log:
+        log.create_topic("full", config=BOUND)
+        fill(log)
+        answer = produce(log, "full")
+
+    assert isinstance(answer.result(60).parts[0].error, PartitionFull)
+
+
+def test_clients_that_wait_for_room_hold_no_other_up() -> None:
+    """Sixteen held all threads for appends: the first append to any other topic waited for them."""
+    with StandIn() as stand_in:
+        stand_in.log.create_topic("full", config=BOUND)
+        stand_in.log.create_topic("other")
+        fill(stand_in.log)
+        with pylog.connect(stand_in.bootstrap_servers) as log:
+            producers = [log.producer() for _ in range(17)]
+            waiting = [producer.send("full", bytes(900)) for producer in producers]
+            with log.producer() as other:
+                assert other.send("other", b"x").result(60).offset == 0
+            stand_in.log.alter_config("full", {"pylog.full.policy": "raise"})
+            for one, producer in zip(waiting, producers, strict=True):
+                with pytest.raises(PartitionFull):
+                    one.result(60)
+                producer.close()
