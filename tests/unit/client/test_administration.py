@@ -451,7 +451,7 @@ def test_the_cleaner_cleans_dirty_logs_and_leaves_damaged_ones(tmp_path: Path) -
         assert states[TopicPartition("dirty", 0)].last is not None
         assert "CRC" in (states[TopicPartition("bad", 0)].error or "")
         assert states[TopicPartition("clean", 0)].last is not None
-        assert log.broker.housekeeping._dirtiest() is None
+        assert log.broker.housekeeping._dirtiest(log.broker.node.kept()) is None
 
 
 # --- several directories ----------------------------------------------------------------------------------------------
