@@ -17,7 +17,6 @@ def data(tmp_path: Path) -> Path:
         for i in range(20):
             log.topic("users")[0].append([Record(b"%d" % i, key=b"k%d" % (i % 3))])
             log.topic("clicks")[0].append([Record(b"%d" % i)])
-        log.broker.partition("users", 0).roll(0)
     return tmp_path / "data"
 
 

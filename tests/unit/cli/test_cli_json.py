@@ -26,7 +26,6 @@ def told(run: Run, tmp_path: Path) -> Told:
         log.create_topic("users", config={"cleanup.policy": "compact"})
         for number in range(20):
             log.topic("users")[0].append([pylog.Record(b"%d" % number, key=b"k%d" % (number % 3))])
-        log.broker.partition("users", 0).roll(0)
         log.admin.alter_offsets("g", {pylog.TopicPartition("users", 0): 5})
 
     def call(*words: str, stdin: bytes = b"") -> list[dict[str, Any]]:

@@ -155,7 +155,8 @@ def test_a_folder_with_something_to_mend_is_not_put_down(odd: str) -> None:
 
 @pytest.mark.parametrize("way", ["compaction", "retention", "deleted records"])
 def test_a_dropped_segment_that_waits_for_deletion_is_not_missed(tmp_path: Path, way: str) -> None:
-    with pylog.open(tmp_path) as log:
+    # Its close would clean.
+    with pylog.open(tmp_path, config={"log.cleaner.enable": False}) as log:
         view = log.create_topic("t", config={"cleanup.policy": "compact,delete"})[0]
         for _ in range(3):
             for number in range(5):
