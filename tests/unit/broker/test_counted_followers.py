@@ -310,9 +310,12 @@ def test_of_two_copies_with_one_id_the_second_is_refused(pair: Pair, tmp_path: P
     with pylog.open(tmp_path / "clone", node_id=2, config=QUICK) as clone:
         with pytest.raises(errors.DuplicateBrokerRegistration, match="followers=\\{2\\}"):
             clone.follow(pair.server.bootstrap_servers, ["t"])
+        assert pair.leader.metrics().total("connection-count") > 0
         following.close()
         with pytest.raises(errors.DuplicateBrokerRegistration):
             clone.follow(pair.server.bootstrap_servers, ["t"])
+        # A fetch of the first one that is looked at once more would register it again.
+        until(lambda: pair.leader.metrics().total("connection-count") == 0)
         pair.leader.lead("t", followers={2})
         clone.follow(pair.server.bootstrap_servers, ["t"])
         back = pair.copy.broker
