@@ -88,7 +88,11 @@ class Room:
             self._look_ms = min(self._look_ms, now_ms + POLL_MS)
 
     def _answered(self, waiting: _Waiting, now_ms: int) -> bool:
-        again = self._again(waiting.message)
+        try:
+            again = self._again(waiting.message)
+        except Exception as error:  # noqa: BLE001  (it is for the sender; the others are tried)
+            waiting.set_exception(error)
+            return True
         if isinstance(again, Future):
             again.add_done_callback(lambda done: waiting.set_result(done.result()))
             return True

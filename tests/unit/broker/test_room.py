@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 import pylog
+from pylog.broker.room import Room
 from pylog.errors import PartitionFull
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import Produce, Produced, ProducePart, Session
-from pylog.runtime.future import Future
-from pylog.testing import StandIn
+from pylog.runtime.future import Future, completed
+from pylog.testing import SimClock, StandIn
 
 BOUND = {"retention.bytes": 1000, "pylog.full.policy": "block"}
 
@@ -126,3 +127,22 @@ def test_clients_that_wait_for_room_hold_no_other_up() -> None:
                 with pytest.raises(PartitionFull):
                     one.result(60)
                 producer.close()
+
+
+def test_an_append_that_fails_as_it_never_should_is_told_and_stops_no_other() -> None:
+    full, clock, answered = PartitionFull("full"), SimClock(0), completed(Produced([]))
+    outcomes: list[Any] = [RuntimeError("odd"), answered]
+
+    def again(message: Produce) -> Any:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    room = Room(clock, again, lambda message, error: Produced([]), lambda: None)
+    first, second = room.park(Produce([]), full), room.park(Produce([]), full)
+    room.note()
+    room.work(clock.tick_ms())
+
+    assert isinstance(first.exception(0), RuntimeError)
+    assert second.result(0).parts == [] and room.due_ms is None
