@@ -9,7 +9,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -88,28 +88,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", metavar="SEED", help="run the files in a random order, the same for the same seed")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Let each worker of pytest-xdist begin with other files. All of them collect all files, and what has changed has
-    its assertions rewritten, which takes most of the time and is kept for those who come later.
-    """
-    report = yield
-    worker: dict[str, Any] | None = getattr(collector.config, "workerinput", None)
-    if worker is not None and isinstance(collector, pytest.Session | pytest.Directory):
-        first = len(report.result) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
-        report.result = report.result[first:] + report.result[:first]
-    return report
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give the files one order in all workers, with `--shuffle` a random one. The tests of a file share fixtures and
-    stay together.
-    """
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.path.parts)
+    """With `--shuffle` files change their places; the tests of a file, which share fixtures, stay together."""
     seed = config.getoption("--shuffle")
     if seed is not None:
         files = sorted({item.path for item in items})
