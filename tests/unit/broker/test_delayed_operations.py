@@ -65,9 +65,9 @@ def test_operations_that_left_are_not_kept_behind_one_that_waits_for_long() -> N
     pending: DelayedOperations[int] = DelayedOperations()
     pending.add(-1, [("p", 4)], 10)
     for number in range(10_000):
-        assert pending.remove(pending.add(number, [("p", 5)], 10**9))
+        assert pending.remove(pending.add(number, [("p", 5), ("left", 5)], 10**9))
 
     assert len(pending._deadlines) < 3000
     assert sum(map(len, pending._waiting.values())) < 3000
-    assert pending.reached(("p", 5)) == [-1]
+    assert pending.reached(("p", 5), ("left", 5)) == [-1]
     assert pending.next_deadline is None

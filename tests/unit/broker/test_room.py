@@ -146,3 +146,13 @@ def test_an_append_that_fails_as_it_never_should_is_told_and_stops_no_other() ->
 
     assert isinstance(first.exception(0), RuntimeError)
     assert second.result(0).parts == [] and room.due_ms is None
+
+
+def test_a_room_that_closes_refuses_what_waits() -> None:
+    refused = Produced([])
+    room = Room(SimClock(0), lambda message: completed(Produced([])), lambda message, error: refused, lambda: None)
+    waiting = room.park(Produce([]), PartitionFull("full"))
+
+    room.close()
+
+    assert waiting.result(0) is refused
