@@ -229,6 +229,8 @@ class ProduceHandler:
         for index, asked in enumerate(message.parts):
             leader = None
             try:
+                if self.room.is_awaited(asked.topic, asked.partition):
+                    raise PartitionFull(f"{asked.topic}-{asked.partition}: other appends wait for room before this one")
                 leader, part = self._append_part(asked, message, is_plain=is_plain)
             except PylogError as error:
                 if isinstance(error, PartitionFull) and self._may_wait(message, asked):

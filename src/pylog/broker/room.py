@@ -1,13 +1,18 @@
 """Produces to bounded queues that are full, whose policy is to block: they wait here until there is room.
 
-They hold no thread. The node's worker tries them again, in their order, when records were deleted by a call, and every
-few milliseconds for what retention has dropped.
+They hold no thread. The node's worker tries them again when records were deleted by a call, and every few milliseconds
+for what retention has dropped.
+
+Invariant: the batches of a partition are appended in the order in which they came. While one waits, a later one that
+would fit waits behind it: a producer may have both under way.
 """
 
+from collections import deque
 from collections.abc import Callable
 
 from pylog.errors import PartitionFull
 from pylog.protocol.messages import Produce, Produced
+from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
 from pylog.runtime.signals import WholeLock
@@ -45,7 +50,8 @@ class Room:
         self._clock = clock
         self._again, self._refuse, self._wake = again, refuse, wake
         self._lock = WholeLock()
-        self._waiting: list[_Waiting] = []
+        self._waiting: dict[TopicPartition, deque[_Waiting]] = {}
+        """By partition, in the order in which they came. Only the worker takes any out."""
         self._look_ms = TICK_MAX
         self._latest_ms = TICK_MAX
 
@@ -54,12 +60,17 @@ class Room:
         """When `work` has something to do; None while nothing waits."""
         return self._look_ms if self._waiting else None
 
+    def is_awaited(self, topic: str, partition: int) -> bool:
+        """Whether a Produce to this partition has to wait behind others."""
+        return bool(self._waiting) and (topic, partition) in self._waiting
+
     def park(self, message: Produce, full: PartitionFull) -> Future[Produced]:
         """Answer a Produce of one part when there was room for it, or with `full` when its time is up."""
+        (part,) = message.parts
         now = self._clock.tick_ms()
         waiting = _Waiting(message, full, now + message.timeout_ms)
         with self._lock:
-            self._waiting.append(waiting)
+            self._waiting.setdefault(TopicPartition(part.topic, part.partition), deque()).append(waiting)
             self._look_ms = min(self._look_ms, now + POLL_MS)
         self._wake()
         return waiting
@@ -76,34 +87,46 @@ class Room:
         self.note()
 
     def work(self, now_ms: int) -> None:
-        """Try those again that wait."""
+        """Try those again that wait, and refuse those whose time is up."""
         if not self._waiting or now_ms < self._look_ms:
             return
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-            self._look_ms = TICK_MAX
-        left = [one for one in waiting if not one.is_abandoned and not self._answered(one, now_ms)]
-        with self._lock:
-            self._waiting = left + self._waiting
-            self._look_ms = min(self._look_ms, now_ms + POLL_MS)
+        self._look_ms = now_ms + POLL_MS
+        for key, queue in list(self._waiting.items()):
+            while queue and self._is_over(queue[0]):
+                queue.popleft()
+            with self._lock:
+                behind = list(queue)
+            for one in behind:
+                if self._has_left(one, now_ms):
+                    queue.remove(one)
+            with self._lock:
+                if not queue:
+                    del self._waiting[key]
 
-    def _answered(self, waiting: _Waiting, now_ms: int) -> bool:
+    def _is_over(self, first: _Waiting) -> bool:
+        """Append the first one of its partition, unless the queue is full still."""
+        if first.is_abandoned:
+            return True
         try:
-            again = self._again(waiting.message)
+            again = self._again(first.message)
         except Exception as error:  # noqa: BLE001  (it is for the sender; the others are tried)
-            waiting.set_exception(error)
+            first.set_exception(error)
             return True
-        if isinstance(again, Future):
-            again.add_done_callback(lambda done: waiting.set_result(done.result()))
-            return True
-        if now_ms < min(waiting.deadline_ms, self._latest_ms):
+        if isinstance(again, PartitionFull):
+            first.full = again
             return False
-        waiting.set_result(self._refuse(waiting.message, again))
+        again.add_done_callback(lambda done: first.set_result(done.result()))
         return True
+
+    def _has_left(self, waiting: _Waiting, now_ms: int) -> bool:
+        if now_ms >= min(waiting.deadline_ms, self._latest_ms) and not waiting.is_abandoned:
+            waiting.set_result(self._refuse(waiting.message, waiting.full))
+            return True
+        return waiting.is_abandoned
 
     def close(self) -> None:
         """Refuse all that wait."""
         with self._lock:
-            waiting, self._waiting = self._waiting, []
-        for one in waiting:
+            queues, self._waiting = list(self._waiting.values()), {}
+        for one in (one for queue in queues for one in queue):
             one.set_result(self._refuse(one.message, one.full))

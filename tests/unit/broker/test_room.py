@@ -31,8 +31,8 @@ def produce(log: pylog.Log, *topics: str, timeout_ms: int = 60_000) -> Future[Pr
     return answer
 
 
-def batch() -> Batch:
-    return Batch.parse(bytes(encode([(bytes(900), None, 5, ())], now_ms=5).data))
+def batch(size: int = 900) -> Batch:
+    return Batch.parse(bytes(encode([(bytes(size), None, 5, ())], now_ms=5).data))
 
 
 def fill(log: pylog.Log) -> None:
@@ -140,7 +140,7 @@ def test_an_append_that_fails_as_it_never_should_is_told_and_stops_no_other() ->
         return outcome
 
     room = Room(clock, again, lambda message, error: Produced([]), lambda: None)
-    first, second = room.park(Produce([]), full), room.park(Produce([]), full)
+    first, second = (room.park(Produce([ProducePart(topic, 0, batch())]), full) for topic in "ab")
     room.note()
     room.work(clock.tick_ms())
 
@@ -151,8 +151,33 @@ def test_an_append_that_fails_as_it_never_should_is_told_and_stops_no_other() ->
 def test_a_room_that_closes_refuses_what_waits() -> None:
     refused = Produced([])
     room = Room(SimClock(0), lambda message: completed(Produced([])), lambda message, error: refused, lambda: None)
-    waiting = room.park(Produce([]), PartitionFull("full"))
+    waiting = room.park(Produce([ProducePart("full", 0, batch())]), PartitionFull("full"))
 
     room.close()
 
     assert waiting.result(0) is refused
+
+
+@pytest.mark.parametrize("topics", [("full",), ("full", "other")])
+def test_a_small_batch_does_not_overtake_one_that_waits(log: pylog.Log, topics: tuple[str, ...]) -> None:
+    log.alter_config("full", {"retention.bytes": "2000"})
+    fill(log)
+    end = log.topic("full")[0].next_offset
+    log.alter_config("full", {"retention.bytes": "2200"})
+    large = produce(log, "full")
+    small = log.broker.handle(Produce([ProducePart(topic, 0, batch(10)) for topic in topics]), Session())
+    refused = log.broker.handle(Produce([ProducePart("full", 0, batch(10))], timeout_ms=0), Session())
+    assert isinstance(refused.result(60).parts[0].error, PartitionFull)
+    assert not large.done() and not small.done()
+
+    log.delete_records({("full", 0): end})
+
+    assert (large.result(60).parts[0].base_offset, small.result(60).parts[0].base_offset) == (end, end + 1)
+
+
+def test_one_whose_time_is_up_leaves_from_behind_one_that_waits_on(log: pylog.Log) -> None:
+    fill(log)
+    first, second = produce(log, "full"), produce(log, "full", timeout_ms=1)
+
+    assert isinstance(second.result(60).parts[0].error, PartitionFull)
+    assert not first.done()
