@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from pylog.errors import Closed, CorruptBatch, PylogError
+from pylog.errors import Closed, PylogError
 from pylog.metrics.histogram import Times
 from pylog.protocol.schema import ELEMENTS_MAX, TooManyElements
 from pylog.protocol.wire.framing import SIZE_BYTES
@@ -130,7 +130,7 @@ class Calls:
         self._counts.bytes_in += SIZE_BYTES + len(frame)
 
     def _begin_large(self, connection: Connection, frame: bytearray) -> None:
-        pending = connection.begun_large(read_head(frame), len(frame))
+        pending = connection.begun(read_head(frame), None, len(frame), is_large=True)
         self._count(frame)
         self._large.submit(partial(self._call_large, connection, pending, frame))
 
@@ -140,9 +140,16 @@ class Calls:
         try:
             pending.call = connection.read(frame, ELEMENTS_MAX)
             outcome, pending.fate = self._outcome(connection, pending.call, may_wait=True)
+        except PylogError as error:
+            self._agenda.post(partial(self._refuse_late, connection, error))
+            return
         except Exception as error:  # noqa: BLE001
             outcome = error
         self._agenda.post(partial(self._take_late, connection, pending, outcome))
+
+    def _refuse_late(self, connection: Connection, error: PylogError) -> None:
+        if not connection.is_closed:
+            self._sockets.refuse(connection, error)
 
     def hurry(self) -> None:
         """All sockets that were ready had their turn: let what was appended by them be synced, together."""
@@ -174,10 +181,6 @@ class Calls:
         self._agenda.post(partial(self._take_late, connection, pending, outcome))
 
     def _take_late(self, connection: Connection, pending: Pending, outcome: "Outcome | BaseException") -> None:
-        if isinstance(outcome, CorruptBatch) and pending.is_large:
-            if not connection.is_closed:
-                self._sockets.refuse(connection, outcome)
-            return
         if isinstance(outcome, BaseException):
             self._fail(connection, outcome)
             return

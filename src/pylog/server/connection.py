@@ -45,7 +45,7 @@ class Pending:
 
     call: Call
     held: int
-    """How many bytes of its request are held until it is answered: those of records."""
+    """How many bytes of its request are held until it is answered: those of records, or of a large one."""
     pieces: list[Any] | None = None
     size: int = 0
     begun_ns: int = field(default_factory=stopwatch_ns)
@@ -174,20 +174,12 @@ class Connection:
         elif self.tls is not None:
             self.tls.flush()
 
-    def begun(self, call: Call, outcome: object, size: int) -> Pending:
-        """Note that a request of `size` bytes has begun, and give the place of its answer."""
-        pending = Pending(call, size if call.api.is_pipelined else 0)
+    def begun(self, call: Call, outcome: object, size: int, *, is_large: bool = False) -> Pending:
+        """Note that a request of `size` bytes has begun, and give the place of its answer. A large one is alone."""
+        pending = Pending(call, size if is_large or call.api.is_pipelined else 0, is_large=is_large)
         self.answers.append(pending)
         self.under_way += pending.held
-        self.is_exclusive = isinstance(outcome, Later) or not call.api.is_pipelined
-        return pending
-
-    def begun_large(self, head: Call, size: int) -> Pending:
-        """Note that a request has begun whose header alone was read."""
-        pending = Pending(head, size, is_large=True)
-        self.answers.append(pending)
-        self.under_way += size
-        self.is_exclusive = True
+        self.is_exclusive = is_large or isinstance(outcome, Later) or not call.api.is_pipelined
         return pending
 
     def answered(self) -> None:
