@@ -412,3 +412,11 @@ def test_users_that_cannot_be_are_refused(users: dict[str, str]) -> None:
 def test_an_option_that_is_not_known_is_named() -> None:
     with pytest.raises(TypeError, match="user: a server has no such option; it has users, ssl_certificate_location"):
         pylog.serve(listen=LISTEN, user={"alice": "secret"})  # type: ignore[call-arg]
+
+
+def test_a_request_of_many_elements_ends_a_connection_that_has_proved_no_name(guarded: Guarded) -> None:
+    tags = dict.fromkeys(range(1001), b"")
+    body = {"clientSoftwareName": "a", "clientSoftwareVersion": "1", "_tags": tags}
+    with guarded.client() as client:
+        client.send("ApiVersions", 3, body)
+        assert client.is_closed()
