@@ -64,7 +64,7 @@ class Doorway:
         self._obstacle: str | None = None
         """Why no process comes in, as it was said last; "" if one may."""
         self._is_missed = False
-        """Whether the last look has not found the socket's file."""
+        """Whether the socket's file was missing at the last look."""
         self._peers: Peers | None = None
         self._thread: threading.Thread | None = None
         try:

@@ -189,8 +189,8 @@ class Housekeeping:
     def _try(name: str, task: Callable[[], object]) -> bool:
         """Background work has no caller to tell: what fails is logged, and what must not go on has latched itself.
 
-        Nothing ends the thread: without it the disk fills up, and nobody is told. (KafkaScheduler) Gives whether the
-        task has returned.
+        The thread goes on after any error: without it the disk would fill up. (KafkaScheduler) Gives whether the task
+        has returned.
         """
         try:
             task()

@@ -289,7 +289,7 @@ class ProduceHandler:
     # --- room ------------------------------------------------------------------------------------------------------
 
     def _may_wait(self, message: Produce, part: ProducePart) -> bool:
-        """Whether a Produce to a partition that is full waits for room."""
+        """Whether a Produce waits for room where its partition is full."""
         role = self._roles.held(part.topic, part.partition)
         blocks = role is not None and role.partition.config.pylog_full_policy == "block"
         return blocks and message.timeout_ms > 0 and not self._closed

@@ -1,4 +1,4 @@
-"""What a node does to one partition after the other when it is due, by when it was done last in whatever open.
+"""Sweeps: periodic work over all partitions, due by when it ran last, in this open of the log or in an earlier one.
 
 A directory that is opened for moments only (a cron job, Spark's sink) never lives through an interval. So the first log
 directory keeps when a sweep ran last. A sweep that has to end midway keeps how far it came, and the next one goes on
@@ -6,8 +6,8 @@ there when it is due: a close waits for some partitions at most.
 
     {"retention": {"ms": 1700000000000, "after": ["topic", 3]}, "offsets": {"ms": 1700000000000}}
 
-Times are of the wall clock: one that lies ahead says that the clock was set back, and the sweep is due at once. Nobody
-syncs the file. Where it is lost, or damaged, intervals begin anew, from the first partition on.
+Times are of the wall clock. Where one lies ahead, the clock was set back, and the sweep is due at once. The file is not
+synced. Where it is lost or damaged, intervals begin anew, from the first partition on.
 """
 
 import json

@@ -195,7 +195,7 @@ class TransactionMarkers:
 
 
 def _end_of(partition: Partition, producer_id: int) -> int:
-    """Where the last batch of a producer ends in a partition; 0: there is none."""
+    """The offset behind the last batch of a producer in a partition; 0 where it has none."""
     entry = partition.producers.entries().get(producer_id)
     return entry.batches[-1].last_offset + 1 if entry is not None and entry.batches else 0
 

@@ -135,7 +135,7 @@ def _take_directory(path: str) -> int:
         os.close(descriptor)
         raise locked_error(folder, None) from error
     except OSError:
-        # NFS lets nobody lock what is not open for writing.
+        # NFS locks only what is open for writing.
         os.close(descriptor)
         return -1
     return descriptor

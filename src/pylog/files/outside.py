@@ -11,7 +11,7 @@ __all__ = [
 
 TEMPORARY = "/tmp"
 FileId = tuple[int, int]
-"""The device and the number of a file. Once it is gone, and nobody has it open, another one may get the number."""
+"""The device and the inode number of a file. The number may be given again when the file is removed and closed."""
 
 
 def versions(paths: Iterable[str]) -> tuple[tuple[int, ...] | None, ...]:

@@ -270,8 +270,8 @@ def require_first_among(files: Files, paths: Sequence[str]) -> None:
 
 
 def without_folder(files: Files, paths: Sequence[str], keys: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of these partitions that have no folder in these directories: nobody has written to them, or they lie in
-    another directory of the log.
+    """The partitions of these that have no folder in these directories: they have no records yet, or lie in another
+    directory of the log.
     """
     return [key for key in keys if all(files.stat(join(path, folder_name(*key))) is None for path in paths)]
 

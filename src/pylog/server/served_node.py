@@ -73,9 +73,9 @@ class ServedNode:
         return answer.result()
 
     def append_may_wait(self, topic: str, partition: int, session: Session) -> bool:
-        """Whether an append may wait, or sync, in the thread that calls: where its queue is bounded, `flush.messages`
-        is set, or it is the first one, for which the partition takes a leader epoch. What is known of a topic is
-        at most a second old.
+        """Whether an append may sync, or drop segments, in the thread that calls: where its queue is bounded,
+        `flush.messages` is set, or it is the first one, for which the partition takes a leader epoch. What is known of
+        a topic is at most a second old.
         """
         if (topic, partition) not in self._appended:
             if len(self._appended) >= NAMES_MAX:

@@ -46,7 +46,7 @@ class BareToken(NamedTuple):
 class Later(NamedTuple):
     """An answer that takes a call that may wait, which the pool makes.
 
-    `is_append`: it may wait until another client deletes records, so it takes no thread from other calls.
+    `is_append`: it may sync, or drop segments, so it takes no thread from other calls.
     """
 
     call: "Callable[[], Outcome]"
