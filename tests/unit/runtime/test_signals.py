@@ -593,7 +593,9 @@ def test_a_handler_may_close_the_log_whose_send_waits_for_room() -> None:
         log.create_topic("t", config=full)
 
         def handle(number: int, frame: FrameType | None) -> None:
-            log.close()
+            # The record of the send that was struck has no callback where that had not come to it.
+            with suppress(errors.Undelivered):
+                log.close()
 
         before = signal.signal(signal.SIGALRM, handle)
         signal.setitimer(signal.ITIMER_REAL, 0.2)

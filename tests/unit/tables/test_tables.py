@@ -30,7 +30,8 @@ def log() -> Iterator[pylog.Log]:
     with pylog.open(":memory:") as log:
         log.create_topic("t", partitions=3)
         log.create_topic("empty", partitions=2)
-        with log.producer() as producer:
+        # A batch for each partition, however slow the machine is.
+        with log.producer(linger_ms=60_000) as producer:
             for number in range(30):
                 producer.send(
                     "t", b"value %d" % number, b"key %d" % (number % 7), partition=number % 3,
