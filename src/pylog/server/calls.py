@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pylog.errors import Closed, PylogError
 from pylog.metrics.histogram import Times
@@ -218,32 +218,34 @@ class Calls:
             self._large.submit(partial(self._make_large, connection, pending, body))
             return
         try:
-            made = _made(pending, body)
+            made = body()
+            pieces, size = response(pending.call, made)
         except Exception as error:  # noqa: BLE001
             self._fail(connection, error)
             return
-        self._give(connection, pending, made)
+        self._give(connection, pending, made, pieces, size)
 
     def _make_large(self, connection: Connection, pending: Pending, body: Callable[[], Any]) -> None:
         """In the thread of large requests."""
         try:
-            made = _made(pending, body)
+            made = body()
+            given = made, *response(pending.call, made)
         except Exception as error:  # noqa: BLE001
             self._agenda.post(partial(self._fail, connection, error))
         else:
-            self._agenda.post(partial(self._give_late, connection, pending, made))
+            self._agenda.post(partial(self._give_late, connection, pending, *given))
 
-    def _give_late(self, connection: Connection, pending: Pending, made: "_Made") -> None:
+    def _give_late(self, connection: Connection, pending: Pending, made: Any, pieces: list[Any], size: int) -> None:
         if connection.is_closed:
             return
-        self._give(connection, pending, made)
+        self._give(connection, pending, made, pieces, size)
         if not connection.is_closed:
             self._sockets.go_on(connection)
 
-    def _give(self, connection: Connection, pending: Pending, made: "_Made") -> None:
-        pending.pieces, pending.size = made.pieces, made.size
+    def _give(self, connection: Connection, pending: Pending, made: Any, pieces: list[Any], size: int) -> None:
+        pending.pieces, pending.size = pieces, size
         self._counts.note_answer(pending)
-        if made.error is not None:
+        if isinstance(made, NoResponse) and made.error is not None:
             self._sockets.refuse(connection, made.error)
         elif pending.fate is not None:
             self._meet(connection, pending, pending.fate)
@@ -278,20 +280,6 @@ class Calls:
         if not isinstance(error, Closed):
             logger.error(UNANSWERED, connection.host, exc_info=error, extra={"host": connection.host})
         self._sockets.close(connection)
-
-
-class _Made(NamedTuple):
-    """A response. `error` ends the connection."""
-
-    pieces: list[Any]
-    size: int
-    error: PylogError | None
-
-
-def _made(pending: Pending, body: Callable[[], Any]) -> _Made:
-    made = body()
-    pieces, size = response(pending.call, made)
-    return _Made(pieces, size, made.error if isinstance(made, NoResponse) else None)
 
 
 def body_of(reply: Reply) -> Any:

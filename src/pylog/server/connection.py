@@ -104,8 +104,8 @@ class Connection:
 
     @property
     def may_begin(self) -> bool:
-        """Whether the next request is there and may begin."""
-        if not self.frames or self.outgoing.size >= UNSENT_BYTES:
+        """Whether the first of `frames` may begin."""
+        if self.outgoing.size >= UNSENT_BYTES:
             return False
         return not self.answers or not (
             self.is_exclusive
@@ -120,13 +120,9 @@ class Connection:
         return not (self.answers or self.frames or self.has_output)
 
     @property
-    def is_left(self) -> bool:
-        """Whether its client has ended its side, and nothing is owed to it but records that may come."""
-        return (
-            self.is_ended
-            and not (self.frames or self.has_output)
-            and all(pending.call.api.name == "Fetch" for pending in self.answers)
-        )
+    def owes_polls_alone(self) -> bool:
+        """Whether nothing is owed to the client but records that may come."""
+        return not (self.frames or self.has_output) and all(one.call.api.name == "Fetch" for one in self.answers)
 
     @property
     def has_output(self) -> bool:

@@ -275,16 +275,19 @@ class Loop:
 
     def go_on(self, connection: Connection) -> None:
         """Begin the requests that may begin, and send the answers that are there."""
-        began = stopwatch_ns()
-        while connection.may_begin:
+        ends_ns = 0
+        while connection.frames and connection.may_begin:
             self._calls.begin(connection, connection.frames.popleft())
-            if stopwatch_ns() - began > SLICE_NS:
-                break
+            if connection.frames:
+                now_ns = stopwatch_ns()
+                ends_ns = ends_ns or now_ns + SLICE_NS
+                if now_ns >= ends_ns:
+                    break
         if not connection.is_closed and connection.has_output:
             self._send(connection)
         if not connection.is_closed:
             is_over = self._stops_at is not None and not self._is_owed(connection)
-            if is_over or connection.is_left:
+            if is_over or (connection.is_ended and connection.owes_polls_alone):
                 self.close(connection)
             else:
                 self._watch(connection)
@@ -294,7 +297,7 @@ class Loop:
         if may_read and not self._has_room(connection):
             self._starved.add(connection)
             may_read = False
-        if connection.may_begin or (may_read and connection.has_input):
+        if (connection.frames and connection.may_begin) or (may_read and connection.has_input):
             self._unfinished.add(connection)
         mask = (READ if may_read else 0) | (WRITE if connection.has_output else 0)
         if mask == connection.mask:

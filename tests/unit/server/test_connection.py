@@ -31,7 +31,7 @@ def connection() -> Iterator[Connection]:
 
 
 def begin(connection: Connection, outcome: object = NO_RESPONSE) -> Call | None:
-    if not connection.may_begin:
+    if not (connection.frames and connection.may_begin):
         return None
     taken = connection.frames.popleft()
     call = read_request(taken, connection.host)
