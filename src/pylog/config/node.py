@@ -49,6 +49,8 @@ class NodeConfig(Config):
     """How long a connection may be silent before a server closes it; a negative number: for ever."""
     connections_max_reauth_ms: int = option(0, long())
     """After how long a client has to prove its name again, by SASL; 0: never."""
+    fetch_max_bytes: int = option(55 << 20, integer(1024))
+    """How many bytes of records a server gives in an answer to a Fetch, however many are asked for."""
     group_consumer_heartbeat_interval_ms: int = option(5000, integer(1))
     """How often a member of a group of the consumer protocol has to be heard of."""
     group_consumer_max_size: int = option(INT_MAX, integer(1))

@@ -148,6 +148,7 @@ NodeOptions = TypedDict(
         "connection.failed.authentication.delay.ms": int | str,
         "connections.max.idle.ms": int | str,
         "connections.max.reauth.ms": int | str,
+        "fetch.max.bytes": int | str,
         "flush.interval.ms": int | str,
         "group.consumer.heartbeat.interval.ms": int | str,
         "group.consumer.max.size": int | str,

@@ -180,6 +180,19 @@ def test_a_fetch_that_has_used_its_bytes_up_still_names_every_partition(node: Wi
     assert [(part["partitionIndex"], len(part["records"]) > 0) for part in parts] == [(0, True), (1, False)]
 
 
+def test_an_answer_has_no_more_bytes_than_the_node_allows() -> None:
+    with wire_node(**{"fetch.max.bytes": 2048}) as node:
+        node.log.create_topic("t", 4)
+        node.ask("Produce", 9, produce("t", *[batch(b"a" * 900)] * 4))
+        body = fetch("t", maxBytes=2**31 - 1)
+        (part,) = body["topics"][0]["partitions"]
+        body["topics"][0]["partitions"] = [{**part, "partition": n, "partitionMaxBytes": 2**31 - 1} for n in range(4)]
+
+        parts = node.ask("Fetch", 12, body)["responses"][0]["partitions"]
+
+    assert [len(part["records"]) > 0 for part in parts] == [True, True, False, False]
+
+
 def test_a_partition_that_is_named_many_times_is_read_once(node: WireNode) -> None:
     node.log.create_topic("t")
     node.ask("Produce", 9, produce("t", batch(b"a", b"b")))

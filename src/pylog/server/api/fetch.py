@@ -78,6 +78,8 @@ def _read(
     version = request.version
     message = fetch(request.body, parts)
     message.as_extents = True
+    # (Kafka: KafkaApis.handleFetchRequest)
+    message.max_bytes = min(message.max_bytes, node.config.fetch_max_bytes)
     session_id = NO_SESSION if session is None else session.id
 
     def response(given: Any) -> Body:
