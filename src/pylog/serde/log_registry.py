@@ -20,6 +20,7 @@ from typing import Any
 from pylog.client_half import ClientHalf
 from pylog.errors import (
     InvalidProducerEpoch,
+    InvalidTxnState,
     ProducerFenced,
     SchemaNotFound,
     TransactionAbortable,
@@ -70,7 +71,8 @@ class LogRegistry(SchemaRegistry):
                     # The record came behind the one that fences: its partition hears of that first.
                     if not isinstance(error.__cause__, InvalidProducerEpoch):
                         raise
-                except ProducerFenced:
+                except (ProducerFenced, InvalidTxnState):
+                    # InvalidTxnState: another one has aborted this transaction, and has not begun its own yet.
                     continue
         return found
 

@@ -10,7 +10,8 @@ import pytest
 
 import pylog
 from pylog import serde
-from pylog.errors import ReadOnly, SchemaNotFound
+from pylog.errors import CoordinatorLoadInProgress, ReadOnly, SchemaNotFound
+from pylog.testing import StandIn
 
 TEXT = serde.Schema('"string"')
 NUMBER = serde.Schema('{"type": "int"}')
@@ -118,6 +119,23 @@ def test_registries_that_register_at_once_give_each_schema_one_id(log: pylog.Log
             serde.LogRegistry(log).by_id(number).text: number for number in range(1, 7)
         }
     assert sorted(serde.LogRegistry(log).version("s", number).id for number in range(1, 7)) == list(range(1, 7))
+
+
+def test_a_schema_is_registered_again_where_its_transaction_was_aborted() -> None:
+    with StandIn() as kafka, ThreadPoolExecutor(1) as pool:
+        serde.LogRegistry(kafka.log).register("a", TEXT)
+        kafka.fail("EndTxn", CoordinatorLoadInProgress, times=None)
+        with pylog.connect(kafka.bootstrap_servers) as there:
+            added = pool.submit(serde.LogRegistry(there).register, "b", NUMBER)
+            state = kafka.log.admin.describe_transaction
+            while state("pylog-_schemas").state != "Ongoing" or not kafka.requests_of("EndTxn"):
+                assert not added.done(), added.result()
+            while state("pylog-_schemas").state != "CompleteAbort":
+                assert not added.done(), added.result()
+                kafka.advance(60_001)
+            kafka.heal()
+            assert added.result() == 2
+        assert serde.LogRegistry(kafka.log).by_id(2) == NUMBER
 
 
 def test_a_registry_works_through_a_network_and_only_reads_in_a_reader(log: pylog.Log, tmp_path: Any) -> None:

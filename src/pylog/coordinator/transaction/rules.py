@@ -189,6 +189,7 @@ def _ends_otherwise(message: EndTxn, known: Transaction) -> ProtocolError:
     if message.committed and known.state in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT):
         return InvalidTxnState(
             f"{message.transactional_id}: the transaction cannot be committed: it was aborted, as it took longer than "
-            f"transaction.timeout.ms={known.timeout_ms}, or as that was asked for"
+            f"transaction.timeout.ms={known.timeout_ms}, as another producer with this transactional id took over, or "
+            "as that was asked for"
         )
     return InvalidTxnState(f"{message.transactional_id}: a transaction in {known.state.title} cannot be {asked}")
