@@ -166,7 +166,7 @@ def test_a_queue_by_http_gives_each_message_to_each_group_once(tmp_path: Path) -
     def ask(path: str, message: bytes | None = None) -> tuple[int, Any]:
         request = Request(f"http://127.0.0.1:{serving.server_port}{path}", message)
         try:
-            with urlopen(request, timeout=60) as answer:
+            with urlopen(request, timeout=240) as answer:
                 return answer.status, json.load(answer)
         except HTTPError as error:
             with error:
@@ -206,7 +206,7 @@ def test_a_web_application_in_a_loop_appends_and_streams(tmp_path: Path, loop: s
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", loop=loop, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
-    connections = [HTTPConnection(*listener.getsockname()[:2], timeout=60) for _ in range(3)]
+    connections = [HTTPConnection(*listener.getsockname()[:2], timeout=240) for _ in range(3)]
     poster, reader, late = connections
 
     def post(message: bytes) -> tuple[int, Any]:

@@ -13,7 +13,7 @@ NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
 def run(folder: Path) -> Any:
     """The notebook, with the outputs of now and nothing else of the run."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(folder)}}).execute()
+    NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(folder)}}).execute()
     for cell in notebook.cells:
         cell.metadata = {}
     notebook.metadata.language_info = {"name": "python"}

@@ -49,7 +49,7 @@ class Authority:
         return {"ssl_certificate_location": str(certfile), "ssl_key_location": str(keyfile)}
 
     def _openssl(self, *words: str | Path) -> None:
-        subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=60)
+        subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=240)
 
 
 @pytest.fixture(scope="session")

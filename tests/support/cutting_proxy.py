@@ -50,7 +50,7 @@ class CuttingProxy:
     def _accept(self) -> None:
         near, _ = self._listener.accept()
         try:
-            far = socket.create_connection(self._target, timeout=60)
+            far = socket.create_connection(self._target, timeout=240)
         except OSError:
             near.close()
             return

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 P = ParamSpec("P")
-SECONDS = 60
+SECONDS = 240
 
 
 def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:

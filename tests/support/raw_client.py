@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from pylog.protocol import schema
 
-TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 240.0
 API_VERSIONS = 18
 Body = dict[str, Any]
 

@@ -34,11 +34,11 @@ class WireClient:
     def __init__(self, bootstrap_servers: str, *, tls: ssl.SSLContext | None = None) -> None:
         if bootstrap_servers.startswith("unix:"):
             self.socket = socket.socket(socket.AF_UNIX)
-            self.socket.settimeout(60)
+            self.socket.settimeout(240)
             self.socket.connect(bootstrap_servers.removeprefix("unix:"))
         else:
             host, _, port = bootstrap_servers.rpartition(":")
-            self.socket = socket.create_connection((host, int(port)), timeout=60)
+            self.socket = socket.create_connection((host, int(port)), timeout=240)
         if tls is not None:
             try:
                 self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")

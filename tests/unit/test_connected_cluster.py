@@ -10,7 +10,7 @@ import pylog
 from pylog.protocol.messages import EndTxn, Fetch, JoinGroup, OffsetCommit, Produce
 from support.two_nodes import TwoNodes
 
-SECONDS = 60
+SECONDS = 240
 T0, T1 = pylog.TopicPartition("t", 0), pylog.TopicPartition("t", 1)
 
 

@@ -13,7 +13,7 @@ import pytest
 import pylog
 from support.cutting_proxy import CuttingProxy
 
-SECONDS = 60
+SECONDS = 240
 RECORDS = 300
 BYTES_MAX = 6000
 

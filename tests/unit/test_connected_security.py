@@ -14,7 +14,7 @@ from support.certificates import Authority, authority
 
 __all__ = ["authority"]
 
-SECONDS = 60
+SECONDS = 240
 USERS = {"alice": "secret"}
 ALICE = {"sasl_username": "alice", "sasl_password": "secret"}
 

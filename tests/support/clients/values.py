@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 240.0
 Headers = tuple[tuple[str, bytes | None], ...]
 Partition = tuple[str, int]
 """A topic and the number of a partition."""

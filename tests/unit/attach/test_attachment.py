@@ -275,7 +275,7 @@ def test_a_successor_answers_others_while_a_callback_of_its_own_waits(tmp_path: 
 
     def wait(_: object) -> None:
         begun.set()
-        free.wait(60)
+        free.wait(240)
 
     with other_process(tmp_path) as owner, pylog.open(tmp_path) as log, log.producer(linger_ms=0) as producer:
         owner.does('log.create_topic("t")')
@@ -283,7 +283,7 @@ def test_a_successor_answers_others_while_a_callback_of_its_own_waits(tmp_path: 
         owner.stop()
         producer.send("t", b"b").add_done_callback(wait)
         owner.go_on()
-        assert begun.wait(60)
+        assert begun.wait(240)
         owner.kill()
         with pylog.open(tmp_path, mode="attach", wait=20) as another:
             sent = producer.send("t", b"c")

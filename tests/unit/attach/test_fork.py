@@ -109,7 +109,7 @@ sys.meta_path.insert(0, Slow())
 with pylog.open(path) as log:
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(path + "/.socket")
-        assert begun.wait(60)
+        assert begun.wait(240)
         def work():
             import pylog.server.loop
             pylog.server.loop.Loop
@@ -159,16 +159,16 @@ def slow_close(self):
 
 setattr(socket.socket, sys.argv[2], {"accept": slow_accept, "close": slow_close}[sys.argv[2]])
 with pylog.open(path) as log, socket.socket(socket.AF_UNIX) as client:
-    client.settimeout(60)
+    client.settimeout(240)
     client.connect(path + "/.socket")
     closing = threading.Thread(target=log.close)
     if sys.argv[2] == "close":
         with pylog.open(path, mode="attach") as attached:
             attached.topics()
-        begun.wait(60)
+        begun.wait(240)
         begun.clear()
         closing.start()
-    assert begun.wait(60)
+    assert begun.wait(240)
     child = os.fork()
     if child == 0:
         signal.pause()

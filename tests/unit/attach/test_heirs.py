@@ -84,7 +84,7 @@ def test_an_owner_that_ended_before_it_was_watched_is_not_waited_for(tmp_path: P
         assert find_owner(DiskFiles(read_only=True), str(tmp_path)) is None
         lost = threading.Event()
         succession = Succession(found[1], SystemClock(), lost.set, lambda: None, lambda: False)
-        assert lost.wait(30)
+        assert lost.wait(240)
         succession.close()
 
 

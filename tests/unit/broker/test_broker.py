@@ -22,7 +22,7 @@ from pylog.testing import SimClock
 
 SESSION = Session()
 FAST = {"replica.fetch.backoff.ms": 5, "replica.fetch.wait.max.ms": 100}
-SECONDS = 60
+SECONDS = 240
 NOW = 1_700_000_000_000
 
 

@@ -32,7 +32,7 @@ from support.clients.values import until
 from support.copies import QUICK
 
 SESSION = Session()
-SECONDS = 60
+SECONDS = 240
 T0 = TopicPartition("t", 0)
 ONE = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
 

@@ -17,7 +17,7 @@ from pylog.protocol.messages import Produce, ProducePart, Session
 from pylog.runtime.future import Future, gathered
 from tests.support.threads import no_threads
 
-SECONDS = 60
+SECONDS = 240
 
 
 def sent(log: pylog.Log, value: bytes = b"x", acks: int = -1) -> Future[Any]:

@@ -27,7 +27,7 @@ from pylog.testing import SimClock
 
 SESSION = Session()
 NOW = 1_700_000_000_000
-SECONDS = 60
+SECONDS = 240
 WITHOUT, WITH = (0,), (0, 2)
 
 

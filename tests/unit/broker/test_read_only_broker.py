@@ -19,7 +19,7 @@ from pylog.protocol.messages import Fetch, FetchPart, Session
 from support.partition_log import InterruptingFiles
 
 T0 = 1_700_000_000_000
-SECONDS = 60
+SECONDS = 240
 
 
 def fill(log: pylog.Log, count: int, size: int = 10, topic: str = "t") -> None:

@@ -19,7 +19,7 @@ from pylog.protocol.messages import Fetch, Fetched, FetchPart, Session
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future
 
-SECONDS = 60
+SECONDS = 240
 READER_THREAD = "pylog-reader"
 
 

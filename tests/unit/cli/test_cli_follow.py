@@ -20,7 +20,7 @@ from support.command_line import Run, failed, misused, run
 
 __all__ = ["run"]
 
-SECONDS = 60
+SECONDS = 240
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYLOG_LOG"}
 
 

@@ -19,7 +19,7 @@ import pylog
 
 SOURCE = Path(pylog.__file__).parents[1]
 COMMAND = [sys.executable, "-m", "pylog"]
-SECONDS = 60
+SECONDS = 240
 
 
 def environment(data: Path) -> dict[str, str]:

@@ -118,7 +118,7 @@ def test_metrics_are_served_beside_the_log() -> None:
         place, _, metrics = line.partition(" at ")[2].partition(";")[0].partition(", metrics at ")
         with WireClient(place) as client:
             client.ask("Metadata", 12, {"topics": None})
-            with urllib.request.urlopen(metrics, timeout=60) as answer:
+            with urllib.request.urlopen(metrics, timeout=240) as answer:
                 assert b'kafka_network_requestmetrics_requests_total{request="Metadata"} 1.0' in answer.read()
         process.terminate()
         process.communicate()

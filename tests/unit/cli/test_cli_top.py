@@ -83,7 +83,7 @@ def test_what_an_owner_appends_is_seen_and_a_signal_ends_it(tmp_path: Path) -> N
             views = (json.loads(line) for line in process.stdout)
             last = next(view for view in views if len(view["topics"]) == 2 and view["groups"])
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
+            assert process.wait(240) == 0
     assert {(one["topic"], one["records"]) for one in last["topics"]} == {("clicks", 10), ("more", 0)}
     assert (last["groups"][0]["group"], last["groups"][0]["lag"]) == ("g", 6)
 

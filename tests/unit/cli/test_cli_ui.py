@@ -25,7 +25,7 @@ def test_the_log_is_shown_until_a_signal_beside_its_owner(tmp_path: Path, number
             line = process.stderr.readline()
             assert line.startswith(f"pylog: {log.path} is shown at http://127.0.0.1:"), line
             url = line.partition(" is shown at ")[2].partition(";")[0]
-            with urllib.request.urlopen(url, timeout=60) as answer:
+            with urllib.request.urlopen(url, timeout=240) as answer:
                 assert b"clicks" in answer.read()
             process.send_signal(number)
             assert process.communicate()[1] == "pylog: stopped\n"

@@ -16,7 +16,7 @@ from pylog.client.consumer.membership import MembershipState
 from pylog.protocol.messages import LEAVE_EPOCH, ConsumerGroupHeartbeat, LeaveGroup, LeavingMember, Session
 from pylog.testing import SimClock
 
-SECONDS = 60
+SECONDS = 240
 PARTITIONS = 6
 RECORDS = 50
 KEYS = [TopicPartition("t", number) for number in range(PARTITIONS)]

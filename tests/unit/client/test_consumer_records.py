@@ -388,13 +388,13 @@ def test_a_second_thread_is_told(log: pylog.Log) -> None:
 
         def slow(_: bytes) -> None:
             inside.set()
-            go.wait(60)
+            go.wait(240)
 
         append(log, b"x")
         other = log.consumer("t", auto_offset_reset="earliest", value_deserializer=slow)
         thread = threading.Thread(target=read, args=(other,))
         thread.start()
-        assert inside.wait(60)
+        assert inside.wait(240)
         for use in (other.close, other.assignment, lambda: other.poll(0), lambda: other.seek(T0, 0)):
             with pytest.raises(errors.ConcurrentUse, match="not thread-safe"):
                 use()

@@ -29,7 +29,7 @@ from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 
 NODE = 1
-SECONDS = 60
+SECONDS = 240
 
 
 class SlowNode:

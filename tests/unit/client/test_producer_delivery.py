@@ -38,7 +38,7 @@ from pylog.testing import SimClock
 from support.stepping import Steps
 
 NODE = 1
-SECONDS = 60
+SECONDS = 240
 T0 = 1_700_000_000_000
 
 

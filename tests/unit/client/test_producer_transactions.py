@@ -29,7 +29,7 @@ from pylog.protocol.messages import (
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 
-SECONDS = 60
+SECONDS = 240
 NODE = 1
 
 

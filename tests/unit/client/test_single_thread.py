@@ -20,7 +20,7 @@ def test_the_thread_that_was_in_it_last_does_not_enter_beside_another_one() -> N
         if event == "c_return" and getattr(argument, "__name__", "") == "acquire":
             sys.setprofile(None)
             taken.set()
-            assert go.wait(60)
+            assert go.wait(240)
 
     def enter() -> None:
         sys.setprofile(stop_behind_the_lock)
@@ -29,7 +29,7 @@ def test_the_thread_that_was_in_it_last_does_not_enter_beside_another_one() -> N
 
     with ThreadPoolExecutor(1) as pool:
         entering = pool.submit(enter)
-        assert taken.wait(60)
+        assert taken.wait(240)
         try:
             with pytest.raises(ConcurrentUse, match="in use in another thread"), turn:
                 pass

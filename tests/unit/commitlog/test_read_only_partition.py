@@ -543,7 +543,7 @@ class Step:
 
     def stop(self) -> None:
         self.reached.set()
-        assert self.go_on.wait(60)
+        assert self.go_on.wait(240)
 
 
 def beside(pair: Pair, look: Callable[[], object], call: int, line: int) -> tuple[list[object], bool]:

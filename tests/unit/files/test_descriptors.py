@@ -36,7 +36,7 @@ class Held:
         self._reached, self._on = threading.Event(), threading.Event()
         self._pool = ThreadPoolExecutor(1)
         self._future = self._pool.submit(self._run)
-        assert self._reached.wait(60)
+        assert self._reached.wait(240)
 
     def _run(self) -> object:
         sys.setprofile(self._look)
@@ -50,7 +50,7 @@ class Held:
         if name in self._names:
             sys.setprofile(None)
             self._reached.set()
-            assert self._on.wait(60)
+            assert self._on.wait(240)
 
     def go(self) -> object:
         self._on.set()

@@ -28,7 +28,7 @@ TWINS = {"pure": pure.GroupAppends, "compiled": kernel.GroupAppends} if kernel.N
 }  # fmt: skip
 NOW = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)
-SECONDS = 60
+SECONDS = 240
 
 
 class Lead:

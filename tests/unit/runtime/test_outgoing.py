@@ -37,7 +37,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
-        theirs.settimeout(60)
+        theirs.settimeout(240)
         yield ours, theirs
 
 

@@ -9,7 +9,7 @@ from pylog.runtime import shared_worker as module
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.shared_worker import SharedWorker, Shift
 
-SECONDS = 60
+SECONDS = 240
 
 
 class Task:

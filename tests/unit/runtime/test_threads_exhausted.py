@@ -47,7 +47,7 @@ def test_a_first_record_is_refused_before_it_is_buffered(tmp_path: Path, flush: 
             refused(lambda: producer.send("t", b"refused", headers={"a": b"b"}))
             producer.flush()
         futures = [producer.send("t", b"%d" % number) for number in range(3)]
-        assert [future.result(60).offset for future in futures] == [0, 1, 2]
+        assert [future.result(240).offset for future in futures] == [0, 1, 2]
         assert values(log) == [b"0", b"1", b"2"]
 
 
@@ -56,11 +56,11 @@ def test_a_first_record_is_refused_before_it_is_buffered(tmp_path: Path, flush: 
 def test_a_producer_at_work_needs_no_other_thread(tmp_path: Path, flush: str, linger_ms: int) -> None:
     with pylog.open(tmp_path, flush=flush) as log, log.producer(linger_ms=linger_ms) as producer:
         log.create_topic("t", 2)
-        producer.send("t", b"0", partition=0).result(60)
+        producer.send("t", b"0", partition=0).result(240)
         with no_threads():
             log.topic("t")[1].append([pylog.Record(b"1")])
             futures = [producer.send("t", b"%d" % number, partition=1) for number in range(2, 5)]
-            assert [future.result(60).offset for future in futures] == [1, 2, 3]
+            assert [future.result(240).offset for future in futures] == [1, 2, 3]
             producer.flush()
             producer.close()
         assert values(log) == [b"%d" % number for number in range(5)]
@@ -153,9 +153,9 @@ def test_an_attachment_is_refused_and_made_later(tmp_path: Path) -> None:
         with no_threads():
             refused(lambda: pylog.open(tmp_path, mode="attach"))
         with pylog.open(tmp_path, mode="attach") as attached, attached.producer(linger_ms=0) as producer:
-            assert producer.send("t", b"0").result(60).offset == 0
+            assert producer.send("t", b"0").result(240).offset == 0
             with no_threads():
-                assert producer.send("t", b"1").result(60).offset == 1
+                assert producer.send("t", b"1").result(240).offset == 1
         assert values(log) == [b"0", b"1"]
 
 
@@ -168,11 +168,11 @@ def test_a_server_and_its_clients_are_refused_and_served_later(tmp_path: Path) -
             with no_threads():
                 refused(lambda: pylog.connect(server.bootstrap_servers))
             with pylog.connect(server.bootstrap_servers) as client, client.producer() as producer:
-                assert producer.send("t", b"0").result(60).offset == 0
+                assert producer.send("t", b"0").result(240).offset == 0
                 with no_threads():
                     # What may wait is done by the threads that the server has.
                     client.create_topic("u")
-                    assert producer.send("u", b"1").result(60).offset == 0
+                    assert producer.send("u", b"1").result(240).offset == 0
                     client.delete_topic("u")
         assert values(log) == [b"0"] and list(log.topics()) == ["t"]
 
@@ -215,7 +215,7 @@ def test_a_pool_that_has_begun_makes_each_call() -> None:
     with no_threads():
         for _ in range(10):
             pool.submit(made.release)
-        assert all(made.acquire(timeout=60) for _ in range(10))
+        assert all(made.acquire(timeout=240) for _ in range(10))
     for thread in pool.close():
         thread.join()
     assert pool.unfinished == 0
@@ -256,6 +256,6 @@ def test_a_thread_lets_go_of_its_work() -> None:
         started(int, "never")
     done = threading.Event()
     thread = started(done.set, "quick")
-    assert thread is not None and done.is_set() | done.wait(60)
+    assert thread is not None and done.is_set() | done.wait(240)
     thread.join()
     assert not thread.is_alive() and thread.daemon and thread.name == "quick"

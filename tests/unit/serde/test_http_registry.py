@@ -134,13 +134,13 @@ def test_nothing_is_read_behind_the_end_of_the_time() -> None:
 
 def test_a_server_without_tls_is_an_error_of_the_registry() -> None:
     with saying([OK, b"\r\n{}"]) as (url, _), pytest.raises(SchemaRegistryError, match="/schemas/ids/1: "):
-        serde.HttpRegistry(url.replace("http:", "https:"), timeout=60).by_id(1)
+        serde.HttpRegistry(url.replace("http:", "https:"), timeout=240).by_id(1)
 
 
 def test_an_answer_has_an_end() -> None:
     endless = chain([OK, b"\r\n"], repeat(b" " * 65536))
     with saying(endless) as (url, _), pytest.raises(SchemaRegistryError, match="longer than 16777216 bytes"):
-        serde.HttpRegistry(url, timeout=60).by_id(1)
+        serde.HttpRegistry(url, timeout=240).by_id(1)
 
 
 @pytest.mark.parametrize(
@@ -153,10 +153,10 @@ def test_an_answer_has_an_end() -> None:
 )  # fmt: skip
 def test_an_answer_of_another_kind_is_an_error_of_the_registry(body: bytes) -> None:
     with saying([OK, b"\r\n", body]) as (url, _), pytest.raises(SchemaRegistryError, match="/schemas/ids/1: "):
-        serde.HttpRegistry(url, timeout=60).by_id(1)
+        serde.HttpRegistry(url, timeout=240).by_id(1)
 
 
 def test_what_is_not_http_is_an_error_of_the_registry() -> None:
     for said, why in (([b"SSH-2.0\r\n"], "is not HTTP"), ([OK, b"Content-Length: 9\r\n\r\n{}"], "7 bytes too early")):
         with saying(said) as (url, _), pytest.raises(SchemaRegistryError, match=why):
-            serde.HttpRegistry(url, timeout=60).by_id(1)
+            serde.HttpRegistry(url, timeout=240).by_id(1)

@@ -112,15 +112,15 @@ def test_a_heartbeat_that_waits_for_a_disk_holds_nobody_up(
     def answer(message: Any) -> Future[Any]:
         if isinstance(message, Heartbeat | ConsumerGroupHeartbeat):
             entered.set()
-            gate.wait(60)
+            gate.wait(240)
             return completed(Heartbeaten() if isinstance(message, Heartbeat) else ConsumerGroupHeartbeaten())
         return completed(DescribedProducers({TopicPartition("t", 0): []}))
 
     node.answer = answer
     client.send(*slow)
-    entered.wait(60)
+    entered.wait(240)
     with WireClient(server.bootstrap_servers) as other:
-        other.socket.settimeout(60)
+        other.socket.settimeout(240)
         assert other.ask(*AT_ONCE)["topics"][0]["partitions"][0]["errorCode"] == 0
     gate.set()
 
@@ -190,12 +190,12 @@ def test_a_request_of_many_elements_holds_nobody_up(server: Server, node: Node, 
     def answer(message: Any) -> Future[Any]:
         if len(message.partitions) > 1:
             entered.set()
-            gate.wait(60)
+            gate.wait(240)
         return completed(DescribedProducers({key: [] for key in message.partitions}))
 
     node.answer = answer
     client.send(*LARGE)
-    entered.wait(60)
+    entered.wait(240)
     with WireClient(server.bootstrap_servers) as other:
         assert other.ask(*AT_ONCE)["topics"][0]["partitions"][0]["errorCode"] == 0
     gate.set()
@@ -243,13 +243,13 @@ def test_an_answer_to_many_elements_is_dropped_where_nobody_is_left(server: Serv
     class Slow(dict[TopicPartition, Any]):
         def __missing__(self, key: TopicPartition) -> list[Any]:
             entered.set()
-            gate.wait(60)
+            gate.wait(240)
             return []
 
     node.answer = lambda message: completed(DescribedProducers(Slow()))
     with WireClient(server.bootstrap_servers) as client:
         client.send(*LARGE)
-        entered.wait(60)
+        entered.wait(240)
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     with WireClient(server.bootstrap_servers) as other:
         node.answer = None
@@ -285,7 +285,7 @@ def test_a_late_answer_to_who_has_gone_is_dropped(server: Server, node: Node) ->
     def answer(message: Any) -> Future[Any]:
         if isinstance(message, JoinGroup):
             entered.set()
-            gate.wait(60)
+            gate.wait(240)
             raise RuntimeError("odd")
         return future
 
@@ -294,7 +294,7 @@ def test_a_late_answer_to_who_has_gone_is_dropped(server: Server, node: Node) ->
         with WireClient(server.bootstrap_servers) as gone:
             gone.send(*asked)
             if asked is JOIN:
-                entered.wait(60)
+                entered.wait(240)
     node.answer = None
     with WireClient(server.bootstrap_servers) as other:
         other.ask(*HEARTBEAT)
@@ -309,19 +309,19 @@ def test_a_good_late_answer_of_the_pool_to_who_has_gone_is_dropped(server: Serve
 
     def answer(message: Any) -> Future[Any]:
         entered.set()
-        gate.wait(60)
+        gate.wait(240)
         left.set()
         return completed(JoinedGroup())
 
     node.answer = answer
     with WireClient(server.bootstrap_servers) as gone:
         gone.send(*JOIN)
-        entered.wait(60)
+        entered.wait(240)
     node.answer = None
     with WireClient(server.bootstrap_servers) as other:
         other.ask(*HEARTBEAT)
         gate.set()
-        left.wait(60)
+        left.wait(240)
 
         assert other.ask(*JOIN)["errorCode"] == 0
 
@@ -338,7 +338,7 @@ def test_a_stop_waits_only_so_long_for_an_answer(
 
     node.answer = answer
     client.send(*LEAVE)
-    entered.wait(60)
+    entered.wait(240)
 
     server.close()
 
@@ -358,7 +358,7 @@ def test_a_stop_does_not_wait_for_requests_behind_a_poll(
     node.answer = answer
     client.send(*JOIN)
     client.send(*LEAVE)
-    entered.wait(60)
+    entered.wait(240)
 
     server.close()
 

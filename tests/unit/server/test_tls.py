@@ -144,7 +144,7 @@ def test_damaged_bytes_in_a_session_end_it_and_no_other(server: Server, authorit
                 bad.ask("Metadata", 12, METADATA)
                 assert isinstance(bad.socket, ssl.SSLSocket)
                 with socket.socket(fileno=bad.socket.detach()) as raw:
-                    raw.settimeout(60)
+                    raw.settimeout(240)
                     raw.sendall(b"\x17\x03\x03\x00\x40" + chance.randbytes(64))
                     with contextlib.suppress(ConnectionError):
                         while raw.recv(1000):
@@ -203,12 +203,12 @@ def test_what_the_socket_did_not_take_is_sent_later(authority: Authority) -> Non
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     made = Connection(ours, "h", node, 0, None, certificates.wrap(ours))
     assert made.tls is not None
-    theirs.settimeout(60)
+    theirs.settimeout(240)
     tls, received, may_read = context(authority), [], threading.Event()
 
     def read() -> None:
         with tls.wrap_socket(theirs, server_hostname="localhost") as client:
-            may_read.wait(60)
+            may_read.wait(240)
             while sum(received) < 50_000:
                 received.append(len(client.recv(50_000)))
 

@@ -30,7 +30,7 @@ def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
     near, far = socket.socketpair()
     with near, far:
         near.settimeout(0)
-        far.settimeout(60)
+        far.settimeout(240)
         yield near, far
 
 

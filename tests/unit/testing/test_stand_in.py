@@ -11,7 +11,7 @@ from pylog.testing import StandIn
 from support.wire_bodies import BODIES, UNREFUSED, batch, fetch, fetched_part, produce, produced_parts
 from support.wire_client import WireClient
 
-SECONDS = 60
+SECONDS = 240
 
 
 @pytest.fixture

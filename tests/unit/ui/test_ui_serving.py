@@ -68,7 +68,7 @@ def test_pages_are_served_until_a_signal(log: pylog.Log) -> None:
 
     def visit(url: str) -> None:
         for path in ("static/ui.css", "topics/clicks/follow"):
-            with closing(urllib.request.urlopen(url + path, timeout=60)) as answer:
+            with closing(urllib.request.urlopen(url + path, timeout=240)) as answer:
                 got.append(answer.read(20))
         signal.raise_signal(signal.SIGINT)
 

@@ -18,7 +18,7 @@ from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.clock import MovableClock, SystemClock
 from pylog.runtime.future import Future, completed, failed
 
-SECONDS = 60
+SECONDS = 240
 NOWHERE = Address("127.0.0.1", 1)
 
 
