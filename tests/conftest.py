@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.killed import halt_all
 from support.surroundings import Surroundings
 
 ROOT = Path(__file__).parent.parent
@@ -46,6 +47,13 @@ def the_command_is_a_guest() -> Iterator[None]:
     logger.handlers[:], logger.propagate = handlers, propagates
     if signal.getsignal(signal.SIGTERM) is signal.default_int_handler:
         signal.signal(signal.SIGTERM, terminated)
+
+
+@pytest.fixture(autouse=True)
+def killed_nodes_have_no_threads() -> Iterator[None]:
+    """See `killed_at_last`."""
+    yield
+    halt_all()
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from pylog.protocol.messages import (
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
 from pylog.views import TopicView
+from support.killed import killed_at_last
 
 Tree = dict[str, bytes | None]
 
@@ -41,9 +42,10 @@ class Node:
         self.clock = clock = SimClock(NOW, 0)
         self.files = MemoryFiles(clock, tree, boot=boot)
         transport = pylog.MemoryTransport()
-        self.broker = Broker(
+        broker = Broker(
             files or self.files, ["log"], config=CONFIG, clock=clock, transport=transport, node_id=None, flush=flush
         )
+        self.broker = killed_at_last(broker)
         self.admin = Admin(Cluster(transport, self.broker.node_id, "admin"))
 
     def ask(self, message: Any) -> Any:

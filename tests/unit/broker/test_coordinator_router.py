@@ -45,6 +45,7 @@ from pylog.protocol.partitioner import partition_for
 from pylog.runtime.future import completed
 from pylog.testing import FaultFiles, SimClock
 from support.clients.values import until
+from support.killed import killed_at_last
 
 SESSION = Session("tester")
 NOW = 1_700_000_000_000
@@ -351,10 +352,11 @@ class Node:
     def __init__(self, flush: str = "sync") -> None:
         self.files = FaultFiles(MemoryFiles(), error=errno.ENOSPC, once=False)
         self.clock = SimClock(NOW, 0)
-        self.broker = Broker(
+        broker = Broker(
             self.files, ["log"], config=NodeConfig(), clock=self.clock, transport=pylog.MemoryTransport(), node_id=None,
             flush=flush,
         )  # fmt: skip
+        self.broker = killed_at_last(broker)
 
     def ask(self, message: Any) -> Any:
         return self.broker.handle(message, SESSION).result()

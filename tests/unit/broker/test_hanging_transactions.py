@@ -27,6 +27,7 @@ from pylog.protocol.messages import (
 )
 from pylog.record import TopicPartition
 from pylog.testing import FaultFiles, SimClock
+from support.killed import killed_at_last
 
 NOW = 1_700_000_000_000
 SESSION = Session("tester")
@@ -41,9 +42,10 @@ class Node:
         self.files = FaultFiles(self.tree, fail_at, error=errno.ENOSPC, once=False)
         config = NodeConfig(transaction_state_log_num_partitions=1, transaction_partition_verification_enable=False)
         transport = pylog.MemoryTransport()
-        self.broker = Broker(
+        broker = Broker(
             self.files, ["log"], config=config, clock=SimClock(NOW, 0), transport=transport, node_id=None, flush="none"
         )
+        self.broker = killed_at_last(broker)
         self.admin = Admin(Cluster(transport, self.broker.node_id, "admin"))
         if tree is None:
             self.ask(CreateTopics([NewTopic("t", 1, {})]))

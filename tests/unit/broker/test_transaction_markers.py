@@ -40,6 +40,7 @@ from pylog.record import TopicPartition
 from pylog.replica import Leader
 from pylog.testing import SimClock
 from pylog.views import TopicView
+from support.killed import killed_at_last
 
 NOW = 1_700_000_000_000
 SESSION = Session("tester")
@@ -56,10 +57,11 @@ class Node:
     ) -> None:
         self.clock = SimClock(NOW, 0)
         self.memory = MemoryFiles(self.clock, tree)
-        self.broker = Broker(
+        broker = Broker(
             self.memory, paths, config=CONFIG, clock=self.clock, transport=pylog.MemoryTransport(), node_id=None,
             flush=flush,
         )  # fmt: skip
+        self.broker = killed_at_last(broker)
         if tree is None:
             self.ask(CreateTopics([NewTopic("t", 2, {})]))
             self.init()
