@@ -21,12 +21,16 @@ from urllib.request import Request, urlopen
 
 import pytest
 import uvicorn
+import uvloop
 
 import pylog
 from examples import aio_web, bank, fan_out, http_queue, outbox, warm_standby, work_queue
 from support.clients.values import until
 
 ROOT = Path(__file__).parents[2]
+
+# The first loop of a process makes a pipe for signals, which libuv keeps to the end: it is not a test's.
+uvloop.new_event_loop().close()
 
 
 def values(log: pylog.Log, topic: str) -> list[bytes | None]:

@@ -1,5 +1,6 @@
 """The notebook in docs shows what its cells give now. `python tests/docs/test_notebook.py` runs it and writes that."""
 
+import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +14,9 @@ NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
 def run(folder: Path) -> Any:
     """The notebook, with the outputs of now and nothing else of the run."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(folder)}}).execute()
+    client = NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(folder)}})
+    # `execute` leaves its event loop open.
+    asyncio.run(client.async_execute())
     for cell in notebook.cells:
         cell.metadata = {}
     notebook.metadata.language_info = {"name": "python"}

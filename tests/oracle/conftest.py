@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pylog.files import DiskFiles
+
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
@@ -23,3 +25,9 @@ def facts(fixtures: Path) -> Path:
     if not folder.is_dir():
         pytest.skip(f"no facts: {folder} is absent; set PYLOG_FIXTURES to a folder that has one")
     return folder
+
+
+@pytest.fixture
+def reader() -> DiskFiles:
+    """The files of the disk, for one test: their descriptors go with it."""
+    return DiskFiles(read_only=True)

@@ -23,8 +23,6 @@ from tests.support.epochs import epochs_at
 
 pytestmark = pytest.mark.oracle
 
-READER = DiskFiles(read_only=True)
-
 
 def log_dirs(fixtures: Path) -> list[Path]:
     found = sorted(path for path in fixtures.glob("*/logdir") if path.is_dir())
@@ -48,12 +46,12 @@ def samples(keys: list[int]) -> Iterator[int]:
         yield from (key - 1, key, key + 1)
 
 
-def test_offset_indexes_are_kafkas_bytes(fixtures: Path) -> None:
+def test_offset_indexes_are_kafkas_bytes(reader: DiskFiles, fixtures: Path) -> None:
     entries = 0
     for path in clean_files(fixtures, "*/*.index"):
         base = int(path.stem)
         for active in (False, True):
-            index = OffsetIndex(READER, str(path), base, 10 << 20, active=active)
+            index = OffsetIndex(reader, str(path), base, 10 << 20, active=active)
             assert index.sanity() is None, path
             assert index.entries * 8 == path.stat().st_size
             rows = list(index)
@@ -68,12 +66,12 @@ def test_offset_indexes_are_kafkas_bytes(fixtures: Path) -> None:
     assert entries > 0
 
 
-def test_time_indexes_are_kafkas_bytes(fixtures: Path) -> None:
+def test_time_indexes_are_kafkas_bytes(reader: DiskFiles, fixtures: Path) -> None:
     entries = 0
     for path in clean_files(fixtures, "*/*.timeindex"):
         base = int(path.stem)
         for active in (False, True):
-            index = TimeIndex(READER, str(path), base, 10 << 20, active=active)
+            index = TimeIndex(reader, str(path), base, 10 << 20, active=active)
             assert index.sanity() is None, path
             assert index.entries * 12 == path.stat().st_size
             rows = list(index)
@@ -86,19 +84,19 @@ def test_time_indexes_are_kafkas_bytes(fixtures: Path) -> None:
     assert entries > 0
 
 
-def test_entries_added_again_give_the_same_file(fixtures: Path) -> None:
+def test_entries_added_again_give_the_same_file(reader: DiskFiles, fixtures: Path) -> None:
     for path in clean_files(fixtures, "*/*index"):
         if path.suffix not in (".index", ".timeindex"):
             continue
         files, base = MemoryFiles(), int(path.stem)
         if path.suffix == ".index":
             offsets = OffsetIndex(files, path.name, base, 10 << 20, active=True)
-            for entry in OffsetIndex(READER, str(path), base, 10 << 20, active=False):
+            for entry in OffsetIndex(reader, str(path), base, 10 << 20, active=False):
                 assert offsets.add(*entry)
             offsets.close()
         else:
             times = TimeIndex(files, path.name, base, 10 << 20, active=True)
-            for entry in TimeIndex(READER, str(path), base, 10 << 20, active=False):
+            for entry in TimeIndex(reader, str(path), base, 10 << 20, active=False):
                 assert times.maybe_add(*entry)
             times.close()
         assert files.read_file(path.name) == path.read_bytes(), path
@@ -124,13 +122,13 @@ def test_unclean_indexes_keep_their_entries_and_lose_their_zeros(fixtures: Path)
         pytest.skip(f"{fixtures} has no index with preallocated space")
 
 
-def test_offset_checkpoints_are_kafkas_bytes(fixtures: Path) -> None:
+def test_offset_checkpoints_are_kafkas_bytes(reader: DiskFiles, fixtures: Path) -> None:
     entries = 0
     for log_dir in log_dirs(fixtures):
         paths = sorted(log_dir.glob("*-offset-checkpoint"))
         assert paths, log_dir
         for path in paths:
-            offsets = read_offsets(READER, str(path))
+            offsets = read_offsets(reader, str(path))
             entries += len(offsets)
             files = MemoryFiles()
             write_offsets(files, "again", offsets)
@@ -139,12 +137,12 @@ def test_offset_checkpoints_are_kafkas_bytes(fixtures: Path) -> None:
     assert entries > 0
 
 
-def test_leader_epoch_checkpoints_are_kafkas_bytes(fixtures: Path) -> None:
+def test_leader_epoch_checkpoints_are_kafkas_bytes(reader: DiskFiles, fixtures: Path) -> None:
     entries = 0
     for log_dir in log_dirs(fixtures):
         for path in sorted(log_dir.glob("*/leader-epoch-checkpoint")):
-            epochs = read_epochs(READER, str(path))
-            assert epochs_at(READER, str(path)).entries == epochs
+            epochs = read_epochs(reader, str(path))
+            assert epochs_at(reader, str(path)).entries == epochs
             entries += len(epochs)
             files = MemoryFiles()
             write_epochs(files, "again", epochs)
@@ -152,11 +150,11 @@ def test_leader_epoch_checkpoints_are_kafkas_bytes(fixtures: Path) -> None:
     assert entries > 0
 
 
-def test_partition_metadata_is_kafkas_bytes(fixtures: Path) -> None:
+def test_partition_metadata_is_kafkas_bytes(reader: DiskFiles, fixtures: Path) -> None:
     ids = 0
     for log_dir in log_dirs(fixtures):
         for path in sorted(log_dir.glob("*/partition.metadata")):
-            topic_id = read_topic_id(READER, str(path.parent))
+            topic_id = read_topic_id(reader, str(path.parent))
             assert topic_id is not None
             files = MemoryFiles()
             write_topic_id(files, "", topic_id)
@@ -165,10 +163,10 @@ def test_partition_metadata_is_kafkas_bytes(fixtures: Path) -> None:
     assert ids > 0
 
 
-def test_meta_properties_are_kafkas_bytes(fixtures: Path) -> None:
+def test_meta_properties_are_kafkas_bytes(reader: DiskFiles, fixtures: Path) -> None:
     for log_dir in log_dirs(fixtures):
         path = log_dir / "meta.properties"
-        properties = read_properties(READER, str(path))
+        properties = read_properties(reader, str(path))
         assert {"version", "node.id", "cluster.id", "directory.id"} <= properties.keys()
         files = MemoryFiles()
         write_properties(files, "again", properties)

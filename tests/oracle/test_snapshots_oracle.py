@@ -16,7 +16,6 @@ from pylog.storage.transaction_index import AbortedTxn, TransactionIndex
 
 pytestmark = pytest.mark.oracle
 
-READER = DiskFiles(read_only=True)
 DAY = 86_400_000
 NEVER = 2**62
 
@@ -57,10 +56,10 @@ def entered_again(source: TransactionIndex) -> bytes:
     return files.read_file("txnindex")
 
 
-def test_transaction_indexes_entered_again_give_the_same_bytes(fixtures: Path, facts: Path) -> None:
+def test_transaction_indexes_entered_again_give_the_same_bytes(reader: DiskFiles, fixtures: Path, facts: Path) -> None:
     entries = 0
     for path in sorted(fixtures.glob("*/logdir/*/*.txnindex")):
-        index = TransactionIndex(READER, str(path), int(path.stem))
+        index = TransactionIndex(reader, str(path), int(path.stem))
         assert entered_again(index) == path.read_bytes(), path
         entries += index.entries
     assert entries > 0
@@ -103,7 +102,7 @@ class Replayed:
                 self.snapshots[name] = self.producers.encode(), dict(self.producers.entries())
 
 
-def test_the_log_alone_gives_snapshots_and_transaction_indexes(fixtures: Path) -> None:
+def test_the_log_alone_gives_snapshots_and_transaction_indexes(reader: DiskFiles, fixtures: Path) -> None:
     """But for producers that had expired when Kafka loaded its log: their records are a day older than the clock."""
     exact = aborted = 0
     for directory in sorted(path for path in fixtures.glob("*/logdir/*") if path.is_dir()):
@@ -111,7 +110,7 @@ def test_the_log_alone_gives_snapshots_and_transaction_indexes(fixtures: Path) -
         if not replayed.is_whole:
             continue
         for path in sorted(directory.glob("*.txnindex")):
-            index = TransactionIndex(READER, str(path), int(path.stem))
+            index = TransactionIndex(reader, str(path), int(path.stem))
             assert list(index) == replayed.transactions[path.stem], path
             aborted += index.entries
         for path in sorted(directory.glob("*.snapshot")):

@@ -160,6 +160,7 @@ def test_threads_that_lead_for_their_answers_share_syncs(log: pylog.Log) -> None
     for thread in threads:
         thread.join(SECONDS)
     assert sorted(offsets) == list(range(2, 162)) and not group_commit.engine.is_unattended
+    group_commit._thread.close()
 
 
 def test_a_loop_of_sends_that_waits_for_the_last_costs_a_few_syncs(
@@ -301,13 +302,14 @@ def test_an_append_to_a_moved_partition_goes_to_its_new_place(tmp_path: Path) ->
 
 def test_an_append_that_is_hurried_is_led_by_the_thread(log: pylog.Log) -> None:
     offset(sent(log))
-    unled(log)
+    group_commit = unled(log)
     first, second = sent(log), sent(log)
     assert not first.done()
     first.hurry()
     assert [offset(first), offset(second)] == [2, 3]
     # It is answered, so nothing is to be done.
     first.hurry()
+    group_commit._thread.close()
 
 
 def test_a_gathered_answer_hurries_each_of_its_parts() -> None:

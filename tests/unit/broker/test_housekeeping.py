@@ -121,6 +121,7 @@ def test_one_partition_does_not_keep_the_others_from_retention(
     assert node.roles.partition(*BAD).failed and node.roles.partition(*GOOD).start_offset == 2
     assert "retention of bad-0 failed: " in caplog.text
     assert housekeeping.retain() == {}
+    housekeeping.close()
 
 
 def test_an_unexpected_error_does_not_end_the_background_work(
@@ -154,6 +155,7 @@ def test_one_partition_does_not_keep_the_others_from_being_cleaned(
     error = housekeeping.cleanings[BAD].error
     assert error == "RuntimeError('a bug')" and housekeeping.cleanings[BAD].last is None
     assert "bad-0 is not cleaned any more" in caplog.text
+    housekeeping.close()
 
 
 def test_a_full_disk_puts_cleaning_off(clock: SimClock) -> None:
@@ -165,6 +167,7 @@ def test_a_full_disk_puts_cleaning_off(clock: SimClock) -> None:
     for _ in range(2):
         housekeeping._clean_once()
     assert housekeeping.cleanings[BAD].last is not None and housekeeping.cleanings[BAD].error is None
+    housekeeping.close()
 
 
 def test_a_topic_deleted_while_it_is_chosen_for_cleaning_is_no_error(

@@ -99,6 +99,8 @@ def test_a_send_that_waits_for_room_goes_on_when_there_is_some(node: SlowNode) -
     answered.start()
     assert not sending.send("t", b"x" * 150, partition=0).done()
     answered.join()
+    with pytest.raises(TimeoutError):
+        sending.close(timeout=0)
 
 
 @pytest.mark.parametrize("max_block_ms", [SECONDS * 1000, 2**63 - 1])
@@ -133,6 +135,7 @@ def test_flush_gives_up_in_time_and_the_batch_may_still_arrive(node: SlowNode) -
     node.answer()
     sending.flush(timeout=0)
     assert future.result(0).offset == 100
+    sending.close()
 
 
 def test_an_unreachable_node_is_the_records_error(node: SlowNode) -> None:
@@ -163,6 +166,7 @@ def test_what_is_sent_while_a_batch_is_unanswered_goes_as_one(node: SlowNode) ->
     last = sending.send("t", b"6", partition=0)
     node.answer()
     assert last.done()
+    sending.close()
 
 
 def test_a_caller_that_waits_for_a_record_ships_its_open_batch(node: SlowNode) -> None:

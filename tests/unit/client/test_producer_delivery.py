@@ -177,6 +177,7 @@ def test_a_transport_that_raises_gives_no_id(node: Node) -> None:
     assert isinstance(sending.send("t", b"x").exception(SECONDS), ZeroDivisionError)
     with pytest.raises(PylogError, match="can send no more"):
         sending.send("t", b"x")
+    sending.close()
 
 
 # --- time -------------------------------------------------------------------------------------------------------------

@@ -362,6 +362,7 @@ def test_the_coordinator_is_asked_until_it_answers(coordinator: Coordinator) -> 
     coordinator.answers = [errors.NetworkError("gone")]
     producer.abort()
     assert coordinator.heard[10:] == [EndTxn("etl", 7, 1, False)] * 2
+    producer.close()
 
 
 def test_no_coordinator_in_time_is_an_error_that_says_so(coordinator: Coordinator) -> None:
@@ -388,6 +389,7 @@ def test_an_end_that_was_not_answered_is_asked_for_again(coordinator: Coordinato
     producer.commit()
     assert coordinator.heard[2:] == [EndTxn("etl", 7, 0, True)] * 2
     producer.begin()
+    producer.close()
 
 
 def test_a_close_without_its_coordinator_leaves_the_transaction_to_it(
@@ -414,6 +416,7 @@ def test_records_behind_a_failed_batch_fail_with_the_transaction(coordinator: Co
     with producer.transaction():
         producer.send("t", b"z")
     assert [one.producer_epoch for one in coordinator.heard if isinstance(one, EndTxn)] == [0, 1]
+    producer.close()
 
 
 @pytest.mark.parametrize("flush", ["sync", "interval", "none"])
