@@ -8,6 +8,7 @@ KILLS, KILLS_EACH = 36, 6
 
 
 @pytest.mark.kill
+@pytest.mark.usefixtures("fork_server")
 @pytest.mark.parametrize("session", sessions(KILLS, KILLS_EACH), ids=str)
 def test_nothing_acknowledged_is_lost_and_readers_see_a_prefix(session: Session) -> None:
     assert run(session) is None

@@ -51,6 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A local session of two cores. Its Python workers are this interpreter with this pylog."""
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     source = str(Path(pylog.__file__).parents[1])
@@ -68,8 +69,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     signal.signal(signal.SIGINT, handler)
     sys.path[:] = path
     session.sparkContext.setLogLevel("FATAL")
+    gateway = session.sparkContext._gateway
     yield session
     session.stop()
+    # It would end with the process.
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 def settings(folder: Path) -> dict[str, str]:
