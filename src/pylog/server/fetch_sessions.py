@@ -29,6 +29,9 @@ EVICTION_MS = 120_000
 PARTS_MAX = 1 << 18
 """How many partitions all sessions may have in all."""
 
+UNSENT = (-2, -2)
+"""No state of a partition: the next one is news."""
+
 Key = tuple[str, uuid.UUID, int]
 Pair = tuple[FetchPart, FetchedPart]
 
@@ -43,7 +46,7 @@ class FetchSession:
     used_ms: int = 0
     parts: OrderedDict[Key, FetchPart] = field(default_factory=OrderedDict)
     known: dict[Key, tuple[int, int]] = field(default_factory=dict)
-    """The high watermark and the start of the log that were sent last."""
+    """The high watermark and the start of the log that were sent last, of each partition that was read once."""
 
     def update(self, asked: Iterable[FetchPart], forgotten: Iterable[Key]) -> None:
         """Apply a request: parts that are new or have moved, and partitions to forget."""
@@ -63,12 +66,13 @@ class FetchSession:
             if not (is_new or everything or self.known.get(key) != state):
                 continue
             sent.append((asked, part))
-            self.known[key] = state
+            if part.error is None:
+                self.known[key] = state
+            elif key in self.known:
+                # The error is told again until it is over, and then what is there.
+                self.known[key] = UNSENT
             if part.size and key in self.parts:
                 self.parts.move_to_end(key)
-            if part.error is not None:
-                # The error is told again until it is over.
-                self.known.pop(key, None)
         return sent
 
 

@@ -116,8 +116,15 @@ class ServedNode:
         found: ClusterMetadata = self.ask(Metadata([], asked), session) if asked else ClusterMetadata([])
         return {topic.id: topic.name for topic in found.topics if topic.error is None}
 
+    def id_of(self, topic: str, session: Session) -> uuid.UUID:
+        """The id of the topic of this name; NO_ID where there is none."""
+        found: ClusterMetadata = self.ask(Metadata([topic]), session)
+        return NO_ID if found.topics[0].error is not None else found.topics[0].id
+
     def known_names(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
-        """The same from memory, for messages that carry the id: the node refuses an id that does not fit the name."""
+        """The same from memory, for messages that carry the id: the node refuses an id that does not fit the name, and
+        a name that is not there any more.
+        """
         names = self._names
         for topic in topics:
             topic_id = topic["topicId"]

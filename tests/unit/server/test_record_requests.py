@@ -1,11 +1,13 @@
 """Produce and Fetch to a node in memory, in the versions in which they differ."""
 
+import itertools
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from pylog.errors import UnknownTopicOrPartition
+from pylog.errors import InconsistentTopicId, UnknownTopicId, UnknownTopicOrPartition
 from pylog.kernel import crc32c
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
@@ -36,15 +38,18 @@ def test_a_batch_is_stored_as_it_came(node: WireNode, version: int) -> None:
     assert stored.crc == Batch.parse(data).crc
 
 
+def by_id(*topic_ids: uuid.UUID) -> dict[str, Any]:
+    """A Produce of one record to topics with these ids."""
+    body = produce("t", batch(b"a"))
+    (named,) = body["topicData"]
+    return {**body, "topicData": [{"topicId": one, "partitionData": named["partitionData"]} for one in topic_ids]}
+
+
 def test_from_13_on_topics_of_produce_are_named_by_id(node: WireNode) -> None:
     node.log.create_topic("t")
     topic_id = node.log.broker.image.topics["t"].id
-    body = produce("t", batch(b"a"))
-    body["topicData"] = [
-        {"topicId": one, "partitionData": body["topicData"][0]["partitionData"]} for one in (topic_id, UNKNOWN)
-    ]
 
-    response = node.ask("Produce", 13, body)
+    response = node.ask("Produce", 13, by_id(topic_id, UNKNOWN))
 
     assert [topic["topicId"] for topic in response["responses"]] == [topic_id, UNKNOWN]
     assert [part["errorCode"] for part in produced_parts(response)] == [0, 100]
@@ -219,6 +224,30 @@ def test_a_session_hears_only_what_is_new(node: WireNode) -> None:
     assert quiet["responses"] == []
     assert fetched_part(news)["highWatermark"] == 1
     assert (late["errorCode"], late["responses"]) == (71, [])
+
+
+def test_a_session_tells_what_became_of_the_topic_of_an_id(node: WireNode) -> None:
+    node.log.create_topic("t")
+    topic_id = node.log.broker.image.topics["t"].id
+    first = node.ask("Fetch", 13, fetch("", topic_id=topic_id, sessionId=0, sessionEpoch=0))
+    epochs = itertools.count(1)
+
+    def error() -> int:
+        going_on = {"sessionId": first["sessionId"], "sessionEpoch": next(epochs), "maxWaitMs": 0, "minBytes": 0}
+        code: int = fetched_part(node.ask("Fetch", 13, {"topics": [], **going_on}))["errorCode"]
+        return code
+
+    node.log.delete_topic("t")
+    gone = error(), error()
+    alone = fetched_part(node.ask("Fetch", 13, fetch("", topic_id=topic_id)))["errorCode"]
+    written = produced_parts(node.ask("Produce", 13, by_id(topic_id)))[0]["errorCode"]
+    node.log.create_topic("t")
+    again = error(), error()
+
+    unknown, other, absent = UnknownTopicId.code, InconsistentTopicId.code, UnknownTopicOrPartition.code
+    assert (gone, again) == ((absent, absent), (other, other))
+    assert (alone, written) == (unknown, unknown)
+    assert fetched_part(node.ask("Fetch", 13, fetch("", topic_id=topic_id)))["errorCode"] == unknown
 
 
 def test_a_session_forgets_partitions_and_ends(node: WireNode) -> None:

@@ -7,12 +7,25 @@
 
 The records of the answer stay where they lie: in memory, or as regions of files. A consumer that reads uncommitted
 records gets no list of aborted transactions. Racks, and reading from followers, mean nothing here.
+
+An id that is not that of a topic is UnknownTopicId. A session knows the names of its topics: of one that was deleted it
+hears UnknownTopicOrPartition, and InconsistentTopicId as soon as another topic has the name (Kafka: FetchSession,
+KafkaApis.handleFetchRequest).
+
 A Fetch of a replica is for clients that `super.users` names.
 """
 
+from dataclasses import replace
 from typing import Any
 
-from pylog.errors import ProtocolError, PylogError, TopicAuthorization
+from pylog.errors import (
+    InconsistentTopicId,
+    ProtocolError,
+    PylogError,
+    TopicAuthorization,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from pylog.protocol.messages import CONSUMER, NO_ID, FetchedPart, FetchPart
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.records import fetch, fetch_part, fetched
@@ -23,6 +36,7 @@ from pylog.server.fetch_sessions import (
     NO_SESSION,
     FetchSession,
     Key,
+    Pair,
     completed_parts,
     key_of,
 )
@@ -84,6 +98,8 @@ def _read(
 
     def response(given: Any) -> Body:
         pairs = completed_parts(parts, given.parts)
+        if any(part.error is not None for _, part in pairs):
+            pairs = [_as_named(pair, session, request, node) for pair in pairs]
         if session is not None:
             with node.sessions.lock:
                 pairs = session.news(pairs, everything=is_full)
@@ -100,5 +116,25 @@ def _read(
     except PylogError as error:
         return refused(error)
 
+
+def _as_named(pair: Pair, session: FetchSession | None, request: Request, node: ServedNode) -> Pair:
+    """The answer to a part whose topic was named by an id: its error says what became of the topic of that id."""
+    asked, part = pair
+    if not (asked.topic and asked.topic_id != NO_ID and isinstance(part.error, _ABSENT)):
+        return pair
+    present = node.id_of(asked.topic, request.session)
+    if present == asked.topic_id:
+        return pair
+    error: PylogError = UnknownTopicId(f"there is no topic with id {asked.topic_id}")
+    if session is not None and key_of(asked) in session.known:
+        error = (
+            UnknownTopicOrPartition(f"topic {asked.topic!r} was deleted")
+            if present == NO_ID
+            else InconsistentTopicId(f"topic {asked.topic!r} was made again: its id is {present}, not {asked.topic_id}")
+        )
+    return asked, replace(part, error=error)
+
+
+_ABSENT = (UnknownTopicId, UnknownTopicOrPartition)
 
 API = api("Fetch", answer)

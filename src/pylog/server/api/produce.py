@@ -25,6 +25,7 @@ from pylog.errors import (
     PylogError,
     TransactionAbortable,
     TransactionalIdAuthorization,
+    UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
 )
@@ -108,7 +109,7 @@ def _append(request: Request, node: ServedNode, parts: list[ProducePart | Produc
         return Reply(answer, _unanswered, NoResponse)
     return Reply(
         answer,
-        lambda given: produced(body, _as_known(given.parts, request.version), request.version),
+        lambda given: produced(body, _as_known(parts, given.parts, request, node), request.version),
         lambda error: produced(body, [ProducedPart(one.topic, one.partition, error) for one in parts], request.version),
     )
 
@@ -124,14 +125,26 @@ def _unanswered(given: Produced) -> NoResponse:
     return next((NoResponse(part.error) for part in given.parts if part.error is not None), NO_RESPONSE)
 
 
-def _as_known(parts: list[ProducedPart], version: int) -> list[ProducedPart]:
-    """These answers, with the error that a client of this version knows for a partition that is in no transaction."""
-    if version >= ABORTABLE_FROM:
+def _as_known(
+    asked: list[ProducePart | ProducedPart], parts: list[ProducedPart], request: Request, node: ServedNode
+) -> list[ProducedPart]:
+    """These answers, with the errors that a client of this version knows: for a partition that is in no transaction,
+    and for a topic that was named by an id and is gone.
+    """
+    if all(part.error is None for part in parts):
         return parts
-    return [
-        replace(part, error=InvalidTxnState(str(part.error))) if isinstance(part.error, TransactionAbortable) else part
-        for part in parts
-    ]
+    return [replace(part, error=_known(one, part.error, request, node)) for one, part in zip(asked, parts, strict=True)]
+
+
+def _known(
+    asked: ProducePart | ProducedPart, error: PylogError | None, request: Request, node: ServedNode
+) -> PylogError | None:
+    if isinstance(error, TransactionAbortable) and request.version < ABORTABLE_FROM:
+        return InvalidTxnState(str(error))
+    if isinstance(error, UnknownTopicOrPartition) and isinstance(asked, ProducePart) and asked.topic_id != NO_ID:
+        present = node.id_of(asked.topic, request.session) if asked.topic else NO_ID
+        return error if present == asked.topic_id else UnknownTopicId(f"there is no topic with id {asked.topic_id}")
+    return error
 
 
 def _joined(answers: list[Any]) -> Produced:
