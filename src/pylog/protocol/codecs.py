@@ -15,9 +15,13 @@ frame, a wrong checksum.
 
 The library of a codec is loaded at its first use.
 
-Every piece that is read is bounded, whatever the payload is: by the size that is asked for, two blocks of zstd (256
-KiB) or a block of snappy. Besides, a reader of zstd keeps the window that the frame declares, 128 MiB at most: its
-level 22 declares that much, so Kafka's reader takes it as well.
+Every piece that is read is bounded, whatever the payload is: by the size that is asked for, or a block of snappy.
+Besides, a reader of zstd keeps the window that the frame declares, 128 MiB at most: its level 22 declares that much, so
+Kafka's reader takes it as well.
+
+The work is linear in the bytes that come in and go out, however many frames, members and blocks they are. zlib and lz4
+copy the input that they have not used yet, at each piece and behind each member. So they get 256 KiB of it at a time,
+and zlib half as much with each member.
 """
 
 import enum
@@ -37,15 +41,19 @@ LZ4_HC_LEVEL_MIN, LZ4_HC_LEVEL_MAX = 3, 12  # the C library's range: it takes a 
 ZSTD_LEVEL = 3
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _GZIP_MEMBER = b"\x1f\x8b"
+_FED_BYTES, _FED_BYTES_LEAST = 256 << 10, 4 << 10
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEAD = _XERIAL + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES = 32 << 10
+_SNAPPY_EMPTY = b"\0"
 _SNAPPY_RATIO = 32  # a copy of 64 bytes takes 3: no block grows by more
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_MAGIC, _ZSTD_SKIPPED = 0xFD2FB528, 0x184D2A5
+"""A frame's first 4 bytes, and the first 28 bits of a frame that is passed over, little-endian (RFC 8878)."""
 _ZSTD_DICTIONARY_BYTES = (0, 1, 2, 4)  # by the flags in the first byte of a frame
 _ZSTD_SIZE_BYTES = (0, 2, 4, 8)
-_ZSTD_BLOCKS = 2  # 128 KiB each, for which four bytes can stand
+_ZSTD_RAW, _ZSTD_RUN = 0, 1  # kinds of blocks: as they are, and one byte that stands for many
+_ZSTD_BLOCK_BYTES = 128 << 10  # four bytes can stand for so many
 
 
 class Codec(enum.IntEnum):
@@ -101,21 +109,26 @@ def _gzip_compressor(level: int | None) -> Any:
 
 
 def _gzip_pieces(data: memoryview, most: int) -> Iterator[bytes]:
-    rest: Buffer = data
+    at, end, fed = 0, len(data), _FED_BYTES
+    rest: Buffer = b""
     while True:
         inflate = zlib.decompressobj(_GZIP_FORMAT)
         while not inflate.eof:
+            if not rest:
+                rest = data[at : at + fed]
+                at += len(rest)
             try:
                 part = inflate.decompress(rest, most)
             except zlib.error as error:
                 raise damaged(Codec.GZIP, error) from None
-            if not part and not inflate.eof:
-                raise damaged(Codec.GZIP, "it ends early")
             rest = inflate.unconsumed_tail
-            yield part
-        rest = inflate.unused_data
+            if part:
+                yield part
+            elif at == end and not inflate.eof:
+                raise damaged(Codec.GZIP, "it ends early")
+        at, rest, fed = at - len(inflate.unused_data), b"", max(fed // 2, _FED_BYTES_LEAST)
         # Java's GZIPInputStream takes bytes that do not begin another member as the end, and so do we.
-        if rest[:2] != _GZIP_MEMBER:
+        if data[at : at + len(_GZIP_MEMBER)] != _GZIP_MEMBER:
             return
 
 
@@ -160,7 +173,9 @@ class _SnappyPacker:
 
 def snappy_pieces(data: memoryview, block_max: int) -> Iterator[bytes]:
     for block in _xerial_blocks(data) if data[: len(_XERIAL)] == _XERIAL else [data]:
-        yield _snappy_block(block, block_max)
+        piece = _snappy_block(block, block_max)
+        if piece:
+            yield piece
 
 
 def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
@@ -183,6 +198,8 @@ def _xerial_blocks(data: memoryview) -> Iterator[memoryview]:
 def _snappy_block(block: memoryview, block_max: int) -> bytes:
     import cramjam
 
+    if block == _SNAPPY_EMPTY:
+        return b""
     claimed = shift = 0
     for byte in block[:5]:
         claimed |= (byte & 0x7F) << shift
@@ -246,16 +263,20 @@ def _lz4_pieces(data: memoryview, most: int) -> Iterator[bytes]:
 
     _check_lz4_frame(data)
     frame = lz4.frame.LZ4FrameDecompressor()
-    rest: Buffer = data
+    at = 0
     while not frame.eof:
+        rest: Buffer = b""
+        if frame.needs_input:
+            rest = data[at : at + _FED_BYTES]
+            at += len(rest)
+            if not rest:
+                raise damaged(Codec.LZ4, "it ends early")
         try:
             part: bytes = frame.decompress(rest, max_length=most)
         except RuntimeError as error:
             raise damaged(Codec.LZ4, error) from None
-        rest = b""
-        if frame.needs_input and not frame.eof:
-            raise damaged(Codec.LZ4, "it ends early")
-        yield part
+        if part:
+            yield part
 
 
 def _check_lz4_frame(data: memoryview) -> None:
@@ -289,48 +310,53 @@ def _zstd_compressor(level: int) -> "zstandard.ZstdCompressor":
     return zstandard.ZstdCompressor(level=level, write_content_size=False)
 
 
-def _zstd_pieces(data: memoryview, _: int) -> Iterator[bytes]:
+def _zstd_pieces(data: memoryview, most: int) -> Iterator[bytes]:
     import zstandard
 
-    at, end = 0, len(data)
+    # The reader does not tell whether the last frame is whole, and makes room for all that it is asked for.
+    most = max(min(most, _zstd_bytes_max(data)), 1)
+    reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
     while True:
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        for until in _zstd_steps(data, at):
-            try:
-                part = frame.decompress(data[at:until])
-            except zstandard.ZstdError as error:
-                raise damaged(Codec.ZSTD, error) from None
-            at = until
-            yield part
-            if frame.eof:
-                break
+        try:
+            part = reader.read(most)
+        except zstandard.ZstdError as error:
+            raise damaged(Codec.ZSTD, error) from None
+        if not part:
+            return
+        yield part
+
+
+def _zstd_bytes_max(data: memoryview) -> int:
+    """How many bytes frames hold at most, by the headers of their blocks. Raises CorruptBatch: they are not whole."""
+    at, end, size = 0, len(data), 0
+    while True:
+        start = int.from_bytes(data[at : at + 4], "little")
+        if start >> 4 == _ZSTD_SKIPPED:
+            at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
+        elif start == _ZSTD_MAGIC and at + 5 <= end:
+            at, held = _zstd_frame(data, at + 4)
+            size += held
         else:
+            raise damaged(Codec.ZSTD, f"no whole frame begins at its byte {at}")
+        if at > end:
             raise damaged(Codec.ZSTD, "it ends early")
-        at -= len(frame.unused_data)
-        if at >= end:
-            return
+        if at == end:
+            return size
 
 
-def _zstd_steps(data: memoryview, at: int) -> Iterator[int]:
-    """The positions up to which the frame at `at` is read: two blocks stand for 256 KiB at most (RFC 8878)."""
-    head = bytes(data[at : at + 5])
-    if head[:4] != _ZSTD_MAGIC or len(head) < 5:
-        # A frame that is skipped stands for nothing, and bytes that are no frame are refused.
-        yield len(data)
-        return
-    single = head[4] >> 5 & 1
-    at += 5 + (1 - single) + _ZSTD_DICTIONARY_BYTES[head[4] & 3] + (_ZSTD_SIZE_BYTES[head[4] >> 6] or single)
-    blocks = 0
-    while at < len(data):
+def _zstd_frame(data: memoryview, at: int) -> tuple[int, int]:
+    """The end of the frame whose descriptor is at `at`, beyond `data` where that ends early, and its bytes at most."""
+    flags, end, size = data[at], len(data), 0
+    single = flags >> 5 & 1
+    at += 1 + (1 - single) + _ZSTD_DICTIONARY_BYTES[flags & 3] + (_ZSTD_SIZE_BYTES[flags >> 6] or single)
+    while at + 3 <= end:
         block = int.from_bytes(data[at : at + 3], "little")
-        at = min(at + 3 + (1 if block >> 1 & 3 == 1 else block >> 3), len(data))
-        blocks += 1
+        kind, count = block >> 1 & 3, block >> 3
+        at += 3 + (1 if kind == _ZSTD_RUN else count)
+        size += count if kind in (_ZSTD_RAW, _ZSTD_RUN) else _ZSTD_BLOCK_BYTES
         if block & 1:
-            at = min(at + 4 * (head[4] >> 2 & 1), len(data))
-        if blocks % _ZSTD_BLOCKS == 0 or block & 1 or at == len(data):
-            yield at
-        if block & 1:
-            return
+            return at + 4 * (flags >> 2 & 1), size
+    return end + 1, size
 
 
 class _PlainPacker:

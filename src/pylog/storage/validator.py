@@ -242,7 +242,8 @@ class _Recoded:
         self._codec = codec
         self._config = config
         self._stream = OpenBatch(STREAM_BYTES_MAX, 0)
-        self._rest: Buffer = b""
+        self._rest: list[Buffer] = []
+        """The pieces of a record that has begun and is not whole."""
         self._newest = -1
         self._base = -1
         self._packed = bytearray(HEADER_BYTES)
@@ -260,8 +261,11 @@ class _Recoded:
 
     def add(self, piece: Buffer, left: int, count: int) -> None:
         """Take the next piece: with what was left of the others, `count` records, and behind these `left` bytes."""
-        data = memoryview(bytes(self._rest) + piece if len(self._rest) else piece)
-        self._rest = bytes(data[len(data) - left :])
+        if not count:
+            self._rest.append(piece)
+            return
+        data = memoryview(b"".join([*self._rest, piece]) if self._rest else piece)
+        self._rest = [bytes(data[len(data) - left :])]
         scope = BatchScope("", -1, -1, CREATE_TIME)
         for record in decode_records(data[: len(data) - left], count, 0, self._batch.base_timestamp, None, scope):
             if self._stream.count == 0:

@@ -1,7 +1,9 @@
 """Codecs: the frames that Kafka writes, the frames that others write, and bombs."""
 
 import gzip
+import random
 import struct
+import time
 import tracemalloc
 import zlib
 
@@ -11,6 +13,7 @@ import pytest
 import zstandard
 
 from pylog.errors import CorruptBatch, InvalidConfig
+from pylog.protocol.codecs import PIECES
 from pylog.protocol.compression import Codec, compress, decompress, packer, pieces, whole_records
 
 DATA = b"".join(b"flight %d to nowhere " % number for number in range(20_000))
@@ -67,6 +70,8 @@ def test_zstd_frames_state_no_size():
 
 
 SNAPPY = compress(Codec.SNAPPY, b"hello ")
+SKIPPED = struct.pack("<II", 0x184D2A5F, 3) + b"any"
+NOISE = random.Random(5).randbytes(600_000)
 READ_TOO = {
     "gzip members": (Codec.GZIP, gzip.compress(b"hello ") + gzip.compress(b"you"), b"hello you"),
     "bytes behind a gzip member": (Codec.GZIP, gzip.compress(b"hello") + b"tail", b"hello"),
@@ -80,6 +85,12 @@ READ_TOO = {
     "large lz4 blocks": (Codec.LZ4, lz4.frame.compress(DATA, block_linked=False, block_size=7), DATA),
     "zstd frames": (Codec.ZSTD, zstandard.compress(b"hello ") + compress(Codec.ZSTD, b"you"), b"hello you"),
     "zstd with content size": (Codec.ZSTD, zstandard.compress(DATA), DATA),
+    "zstd with a small content": (Codec.ZSTD, zstandard.compress(b"x"), b"x"),
+    "zstd with a checksum": (Codec.ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress(DATA), DATA),
+    "zstd frames that are passed over": (Codec.ZSTD, SKIPPED + compress(Codec.ZSTD, b"hello") + SKIPPED, b"hello"),
+    "empty zstd frames": (Codec.ZSTD, compress(Codec.ZSTD, b"") * 3, b""),
+    "empty gzip members": (Codec.GZIP, gzip.compress(b"") * 3 + gzip.compress(b"hello"), b"hello"),
+    "empty snappy blocks": (Codec.SNAPPY, SNAPPY[:16] + b"\0\0\0\1\0" * 3 + SNAPPY[16:], b"hello "),
 }  # fmt: skip
 
 
@@ -90,6 +101,10 @@ def test_payloads_of_other_writers_are_read(what):
 
 
 REFUSED = {
+    "no zstd frame": (Codec.ZSTD, b"text that is long enough"),
+    "the end of a zstd frame that is passed over": (Codec.ZSTD, compress(Codec.ZSTD, b"hello") + SKIPPED[:-1]),
+    "a wrong zstd checksum": (Codec.ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress(b"")[:-1] + b"x"),
+    "a reserved kind of zstd block": (Codec.ZSTD, compress(Codec.ZSTD, b"")[:-3] + b"\7\0\0"),
     "linked lz4 blocks": (Codec.LZ4, lz4.frame.compress(DATA, block_linked=True, block_size=4)),
     "an lz4 frame of another version": (Codec.LZ4, b"\x04\x22\x4d\x18\xa0\x40\x82" + bytes(4)),
     "an lz4 dictionary": (Codec.LZ4, b"\x04\x22\x4d\x18\x61\x40\x82" + bytes(8)),
@@ -221,6 +236,41 @@ def test_a_stream_compressed_in_parts_comes_back(codec, sizes):
     pack = packer(codec)
     packed = b"".join([*map(bytes, map(pack.compress, parts)), bytes(pack.flush())])
     assert b"".join(pieces(codec, packed)) == b"".join(parts)
+
+
+def costs(codec, packed, most=1 << 18):
+    """The least processor time that reading a payload takes in pieces of `most` bytes."""
+    spent = []
+    for _ in range(3):
+        before = time.process_time()
+        assert max((len(piece) for piece in PIECES[codec](memoryview(packed), most)), default=0) <= most
+        spent.append(time.process_time() - before)
+    return min(spent)
+
+
+LINEAR = {
+    "zstd frames that are passed over": (Codec.ZSTD, struct.pack("<II", 0x184D2A50, 0), 8000),
+    "empty gzip members": (Codec.GZIP, gzip.compress(b""), 1000),
+}
+
+
+@pytest.mark.parametrize("what", LINEAR)
+def test_many_parts_of_a_payload_are_read_in_linear_time(what):
+    codec, part, count = LINEAR[what]
+    # Quadratic work takes 100 to 1000 times as long.
+    assert costs(codec, part * count * 32) < 64 * costs(codec, part * count)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4])
+def test_the_input_that_is_left_is_not_copied_for_each_piece(codec):
+    few, many = (compress(codec, NOISE * times, 1) for times in (1, 16))
+    assert costs(codec, many, 4000) < 64 * costs(codec, few, 4000)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@pytest.mark.parametrize("size", [1, 1000, 65_536, 262_144, 400_000, 600_000])
+def test_what_does_not_shrink_comes_back_in_pieces_of_any_size(codec, size):
+    assert b"".join(pieces(codec, compress(codec, NOISE[:size]))) == NOISE[:size]
 
 
 @each_codec

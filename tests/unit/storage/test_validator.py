@@ -270,6 +270,20 @@ def test_the_size_is_looked_at_again_after_recompression() -> None:
         leader_batch(given, config(max_message_bytes=1000, compression_type="uncompressed"), NOW)
 
 
+def in_tiny_blocks(given: Batch) -> bytes:
+    """The batch as snappy whose blocks have a byte each."""
+    blocks = b"".join(b"\0\0\0\3\1\0" + bytes([byte]) for byte in given.payload())
+    data = given.data[:61] + compress(Codec.SNAPPY, b"")[:16] + blocks
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    return sent(Batch(data), attributes=Codec.SNAPPY)
+
+
+def test_a_record_in_many_blocks_is_recompressed() -> None:
+    given = batch(Record(b"first"), Record(bytes(1000)), Record(b"last"))
+    (checked,) = leader_batches(in_tiny_blocks(given), config(compression_type="lz4"), NOW)
+    assert checked.codec is Codec.LZ4 and contents(checked) == contents(given)
+
+
 @pytest.mark.parametrize("of_our_own", [True, False])
 def test_the_error_lists_every_bad_record(of_our_own: bool) -> None:
     given = batch(
