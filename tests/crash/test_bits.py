@@ -17,9 +17,9 @@ EACH = 2
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
     """Damage is logged, and here there is nothing else."""
-    logging.disable(logging.CRITICAL)
+    logging.getLogger("pylog").propagate = False
     yield
-    logging.disable(logging.NOTSET)
+    logging.getLogger("pylog").propagate = True
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -38,3 +38,15 @@ def test_every_flipped_bit_and_every_cut_is_reported(tmp_path: Path, how: str) -
     # What a roll has synced is not read at the open that follows a kill.
     expected = ("same", "error") if how == "lazy" else ("same", "error", "quarantine")
     assert min(outcomes[one] for one in expected) > 0, outcomes
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_start_that_is_raised_by_a_flipped_bit_hides_nothing_without_a_word(tmp_path: Path, how: str) -> None:
+    """`log-start-offset-checkpoint` is text without a checksum: 5 becomes 7."""
+    make(tmp_path / "log", how)
+    file = "log-start-offset-checkpoint"
+    tree = tree_of(tmp_path / "log")
+    bit = 8 * tree[file].rindex(b"5") + 1
+    outcomes = Subject(tree, tmp_path / "copy").judge(Damage(file, "flip", bit), again=True)
+    word = "same" if how == "closed" else "warning"
+    assert outcomes == {"read": "same", "own": word, "again": word}

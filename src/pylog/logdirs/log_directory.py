@@ -249,9 +249,9 @@ class LogDirectory:
     def checkpoint(self, topic: str, partition: int, entry: PublishedEntry) -> Checkpoint:
         """The checkpointed state of a partition from the last time it was open.
 
-        A start is never below the largest that is known: it is durable in two places before it is answered, and both
-        are lowered before a log is cut below it. All else is as it was published: that is newer than the checkpoints,
-        has a checksum, and is lower where the log was cut since.
+        After a close it is as it was published, with a checksum. After a kill a start is never below the largest that
+        is known: it is durable in two places before it is answered, and both are lowered before a log is cut below it.
+        All else is as it was published: that is newer than the checkpoints, and lower where the log was cut since.
         """
         key = TopicPartition(topic, partition)
         start, high = self._remembered(START_OFFSETS, key), self._remembered(HIGH_WATERMARKS, key)
@@ -259,17 +259,33 @@ class LogDirectory:
         published = entry.read()
         if published is None:
             return Checkpoint(start, recovery_point, recovery_point, high, clean=clean)
-        start, durable = max(start, published.start_offset), published.durable_offset
+        durable = published.durable_offset
         if clean and durable != recovery_point:
             # A close has written both. One of them is damaged, or an older copy, so recovery reads the log itself.
             clean, recovery_point, high = False, min(durable, recovery_point), max(high, published.high_watermark)
         else:
             recovery_point, high = durable, published.high_watermark
+        if start > published.start_offset:
+            start = self._doubted_start(key, start, published.start_offset, clean=clean)
+        else:
+            start = published.start_offset
         failed = published.failed and not clean
         if not clean and start >= durable:
             # All that was promised was deleted: a crash while the log begins anew may have left any part of it.
             durable = 0
         return Checkpoint(start, recovery_point, durable, high, clean=clean, failed=failed, published=True)
+
+    def _doubted_start(self, key: TopicPartition, start: int, published: int, *, clean: bool) -> int:
+        """The start of a partition whose checkpoint, which has no checksum, is beyond what was published with one."""
+        taken, why = published, "as a close writes both alike"
+        if not clean:
+            taken, why = start, "as Kafka may have deleted records here; where it has not, this file is damaged"
+        logger.warning(
+            "%s: %s-%d starts at offset %d by this file, which has no checksum, and at %d by %s, which has one: %d is "
+            "taken, %s", join(self.path, START_OFFSETS), *key, start, published, PUBLISHED, taken, why,
+            extra={"path": self.path, "topic": key.topic, "partition": key.partition},
+        )  # fmt: skip
+        return taken
 
     def _remembered(self, name: str, key: TopicPartition) -> int:
         return self.checkpoints.get(name, key) or 0

@@ -350,9 +350,13 @@ def test_a_partition_that_comes_back_is_published_in_both_slots() -> None:
         assert state is not None and (state.start_offset, state.durable_offset) == (3, 9)
 
 
-@pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize(("published", "checkpoint"), [(2, 5), (5, 2), (5, None)])
-def test_the_larger_of_two_start_offsets_wins(published: int, checkpoint: int | None, clean: bool) -> None:
+@pytest.mark.parametrize(
+    ("published", "checkpoint", "clean", "taken"),
+    [(2, 5, True, 2), (2, 5, False, 5), (5, 2, True, 5), (5, 2, False, 5), (5, None, True, 5), (5, None, False, 5)],
+)
+def test_the_start_is_as_a_close_published_it_and_the_larger_of_two_after_a_kill(
+    published: int, checkpoint: int | None, clean: bool, taken: int, caplog: pytest.LogCaptureFixture
+) -> None:
     files, key = MemoryFiles(), TopicPartition("t", 0)
     directory = LogDirectory(files, "log", None)
     entry = directory.entry(UUID(int=7), 0)
@@ -365,7 +369,9 @@ def test_the_larger_of_two_start_offsets_wins(published: int, checkpoint: int | 
     directory.close(clean=clean)
     again = LogDirectory(files, "log", None)
     found = again.checkpoint("t", 0, again.entry(UUID(int=7), 0))
-    assert (found.start_offset, found.durable_offset, found.clean) == (5, 9, clean)
+    assert (found.start_offset, found.durable_offset, found.clean) == (taken, 9, clean)
+    told = f"offset 5 by this file, which has no checksum, and at 2 by .pylog-published, which has one: {taken}"
+    assert (told in caplog.text) == (published < 5)
 
 
 def test_a_log_is_published_as_shorter_before_it_is_cut(tmp_path: Path) -> None:
