@@ -346,6 +346,23 @@ def test_an_error_of_publishing_is_told_to_all(log: Log) -> None:
     assert log.partition.durable_offset == 4
 
 
+@pytest.mark.parametrize("lacking", ["Group", "time.monotonic"])
+def test_who_lacks_memory_to_lead_leaves_the_lead_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
+    """Of the pure twin: the compiled one allocates nothing between the lead and the group."""
+
+    def fails() -> None:
+        raise MemoryError
+
+    log = Log(tmp_path, pure.GroupAppends)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"pylog.kernel.pure.group_append.{lacking}", fails)
+        with pytest.raises(MemoryError):
+            log.append()
+    assert log.append() is not None
+
+
 def test_a_log_is_closed_while_threads_share_and_others_send(tmp_path: Path) -> None:
     log = pylog.open(tmp_path / "log", flush="sync")
     partition = log.create_topic("t")[0]

@@ -194,18 +194,24 @@ class GroupAppends:
         group.call()
 
     def _leads(self) -> bool:
+        # Nothing that holds the lead may lack memory before it is where it gives the lead back.
+        following = Group()
         with self._whole:
             if not self._open.batches or not self._leading.acquire(False):
                 return False
-            self._lead_open()
+            try:
+                self._gather()
+                began = time.monotonic()
+            except BaseException:
+                self._leading.release()
+                raise
+            self._lead_open(following, began)
         return True
 
-    def _lead_open(self) -> None:
-        self._gather()
+    def _lead_open(self, following: Group, began: float) -> None:
         with self._joining:
-            group, self._open = self._open, Group()
+            group, self._open = self._open, following
             group.is_begun = True
-        began = time.monotonic()
         try:
             try:
                 is_appended = self._append_all(group)
