@@ -1,4 +1,4 @@
-"""`pylog verify`: read a whole log directory, and name each fault, its place and its remedy.
+"""`pylog verify`: read all directories of a log, and name each fault, its place and its remedy.
 
 Only reads, and works beside an owner, on a copy, and on a read-only disk. One line for each problem on stdout, the
 totals on stderr; exit code 1 if something is wrong. What is harmless (leftovers, reserved space, an append under way)
@@ -37,19 +37,19 @@ def command(place: Place, topic: str | None, notes: bool, as_json: bool) -> int:
 
     Changes nothing. Exit code 1 if there are problems.
     """
-    path = place.path
+    paths = place.paths
     files = DiskFiles(read_only=True)
     size = records = 0
     totals: Totals | None = None
     try:
-        total = log_bytes(files, path, topic=topic)
+        total = log_bytes(files, *paths, topic=topic)
     except UnknownTopicOrPartition:
-        if topic is None or not _is_empty(path, topic):
+        if topic is None or not _is_empty(paths, topic):
             raise
         say(f"topic {topic} has no records and no files yet: there is nothing to check")
         return 0
     with Meter("verifying", total) as meter:
-        for event in verify(files, path, topic=topic):
+        for event in verify(files, *paths, topic=topic):
             if isinstance(event, Problem):
                 if notes or not event.harmless:
                     print_line(json_line(_as_json(event)) if as_json else _words(event))
@@ -67,9 +67,9 @@ def command(place: Place, topic: str | None, notes: bool, as_json: bool) -> int:
     return 1 if totals.problems else 0
 
 
-def _is_empty(path: str, topic: str) -> bool:
+def _is_empty(paths: list[str], topic: str) -> bool:
     """Whether the log has a topic of this name whose partitions never had a record: they get folders with the first."""
-    with open_lazily(path, mode="read") as log:
+    with open_lazily(paths, mode="read") as log:
         return topic in log.topics(internal=True) and all(view.next_offset == 0 for view in log.topic(topic))
 
 

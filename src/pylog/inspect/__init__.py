@@ -1,7 +1,7 @@
 """Dump and verify: the files of a log directory read as bytes, for the `pylog` command and for tests.
 
     dump_segment(files, path)      the content of one file, line by line     (`pylog segment dump`)
-    verify(files, log_dir)         the damage in a directory, and its places   (`pylog verify`)
+    verify(files, *log_dirs)       the damage in a log, and its places         (`pylog verify`)
 
 Neither opens a log: nothing is locked, recovered, created or written. So both work beside an owner, on a copy and on a
 read-only disk, and both show a damaged file as it is. They read through `files`, and share only the lowest layers

@@ -20,6 +20,7 @@ from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import DAMAGES, read_epochs, read_topic_id
 from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
+from pylog.storage.partition_dirs import folder_name
 from pylog.storage.producer_state import SNAPSHOT_BYTES_MAX
 from pylog.storage.published import Published, PublishedState
 from pylog.storage.segment_checksum import NO_TOPIC, Identity
@@ -27,7 +28,7 @@ from pylog.storage.segment_files import SWAP
 from pylog.storage.segment_list import LISTING
 
 SEGMENT_FILE = re.compile(r"(?P<base>\d{20})(?P<suffix>\.log|\.index|\.timeindex|\.txnindex|\.snapshot|\.pylog-seal)")
-LEFT_BEHIND = re.compile(r".*(\.deleted|\.cleaned|\.swap|\.tmp|\.part|-delete|-future|-stray)")
+LEFT_BEHIND = re.compile(r".*(\.deleted|\.cleaned|\.swap|\.tmp|\.part)")
 OWN_FILES = frozenset({"leader-epoch-checkpoint", "partition.metadata", "quorum-state", DAMAGES, LISTING})
 RESTORE = "records that were acknowledged are missing: restore the partition from a replica or a backup"
 
@@ -101,7 +102,7 @@ def check_partition(
     Where something is wrong, and its owner has changed files meanwhile, the check is repeated: the pieces that it has
     looked at do not fit together then.
     """
-    folder = join(log_dir, f"{partition.topic}-{partition.partition}")
+    folder = join(log_dir, folder_name(*partition))
     for attempt in range(ATTEMPTS):
         moment, counted, problems, known = _moment(files, folder), Tally(), list[Problem](), dict(ids)
         for event in _partition(files, log_dir, partition, promises, counted, known):
@@ -130,7 +131,7 @@ def _partition(
     tally: Tally,
     ids: dict[str, tuple[UUID, str]],
 ) -> Events:
-    folder = join(log_dir, f"{partition.topic}-{partition.partition}")
+    folder = join(log_dir, folder_name(*partition))
     topic_id = yield from _topic_id(files, folder, partition.topic, ids)
     state = later = None
     names = files.list_dir(folder)

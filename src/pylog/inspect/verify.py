@@ -1,4 +1,4 @@
-"""The check of a whole log directory, file by file, without opening it as a log.
+"""The check of all directories of a log, file by file, without opening it as a log.
 
     log dir   meta.properties, checkpoints        do they parse; does any promise more than the log holds
       topic-0   partition.metadata, leader-epoch-checkpoint, segments in order,
@@ -12,12 +12,12 @@ Invariants: whatever the bytes are, the answer is `Problem`s; the last value is 
 Kafka or pylog closed gives no problem that is not `harmless`.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from uuid import UUID
 
-from pylog.errors import LogNotFound, PylogError, UnknownTopicOrPartition
+from pylog.errors import LogNotFound, PylogError, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.inspect.partitions import LEFT_BEHIND, RESTORE, Events, Promises, Tally, check_partition
 from pylog.inspect.texts import problem_of, text_problems
@@ -27,27 +27,28 @@ from pylog.logdirs.log_directory import PUBLISHED, SOCKET, STAGED
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import read_offsets
 from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS
+from pylog.storage.partition_dirs import folder_name, is_set_aside, partition_folders, partition_of
 from pylog.storage.published import Published
 
 __all__ = ["log_bytes", "verify"]
 
-PARTITION_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<number>\d{1,10})")
 TEXT_FILES = ("meta.properties", RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, "cleaner-offset-checkpoint")
 NOT_PARTITIONS = "it is not a partition folder, and is skipped"
 
+Chosen = dict[str, list[TopicPartition]]
+"""The partitions to check of each directory."""
 
-def verify(files: Files, log_dir: str, *, topic: str | None = None) -> Iterator[Problem | Checked | Totals]:
-    """Check everything in `log_dir`, or the partitions of `topic` alone: problems as they are found, then the totals.
 
-    A `Checked` reports that a piece of a file is done, for showing progress (`log_bytes` is their sum). Files that
-    vanish while this runs (an owner's retention) are passed over. Raises: LogNotFound (no directory, or not one of a
-    log), UnknownTopicOrPartition (`topic` has no folder), StorageError (the disk).
+def verify(files: Files, *log_dirs: str, topic: str | None = None) -> Iterator[Problem | Checked | Totals]:
+    """Check everything in the directories of a log, or the partitions of `topic` alone.
+
+    Gives problems as they are found, then one `Totals`. A `Checked` reports that a piece of a file is done, for showing
+    progress (`log_bytes` is their sum). Files that vanish while this runs (an owner's retention) are passed over.
+    Raises: LogNotFound (no directory, or not one of a log), UnknownTopicOrPartition (`topic` has no folder),
+    StorageError (a directory cannot be listed).
     """
-    require_directory(files, log_dir)
-    partitions = _partitions(files, log_dir, topic)
     tally = Tally()
-    promises = Promises()
-    for event in _everything(files, log_dir, partitions, promises, tally, whole=topic is None):
+    for event in _everything(files, _chosen(files, log_dirs, topic), tally, whole=topic is None):
         tally.count(event)
         yield event
     yield Totals(
@@ -56,42 +57,58 @@ def verify(files: Files, log_dir: str, *, topic: str | None = None) -> Iterator[
     )  # fmt: skip
 
 
-def log_bytes(files: Files, log_dir: str, *, topic: str | None = None) -> int:
+def log_bytes(files: Files, *log_dirs: str, topic: str | None = None) -> int:
     """The bytes of all `.log` files that `verify` will read. Raises as `verify` does."""
-    require_directory(files, log_dir)
     total = 0
-    for partition in _partitions(files, log_dir, topic):
-        folder = join(log_dir, f"{partition.topic}-{partition.partition}")
-        for name in files.list_dir(folder):
-            stat = files.stat(join(folder, name)) if name.endswith(".log") else None
-            total += stat.size if stat is not None else 0
+    for log_dir, partitions in _chosen(files, log_dirs, topic).items():
+        for partition in partitions:
+            # A folder that is gone, or cannot be listed, is told by the check.
+            with suppress(StorageError, LogNotFound):
+                folder = join(log_dir, folder_name(*partition))
+                logs = [join(folder, name) for name in files.list_dir(folder) if name.endswith(".log")]
+                total += sum(stat.size for path in logs if (stat := files.stat(path)) is not None)
     return total
 
 
-def _partitions(files: Files, log_dir: str, topic: str | None) -> list[TopicPartition]:
-    found = []
-    for name in files.list_dir(log_dir):
-        match = PARTITION_FOLDER.fullmatch(name)
-        stat = files.stat(join(log_dir, name)) if match else None
-        if match and stat is not None and stat.is_dir:
-            found.append(TopicPartition(match["topic"], int(match["number"])))
-    require_log(files, log_dir)
+def _chosen(files: Files, log_dirs: Iterable[str], topic: str | None) -> Chosen:
+    found: Chosen = {}
+    for log_dir in log_dirs:
+        require_directory(files, log_dir)
+        found[log_dir] = partition_folders(files, log_dir, internal=True)
+        require_log(files, log_dir)
     if topic is None:
-        return sorted(found)
-    chosen = sorted(partition for partition in found if partition.topic == topic)
-    if not chosen:
-        known = ", ".join(sorted({partition.topic for partition in found})) or "none"
-        raise UnknownTopicOrPartition(f"{log_dir}: topic {topic!r} has no partition here; there are: {known}")
+        return found
+    chosen = {log_dir: [one for one in all_of if one.topic == topic] for log_dir, all_of in found.items()}
+    if not any(chosen.values()):
+        known = ", ".join(sorted({one.topic for one in chain(*found.values())})) or "none"
+        raise UnknownTopicOrPartition(
+            f"{', '.join(log_dirs)}: topic {topic!r} has no partition here; there are: {known}"
+        )
     return chosen
 
 
-def _everything(
-    files: Files, log_dir: str, partitions: list[TopicPartition], promises: Promises, tally: Tally, *, whole: bool
-) -> Events:
+def _everything(files: Files, chosen: Chosen, tally: Tally, *, whole: bool) -> Events:
+    ids: dict[str, tuple[UUID, str]] = {}
+    homes: dict[TopicPartition, str] = {}
+    for log_dir, partitions in chosen.items():
+        yield from _directory(files, log_dir, partitions, tally, ids, whole=whole)
+        for key in partitions:
+            other = join(homes.setdefault(key, log_dir), folder_name(*key))
+            folder = join(log_dir, folder_name(*key))
+            # A folder that an owner moves meanwhile is seen in both places.
+            if other != folder and None not in (files.stat(other), files.stat(folder)):
+                advice = "`pylog topic dirs` says which one the log uses: move the other one away"
+                yield Problem(folder, None, None, f"the partition lies in {other}, too", advice)
+
+
+def _directory(
+    files: Files, log_dir: str, partitions: list[TopicPartition], tally: Tally, ids: dict[str, tuple[UUID, str]], *,
+    whole: bool,
+) -> Events:  # fmt: skip
+    promises = Promises()
     if whole:
         yield from _root(files, log_dir)
     yield from _read_promises(files, log_dir, promises)
-    ids: dict[str, tuple[UUID, str]] = {}
     try:
         for partition in partitions:
             try:
@@ -99,6 +116,9 @@ def _everything(
             except LogNotFound:
                 # The topic was deleted meanwhile.
                 continue
+            except StorageError as error:
+                # The folder cannot be listed; the others are checked all the same.
+                yield problem_of(join(log_dir, folder_name(*partition)), error)
         if whole and promises.published is not None:
             yield from _lost_folders(files, log_dir, partitions)
     finally:
@@ -112,11 +132,11 @@ def _everything(
 def _root(files: Files, log_dir: str) -> Events:
     for name in sorted(set(files.list_dir(log_dir)) - {SOCKET, STAGED}):
         path = join(log_dir, name)
-        if LEFT_BEHIND.fullmatch(name):
-            yield Problem(path, None, None, "it was left behind or waits for removal", NOT_PARTITIONS, harmless=True)
-            continue
         stat = files.stat(path)
-        if stat is not None and stat.is_dir and not PARTITION_FOLDER.fullmatch(name):
+        is_folder = stat is not None and stat.is_dir
+        if is_set_aside(name) if is_folder else LEFT_BEHIND.fullmatch(name):
+            yield Problem(path, None, None, "it was left behind or waits for removal", NOT_PARTITIONS, harmless=True)
+        elif is_folder and partition_of(name) is None:
             yield Problem(path, None, None, "its name is not TOPIC-PARTITION", NOT_PARTITIONS, harmless=True)
         elif name in TEXT_FILES:
             yield from text_problems(files, path)
@@ -149,7 +169,7 @@ def _lost_folders(files: Files, log_dir: str, partitions: list[TopicPartition]) 
     there = set(partitions)
     with suppress(PylogError):
         for key, offset in read_offsets(files, join(log_dir, RECOVERY_POINTS)).items():
-            folder = join(log_dir, f"{key.topic}-{key.partition}")
+            folder = join(log_dir, folder_name(*key))
             if offset > 0 and key not in there and files.stat(folder) is None:
                 what = f"{RECOVERY_POINTS} says that it had everything below offset {offset}, and it is missing"
                 yield Problem(folder, None, 0, what, RESTORE)

@@ -8,8 +8,6 @@ from pylog.commitlog.segments import base_offsets
 from pylog.errors import LogNotFound, ReadOnly, StorageError
 from pylog.files import Files, join
 from pylog.logdirs.log_directory import LOCK, META_PROPERTIES, SOCKET
-from pylog.protocol.topic_names import METADATA_TOPIC
-from pylog.record import TopicPartition
 from pylog.storage.checkpoint import PARTITION_METADATA
 from pylog.storage.partition_dirs import folder_name, partition_folders
 
@@ -50,7 +48,7 @@ def refuse_foreign(files: Files, path: str) -> None:
 def _is_log(files: Files, path: str) -> bool:
     if files.stat(join(path, META_PROPERTIES)) is not None:
         return True
-    keys = [*partition_folders(files, path), TopicPartition(METADATA_TOPIC, 0)]
+    keys = partition_folders(files, path, internal=True)
     return any(_is_partition(files, join(path, folder_name(*key))) for key in keys)
 
 

@@ -24,7 +24,6 @@ from pylog.commitlog.recovery import Checkpoint
 from pylog.errors import StorageError, UnsupportedFormat
 from pylog.files import Files, join, replaced
 from pylog.partition import Partition
-from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import FEW_BYTES_MAX, read_properties, write_properties
 from pylog.storage.checkpoints import (
@@ -35,7 +34,7 @@ from pylog.storage.checkpoints import (
     START_OFFSETS,
     Checkpoints,
 )
-from pylog.storage.partition_dirs import NUMBER, folder_name, partition_folders
+from pylog.storage.partition_dirs import folder_name, partition_folders, partition_of
 from pylog.storage.published import Published, PublishedEntry
 from pylog.storage.segment_checksum import forget_seals
 
@@ -157,16 +156,13 @@ class LogDirectory:
 
     def _forget_own(self, published: str) -> None:
         """Remove what pylog has written about a log that Kafka has changed since."""
-        metadata = TopicPartition(METADATA_TOPIC, 0)
-        for key in [*partition_folders(self.files, self.path), metadata]:
-            folder = join(self.path, folder_name(*key))
-            if key != metadata or self.files.stat(folder) is not None:
-                forget_seals(self.files, folder)
+        for key in partition_folders(self.files, self.path, internal=True):
+            forget_seals(self.files, join(self.path, folder_name(*key)))
         if self.files.stat(published) is not None:
             self.files.remove(published)
 
     def _has_segments(self) -> bool:
-        return any(NUMBER.fullmatch(name.rpartition("-")[2]) for name in self.files.list_dir(self.path))
+        return any(partition_of(name) is not None for name in self.files.list_dir(self.path))
 
     @staticmethod
     def _parsed(path: str, key: str, text: str, parse: Callable[[str], T]) -> T:

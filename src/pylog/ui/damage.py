@@ -81,8 +81,8 @@ class Check:
     """A check of every byte, for a page that is sent as it goes on. One at a time."""
 
     def __init__(self, files: Files, paths: tuple[str, ...], topic: str | None, running: Lock) -> None:
-        self.size = sum(log_bytes(files, path, topic=topic) for path in paths)
-        self.totals: list[Totals] = []
+        self.size = log_bytes(files, *paths, topic=topic)
+        self.totals: Totals | None = None
         self.failure = ""
         self._files = files
         self._paths = paths
@@ -98,12 +98,11 @@ class Check:
             self.failure = BUSY
             return
         try:
-            for path in self._paths:
-                for event in verify(self._files, path, topic=self._topic):
-                    if isinstance(event, Totals):
-                        self.totals.append(event)
-                    else:
-                        yield event
+            for event in verify(self._files, *self._paths, topic=self._topic):
+                if isinstance(event, Totals):
+                    self.totals = event
+                else:
+                    yield event
         except PylogError as error:
             self.failure = str(error)
         finally:

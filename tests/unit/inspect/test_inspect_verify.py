@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 from crc32c import crc32c
 
-from pylog.errors import StorageError
+from pylog.errors import StorageError, UnknownTopicOrPartition
 from pylog.files import SMALL_BYTES_MAX, File, Files, MemoryFiles
-from pylog.inspect import AbortedEntry, Checked, OffsetEntry, Problem, TimeEntry, verify
+from pylog.inspect import AbortedEntry, Checked, OffsetEntry, Problem, TimeEntry, Totals, log_bytes, verify
 from pylog.kernel import Record
 from pylog.logdirs.log_directories import Directories
 from pylog.logdirs.metadata_log import MetadataLog
@@ -229,6 +229,53 @@ def test_files_that_are_not_of_a_log_are_a_note(directory: Directory) -> None:
     assert [(note.path, note.what.partition(" ")[0]) for note in directory.found(harmless=True)] == [
         ("data/photos", "its"), ("data/t-1.tmp", "it"), ("data/meta.properties", "it"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "foreign", ["x y", "notes-007", "t-\u0663", "t-4294967296", "t-100000", "-0", "..-0", "notes-delete", "t-0.swap"]
+)
+def test_a_foreign_folder_is_a_note_and_hides_no_damage(directory: Directory, foreign: str) -> None:
+    directory.files.make_dir(f"data/{foreign}")
+    directory.put(name(0, ".log"), b"".join(batch(offset) for offset in range(4)) + spoiled(batch(4)))
+    assert [problem.path for problem in directory.found()] == [name(0, ".log")]
+    (note,) = directory.found(harmless=True)
+    assert note.path == f"data/{foreign}" and "is skipped" in note.what_to_do
+    assert log_bytes(directory.files, "data") == 6 * len(batch(0))
+
+
+def test_a_folder_that_cannot_be_listed_is_told_and_the_others_are_checked(directory: Directory) -> None:
+    directory.files.make_dir("data/a-0")
+    directory.put(name(0, ".log"), b"".join(batch(offset) for offset in range(4)) + spoiled(batch(4)))
+
+    def refuse() -> None:
+        raise StorageError("data/a-0: permission denied")
+
+    # The first two listings are of the directory itself.
+    files = InterruptingFiles(directory.files)
+    files.begin(3, ("list_dir",), refuse)
+    problems = directory.found(files)  # type: ignore[arg-type]
+    assert [problem.path for problem in problems] == ["data/a-0", name(0, ".log")]
+
+
+def test_all_directories_of_a_log_are_checked_as_one(directory: Directory) -> None:
+    def told(topic: str | None = None) -> tuple[list[str], Totals]:
+        *events, totals = verify(directory.files, "data", "more", topic=topic)
+        assert isinstance(totals, Totals)
+        return [e.path for e in events if isinstance(e, Problem) and not e.harmless], totals
+
+    directory.files.make_dir("more/u-3")
+    directory.put("more/meta.properties", b"version=1\nnode.id=1\n")
+    write_topic_id(directory.files, "more/u-3", UUID(int=8))
+    directory.put(f"more/u-3/{0:020d}.log", spoiled(batch(0)))
+    paths, totals = told()
+    assert paths == [f"more/u-3/{0:020d}.log"] and (totals.partitions, totals.problems) == (2, 1)
+    assert told("u")[1].partitions == told("t")[1].partitions == 1
+    assert log_bytes(directory.files, "data", "more", topic="u") == len(batch(0))
+    with pytest.raises(UnknownTopicOrPartition, match="data, more: topic 'v' has no partition here; there are: t, u"):
+        told("v")
+    directory.files.make_dir("more/t-0")
+    write_topic_id(directory.files, "more/t-0", UUID(int=9))
+    assert told("t")[0] == ["more/t-0/partition.metadata", "more/t-0"]
 
 
 def test_a_damaged_published_slot_is_a_problem(directory: Directory) -> None:

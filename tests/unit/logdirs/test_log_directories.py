@@ -100,7 +100,7 @@ def test_a_move_is_whole_or_was_never_begun_whatever_a_power_cut_leaves() -> Non
 
 
 def problems(files: Files) -> list[str]:
-    found = [event for path in PATHS for event in verify(files, path)]
+    found = verify(files, *PATHS)
     return [str(event) for event in found if isinstance(event, Problem) and not event.harmless]
 
 

@@ -60,6 +60,7 @@ def test_only_folders_of_partitions_are_partitions() -> None:
         files.make_dir(f"log/{name}")
     files.replace_file("log/file-0", b"")
     assert partition_folders(files, "log") == [("a", 0), ("b-c", 12)]
+    assert partition_folders(files, "log", internal=True) == [("__cluster_metadata", 0), ("a", 0), ("b-c", 12)]
 
 
 @pytest.mark.parametrize(
