@@ -1,6 +1,6 @@
-"""Numbers for people: sizes, counts, lengths of time, what a config amounts to."""
+"""Texts for people: sizes, counts, lengths of time, what a config amounts to; texts of others, made printable."""
 
-__all__ = ["config_text", "count_text", "duration_text", "plural", "size_text"]
+__all__ = ["config_text", "count_text", "duration_text", "plural", "printable", "size_text"]
 
 SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 DURATIONS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
@@ -53,3 +53,14 @@ def config_text(name: str, value: str) -> str:
     if name.endswith(".bytes") and number >= 1024:
         return size_text(number)
     return ""
+
+
+def printable(text: str, keep: str = "") -> str:
+    """A text of others with escapes (`\\x1b`) for the characters that do not print, except for those in `keep`.
+
+    What moves the cursor, begins a line or turns the order of letters round does not print; half a character does not,
+    either. (str.isprintable)
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in keep else one.encode("unicode_escape").decode() for one in text)

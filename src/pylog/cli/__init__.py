@@ -34,7 +34,7 @@ import click
 import pylog
 from pylog.cli.commands import COMPLETION, Group
 from pylog.cli.interrupts import interrupted_later
-from pylog.cli.output import say
+from pylog.cli.output import say, show_misuse
 from pylog.cli.place import Place
 from pylog.errors import DirectoryLocked, PylogError
 
@@ -104,7 +104,7 @@ def _run(words: Sequence[str]) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.UsageError as wrong:
-        wrong.show()
+        show_misuse(wrong)
         return WRONG_USAGE
 
 

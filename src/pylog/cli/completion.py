@@ -15,7 +15,7 @@ from click.shell_completion import get_completion_class, shell_complete
 
 from pylog.cli import commands
 from pylog.cli.opening import looking
-from pylog.cli.output import print_line
+from pylog.cli.output import write
 from pylog.cli.params import argument
 from pylog.cli.place import Place
 from pylog.client_half import ClientHalf
@@ -47,7 +47,7 @@ def command(place: Place, shell: str) -> int:
     """Print what makes a shell complete commands, options, topics, groups and configs."""
     kind = get_completion_class(shell)
     assert kind is not None, shell
-    print_line(kind(command, {}, "pylog", commands.COMPLETION).source())
+    write(kind(command, {}, "pylog", commands.COMPLETION).source().encode() + b"\n")
     return 0
 
 
@@ -90,7 +90,8 @@ def _ask(ctx: click.Context, word: str, ask: Ask) -> list[str]:
     place = ctx.ensure_object(Place)
     try:
         with looking(place, patience_ms=PATIENCE_MS) as log:
-            return sorted(name for name in ask(log) if name.startswith(word))
+            # A name that does not print cannot be typed, and would be written to the terminal as it is.
+            return sorted(name for name in ask(log) if name.startswith(word) and name.isprintable())
     except (PylogError, OSError, ValueError, click.UsageError):
         # A shell that completes has no place for errors: the command itself will say what is wrong.
         return []

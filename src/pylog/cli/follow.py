@@ -21,7 +21,7 @@ from pylog.cli import commands
 from pylog.cli.arguments import natural
 from pylog.cli.interrupts import interrupted_later
 from pylog.cli.opening import owned
-from pylog.cli.output import is_terminal, rate_text, say
+from pylog.cli.output import is_terminal, live_text, rate_text, say
 from pylog.cli.params import argument, option
 from pylog.cli.place import Place, keep
 from pylog.opening import load_parts
@@ -101,14 +101,13 @@ def _show(following: "Following") -> None:
     """Show how far each partition is, live."""
     from rich.console import Console
     from rich.live import Live
-    from rich.text import Text
 
     before, since = following.lag(), time.monotonic()
     with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
         while True:
             time.sleep(LOOK_SECONDS)
             lags, now = following.lag(), time.monotonic()
-            live.update(Text("\n".join(lines(lags, before, round((now - since) * 1000)))), refresh=True)
+            live.update(live_text(lines(lags, before, round((now - since) * 1000))), refresh=True)
             before, since = lags, now
 
 

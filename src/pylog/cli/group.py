@@ -14,7 +14,7 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
 from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, agreed, json_line, print_line, print_table, printable, say, tell
+from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
@@ -93,7 +93,7 @@ def describe(place: Place, name: str, as_json: bool) -> int:
     members = plural(len(group.members), "member")
     print_line(f"group {group.group_id}: {group.state}, {group.type.lower()} protocol, {members}")
     if group.members:
-        print_line(f"assignor {printable(group.assignor or '-')}, generation {group.generation}")
+        print_line(f"assignor {group.assignor or '-'}, generation {group.generation}")
         columns = (Column("member"), Column("instance"), Column("client"), Column("host"), Column("partitions", True))
         rows = [
             (one.member_id, one.group_instance_id or "-", one.client_id or "-", one.host, str(len(one.assignment)))

@@ -5,28 +5,41 @@
 
 Colours, boxes and moving bars appear only where the stream is a terminal; a pipe or a file gets the same facts as
 plain text.
+
+All text goes through here, because names, errors and records may be of others: marks that would move the cursor, change
+colours, turn the order of letters round or begin a line are escaped (`printable`). Records are the one exception:
+`consume` writes them to a pipe or a file as they are.
 """
 
 import base64
+import io
 import json
 import select
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pylog.words import plural
+import click
+
+from pylog.words import plural, printable
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 __all__ = [
     "Column",
     "agreed",
+    "ask",
     "check_reader",
     "is_terminal",
     "json_line",
+    "live_text",
     "print_line",
     "print_table",
-    "printable",
     "rate_text",
     "say",
+    "show_misuse",
     "table_lines",
     "tell",
     "text_or_base64",
@@ -53,11 +66,26 @@ def is_terminal(stream: object) -> bool:
 
 
 def say(text: str) -> None:
-    """A line on stderr that begins with `pylog: `. Line breaks inside become spaces: one message, one line.
-    What it names may be of others, so it is `printable`.
-    """
+    """A line on stderr that begins with `pylog: `. Line breaks inside become spaces: one message, one line."""
+    _print_error(f"pylog: {' '.join(text.split())}", "\n")
+
+
+def ask(question: str) -> None:
+    """A question on stderr; the cursor stays behind it."""
+    _print_error(question, "")
+
+
+def show_misuse(error: click.UsageError) -> None:
+    """The lines on stderr that click has for wrong usage; they repeat words of the command line."""
+    lines = io.StringIO()
+    error.show(lines)
+    for line in lines.getvalue().splitlines():
+        _print_error(line, "\n")
+
+
+def _print_error(line: str, end: str) -> None:
     if sys.stderr is not None:
-        print("pylog:", printable(" ".join(text.split())), file=sys.stderr, flush=True)
+        print(printable(line), end=end, file=sys.stderr, flush=True)
 
 
 def agreed(doing: str, question: str, word: str) -> bool:
@@ -66,7 +94,7 @@ def agreed(doing: str, question: str, word: str) -> bool:
         say(f"{doing} cannot be undone: give --yes if that is what you want")
         return False
     hint = "its name" if word != "yes" else "yes"
-    print(f"{question}? This cannot be undone. Type {hint} to go on: ", end="", file=sys.stderr, flush=True)
+    ask(f"{question}? This cannot be undone. Type {hint} to go on: ")
     if sys.stdin.readline().strip() == word:
         return True
     say("nothing was deleted")
@@ -74,7 +102,8 @@ def agreed(doing: str, question: str, word: str) -> bool:
 
 
 def print_line(text: str) -> None:
-    """A line on stdout. Characters that the terminal's encoding lacks are escaped."""
+    """A line on stdout. Characters that do not print, or that the terminal's encoding lacks, are escaped."""
+    text = printable(text)
     try:
         sys.stdout.write(text + "\n")
     except UnicodeEncodeError:
@@ -82,7 +111,9 @@ def print_line(text: str) -> None:
 
 
 def write(data: bytes, *, flush: bool = False) -> None:
-    """Bytes on stdout, as they are."""
+    """Whole lines on stdout, as bytes: as they are in a pipe or a file, as text that prints on a terminal."""
+    if is_terminal(sys.stdout):
+        data = printable(data.decode(errors="backslashreplace"), keep="\n\t").encode()
     sys.stdout.buffer.write(data)
     if flush:
         sys.stdout.buffer.flush()
@@ -112,8 +143,18 @@ def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
 
 
 def json_line(value: Mapping[str, object]) -> str:
-    """A value as one line of JSON: UTF-8, no spaces."""
-    return _ENCODER.encode(value)
+    """A value as one line of JSON: UTF-8, no spaces. Characters that do not print are escaped as JSON has it."""
+    text = _ENCODER.encode(value)
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
+
+
+def live_text(lines: Iterable[str]) -> "Text":
+    """Lines for a view that is drawn anew (rich's `Live`), each cut to the width of the terminal."""
+    from rich.text import Text
+
+    return Text("\n".join(map(printable, lines)), no_wrap=True, overflow="ellipsis")
 
 
 def tell(as_json: bool, facts: Mapping[str, object], words: str) -> None:
@@ -159,8 +200,3 @@ def _bold_printer() -> Callable[[str], None]:
 
     console = Console(soft_wrap=True)
     return lambda line: console.print(Text(line, style="bold"))
-
-
-def printable(text: str) -> str:
-    """Text of others as it may stand on a terminal: what would move the cursor or begin a line is escaped."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

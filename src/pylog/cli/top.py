@@ -24,7 +24,7 @@ import click
 from pylog.cli import commands
 from pylog.cli.arguments import count
 from pylog.cli.opening import looking
-from pylog.cli.output import Column, is_terminal, json_line, print_line, rate_text, table_lines
+from pylog.cli.output import Column, is_terminal, json_line, live_text, print_line, rate_text, table_lines
 from pylog.cli.params import json_option, option
 from pylog.cli.place import Place
 from pylog.client_half import ClientHalf
@@ -168,7 +168,8 @@ def command(place: Place, interval: float, iterations: int | None, as_json: bool
             if as_json:
                 print_line(json_line({"topics": view.topics(), "groups": view.groups()}))
             else:
-                print_line("\n".join(view.lines(str(place), sys.maxsize)) + "\n")
+                for line in [*view.lines(str(place), sys.maxsize), ""]:
+                    print_line(line)
             sys.stdout.flush()
     return 0
 
@@ -199,12 +200,12 @@ def _sample(log: ClientHalf[Any]) -> Sample:
 def _draw(views: Iterator[View], where: str) -> None:
     from rich.console import Console
     from rich.live import Live
-    from rich.text import Text
 
-    console, lines = Console(), []
+    console, lines = Console(), list[str]()
     with suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
         for view in views:
             lines = view.lines(where, console.height)
-            live.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
+            live.update(live_text(lines), refresh=True)
     # The last view stays where the screen is given back.
-    print_line("\n".join(lines))
+    for line in lines:
+        print_line(line)

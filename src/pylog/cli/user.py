@@ -17,6 +17,7 @@ from pylog.cli.output import Column, is_terminal, json_line, print_line, print_t
 from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import Place
 from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN
+from pylog.words import printable
 
 __all__ = ["command"]
 
@@ -84,7 +85,7 @@ def _password(name: str) -> str:
         raise ValueError("stdin is closed: give the password there")
     if not is_terminal(sys.stdin):
         return sys.stdin.readline(PASSWORD_CHARS_MAX).rstrip("\r\n")
-    password = getpass.getpass(f"password of {name}: ")
+    password = getpass.getpass(printable(f"password of {name}: "))
     if getpass.getpass("once more: ") != password:
         raise ValueError("these are two passwords: nothing was changed")
     return password
