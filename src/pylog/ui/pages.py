@@ -1,4 +1,8 @@
-"""Templates, and what each page has: the log's name, the way to other pages, whether something can be changed."""
+"""Templates, and what each page has: the log's name, the way to other pages, whether something can be changed.
+
+Each view bounds what it shows of one record, group or file. A page as a whole is bounded here, because a log may have
+any number of them.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,6 +32,9 @@ DONE = {
     "aborted": "The transaction was aborted.",
 }
 """What a page says after a change. The address has its key, as it could be made by anyone."""
+
+PAGE_CHARS_MAX = 16 << 20
+CUT = f'<p class="problem" role="alert">The page is cut here, after {size_text(PAGE_CHARS_MAX)}.</p>'
 
 
 def link(*parts: object, **query: object) -> str:
@@ -66,11 +73,21 @@ class Pages:
 
     def text(self, template: str, path: str, /, **facts: Any) -> str:
         """A page, or a part of one, as HTML."""
-        return self._templates.get_template(template).render(self._facts(path, facts))
+        return "".join(self._parts(template, path, facts))
 
     def parts(self, template: str, scope: Scope, /, **facts: Any) -> Iterator[str]:
         """A page as it is made, part after part."""
-        return self._templates.get_template(template).generate(self._facts(scope["path"], facts))
+        return self._parts(template, scope["path"], facts)
+
+    def _parts(self, template: str, path: str, facts: Mapping[str, Any]) -> Iterator[str]:
+        left = PAGE_CHARS_MAX
+        for part in self._templates.get_template(template).generate(self._facts(path, facts)):
+            left -= len(part)
+            # A value never begins with a tag, as it is escaped: so this is not within an attribute.
+            if left < 0 and part.lstrip()[:1] == "<":
+                yield CUT
+                return
+            yield part
 
     def html(self, template: str, scope: Scope, status: int, /, **facts: Any) -> HTMLResponse:
         """A page as an answer."""

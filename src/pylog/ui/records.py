@@ -19,6 +19,8 @@ LIMIT = 50
 LIMIT_MAX = 500
 TEXT_BYTES = 64 << 10
 HEX_BYTES = 4 << 10
+HEADERS_MAX = 100
+HEADER_BYTES = 4 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def record(request: Request) -> Response:
     ]
     return page(
         request, "record.html", topic=found.topic, record=found, parts=parts, hex_bytes=HEX_BYTES,
-        headers=[(one.key, shown(one.value, TEXT_BYTES)) for one in found.headers],
+        headers=[(one.key, shown(one.value, HEADER_BYTES)) for one in found.headers[:HEADERS_MAX]],
     )  # fmt: skip
 
 

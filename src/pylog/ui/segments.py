@@ -18,13 +18,12 @@ from pylog.errors import StorageError
 from pylog.files import Files, join
 from pylog.inspect import BatchEntry, DumpLine, Problem, dump_segment, scan
 from pylog.inspect.dump import base_offset_of, batch_entry, kind_of, offset_entries
-from pylog.inspect.values import printable
 from pylog.protocol.batch import Batch
 from pylog.storage.segment_checksum import INDEX_BYTES_MAX
 from pylog.ui.batch_bytes import BATCH_BYTES_MAX, PREFIX_BYTES, batch_bytes_max, header_fields
 from pylog.ui.pages import page, seen, utc
 from pylog.ui.parameters import number
-from pylog.ui.values import hex_lines, shown
+from pylog.ui.values import hex_lines, shown, visible
 from pylog.views import PartitionView
 
 __all__ = ["batch", "file", "partition"]
@@ -201,7 +200,7 @@ def _records(data: bytes, size: int) -> tuple[list[Any], str]:
         found = Batch.parse(data, 0)
         found.check()
         for one in islice((one for group, _ in found.groups("", -1) for one in group), RECORDS_MAX):
-            names = ", ".join(printable(header.key.encode()) for header in one.headers)
+            names = visible(", ".join(header.key for header in one.headers))
             lines.append((one, shown(one.key), shown(one.value), names))
     except StorageError as error:
         return lines, scan.words(error)

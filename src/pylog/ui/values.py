@@ -7,12 +7,19 @@ It is cut to a size that is said, and what does not print is shown as an escape.
 import json
 from dataclasses import dataclass
 
+from pylog.words import count_text, printable
+
 __all__ = ["Shown", "hex_lines", "json_text", "shown", "visible"]
 
 CELL_BYTES = 200
 """How much of a value a table shows."""
 JSON_BYTES_MAX = 256 << 10
+JSON_GROWTH_MAX = 16
+"""How many times larger JSON may become by being laid out: indents of a deep nest are longer than what they indent."""
+VISIBLE_CHARS_MAX = 4 << 10
 HEX_COLUMNS = 16
+LAID_OUT = "\n\t"
+_LAYOUT = json.JSONEncoder(indent=2, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,7 @@ def shown(data: bytes | None, most: int = CELL_BYTES) -> Shown:
     head, is_cut = data[:most], len(data) > most
     text = _decoded(head, is_cut)
     if text is not None:
-        return Shown("text", visible(text), len(data), is_cut)
+        return Shown("text", printable(text, keep=LAID_OUT), len(data), is_cut)
     return Shown("hex", head.hex(" "), len(data), is_cut)
 
 
@@ -51,20 +58,29 @@ def _decoded(head: bytes, is_cut: bool) -> str | None:
 
 
 def visible(text: str) -> str:
-    """Text whose marks that do not print are escapes; line feeds and tabs stay."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() or one in "\n\t" else one.encode("unicode_escape").decode() for one in text)
+    """A name or an error: marks that do not print are escapes, line feeds and tabs stay, and a long one is cut."""
+    if len(text) > VISIBLE_CHARS_MAX:
+        text = f"{text[:VISIBLE_CHARS_MAX]}... cut, {count_text(len(text))} characters in all"
+    return printable(text, keep=LAID_OUT)
 
 
 def json_text(data: bytes | None) -> str | None:
-    """An object or an array of JSON, laid out; None for anything else, and for more than 256 KiB."""
+    """An object or an array of JSON, laid out.
+
+    None for anything else, for more than 256 KiB, and for a nest so deep that it grows more than 16 times.
+    """
     if data is None or len(data) > JSON_BYTES_MAX or data.lstrip()[:1] not in (b"{", b"["):
         return None
+    parts, left = list[str](), len(data) * JSON_GROWTH_MAX
     try:
-        return visible(json.dumps(json.loads(data), indent=2, ensure_ascii=False))
+        for part in _LAYOUT.iterencode(json.loads(data)):
+            parts.append(printable(part, keep=LAID_OUT))
+            left -= len(parts[-1])
+            if left < 0:
+                return None
     except (ValueError, RecursionError):
         return None
+    return "".join(parts)
 
 
 def hex_lines(data: bytes, start: int = 0) -> list[tuple[int, str, str]]:

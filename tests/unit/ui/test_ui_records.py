@@ -298,6 +298,37 @@ def test_json_is_laid_out_with_escapes_for_what_does_not_print() -> None:
     assert json_text('{"ü": "\\u202e"}'.encode()) == '{\n  "ü": "\\u202e"\n}'
 
 
+def test_json_that_grows_too_much_by_its_layout_is_not_laid_out(pages: Visitor, log: pylog.Log) -> None:
+    deep = b"[" * 300 + b"1," * 100_000 + b"1" + b"]" * 300
+    assert json_text(deep) is None and json_text(b"[" * 900 + b"]" * 900) is None
+    log.create_topic("deep")
+    with log.producer() as producer:
+        producer.send("deep", deep).result()
+    answer = pages.get("/topics/deep/records/0/0")
+    assert answer.status == 200 and len(answer.body) < 2 * len(deep) and "[[[[" in answer.words
+
+
+def test_a_record_of_many_and_long_headers_is_cut(pages: Visitor, log: pylog.Log) -> None:
+    log.create_topic("heads")
+    with log.producer() as producer:
+        producer.send("heads", b"v", headers=[("n" * 5000, b'"' * 5000)] + [("k" * 100, b"&" * 100)] * 5000).result()
+    answer = pages.get("/topics/heads/records/0/0")
+    assert "4,901 more" in answer.words and "n... cut, 5,000 characters in all" in answer.words
+    assert len(answer.body) < 200_000
+    batch = pages.get("/topics/heads/partitions/0/files/00000000000000000000.log/batch?position=0")
+    assert "... cut, 515,000 characters in all" in batch.words and len(batch.body) < 200_000
+
+
+def test_no_page_is_larger_than_the_bound(pages: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = pages.get("/topics/clicks/records?limit=90")
+    monkeypatch.setattr("pylog.ui.pages.PAGE_CHARS_MAX", 5000)
+    for path in ("/topics/clicks/records?limit=90", "/topics/clicks/config", "/node"):
+        answer = pages.get(path)
+        assert 5000 <= len(answer.body) < 7000 < len(whole.body), path
+        assert answer.text.endswith("The page is cut here, after 16.0 MiB.</p>")
+    assert len(pages.get("/topics/clicks/follow?after=0-0.1-0.2-0").body) < 7000
+
+
 def test_a_dump_has_positions_digits_and_text() -> None:
     assert hex_lines(b"0123456789abcdef\x00", 100) == [
         (100, b"0123456789abcdef".hex(" "), "0123456789abcdef"), (116, "00", "."),
