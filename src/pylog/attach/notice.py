@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 from pylog.config import NodeConfig
-from pylog.errors import InvalidConfig, LogNotFound, UnsupportedFormat
+from pylog.errors import InvalidConfig, LogNotFound, ReadOnly, UnsupportedFormat
 from pylog.files import Files, join
 from pylog.files.outside import place_of
 from pylog.logdirs.log_directory import LOCK
@@ -84,12 +84,17 @@ def _usual() -> dict[str, str]:
 def read_notice(files: Files, path: str) -> Notice | None:
     """The notice of the last owner of the directory `path`; None: there is none, or not yet.
 
-    Raises UnsupportedFormat (the owner is of a newer version), StorageError.
+    Raises UnsupportedFormat (the owner is of a newer version), ReadOnly (it is another user's), StorageError.
     """
     try:
         content = files.read_file(join(path, LOCK), NOTICE_BYTES_MAX)
     except LogNotFound:
         return None
+    except ReadOnly as error:
+        raise ReadOnly(
+            f"{error}. The owner of the log is, or was, a process of another user: run both as the same user, or read "
+            "with mode='read'"
+        ) from error
     pid, _, rest = content.partition(b"\n")
     try:
         said = json.loads(rest)

@@ -76,7 +76,13 @@ def owned_or_attached(
             except ReadOnly:
                 if not is_read_only(path):
                     raise
-        attached = _attached(settings, attach)
+        try:
+            attached = _attached(settings, attach)
+        except ReadOnly:
+            # Another user's log, on a read-only mount: it is read.
+            if mode != "auto":
+                raise
+            return None
         if attached is not None or (mode == "auto" and locked is None):
             return attached
         if monotonic() >= deadline:

@@ -92,21 +92,30 @@ class ReadOnlyTopics:
     def refresh(self) -> None:
         """Replay what the metadata log has got since the last time; without one, take the folders for topics."""
         with self.lock:
-            if self._log is None:
-                key, topic = TopicPartition(METADATA_TOPIC, 0), TopicImage(METADATA_TOPIC, METADATA_TOPIC_ID)
-                home = self.home(key)
-                directory = join(home, folder_name(*key))
-                if self._files.stat(directory) is None:
-                    self.image = _image_of_folders(self._files, self.paths)
-                    return
-                self._log = ReadOnlyPartition(
-                    self._files, directory, *key, TopicConfig(), find_entry=lambda: self.entry(home, key, topic),
-                    topic_id=METADATA_TOPIC_ID,
-                )  # fmt: skip
-                self.has_log = True
-                self.image, self._replayed = MetadataImage(), NOTHING
-            self._log.refresh()
-            self._follow(self._log)
+            try:
+                self._refresh()
+            except ReadOnly as error:
+                raise ReadOnly(
+                    f"{error}. A log with users (SASL/SCRAM) keeps their keys in its list of topics, so only the user "
+                    "of its owner reads the files: read as that user, or from a server"
+                ) from error
+
+    def _refresh(self) -> None:
+        if self._log is None:
+            key, topic = TopicPartition(METADATA_TOPIC, 0), TopicImage(METADATA_TOPIC, METADATA_TOPIC_ID)
+            home = self.home(key)
+            directory = join(home, folder_name(*key))
+            if self._files.stat(directory) is None:
+                self.image = _image_of_folders(self._files, self.paths)
+                return
+            self._log = ReadOnlyPartition(
+                self._files, directory, *key, TopicConfig(), find_entry=lambda: self.entry(home, key, topic),
+                topic_id=METADATA_TOPIC_ID,
+            )  # fmt: skip
+            self.has_log = True
+            self.image, self._replayed = MetadataImage(), NOTHING
+        self._log.refresh()
+        self._follow(self._log)
 
     def _follow(self, log: ReadOnlyPartition) -> None:
         """Bring the image to the end of the metadata log; from the newest snapshot on where records are gone."""

@@ -10,6 +10,7 @@ again when it is needed: a thousand partitions fit into a small descriptor budge
 import os
 import resource
 import shutil
+import stat
 
 from pylog.files.descriptors import Descriptors
 from pylog.files.disk_file import DiskFile
@@ -25,7 +26,7 @@ from pylog.files.protocol import (
     typed_error,
     unsynced_error,
 )
-from pylog.files.regular import irregular, open_regular
+from pylog.files.regular import OTHERS, irregular, open_regular
 from pylog.files.syncing import sync_all
 from pylog.files.watch import Watch, watch
 
@@ -131,6 +132,15 @@ class DiskFiles:
             os.utime(path, ns=(mtime_ns, mtime_ns))
         except OSError as error:
             raise typed_error(error, "set the time of", path) from error
+
+    def make_private(self, path: str) -> None:
+        self._check_writable("change the mode of", path)
+        try:
+            if stat.S_IMODE(os.stat(path).st_mode) & OTHERS:
+                os.chmod(path, stat.S_IRWXU)
+        except OSError as error:
+            raise typed_error(error, "keep other users out of", path) from error
+        self.sync_dir(path)
 
     def sync_dir(self, path: str) -> None:
         self._check_writable("sync", path)

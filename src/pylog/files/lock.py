@@ -4,6 +4,8 @@ A `flock` on a file that holds the owner's pid on its first line and a text on t
 owner may write another text. Invariants:
 
 - the kernel frees the lock when the process ends, however it ends; no time-out ever steals it from a slow owner;
+- only its owner may open the file (mode 0600): whoever can open a file can lock it, and keep the owner out. A directory
+  is open to readers; there a lock of a user who can own no log in it does not count;
 - the file is never unlinked here. Where a cleaner of old files unlinks it, the lock of the directory keeps a second
   owner out; systemd-tmpfiles leaves the files of a locked directory alone;
 - the lock belongs to the open file, so a second `FileLock` of the same process is refused as well;
@@ -13,14 +15,20 @@ owner may write another text. Invariants:
 """
 
 import fcntl
+import logging
 import os
+import stat
 import weakref
 
 from pylog.errors import StorageError
-from pylog.files.processes import heir_of, is_gone
+from pylog.files.processes import heir_of, is_gone, lock_holders
 from pylog.files.protocol import locked_error, typed_error
-from pylog.files.regular import Identity, identity_of, is_at, open_regular
+from pylog.files.regular import OTHERS, Identity, identity_of, is_at, open_regular
 from pylog.runtime.forking import is_stray, undivided
+
+logger = logging.getLogger("pylog.files")
+
+PRIVATE_MODE = 0o600
 
 
 class FileLock:
@@ -97,11 +105,14 @@ def _content(text: str) -> bytes:
 def _take(path: str, content: bytes) -> tuple[int, int, Identity]:
     try:
         # Not by a link: the file it leads to would lose what it has.
-        descriptor, found = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+        descriptor, found = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_MODE)
     except OSError as error:
         raise typed_error(error, "open the lock", path) from error
     directory = -1
     try:
+        if found.st_mode & OTHERS and found.st_uid == os.geteuid():
+            # An older version has made it.
+            os.fchmod(descriptor, PRIVATE_MODE)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _require_effect(path)
         directory = _take_directory(path)
@@ -123,7 +134,8 @@ def _take(path: str, content: bytes) -> tuple[int, int, Identity]:
 
 
 def _take_directory(path: str) -> int:
-    """A descriptor of the locked directory of the lock at `path`; -1 where the file system locks no directories.
+    """A descriptor of the locked directory of the lock at `path`; -1 where the file system locks no directories, or a
+    user who can own no log there has locked it.
 
     Raises DirectoryLocked, OSError.
     """
@@ -132,13 +144,27 @@ def _take_directory(path: str) -> int:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        os.close(descriptor)
-        raise locked_error(folder, None) from error
+        try:
+            strangers = _strangers(os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+        if not strangers:
+            raise locked_error(folder, None) from error
+        logger.warning("%s is locked by process %d of another user, which cannot own a log there", folder, strangers[0])
+        return -1
     except OSError:
         # NFS locks only what is open for writing.
         os.close(descriptor)
         return -1
     return descriptor
+
+
+def _strangers(directory: os.stat_result) -> list[int]:
+    """The processes that have the lock of a directory, where each is of a user who may not write there."""
+    found = lock_holders(directory)
+    may_write = {0, directory.st_uid, os.geteuid()}
+    is_shared = bool(directory.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return [] if is_shared or any(user in may_write for _, user in found) else [pid for pid, _ in found]
 
 
 def _require_effect(path: str) -> None:

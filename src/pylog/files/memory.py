@@ -309,6 +309,10 @@ class MemoryFiles:
             if path not in self._dirs:
                 raise self._missing("sync", path)
 
+    def make_private(self, path: str) -> None:
+        # No other process sees what is in memory.
+        self.sync_dir(path)
+
     def watch(self, path: str) -> None:
         # No other process sees what is in memory.
         return None

@@ -11,7 +11,7 @@ import errno
 import os
 import re
 
-__all__ = ["RunningProcess", "can_watch", "has_ended", "heir_of", "is_gone", "name_of"]
+__all__ = ["RunningProcess", "can_watch", "has_ended", "heir_of", "is_gone", "lock_holders", "name_of"]
 
 PROC = "/proc"
 ATTACHED = "attached process "
@@ -65,6 +65,18 @@ def heir_of(descriptor: int) -> int | None:
     heir = next((pid for pid in sorted(others, key=lambda pid: pid != found) if _keeps(pid, file)), "")
     _heirs[file] = heir, 0 if heir else misses + 1
     return int(heir) if heir else None
+
+
+def lock_holders(status: os.stat_result) -> list[tuple[int, int]]:
+    """The processes that have taken a lock (flock) on a file, each with its user; those that are seen from here."""
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        with open(f"{PROC}/locks") as file:
+            taken = [fields for fields in map(str.split, file) if fields[1] == "FLOCK" and fields[5] == place]
+        return [(int(pid), os.stat(f"{PROC}/{pid}").st_uid) for pid in {fields[4] for fields in taken}]
+    except OSError:
+        # One has ended meanwhile, or the system does not tell.
+        return []
 
 
 def _keeps(pid: str, file: tuple[int, int]) -> bool:

@@ -176,6 +176,11 @@ class Files(Protocol):
     def sync_dir(self, path: str) -> None:
         """Make the names in a directory durable."""
 
+    def make_private(self, path: str) -> None:
+        """Keep other users out of a directory, and of all files in it, durably. Raises ReadOnly (it is another user's),
+        StorageError.
+        """
+
     def watch(self, path: str) -> Watch | None:
         """A watch of writes in the directory `path` from now on; None where the system has none to give."""
 

@@ -12,6 +12,8 @@ import stat
 from pylog.errors import StorageError
 
 CREATE_MODE = 0o644
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+"""The rights of all but a file's owner."""
 
 _WITHOUT_WAITING = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _KINDS = {
@@ -24,12 +26,12 @@ Identity = tuple[int, int]
 """The identity of a file, whatever its name: its device, and its inode there."""
 
 
-def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
-    """The descriptor of the regular file at `path`, and its stat.
+def open_regular(path: str, flags: int, mode: int = CREATE_MODE) -> tuple[int, os.stat_result]:
+    """The descriptor of the regular file at `path`, and its stat. `mode`: that of a file that is made.
 
     Raises OSError as `os.open` does (EISDIR for a directory, too), StorageError for anything but a regular file.
     """
-    descriptor = os.open(path, flags | _WITHOUT_WAITING, CREATE_MODE)
+    descriptor = os.open(path, flags | _WITHOUT_WAITING, mode)
     try:
         found = os.fstat(descriptor)
         kind = stat.S_IFMT(found.st_mode)

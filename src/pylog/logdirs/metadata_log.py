@@ -122,6 +122,7 @@ class MetadataLog:
         self.epoch = -1
         self.has_adopted = False
         """Whether the open has made topics of folders."""
+        self._is_private = False
         self._now_ms = now_ms
         self._snapshot_after = snapshot_after
         self._path = join(directory.path, folder_name(METADATA_TOPIC, 0))
@@ -161,6 +162,16 @@ class MetadataLog:
             partition.truncate_fully(position, self._now_ms())
         partition.advance_high_watermark(partition.next_offset)
         replay(partition, self.image, position, partition.next_offset)
+        try:
+            self._protect(self.image)
+        except StorageError as error:
+            logger.warning("other users may read what the log keeps of its users' passwords: %s", error)
+
+    def _protect(self, image: MetadataImage) -> None:
+        """Keep other users out of the metadata log where it has keys of users (SCRAM). Raises StorageError."""
+        if image.users and not self._is_private:
+            self.directory.files.make_private(self._path)
+            self._is_private = True
 
     def _adopt(self) -> None:
         """Make records of the folders of directories that have no metadata log."""
@@ -206,7 +217,7 @@ class MetadataLog:
     def commit(self, records: list[bytes]) -> None:
         """Append `records` as one batch, make them durable, apply them.
 
-        Raises: DiskFull (nothing changed), DurabilityUnknown.
+        Raises: CorruptBatch, DiskFull, ReadOnly (nothing changed), DurabilityUnknown.
         """
         if self.epoch < 0:
             self._begin_epoch()
@@ -217,14 +228,15 @@ class MetadataLog:
             records = metadata_changes.register_node(node, incarnation=uuid.uuid4(), directories=directories) + records
         if not self.image.features:
             records = metadata_changes.set_features(metadata_image.FEATURES) + records
+        image = self.image.successor()
+        for value in records:
+            image.apply(metadata_image.decode_record(value))
+        self._protect(image)
         now = self._now_ms()
         batch = encode([Record(value) for value in records], now_ms=now)
         self._partition.append(batch, epoch=self.epoch, now_ms=now, origin=Origin.RAFT_LEADER)
         self._partition.sync()
         self._partition.advance_high_watermark(self._partition.next_offset)
-        image = self.image.successor()
-        for value in records:
-            image.apply(metadata_image.decode_record(value))
         self.image = image
 
     @property

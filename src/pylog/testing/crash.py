@@ -222,6 +222,9 @@ class CrashFiles:
         self._files.sync_dir(path)
         self.operations.append(NamesSynced(self._inodes[path].number))
 
+    def make_private(self, path: str) -> None:
+        self.sync_dir(path)
+
     # --- what changes nothing --------------------------------------------------------------------------------------
 
     def list_dir(self, path: str) -> list[str]:

@@ -248,6 +248,9 @@ class FaultFiles:
     def sync_dir(self, path: str) -> None:
         self._do("sync_dir", path, lambda: self.inner.sync_dir(path))
 
+    def make_private(self, path: str) -> None:
+        self._do("make_private", path, lambda: self.inner.make_private(path))
+
     def watch(self, path: str) -> Watch | None:
         return self.inner.watch(path)
 

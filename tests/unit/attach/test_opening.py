@@ -2,6 +2,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -210,18 +212,39 @@ def test_a_directory_that_others_can_write_into_takes_no_socket(
             pylog.open(path)
 
 
+@contextmanager
+def as_root() -> Iterator[None]:
+    os.seteuid(0)
+    try:
+        yield
+    finally:
+        os.seteuid(65534)
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="another user is taken on, which root can")
 def test_another_user_is_told_that_the_log_is_not_theirs(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     for parent in tmp_path.parents:
         if str(parent).startswith("/tmp/"):
             parent.chmod(0o755)
-    with pylog.open(tmp_path):
+    with pylog.open(tmp_path) as owner:
+        owner.create_topic("t")
+        owner.topic("t")[0].append([pylog.Record(b"v")])
         os.seteuid(65534)
         try:
             with pytest.raises(ReadOnly, match="Check the permissions"):
                 pylog.open(tmp_path)
-            with pytest.raises(ReadOnly, match="process of another user"):
-                pylog.open(tmp_path, mode="attach")
+            for lock_mode in (0o600, 0o644):
+                # The mode that an older version gave it.
+                with as_root():
+                    (tmp_path / LOCK).chmod(lock_mode)
+                with pytest.raises(ReadOnly, match="process of another user"):
+                    pylog.open(tmp_path, mode="attach")
+            with pylog.open(tmp_path, mode="read") as log:
+                assert log.topics() == ["t"] and [record.value for record in log.topic("t")[0].records()] == [b"v"]
+            with as_root():
+                owner.admin.set_password("alice", "secret")
+            with pytest.raises(ReadOnly, match="only the user of its owner reads the files"):
+                pylog.open(tmp_path, mode="read")
         finally:
             os.seteuid(0)

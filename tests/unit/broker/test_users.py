@@ -6,6 +6,9 @@ import pytest
 
 import pylog
 from pylog.errors import ReadOnly, ResourceNotFound, UnacceptableCredential
+from pylog.files import MemoryFiles
+from pylog.logdirs.log_directories import Directories
+from pylog.logdirs.metadata_log import MetadataLog
 from pylog.protocol.messages import (
     AlterUserScramCredentials,
     DescribedUsers,
@@ -15,9 +18,9 @@ from pylog.protocol.messages import (
     Session,
     UserScramCredentialsAltered,
 )
-from pylog.protocol.metadata_changes import image_records
+from pylog.protocol.metadata_changes import image_records, set_user
 from pylog.protocol.metadata_image import MetadataImage, decode_record
-from pylog.protocol.sasl.credentials import ScramMechanism
+from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 from pylog.protocol.sasl.exchange import sasl_client
 from pylog.protocol.sasl.scram import ScramServer
 
@@ -64,6 +67,48 @@ def test_users_outlive_the_process_and_a_snapshot(tmp_path: Path) -> None:
         assert list(log.admin.users()) == ["alice"]
         with pytest.raises(ReadOnly):
             log.admin.delete_user("alice")
+
+
+def test_no_other_user_can_read_the_keys_of_users(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "__cluster_metadata-0"
+    with pylog.open(tmp_path / "data") as log:
+        log.create_topic("t")
+        assert folder.stat().st_mode & 0o077
+        log.admin.set_password("alice", "secret")
+        assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)  # a restored backup
+    with pylog.open(tmp_path / "data"):
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+class SharedFiles(MemoryFiles):
+    """Files whose folder belongs to another user from some time on."""
+
+    is_shared = True
+
+    def make_private(self, path: str) -> None:
+        if self.is_shared:
+            raise ReadOnly(f"cannot keep other users out of {path}")
+
+
+def test_no_user_is_set_where_others_could_read_its_keys(caplog: pytest.LogCaptureFixture) -> None:
+    files = SharedFiles()
+    alice = set_user("alice", ScramCredential(ScramMechanism.SHA_256, b"salt", b"stored", b"server", 4096))
+    for is_shared in (True, False):
+        files.is_shared = is_shared
+        directories = Directories(files, ["data"], None)
+        metadata_log = MetadataLog(directories, lambda: 0)
+        if is_shared:
+            with pytest.raises(ReadOnly, match="keep other users out"):
+                metadata_log.commit(alice)
+            assert metadata_log.image.users == {}
+        else:
+            metadata_log.commit(alice)
+        metadata_log.close()
+        directories.release()
+    files.is_shared = True
+    assert len(MetadataLog(Directories(files, ["data"], None), lambda: 0).image.users) == 1
+    assert "other users may read" in caplog.text
 
 
 def test_the_records_of_an_image_give_its_users_again() -> None:

@@ -92,6 +92,42 @@ def test_a_lock_without_a_written_pid_is_refused_without_one(tmp_path: Path) -> 
     lock.close()
 
 
+def test_no_other_user_can_open_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    for mode in (None, 0o644):
+        if mode is not None:
+            path.chmod(mode)
+        DiskFiles().lock(str(path), "pylog").close()
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="another user is taken on, which root can")
+@pytest.mark.parametrize(("mode", "is_owned"), [(0o755, True), (0o775, False)])
+def test_a_user_who_can_own_no_log_in_a_directory_keeps_no_owner_out(mode: int, is_owned: bool) -> None:
+    program = """
+import fcntl, os, sys
+directory = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.flock(directory, fcntl.LOCK_EX)
+os.setuid(65534)
+print(flush=True)
+input()
+"""
+    # Not tmp_path: its parents are closed to other users.
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, mode)
+        command = [sys.executable, "-c", program, folder]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            assert other.stdin is not None and other.stdout is not None
+            other.stdout.readline()
+            if is_owned:
+                DiskFiles().lock(f"{folder}/.lock", "pylog").close()
+            else:
+                with pytest.raises(DirectoryLocked, match="another process owns"):
+                    DiskFiles().lock(f"{folder}/.lock", "pylog")
+            other.stdin.close()
+        os.chmod(folder, 0o700)
+
+
 def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     program = """
 import os, sys
