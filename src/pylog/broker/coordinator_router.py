@@ -295,9 +295,15 @@ class CoordinatorRouter:
         kept = [part for part in message.parts if (part.topic, part.partition) not in errors]
         if not kept:
             return completed(OffsetsCommitted(dict(errors)))
-        host, guard = self._coordinators.of(GROUPS, message.group_id), None
-        if isinstance(message, TxnOffsetCommit):
-            guard = self._enroll(host.leader, message, message.producer_id, message.producer_epoch, sequence=-1)
+        try:
+            host, guard = self._coordinators.of(GROUPS, message.group_id), None
+            if isinstance(message, TxnOffsetCommit):
+                guard = self._enroll(host.leader, message, message.producer_id, message.producer_epoch, sequence=-1)
+        except PylogError as error:
+            if not errors:
+                raise
+            refused = {TopicPartition(part.topic, part.partition): error for part in kept}
+            return completed(OffsetsCommitted({**errors, **refused}))
         if not errors:
             return self._handled(host, message, session, guard)
         answer = self._handled(host, replace(message, parts=kept), session, guard)
@@ -339,6 +345,9 @@ class CoordinatorRouter:
     def _init_producer_id(self, message: InitProducerId, session: Session) -> Future[ProducerIdGiven]:
         if message.transactional_id is not None:
             return self._to_transaction(message, session)
+        fault = message.fault()
+        if fault is not None:
+            return completed(ProducerIdGiven(fault))
         return completed(ProducerIdGiven(None, self._coordinators.new_producer_id(), 0))
 
     def _to_transaction(self, message: Any, session: Session) -> Future[Any]:

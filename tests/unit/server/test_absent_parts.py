@@ -70,6 +70,36 @@ def test_no_quota_can_be_set_or_is_there(node: WireNode) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("components", "code"),
+    [
+        ([("user", 0, "a"), ("client-id", 2, None)], 0),
+        ([("user", 0, None)], 42),
+        ([("user", 1, "a")], 42),
+        ([("user", 3, None)], 42),
+        ([("", 1, None)], 42),
+        ([("user", 1, None), ("user", 2, None)], 42),
+        ([("user", 1, None), ("ip", 2, None)], 42),
+    ],
+)
+def test_a_filter_of_quotas_has_to_make_sense(
+    node: WireNode, components: list[tuple[str, int, str | None]], code: int
+) -> None:
+    asked = [dict(zip(("entityType", "matchType", "match"), one, strict=True)) for one in components]
+
+    described = node.ask("DescribeClientQuotas", 1, {"components": asked, "strict": True})
+
+    assert (described["errorCode"], described["entries"]) == (code, None if code else [])
+
+
+def test_a_token_is_asked_for_in_the_name_of_another_owner(node: WireNode) -> None:
+    body = {"ownerPrincipalType": "User", "ownerPrincipalName": "ann", "renewers": []}
+
+    made = node.ask("CreateDelegationToken", 3, body)
+
+    assert (made["principalName"], made["tokenRequesterPrincipalName"]) == ("ann", "ANONYMOUS")
+
+
 def test_metrics_of_clients_are_dropped(node: WireNode) -> None:
     subscription = node.ask("GetTelemetrySubscriptions", 0, {"clientInstanceId": CLIENT})
     assert (subscription["errorCode"], subscription["requestedMetrics"]) == (0, [])

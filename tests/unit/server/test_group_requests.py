@@ -125,12 +125,19 @@ def test_a_consumer_group_is_described_with_the_names_of_its_topics(node: WireNo
     })  # fmt: skip
     assert beat["errorCode"] == 0
 
-    (group,) = node.ask("ConsumerGroupDescribe", version, {"groupIds": ["g"]})["groups"]
+    asked = {"groupIds": ["g"], "includeAuthorizedOperations": True}
+    (group,) = node.ask("ConsumerGroupDescribe", version, asked)["groups"]
     (classic,) = node.ask("DescribeGroups", 6, {"groups": ["g"]})["groups"]
 
     target = group["members"][0]["targetAssignment"]["topicPartitions"]
     assert [(one["topicName"], one["partitions"]) for one in target] == [("t", [0])]
     assert classic["errorCode"] == 69
+    assert (group["authorizedOperations"], group["members"][0]["subscribedTopicRegex"]) == (3400, "")
+
+    node.log.delete_topic("t")
+    (bare,) = node.ask("ConsumerGroupDescribe", version, {"groupIds": ["g"]})["groups"]
+    assert bare["members"][0]["targetAssignment"]["topicPartitions"] == []
+    assert bare["authorizedOperations"] == -(2**31)
 
 
 def test_a_classic_group_is_no_consumer_group(node: WireNode) -> None:

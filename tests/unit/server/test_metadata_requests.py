@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,8 @@ from pylog.server.api.table import APIS
 from support.wire_node import WireNode, decoded, wire_node
 
 UNKNOWN = uuid.UUID(int=77)
+
+UNTOLD = -(2**31)
 
 
 @pytest.fixture
@@ -103,3 +106,25 @@ def test_a_topic_is_found_by_its_id(node: WireNode) -> None:
     )["topics"]
 
     assert [(topic["name"], topic["errorCode"]) for topic in topics] == [("t", 0), (None, 100)]
+
+
+@pytest.mark.parametrize("named", [{"name": None}, {"name": "t", "topicId": UNKNOWN}])
+def test_below_version_12_no_topic_is_asked_for_by_its_id(node: WireNode, named: dict[str, Any]) -> None:
+    answer = node.ask("Metadata", 11, {"topics": [named, {"name": "t"}]})
+
+    assert [topic["errorCode"] for topic in answer["topics"]] == [42, 42]
+    assert (answer["brokers"], answer["controllerId"]) == ([], -1)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_the_answer_says_what_a_client_may_do_where_it_asks(node: WireNode, wanted: bool) -> None:
+    node.log.create_topic("t")
+    every = {"includeTopicAuthorizedOperations": wanted, "includeClusterAuthorizedOperations": wanted}
+    answer = node.ask("Metadata", 10, {"topics": [{"name": "t"}, {"name": ""}], **every})
+    cluster = node.ask("DescribeCluster", 2, {"includeClusterAuthorizedOperations": wanted, "endpointType": 1})
+    groups = node.ask("DescribeGroups", 5, {"groups": ["g"], "includeAuthorizedOperations": wanted})["groups"]
+
+    of_topic, of_cluster, of_group = (3576, 8096, 3400) if wanted else (UNTOLD, UNTOLD, UNTOLD)
+    assert [topic["topicAuthorizedOperations"] for topic in answer["topics"]] == [of_topic, UNTOLD]
+    assert answer["clusterAuthorizedOperations"] == cluster["clusterAuthorizedOperations"] == of_cluster
+    assert groups[0]["authorizedOperations"] == of_group

@@ -78,3 +78,18 @@ def test_records_below_an_offset_are_deleted(node: WireNode, version: int) -> No
     ]
 
     assert [(part["lowWatermark"], part["errorCode"]) for part in topic["partitions"]] == [(1, 0), (-1, 3)]
+
+
+@pytest.mark.parametrize(("timestamp", "since"), [(-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 12)])
+def test_a_time_below_zero_means_something_from_a_version_on(node: WireNode, timestamp: int, since: int) -> None:
+    node.log.create_topic("t")
+
+    def codes(version: int) -> list[int]:
+        parts = [{"partitionIndex": number, "timestamp": timestamp} for number in (0, 9)]
+        asked = {"topics": [{"name": "t", "partitions": parts}], "replicaId": -1}
+        (topic,) = node.ask("ListOffsets", version, asked)["topics"]
+        return [part["errorCode"] for part in topic["partitions"]]
+
+    assert {version: codes(version) for version in range(1, 12)} == {
+        version: [35, 35] if version < since else [0, 3] for version in range(1, 12)
+    }

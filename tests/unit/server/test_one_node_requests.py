@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import pylog
+from pylog.errors import InvalidRequest
 from support.wire_node import WireNode, wire_node
 
 
@@ -23,7 +24,24 @@ def test_no_leader_is_elected_where_the_only_replica_leads(node: WireNode, versi
 
     (topic,) = answer["replicaElectionResults"]
     assert [one["errorCode"] for one in topic["partitionResult"]] == [84, 3]
-    assert node.ask("ElectLeaders", version, {"topicPartitions": None})["replicaElectionResults"] == []
+    every = node.ask("ElectLeaders", version, {"topicPartitions": None})
+    assert every["replicaElectionResults"] == [{"topic": "t", "partitionResult": []}]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_election_of_another_type_is_refused(node: WireNode, version: int) -> None:
+    asked = {"electionType": 2, "topicPartitions": [{"topic": "t", "partitions": [0]}]}
+
+    answer = node.ask("ElectLeaders", version, asked)
+
+    assert answer["errorCode"] == InvalidRequest.code
+    assert answer["replicaElectionResults"][0]["partitionResult"][0]["errorCode"] == InvalidRequest.code
+
+
+def test_the_answer_to_a_reassignment_says_what_was_allowed(node: WireNode) -> None:
+    answer = node.ask("AlterPartitionReassignments", 1, {"allowReplicationFactorChange": False, "topics": []})
+
+    assert answer["allowReplicationFactorChange"] is False
 
 
 def test_nothing_moves_and_nothing_is_limited(node: WireNode) -> None:

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from pylog.errors import InconsistentTopicId, UnknownTopicId, UnknownTopicOrPartition
+from pylog.errors import (
+    InconsistentTopicId,
+    InvalidRecord,
+    TransactionalIdAuthorization,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from pylog.kernel import crc32c
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
@@ -264,3 +270,15 @@ def test_a_session_forgets_partitions_and_ends(node: WireNode) -> None:
 
     assert forgotten["responses"] == []
     assert ended["errorCode"] == 70
+
+
+def test_what_is_not_there_is_told_before_what_is_wrong_with_its_records(node: WireNode) -> None:
+    node.log.create_topic("t")
+    body = produce("t", b"", b"")
+
+    missing = [part["errorCode"] for part in produced_parts(node.ask("Produce", 9, body))]
+    transactional = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    refused = [part["errorCode"] for part in produced_parts(node.ask("Produce", 9, produce("none", transactional)))]
+
+    assert missing == [InvalidRecord.code, UnknownTopicOrPartition.code]
+    assert refused == [TransactionalIdAuthorization.code]

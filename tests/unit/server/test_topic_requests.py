@@ -219,3 +219,47 @@ def test_log_directories_have_sizes(node: WireNode, version: int) -> None:
 
     assert [part["partitionIndex"] for topic in one["topics"] for part in topic["partitions"]] == [1]
     assert all(part["partitionSize"] > 100 for topic in everything["topics"] for part in topic["partitions"])
+
+
+@pytest.mark.parametrize("cursor", [("t", -1), ("none", 0)])
+def test_a_page_does_not_begin_at_what_was_not_asked_for(node: WireNode, cursor: tuple[str, int]) -> None:
+    node.log.create_topic("t")
+    place = dict(zip(("topicName", "partitionIndex"), cursor, strict=True))
+
+    response = node.ask("DescribeTopicPartitions", 0, {"topics": [{"name": "t"}], "cursor": place})
+
+    assert [topic["errorCode"] for topic in response["topics"]] == [42]
+
+
+def test_a_name_or_a_config_is_refused_before_a_number(node: WireNode) -> None:
+    node.log.create_topic("there")
+    assigned = {"assignments": [{"partitionIndex": 0, "brokerIds": [99]}]}
+    config = {"configs": [{"name": "retention.ms", "value": "x"}]}
+
+    made = create(node, new("there", 5, 5), new("a b", **assigned), new("bad", **assigned, **config), new("many", 1, 5))
+    asked = [
+        {"name": name, "count": count, "assignments": [{"brokerIds": [99]}]}
+        for name, count in (("none", 2), ("there", 1))
+    ]
+    grown = node.ask("CreatePartitions", 3, {"topics": asked, "timeoutMs": 1000})["results"]
+
+    assert [one["errorCode"] for one in made] == [36, 17, 40, 38]
+    assert [one["errorCode"] for one in grown] == [3, 37]
+    assert node.log.topics() == ["there"]
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_topic_is_deleted_where_it_is_named_once(node: WireNode, version: int) -> None:
+    node.log.create_topic("t")
+    node.log.create_topic("u")
+    topic_id = node.log.broker.image.topics["t"].id
+    twice = ["t", "t", "u"]
+    asked = {"topicNames": twice} if version < 6 else {"topics": [{"name": name} for name in twice]}
+
+    responses = node.ask("DeleteTopics", version, {**asked, "timeoutMs": 1})["responses"]
+    both = [{"name": "t", "topicId": topic_id}, {"name": None}]
+    wrong = node.ask("DeleteTopics", 6, {"topics": both, "timeoutMs": 1})["responses"]
+
+    assert [(one["name"], one["errorCode"]) for one in responses] == [("t", 42), ("t", 42), ("u", 0)]
+    assert [one["errorCode"] for one in wrong] == [42, 42]
+    assert node.log.topics() == ["t"]

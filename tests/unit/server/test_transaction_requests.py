@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pylog.errors import InvalidRequest, UnknownTopicOrPartition
 from support.wire_bodies import batch, fetch, fetched_part, produce, produced_parts
 from support.wire_node import WireNode, wire_node
 
@@ -146,7 +147,7 @@ def test_records_of_a_transaction_need_its_id(node: WireNode) -> None:
 
     parts = produced_parts(node.ask("Produce", 12, produce("t", records_of(producer), batch(b"b"))))
 
-    assert [part["errorCode"] for part in parts] == [53, 3]
+    assert [part["errorCode"] for part in parts] == [53, 53]
 
 
 @pytest.mark.parametrize(("version", "code"), [(1, 47), (2, 90)])
@@ -208,3 +209,35 @@ def test_nothing_is_aborted_from_version_5_on_alone(node: WireNode, version: int
     asked = {"transactionalId": "x", "committed": False, "producerId": owner["producerId"]}
     ended = node.ask("EndTxn", version, {**asked, "producerEpoch": owner["producerEpoch"]})
     assert ended["errorCode"] == code
+
+
+@pytest.mark.parametrize(("name", "body"), [
+    ("EndTxn", {"producerId": 7, "producerEpoch": 0, "committed": True}),
+    ("AddOffsetsToTxn", {"producerId": 7, "producerEpoch": 0, "groupId": "g"}),
+    ("InitProducerId", {"transactionTimeoutMs": 1000}),
+])  # fmt: skip
+def test_a_transactional_id_has_a_character(node: WireNode, name: str, body: dict[str, Any]) -> None:
+    answer = node.ask(name, 4, {"transactionalId": "", **body})
+
+    assert answer["errorCode"] == InvalidRequest.code
+
+
+@pytest.mark.parametrize("transactional_id", [None, "tx"])
+@pytest.mark.parametrize("half", [{"producerId": 7, "producerEpoch": -1}, {"producerId": -1, "producerEpoch": 0}])
+def test_a_producer_id_comes_with_its_epoch(node: WireNode, transactional_id: str | None, half: dict[str, int]) -> None:
+    asked = {"transactionalId": transactional_id, "transactionTimeoutMs": -1, **half}
+
+    answer = node.ask("InitProducerId", 4, asked)
+
+    assert (answer["errorCode"], answer["producerId"]) == (InvalidRequest.code, -1)
+
+
+def test_offsets_of_what_is_not_there_are_told_before_a_transaction_is(node: WireNode) -> None:
+    node.log.create_topic("t")
+    parts = [{"partitionIndex": number, "committedOffset": 1, "committedMetadata": ""} for number in (0, 9)]
+    body = {"transactionalId": "tx", "groupId": "g", "producerId": 7, "producerEpoch": 0}
+
+    (topic,) = node.ask("TxnOffsetCommit", 4, {**body, "topics": [{"name": "t", "partitions": parts}]})["topics"]
+
+    codes = {part["partitionIndex"]: part["errorCode"] for part in topic["partitions"]}
+    assert codes[9] == UnknownTopicOrPartition.code != codes[0] != 0

@@ -264,13 +264,14 @@ class ConsumerGroup:
         """Check that a commit is allowed.
 
         Members commit in their epoch, or in an earlier one the partitions that they have had since (KIP-1251); without
-        an epoch, offsets of an empty group may be committed by any client. Raises UnknownMemberId, FencedInstanceId,
-        UnsupportedVersion, StaleMemberEpoch, and IllegalGeneration instead of it for a member of the classic protocol.
+        an epoch, offsets of an empty group may be committed by any client. An instance id is not looked at. Raises
+        UnknownMemberId, UnsupportedVersion, StaleMemberEpoch, and IllegalGeneration instead of it for a member of the
+        classic protocol.
         """
         epoch = message.generation_id
         if epoch < 0 and (self.is_empty or _is_from_outside(message)):
             return
-        current = self.current(message.member_id, message.group_instance_id)
+        current = self.current(message.member_id, None)
         is_classic = self.subscriptions[message.member_id].classic is not None
         if isinstance(message, OffsetCommit) and not (message.knows_epochs or is_classic):
             raise UnsupportedVersion(f"{message.member_id!r} is a member by the consumer protocol: commit by version 9")

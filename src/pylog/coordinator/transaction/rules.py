@@ -10,7 +10,6 @@ from pylog.coordinator.effects import NewProducerId
 from pylog.coordinator.transaction.state import (
     CLIENT_VERSION,
     EPOCH_LAST,
-    NO_EPOCH,
     NO_PRODUCER_ID,
     Transaction,
     TransactionState,
@@ -40,15 +39,16 @@ class TransactionUpdate:
 
 def valid_init(message: InitProducerId, timeout_max_ms: int) -> ProtocolError | None:
     """The error of an InitProducerId that does not depend on its transactional id."""
+    fault = message.fault()
+    if fault is not None:
+        return fault
     if not message.transactional_id:
-        return InvalidRequest("a transactional id has at least one character: give the producer another one")
+        return unknown(message.transactional_id)
     if not 0 < message.transaction_timeout_ms <= timeout_max_ms:
         return InvalidTxnTimeout(
             f"transaction.timeout.ms is {message.transaction_timeout_ms}: it has to be 1 to {timeout_max_ms} "
             "(transaction.max.timeout.ms of the node)"
         )
-    if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_EPOCH):
-        return InvalidRequest("a producer that has a producer id has an epoch, too: give both or none")
     return None
 
 
@@ -164,7 +164,9 @@ def _rotated(known: Transaction, message: EndTxn) -> bool:
 
 
 def unknown(name: str | None) -> ProtocolError:
-    """There is nothing of this transactional id."""
+    """There is nothing of this transactional id; one without a character never has anything."""
+    if not name:
+        return InvalidRequest("a transactional id has at least one character: give the producer another one")
     return InvalidPidMapping(f"{name}: the transactional id is not known, or was forgotten: make a new producer")
 
 

@@ -6,7 +6,7 @@ Transactions are of version 2 (KIP-890): every end of one raises the epoch, and 
 from dataclasses import field
 from typing import NamedTuple
 
-from pylog.errors import PylogError
+from pylog.errors import InvalidRequest, PylogError
 from pylog.protocol.messages.message import message
 from pylog.record import TopicPartition
 
@@ -19,6 +19,12 @@ class InitProducerId:
     producer_id: int = -1
     """The producer's present id, where it asks for a higher epoch after an error (KIP-360)."""
     producer_epoch: int = -1
+
+    def fault(self) -> InvalidRequest | None:
+        """The error of a producer id without an epoch, or an epoch without an id."""
+        if (self.producer_id == -1) == (self.producer_epoch == -1):
+            return None
+        return InvalidRequest("a producer that has a producer id has an epoch, too: give both or none")
 
 
 @message

@@ -23,8 +23,9 @@ from pylog.protocol.messages import (
     ListGroups,
 )
 from pylog.protocol.wire.mapping import Body, Mapping, error_code, error_message
+from pylog.protocol.wire.operations import OF_GROUP
 
-__all__ = ["MAPPINGS", "described_consumer_groups"]
+__all__ = ["MAPPINGS", "allowed", "described_consumer_groups"]
 
 CONSUMER_TYPE = "consumer"
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
@@ -54,7 +55,13 @@ def _describe(body: Body, version: int) -> DescribeGroups:
 
 
 def _described(body: Body, answer: DescribedGroups, version: int) -> Body:
-    return {"groups": [_classic_group(group, version) for group in answer.groups]}
+    groups = [_classic_group(group, version) for group in answer.groups]
+    return {"groups": allowed(groups) if body.get("includeAuthorizedOperations") else groups}
+
+
+def allowed(groups: list[Body]) -> list[Body]:
+    """Described groups, those without an error with what a client may do with them."""
+    return [group if group["errorCode"] else {**group, "authorizedOperations": OF_GROUP} for group in groups]
 
 
 def _classic_group(group: DescribedGroup, version: int) -> Body:
@@ -116,7 +123,7 @@ def _consumer_member(member: DescribedMember, names: dict[uuid.UUID, str], versi
         "clientId": member.client_id,
         "clientHost": member.client_host,
         "subscribedTopicNames": member.subscribed_topic_names,
-        "subscribedTopicRegex": member.subscribed_topic_regex,
+        "subscribedTopicRegex": member.subscribed_topic_regex or "",
         "assignment": _assignment(member.owned, names),
         "targetAssignment": _assignment(member.target, names),
     }
@@ -128,8 +135,9 @@ def _consumer_member(member: DescribedMember, names: dict[uuid.UUID, str], versi
 def _assignment(topics: list[tuple[uuid.UUID, list[int]]], names: dict[uuid.UUID, str]) -> Body:
     return {
         "topicPartitions": [
-            {"topicId": topic_id, "topicName": names.get(topic_id, ""), "partitions": numbers}
+            {"topicId": topic_id, "topicName": names[topic_id], "partitions": numbers}
             for topic_id, numbers in topics
+            if topic_id in names
         ]
     }
 

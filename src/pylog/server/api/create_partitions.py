@@ -1,4 +1,7 @@
-"""CreatePartitions: more partitions for topics, in all versions alike. This node keeps every one of them."""
+"""CreatePartitions: more partitions for topics, in all versions alike. This node keeps every one of them.
+
+A number of partitions that is refused is told before an assignment is (Kafka: ReplicationControlManager).
+"""
 
 from collections import Counter
 
@@ -15,7 +18,12 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     """Add the partitions."""
     topics = request.body["topics"]
     times_named = Counter(topic["name"] for topic in topics)
-    errors = [_fault(topic, times_named[topic["name"]], request, node) for topic in topics]
+    errors = [
+        InvalidRequest(f"topic {topic['name']!r} is named more than once in one request")
+        if times_named[topic["name"]] > 1
+        else _fault(topic, request, node)
+        for topic in topics
+    ]
     wanted = [new_partitions(topic) for topic, error in zip(topics, errors, strict=True) if error is None]
     changed: TopicsChanged = node.ask(
         CreatePartitions(wanted, validate_only=request.body["validateOnly"]), request.session
@@ -30,15 +38,16 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     return {"results": results}
 
 
-def _fault(topic: Body, times_named: int, request: Request, node: ServedNode) -> PylogError | None:
+def _fault(topic: Body, request: Request, node: ServedNode) -> PylogError | None:
     name, assignments = topic["name"], topic["assignments"]
-    if times_named > 1:
-        return InvalidRequest(f"topic {name!r} is named more than once in one request")
     if assignments is None:
         return None
+    tried: TopicsChanged = node.ask(CreatePartitions([new_partitions(topic)], validate_only=True), request.session)
+    if tried.errors[0] is not None:
+        return tried.errors[0]
     found: ClusterMetadata = node.ask(Metadata([name]), request.session)
     more = topic["count"] - len(found.topics[0].partitions)
-    if found.topics[0].error is None and more != len(assignments):
+    if more != len(assignments):
         return InvalidReplicaAssignment(f"topic {name!r}: {more} partitions are new, {len(assignments)} are assigned")
     return assignment_fault(name, [one["brokerIds"] for one in assignments], node)
 

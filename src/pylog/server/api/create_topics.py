@@ -4,10 +4,12 @@
     7      the topic's id
 
 -1 partitions and -1 replicas are the defaults. More than one replica is InvalidReplicationFactor, and an assignment to
-another node InvalidReplicaAssignment. A topic that is named twice is InvalidRequest, for each of its places.
+another node InvalidReplicaAssignment; a name, or a config, that is refused is told before (Kafka:
+ReplicationControlManager.createTopics). A topic that is named twice is InvalidRequest, for each of its places.
 """
 
 from collections import Counter
+from dataclasses import replace
 
 from pylog.errors import (
     InvalidReplicaAssignment,
@@ -30,7 +32,12 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     """Make the topics, and describe them."""
     topics = request.body["topics"]
     times_named = Counter(topic["name"] for topic in topics)
-    errors = [_fault(topic, times_named[topic["name"]], node) for topic in topics]
+    errors = [
+        InvalidRequest(f"topic {topic['name']!r} is named more than once in one request")
+        if times_named[topic["name"]] > 1
+        else _first_fault(topic, request, node)
+        for topic in topics
+    ]
     wanted = [new_topic(topic) for topic, error in zip(topics, errors, strict=True) if error is None]
     changed: TopicsChanged = node.ask(
         CreateTopics(wanted, validate_only=request.body["validateOnly"]), request.session
@@ -48,11 +55,18 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     }
 
 
-def _fault(topic: Body, times_named: int, node: ServedNode) -> PylogError | None:
-    """The error of a topic that the node cannot see."""
+def _first_fault(topic: Body, request: Request, node: ServedNode) -> PylogError | None:
+    """The error of a topic that the node cannot see, behind those that it sees."""
+    fault = _fault(topic, node)
+    if fault is None:
+        return None
+    one = replace(new_topic(topic), partitions=NODE_DEFAULT)
+    tried: TopicsChanged = node.ask(CreateTopics([one], validate_only=True), request.session)
+    return tried.errors[0] or fault
+
+
+def _fault(topic: Body, node: ServedNode) -> PylogError | None:
     name, assignments = topic["name"], topic["assignments"]
-    if times_named > 1:
-        return InvalidRequest(f"topic {name!r} is named more than once in one request")
     if assignments:
         if topic["numPartitions"] != NODE_DEFAULT or topic["replicationFactor"] != NODE_DEFAULT:
             return InvalidRequest(

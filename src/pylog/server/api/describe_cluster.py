@@ -4,6 +4,7 @@ This node is both, but answers for brokers alone, as a broker of Kafka does.
 """
 
 from pylog.errors import MismatchedEndpointType, UnsupportedEndpointType
+from pylog.protocol.wire.operations import OF_CLUSTER
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
@@ -17,7 +18,10 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         error = MismatchedEndpointType if kind == CONTROLLERS else UnsupportedEndpointType
         return {"errorCode": error.code, "errorMessage": "this endpoint is one of brokers", "clusterId": ""}
     brokers = [{"brokerId": node.node_id, "host": node.address.host, "port": node.address.port}]
-    return {"clusterId": node.cluster_id(request.session), "controllerId": node.node_id, "brokers": brokers}
+    body = {"clusterId": node.cluster_id(request.session), "controllerId": node.node_id, "brokers": brokers}
+    if request.body["includeClusterAuthorizedOperations"]:
+        body["clusterAuthorizedOperations"] = OF_CLUSTER
+    return body
 
 
 API = api("DescribeCluster", answer)

@@ -1,10 +1,13 @@
 """DescribeTopicPartitions: topics page by page (KIP-966), sorted by name, `responsePartitionLimit` partitions a page.
 
-Without names all topics are meant. The cursor names the first partition of the next page.
+Without names all topics are meant. The cursor names the first partition of the next page: one of a topic that is not
+named, or of a partition below 0, is InvalidRequest for each topic.
 """
 
+from pylog.errors import InvalidRequest
 from pylog.protocol.messages import ClusterMetadata, Metadata, PartitionMetadata
 from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.operations import OF_TOPIC
 from pylog.protocol.wire.topics import partition_body, topic_body
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
@@ -18,6 +21,8 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     """One page."""
     body = request.body
     cursor, names = body["cursor"], sorted({topic["name"] for topic in body["topics"]})
+    if cursor is not None and (cursor["partitionIndex"] < 0 or (names and cursor["topicName"] not in names)):
+        return {"topics": [{"errorCode": InvalidRequest.code, "name": topic["name"]} for topic in body["topics"]]}
     found: ClusterMetadata = node.ask(Metadata(names or None), request.session)
     topics: list[Body] = []
     left, following = min(max(body["responsePartitionLimit"], 1), LIMIT_MAX), None
@@ -29,7 +34,8 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         if left <= 0 and parts:
             following = {"topicName": topic.name, "partitionIndex": parts[0].partition}
             break
-        topics.append({**topic_body(topic, AS_METADATA), "partitions": [_part(part) for part in parts[:left]]})
+        described = {**topic_body(topic, AS_METADATA), "partitions": [_part(part) for part in parts[:left]]}
+        topics.append(described if topic.error else {**described, "topicAuthorizedOperations": OF_TOPIC})
         if len(parts) > left:
             following = {"topicName": topic.name, "partitionIndex": parts[left].partition}
             break

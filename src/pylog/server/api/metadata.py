@@ -2,8 +2,8 @@
 
     0       an empty list of topics means all of them; from 1 on None does
     4       whether a topic that is missing may be made
-    8-10    authorized operations: none are told, there are no ACLs
-    10-13   topics may be asked for by id (from 12 on without a name), and have their id in the answer
+    8-10    authorized operations of the cluster, where they are asked for; from 8 on those of topics
+    10-13   topics have their id in the answer; from 12 on they may be asked for by it, below that is InvalidRequest
 
 A missing topic is made with the node's `num.partitions` where `auto.create.topics.enable` and the client allow it, and
 is in the answer then; Kafka says UnknownTopicOrPartition first, and the client asks again.
@@ -11,16 +11,21 @@ is in the answer then; Kafka says UnknownTopicOrPartition first, and the client 
 
 from dataclasses import replace
 
-from pylog.errors import UnknownTopicOrPartition
+from pylog.errors import InvalidRequest, UnknownTopicOrPartition
 from pylog.protocol.messages import INTERNAL_TOPICS, NO_ID, ClusterMetadata, Metadata
 from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.operations import OF_CLUSTER, OF_TOPIC
 from pylog.protocol.wire.topics import topic_body
 from pylog.server.api.call import Later, Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
+BY_ID_FROM = 12
+
 
 def answer(request: Request, node: ServedNode) -> Outcome:
     """Describe the topics, and make those that are missing first where that is wanted."""
+    if request.version < BY_ID_FROM and _is_by_id(request.body):
+        return _refused(request.body)
     wanted = _wanted(request)
     found: ClusterMetadata = node.ask(wanted, request.session)
     lacks = any(
@@ -31,6 +36,18 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         # It may wait for the disk.
         return Later(lambda: _response(node.ask(replace(wanted, creates=True), request.session), request, node))
     return _response(found, request, node)
+
+
+def _is_by_id(body: Body) -> bool:
+    return any(topic["name"] is None or topic.get("topicId", NO_ID) != NO_ID for topic in body["topics"] or ())
+
+
+def _refused(body: Body) -> Body:
+    topics = [
+        {"errorCode": InvalidRequest.code, "name": topic["name"] or "", "topicId": topic.get("topicId", NO_ID)}
+        for topic in body["topics"]
+    ]
+    return {"brokers": [], "topics": topics}
 
 
 def _wanted(request: Request) -> Metadata:
@@ -47,7 +64,12 @@ def _response(found: ClusterMetadata, request: Request, node: ServedNode) -> Bod
     brokers = node.brokers()
     # The leaders that this node follows: a client that has asked the copy goes to them.
     brokers += [{"nodeId": other, "host": host, "port": port} for other, (host, port) in found.nodes.items()]
-    body: Body = {"brokers": brokers, "topics": [topic_body(topic, version) for topic in found.topics]}
+    topics = [topic_body(topic, version) for topic in found.topics]
+    if request.body.get("includeTopicAuthorizedOperations"):
+        topics = [topic if topic["errorCode"] else {**topic, "topicAuthorizedOperations": OF_TOPIC} for topic in topics]
+    body: Body = {"brokers": brokers, "topics": topics}
+    if request.body.get("includeClusterAuthorizedOperations"):
+        body["clusterAuthorizedOperations"] = OF_CLUSTER
     if version >= 1:
         body["controllerId"] = node.node_id
     if version >= 2:

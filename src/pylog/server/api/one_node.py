@@ -1,6 +1,7 @@
 """Requests about other nodes. Their answers follow from there being one.
 
-    ElectLeaders                   the only replica leads already: ElectionNotNeeded; without partitions nothing is told
+    ElectLeaders                   the only replica leads already: ElectionNotNeeded; without partitions all topics are
+                                   told, without any of their partitions; another type than 0 and 1 is InvalidRequest
     ListPartitionReassignments     no partition moves to another node
     AlterPartitionReassignments    every replica is here already: no error; another node is InvalidReplicaAssignment
     SaslHandshake                  there is no SASL, or none now: IllegalSaslState, as on a plain-text listener of Kafka
@@ -15,6 +16,7 @@ from pylog.errors import (
     ElectionNotNeeded,
     IllegalSaslState,
     InvalidReplicaAssignment,
+    InvalidRequest,
     NoReassignmentInProgress,
     ProtocolError,
     UnknownTopicOrPartition,
@@ -24,9 +26,18 @@ from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
+FACTOR_FROM = 1
+ELECTION_TYPES, ERROR_FROM = (0, 1), 1
+"""The preferred replica, or one that is not in sync; and since when the answer has an error of its own."""
+
 
 def _elections(request: Request, node: ServedNode) -> Outcome:
-    topics = request.body["topicPartitions"] or []
+    topics = request.body["topicPartitions"]
+    if topics is None:
+        every: ClusterMetadata = node.ask(Metadata(), request.session)
+        topics = [{"topic": topic.name, "partitions": []} for topic in every.topics]
+    if request.body.get("electionType", 0) not in ELECTION_TYPES:
+        return _no_election(topics, request.version)
     names = sorted({topic["topic"] for topic in topics})
     found: ClusterMetadata = node.ask(Metadata(names), request.session)
     there = {(topic.name, part.partition) for topic in found.topics for part in topic.partitions}
@@ -35,6 +46,16 @@ def _elections(request: Request, node: ServedNode) -> Outcome:
         entries = [_election(number, (topic["topic"], number) in there) for number in topic["partitions"]]
         results.append({"topic": topic["topic"], "partitionResult": entries})
     return {"replicaElectionResults": results}
+
+
+def _no_election(topics: list[Body], version: int) -> Body:
+    error: Body = {"errorCode": InvalidRequest.code, "errorMessage": "the type of the election is 0 or 1"}
+    results = [
+        {"topic": one["topic"], "partitionResult": [{"partitionId": number, **error} for number in one["partitions"]]}
+        for one in topics
+    ]
+    code = {} if version < ERROR_FROM else {"errorCode": InvalidRequest.code}
+    return {**code, "replicaElectionResults": results}
 
 
 def _election(number: int, is_there: bool) -> Body:
@@ -58,7 +79,10 @@ def _reassigned(request: Request, node: ServedNode) -> Outcome:
     for topic in request.body["topics"]:
         parts = [_reassignment(topic["name"], part, there, node) for part in topic["partitions"]]
         responses.append({"name": topic["name"], "partitions": parts})
-    return {"errorCode": 0, "errorMessage": None, "responses": responses}
+    body: Body = {"errorCode": 0, "errorMessage": None, "responses": responses}
+    if request.version >= FACTOR_FROM:
+        body["allowReplicationFactorChange"] = request.body["allowReplicationFactorChange"]
+    return body
 
 
 def _reassignment(topic: str, part: Body, there: Mapping[str, set[int]], node: ServedNode) -> Body:

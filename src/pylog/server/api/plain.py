@@ -3,7 +3,7 @@
     OffsetForLeaderEpoch, DescribeProducers    nothing of these waits
     the others                                 in the pool: a heartbeat, too, may write and sync, or load a coordinator
 
-Where topics may be named by their ids (OffsetCommit and OffsetFetch from 10, DeleteTopics from 6 on), they get their
+Where topics may be named by their ids (OffsetCommit and OffsetFetch from 10 on), they get their
 names first. In an OffsetFetch of all topics they get their ids at the end.
 """
 
@@ -20,7 +20,9 @@ from pylog.server.served_node import ServedNode
 AT_ONCE = frozenset({"OffsetForLeaderEpoch", "DescribeProducers"})
 HIGHEST = {"InitProducerId": 5}
 """Where the schema has a version that Kafka does not serve yet."""
-BY_ID_FROM = {"OffsetCommit": 10, "OffsetFetch": 10, "DeleteTopics": 6}
+BY_ID_FROM = {"OffsetCommit": 10, "OffsetFetch": 10}
+OF_THEIR_OWN = frozenset({"ListOffsets", "DeleteTopics"})
+"""Keys with more to say than their messages."""
 
 
 OF_NODES = {"WriteTxnMarkers": 0, "AddPartitionsToTxn": 4}
@@ -54,8 +56,6 @@ def _answer(mapping: Mapping) -> Answer:
         if request.version >= BY_ID_FROM.get(mapping.name, 1 << 15):
             for topics in _topics(request.body):
                 node.name_topics(topics, request.session)
-        if mapping.name == "DeleteTopics" and request.version >= BY_ID_FROM[mapping.name]:
-            node.identify(request.body["topics"], request.session)
         outcome = reply(mapping, request, node)
         if mapping.name == "OffsetFetch" and isinstance(outcome, Reply) and None in _asked(request.body):
             return outcome._replace(body=lambda given: _identified(outcome.body(given), request, node))
@@ -90,5 +90,5 @@ def _identified(body: Any, request: Request, node: ServedNode) -> Body:
 APIS: tuple[Api, ...] = tuple(
     api(mapping.name, _answer(mapping), high=HIGHEST.get(mapping.name), may_wait=mapping.name not in AT_ONCE)
     for mapping in MAPPINGS.values()
-    if mapping.name != "ListOffsets"
+    if mapping.name not in OF_THEIR_OWN
 )

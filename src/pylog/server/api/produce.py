@@ -4,8 +4,9 @@
     9-12    flexible; up to 11 a partition joins its transaction by AddPartitionsToTxn alone (KIP-890)
     13      topics are named by id (KIP-516)
 
-A partition without a whole batch, or with several, is InvalidRecord. Bytes that are not a batch are CorruptRecord. The
-other partitions of the request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is
+A partition without a whole batch, or with several, is InvalidRecord. Bytes that are not a batch are CorruptRecord. A
+partition that is not there is told before that, and records of a transaction without an id before everything. The other
+partitions of the request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is
 no response; an error ends the connection, so that the client looks for the partition again.
 
 A batch of a transaction may have to wait for its coordinator, one for a bounded topic for room, one for a topic with
@@ -58,11 +59,13 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         node.known_names(body["topicData"], request.session)
     parts = [_part(topic, part, request.version) for topic in body["topicData"] for part in topic["partitionData"]]
     error = _refusal(body, parts)
-    if error is not None:
+    if isinstance(error, TransactionalIdAuthorization):
+        parts = [ProducedPart(part.topic, part.partition, error) for part in parts]
+    elif error is not None or any(isinstance(part, ProducedPart) for part in parts):
         there = _partitions(parts, request, node)
         missing = UnknownTopicOrPartition("there is no such partition")
         parts = [
-            ProducedPart(part.topic, part.partition, error if (part.topic, part.partition) in there else missing)
+            _refused(part, error) if (part.topic, part.partition) in there else _refused(part, missing)
             for part in parts
         ]
     may_wait = any(
@@ -83,6 +86,10 @@ def _refusal(body: Body, parts: list[ProducePart | ProducedPart]) -> PylogError 
     if body["acks"] not in (ACKS_ALL, 0, 1):
         return InvalidRequiredAcks(f"acks={body['acks']}: it is -1, 0 or 1")
     return None
+
+
+def _refused(part: ProducePart | ProducedPart, error: PylogError | None) -> ProducePart | ProducedPart:
+    return part if error is None else ProducedPart(part.topic, part.partition, error)
 
 
 def _partitions(

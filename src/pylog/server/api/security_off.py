@@ -5,7 +5,8 @@
                                                   UnsupportedByAuthentication for a client that has proved no name,
                                                   DelegationTokenDisabled for the others
 
-In all versions alike, but that from version 3 on CreateDelegationToken names the requester beside the owner.
+In all versions alike, but from version 3 on CreateDelegationToken may be for another owner, and names the requester
+beside it.
 """
 
 from pylog.errors import DelegationTokenDisabled, SecurityDisabled, UnsupportedByAuthentication
@@ -38,9 +39,13 @@ def _token_error(request: Request) -> int:
 
 def _create_token(request: Request, node: ServedNode) -> Outcome:
     kind, _, name = request.session.principal.partition(":")
+    owner = kind, name
+    if request.body.get("ownerPrincipalName"):
+        owner = request.body["ownerPrincipalType"] or "", request.body["ownerPrincipalName"]
     body: Body = {
-        "errorCode": _token_error(request), "principalType": kind, "principalName": name, "issueTimestampMs": NEVER_MS,
-        "expiryTimestampMs": NEVER_MS, "maxTimestampMs": NEVER_MS, "tokenId": "", "hmac": b"",
+        "errorCode": _token_error(request), "principalType": owner[0], "principalName": owner[1],
+        "issueTimestampMs": NEVER_MS, "expiryTimestampMs": NEVER_MS, "maxTimestampMs": NEVER_MS, "tokenId": "",
+        "hmac": b"",
     }  # fmt: skip
     if request.version >= REQUESTER_FROM:
         body |= {"tokenRequesterPrincipalType": kind, "tokenRequesterPrincipalName": name}

@@ -9,6 +9,7 @@ from pylog.server.api import (
     consumer_group_describe,
     create_partitions,
     create_topics,
+    delete_topics,
     describe_cluster,
     describe_configs,
     describe_quorum,
@@ -39,7 +40,8 @@ _BY_NAME |= {
     one.name: one
     for one in (
         produce.API, fetch.API, list_offsets.API, metadata.API, create_topics.API, create_partitions.API,
-        find_coordinator.API, describe_cluster.API, describe_topic_partitions.API, describe_configs.API,
+        delete_topics.API, find_coordinator.API, describe_cluster.API, describe_topic_partitions.API,
+        describe_configs.API,
         consumer_group_describe.API, list_config_resources.API, describe_quorum.API,
         update_features.API, *alter_configs.APIS, *one_node.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS,
         api(api_versions.NAME, _versions),
