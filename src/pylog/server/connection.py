@@ -100,7 +100,10 @@ class Connection:
     @property
     def is_reading(self) -> bool:
         """Whether more may be received."""
-        return not (self.is_ended or self.frames) and self.outgoing.size < UNSENT_BYTES
+        if self.is_ended or self.frames or self.outgoing.size >= UNSENT_BYTES:
+            return False
+        # TLS answers some records by itself.
+        return self.tls is None or len(self.tls.unsent) < UNSENT_BYTES
 
     @property
     def may_begin(self) -> bool:

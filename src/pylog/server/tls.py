@@ -6,6 +6,10 @@
 come. What is encrypted and does not fit into the socket is in `unsent`: the next send begins with it. Bytes that have
 come and were not read are in `pending`: the system does not tell of them again.
 
+A record need not hold plain bytes: a KeyUpdate of 27 bytes costs two derivations of keys. So TLS gets `RECORDS_AT_ONCE`
+records at most in one call of `recv_into`, whatever they hold, and a client whose records yield nothing is refused
+(`EMPTY_RECORDS_MAX`).
+
 The certificate is read again when its files change: connections that begin later have the new one. Where it cannot be
 read the old one stays, with a warning.
 """
@@ -27,6 +31,10 @@ __all__ = ["Certificates", "TlsSocket"]
 logger = logging.getLogger("pylog.server")
 
 RECEIVED_MAX = 64 << 10
+RECORDS_AT_ONCE = 64
+EMPTY_RECORDS_MAX = 1 << 18
+"""How many records may yield no plain bytes; each plain byte makes up for two of them."""
+_HEADER_BYTES = 5
 PLAIN_MAX = 64 << 10
 """How much is encrypted at once: no more is unsent, but for what TLS adds."""
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -81,12 +89,18 @@ class Certificates:
 class TlsSocket:
     """The server's side of one connection."""
 
-    __slots__ = ("_incoming", "_outgoing", "_socket", "_tls", "is_secure", "unsent")
+    __slots__ = ("_empty", "_incoming", "_left", "_outgoing", "_received", "_socket", "_tls", "is_secure", "unsent")
 
     def __init__(self, plain: socket.socket, context: ssl.SSLContext) -> None:
         self._socket = plain
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._received = b""
+        """Bytes that TLS has not got yet, from the beginning of a record on."""
+        self._left = 0
+        """How many bytes are to come of the record that TLS has got a part of."""
+        self._empty = 0
+        """How many records more have come than plain bytes make up for."""
         self.is_secure = False
         """Whether the handshake is done."""
         self.unsent = b""
@@ -98,6 +112,8 @@ class TlsSocket:
     @property
     def pending(self) -> bool:
         """Whether bytes have come that were not read."""
+        if len(self._received) >= _HEADER_BYTES:
+            return True
         return self.is_secure and bool(self._tls.pending() or self._incoming.pending)
 
     @property
@@ -106,18 +122,42 @@ class TlsSocket:
         return principal_of(self._tls.getpeercert())
 
     def recv_into(self, target: Any) -> int:
-        """Receive plain bytes; 0 at the end. Raises BlockingIOError (none yet), OSError (ssl.SSLError is one)."""
-        while True:
-            if self.is_secure:
-                received = self._read_into(target)
-                if received is not None:
-                    return received
+        """Receive plain bytes; 0 at the end.
+
+        Raises BlockingIOError (none yet, and `pending` says whether more bytes of the socket are needed for some);
+        OSError (ssl.SSLError is one).
+        """
+        if not self.pending:
             data = self._socket.recv(RECEIVED_MAX)
             if not data:
                 return 0
-            self._incoming.write(data)
-            if not self.is_secure:
-                self._shake_hands()
+            self._received += data
+        elif self.is_secure:
+            received = self._read_into(target)
+            if received is not None:
+                return received
+        records = self._feed()
+        if not self.is_secure:
+            self._shake_hands()
+        received = self._read_into(target) if self.is_secure else None
+        self._empty = max(self._empty + records - 2 * (received or 0), 0)
+        if self._empty > EMPTY_RECORDS_MAX:
+            raise ConnectionAbortedError(f"the client has sent {self._empty} records of TLS without content")
+        if received is None:
+            raise BlockingIOError
+        return received
+
+    def _feed(self) -> int:
+        """Give TLS what has come of the next `RECORDS_AT_ONCE` records, and return how many of them begin."""
+        data, at, count = self._received, self._left, 0
+        while count < RECORDS_AT_ONCE and at + _HEADER_BYTES <= len(data):
+            at += _HEADER_BYTES + int.from_bytes(data[at + 3 : at + _HEADER_BYTES], "big")
+            count += 1
+        # The header of a record is not cut: a part of it would say nothing of its end.
+        end = min(at, len(data))
+        self._incoming.write(data[:end])
+        self._received, self._left = data[end:], at - end
+        return count
 
     def _read_into(self, target: Any) -> int | None:
         """Fill the target with what is there. None: TLS needs more bytes of the socket first."""

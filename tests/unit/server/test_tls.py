@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ from pylog.server.principals import principal_of
 from pylog.server.security import Security
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
-from pylog.server.tls import Certificates
+from pylog.server.tls import RECORDS_AT_ONCE, Certificates, TlsSocket
 from pylog.testing import StandIn
 from support.certificates import Authority, authority
+from support.key_updates import KeyUpdater
 from support.sasl_client import authenticate
 from support.wire_client import WireClient, request_frame
 
@@ -227,6 +229,77 @@ def test_what_the_socket_did_not_take_is_sent_later(authority: Authority) -> Non
     reading.join()
     assert sum(received) == 50_000
     made.close()
+
+
+@pytest.fixture
+def session(authority: Authority) -> Iterator[tuple[TlsSocket, socket.socket, KeyUpdater]]:
+    """The server's side of a session, the client's end of its sockets, and the client."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.settimeout(240)
+    server = Certificates(Security.of(authority.server)).wrap(ours)  # type: ignore[arg-type]
+    client = KeyUpdater(theirs, partial(received, server))
+    assert received(server) == b""
+    assert server.is_secure
+    yield server, theirs, client
+    client.close()
+    server.close()
+
+
+def received(server: TlsSocket) -> bytes:
+    """The plain bytes that one call receives."""
+    room = bytearray(1000)
+    try:
+        return bytes(room[: server.recv_into(room)])
+    except BlockingIOError:
+        return b""
+
+
+def test_records_without_content_take_a_little_time_in_each_turn(session: Any) -> None:
+    server, theirs, client = session
+    theirs.sendall(client.updates(RECORDS_AT_ONCE * 3 + 1) + client.written(b"request"))
+
+    turns = []
+    while not turns or server.pending:
+        turns.append(received(server))
+
+    assert turns == [b"", b"", b"", b"request"]
+
+
+def test_records_come_whole_however_they_are_cut(session: Any) -> None:
+    server, theirs, client = session
+    chance = random.Random(3)
+    parts = [client.updates(3) if n % 3 else client.written(b"%d," % n * 400) for n in range(100)]
+    expected = b"".join(b"%d," % n * 400 for n in range(0, 100, 3))
+    data, got = b"".join(parts), b""
+    while data or server.pending:
+        step = chance.choice([1, 2, 4, 5, 6, 22, 27, 1000])
+        theirs.sendall(data[:step])
+        data = data[step:]
+        got += received(server)
+    assert got + received(server) == expected
+
+
+def test_a_client_whose_records_have_no_content_is_refused(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pylog.server.tls.EMPTY_RECORDS_MAX", 100)
+    server, theirs, client = session
+    for _ in range(20):
+        theirs.sendall(client.updates(10) + client.written(b"five."))
+        assert received(server) == b"five."
+    theirs.sendall(client.updates(101))
+    with pytest.raises(ConnectionAbortedError, match="records of TLS without content"):
+        while True:
+            assert received(server) == b""
+
+
+def test_nothing_is_received_from_a_client_that_takes_no_records_of_tls(session: Any) -> None:
+    node = ServedNode(lambda message, session: Future(), 1, NodeConfig(), SystemClock())
+    server = session[0]
+    connection = Connection(server._socket, "h", node, 0, None, server)
+    assert connection.is_reading
+    server.unsent = bytes(1 << 20)
+    assert not connection.is_reading
+    server.unsent = b""
 
 
 def test_a_client_hears_that_the_server_has_ended(authority: Authority) -> None:
