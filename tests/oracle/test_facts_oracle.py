@@ -34,6 +34,7 @@ OTHER_DEFAULTS = {
     ("broker", "group.initial.rebalance.delay.ms"): 0,  # in process nobody is on his way
     ("broker", "replica.fetch.max.bytes"): 2 << 20,  # a copy over the loopback is a third faster than with one
     ("broker", "sasl.enabled.mechanisms"): ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),  # there is no Kerberos
+    ("broker", "sasl.server.max.receive.size"): 16 << 10,  # names and passwords are short
     ("topic", "retention.ms"): -1,  # nothing is deleted that nobody asked to delete
     ("consumer", "allow.auto.create.topics"): False,  # a misspelt name makes no topic
     ("consumer", "enable.auto.commit"): None,  # where there is a group

@@ -124,8 +124,8 @@ class NodeConfig(Config):
     """How long a leader may wait for records before it answers a follower."""
     sasl_enabled_mechanisms: tuple[str, ...] = option(MECHANISMS, Names(*MECHANISMS, others={}))
     """The SASL mechanisms that a server takes (Kafka: GSSAPI)."""
-    sasl_server_max_receive_size: int = option(512 << 10, integer())
-    """How large a request may be before a client has proved its name by SASL."""
+    sasl_server_max_receive_size: int = option(16 << 10, integer())
+    """How large a request may be before a client has proved its name by SASL, and a token ever (Kafka: 512 KiB)."""
     scrub_interval_ms: int = option(7 * 24 * 60 * 60 * 1000, long(-1))
     """How often every byte of the sealed segments is read, in search of damage; -1: never. Not Kafka's."""
     scrub_io_max_bytes_per_second: float = option(float(64 << 20), Rate())

@@ -149,6 +149,9 @@ class Authentication:
         return BareToken(self._step(request.body["authBytes"]))
 
     def _step(self, token: bytes) -> bytes:
+        most = self._sasl.config.sasl_server_max_receive_size
+        if len(token) > most:
+            raise SaslAuthentication(f"a token has {len(token)} bytes: sasl.server.max.receive.size is {most}")
         if self._exchange is None:
             raise SaslAuthentication(f"SASL mechanism was {self._mechanism} and cannot change with the connection")
         answer = self._exchange.step(token)

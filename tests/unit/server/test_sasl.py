@@ -195,10 +195,10 @@ def test_an_exchange_that_has_begun_takes_tokens_alone(guarded: Guarded, name: s
 
 def test_a_frame_above_the_limit_ends_the_connection_before_it_is_received(guarded: Guarded) -> None:
     with guarded.client() as client:
-        client.socket.sendall(((512 << 10) + 1).to_bytes(4, "big"))
+        client.socket.sendall(((16 << 10) + 1).to_bytes(4, "big"))
         assert client.is_closed()
     with guarded.client() as client:
-        client.socket.sendall((512 << 10).to_bytes(4, "big"))
+        client.socket.sendall((16 << 10).to_bytes(4, "big"))
         client.socket.settimeout(0.1)
         with pytest.raises(TimeoutError):
             client.socket.recv(1)
@@ -272,6 +272,16 @@ def test_a_session_says_how_long_it_is_and_is_renewed(renewing: Guarded) -> None
             renewing.clock.advance(50_000)
             assert authenticate(client, "SCRAM-SHA-256", "alice", "secret")["sessionLifetimeMs"] == 60_000
             assert client.ask("Metadata", 12, METADATA)["topics"] == []
+
+
+def test_a_session_is_not_renewed_by_a_large_token(renewing: Guarded) -> None:
+    with renewing.client() as client:
+        authenticate(client, "SCRAM-SHA-256", "alice", "secret")
+        renewing.clock.advance(50_000)
+        client.ask("SaslHandshake", 1, {"mechanism": "SCRAM-SHA-256"})
+        answer = client.ask("SaslAuthenticate", 2, {"authBytes": b"n,,n=" + b"a" * (16 << 10)})
+        assert (answer["errorCode"], "16389 bytes" in answer["errorMessage"]) == (FAILED, True)
+        assert client.is_closed()
 
 
 def test_a_session_that_is_over_ends_with_the_next_request(renewing: Guarded) -> None:

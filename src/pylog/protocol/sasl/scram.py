@@ -37,9 +37,9 @@ GS2_HEADER = "n,,"
 NONCE_BYTES = 24
 CLIENT_ITERATIONS_MAX = 1 << 20
 """The most iterations that a client computes: a server could keep it busy for hours."""
-_NAME = r"(?:[^=,\0]|=2C|=3D)+"
+_NAME = r"(?:[^=,\0]++|=2C|=3D)++"  # possessive: else `re` keeps a place to come back to for each turn of the group
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
-_EXTENSIONS = r"(?:,[A-Za-z]+=[^,\0]+)*"
+_EXTENSIONS = r"(?:,(?!p=)[A-Za-z]++=[^,\0]++)*+"
 _CLIENT_FIRST = re.compile(rf"(n,(?:a=({_NAME}))?,)(n=({_NAME}),r=({_NONCE}){_EXTENSIONS})")
 _SERVER_FIRST = re.compile(rf"r=({_NONCE}),s=([A-Za-z0-9+/=]+),i=([1-9][0-9]{{0,9}}){_EXTENSIONS}")
 _CLIENT_FINAL = re.compile(rf"(c=([A-Za-z0-9+/=]+),r=({_NONCE}){_EXTENSIONS}),p=([A-Za-z0-9+/=]+)")

@@ -1,6 +1,7 @@
 """SCRAM: the exchange of RFC 7677, a foreign client and server, and messages that are not what they should be."""
 
 import base64
+import tracemalloc
 
 import pytest
 from aiokafka.conn import ScramAuthenticator
@@ -203,3 +204,19 @@ def test_each_credential_has_a_salt_of_its_own() -> None:
 def test_a_client_has_a_name_that_a_user_can_have(user: str) -> None:
     with pytest.raises(ValueError, match="not the name of a user"):
         ScramClient(SHA_256, user, "pencil")
+
+
+@pytest.mark.parametrize(
+    ("name", "extensions"),
+    [(b"a" * 300_000, b""), (b"=2C" * 100_000, b""), (b"a=3D" * 75_000, b""), (b"a", b",a=b" * 75_000)],
+    ids=["letters", "commas", "both", "extensions"],
+)
+def test_a_long_message_takes_little_memory(name: bytes, extensions: bytes) -> None:
+    made = server()
+    tracemalloc.start()
+    try:
+        made.step(b"n,,n=" + name + b",r=nonce" + extensions)
+        # 60 to 230 times as much as the message, where `re` may come back to each part of it.
+        assert tracemalloc.get_traced_memory()[1] < 16 * 300_000
+    finally:
+        tracemalloc.stop()
