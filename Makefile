@@ -262,6 +262,15 @@ wire-fuzz: BUDGET = 1000000
 wire-fuzz: .venv/dev.stamp ## decode damaged messages, and send a fifth as many damaged frames to a server (BUDGET=1000000 decodes)
 	@PYTHONPATH=src:tests $(BIN)/python -m wirefuzz.campaign $(BUDGET)
 
+# How many bytes the requests of `make fair` have, and how many partitions its log.
+SIZE ?= 4194304
+PARTITIONS ?= 5000
+
+.PHONY: fair
+fair: BUDGET = 1000
+fair: .venv/dev.stamp ## attack a server in every way, and see what another client waits (BUDGET=1000: all; SIZE=4194304 PARTITIONS=5000; KAFKA=1: beside a real Kafka)
+	@PYTHONPATH=src:tests $(BIN)/python -m fairness.campaign $(BUDGET) --size $(SIZE) --partitions $(PARTITIONS) $(if $(KAFKA),--beside kafka)
+
 .PHONY: kill
 kill: BUDGET = 3000
 kill: .venv/dev.stamp ## kill writers at random moments, with readers beside them (BUDGET=3000 kills)
