@@ -6,7 +6,7 @@ field.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -20,6 +20,7 @@ from support.raw_client import Body
 from wirefuzz.sockets import WAITING
 
 Path = tuple[str, ...]
+Make = Callable[[], bytes]
 ELEMENTS_MAX = 100_000
 MARK = "\u00b5mark"
 LONGEST_TEXT = 32_767
@@ -33,6 +34,19 @@ IS_ONE_OF = frozenset({
 
 def attacks(topic: str, topic_id: UUID, served: dict[int, tuple[int, int]], size: int) -> Iterator[Attack]:
     """The attacks of every key that is served, in the versions `served`."""
+    for said, make in frames(topic, topic_id, served, size):
+        seconds = PATIENCE_SECONDS if said.partition(" ")[0] in WAITING else 60.0
+        yield Attack(said, partial(_strike, make, seconds))
+
+
+def _strike(make: Make, seconds: float) -> Strike:
+    return one_request(make(), seconds)
+
+
+def frames(
+    topic: str, topic_id: UUID, served: dict[int, tuple[int, int]], size: int
+) -> Iterator[tuple[str, Make]]:  # fmt: skip
+    """The requests, by a name each that begins with that of the key; each is made when it is asked for."""
     for name, (body, _) in requests_for(topic, topic_id).items():
         request = schema.message(f"{name}Request")
         low, high = served.get(request.api_key, (1, 0))
@@ -54,46 +68,47 @@ def _fields(fields: tuple[Field, ...], versions: range, above: Path = ()) -> Ite
             yield from _fields(field.fields, range(inside[0], inside[-1] + 1), path)
 
 
-def _of_field(name: str, body: Body, path: Path, field: Field, version: int, size: int) -> Iterator[Attack]:
+def _of_field(
+    name: str, body: Body, path: Path, field: Field, version: int, size: int
+) -> Iterator[tuple[str, Make]]:  # fmt: skip
     said = f"{name} {version} {'.'.join(path)}"
     if field.is_array:
         for kind in ("distinct", "same", *(["longest"] if field.kind == "string" else [])):
-            yield Attack(f"{said}, {kind}", partial(_with_elements, name, version, body, path, kind, size))
+            yield f"{said}, {kind}", partial(_with_elements, name, version, body, path, kind, size)
     elif field.kind == "string":
-        yield Attack(f"{said}, longest", partial(_with_value, name, version, body, path, "x" * LONGEST_TEXT))
+        yield f"{said}, longest", partial(_with_value, name, version, body, path, "x" * LONGEST_TEXT)
         if schema.message(f"{name}Request").is_flexible(version):
-            yield Attack(f"{said}, too long", partial(_with_text, name, version, body, path, size))
+            yield f"{said}, too long", partial(_with_text, name, version, body, path, size)
     else:
-        yield Attack(f"{said}, longest", partial(_with_value, name, version, body, path, bytes(size)))
+        yield f"{said}, longest", partial(_with_value, name, version, body, path, bytes(size))
 
 
-def _strike(name: str, version: int, data: bytes) -> Strike:
+def _frame(name: str, version: int, data: bytes) -> bytes:
     request = schema.message(f"{name}Request")
     tags = b"\0" if request.is_flexible(version) else b""
-    head = struct.pack(">hhih", request.api_key, version, 1, 4) + b"fair" + tags
-    return one_request(head + data, PATIENCE_SECONDS if name in WAITING else 60.0)
+    return struct.pack(">hhih", request.api_key, version, 1, 4) + b"fair" + tags + data
 
 
 def _encoded(name: str, version: int, body: Body) -> bytes:
     return schema.message(f"{name}Request").encode(version, body)
 
 
-def _with_value(name: str, version: int, body: Body, path: Path, value: Any) -> Strike:
+def _with_value(name: str, version: int, body: Body, path: Path, value: Any) -> bytes:
     fields = load(f"{name}Request").fields
-    return _strike(name, version, _encoded(name, version, _set(fields, version, body, path, value)))
+    return _frame(name, version, _encoded(name, version, _set(fields, version, body, path, value)))
 
 
-def _with_text(name: str, version: int, body: Body, path: Path, size: int) -> Strike:
+def _with_text(name: str, version: int, body: Body, path: Path, size: int) -> bytes:
     """A text that is longer than the encoder allows."""
     fields = load(f"{name}Request").fields
     data = _encoded(name, version, _set(fields, version, body, path, MARK))
     mark = MARK.encode()
     before, found, after = data.partition(schema.uvarint(len(mark) + 1) + mark)
     assert found, f"{name} {version} has no {path}"
-    return _strike(name, version, before + schema.uvarint(size + 1) + b"x" * size + after)
+    return _frame(name, version, before + schema.uvarint(size + 1) + b"x" * size + after)
 
 
-def _with_elements(name: str, version: int, body: Body, path: Path, kind: str, size: int) -> Strike:
+def _with_elements(name: str, version: int, body: Body, path: Path, kind: str, size: int) -> bytes:
     fields = load(f"{name}Request").fields
     field, given = _at(fields, version, body, path)
     template = given[0] if given else None
@@ -104,7 +119,7 @@ def _with_elements(name: str, version: int, body: Body, path: Path, kind: str, s
     each = max(_size(made(10_000)), 1)
     count = max(min(size // each, ELEMENTS_MAX), 1)
     changed = _set(fields, version, body, path, list(islice(map(made, range(ELEMENTS_MAX)), count)))
-    return _strike(name, version, _encoded(name, version, changed))
+    return _frame(name, version, _encoded(name, version, changed))
 
 
 def _at(fields: tuple[Field, ...], version: int, body: Any, path: Path) -> tuple[Field, Any]:

@@ -419,5 +419,5 @@ def _attempt(change: Callable[[Any], None], argument: object) -> PylogError | No
     try:
         change(argument)
     except PylogError as error:
-        return error
+        return error.with_traceback(None)
     return None

@@ -471,7 +471,7 @@ class CoordinatorRouter:
             try:
                 entries = self._replica_manager.roles.leader(*key).partition.producers.entries()
             except PylogError as error:
-                found[key] = error
+                found[key] = error.with_traceback(None)
                 continue
             found[key] = [
                 ActiveProducer(

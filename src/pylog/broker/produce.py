@@ -235,7 +235,7 @@ class ProduceHandler:
             except PylogError as error:
                 if isinstance(error, PartitionFull) and self._may_wait(message, asked):
                     full[index] = error
-                    part = ProducedPart(asked.topic, asked.partition, error)
+                    part = ProducedPart(asked.topic, asked.partition, error.with_traceback(None))
                 else:
                     part = self._failed(asked.topic, asked.partition, error)
             leaders.append(leader)
@@ -314,7 +314,7 @@ class ProduceHandler:
             self.failures[topic] += 1
         role = self._roles.held(topic, number) if isinstance(error, WITH_START) else None
         start = -1 if role is None else role.partition.start_offset
-        return ProducedPart(topic, number, error, log_start_offset=start)
+        return ProducedPart(topic, number, error.with_traceback(None), log_start_offset=start)
 
     # --- group commit ----------------------------------------------------------------------------------------------
 

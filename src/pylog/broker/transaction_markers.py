@@ -122,7 +122,7 @@ class TransactionMarkers:
                 raise KafkaStorage(f"the decision is not durable: {undecided}")
             markers = markers._replace(coordinator_epoch=host.epoch())
         except PylogError as error:
-            errors = dict.fromkeys(markers.partitions, error)
+            errors = dict.fromkeys(markers.partitions, error.with_traceback(None))
         else:
             for key in markers.partitions:
                 self._write_one(key, markers, errors, ends, waiting)
@@ -142,13 +142,13 @@ class TransactionMarkers:
             leader, appended = self._append(key, markers)
         except InvalidProducerEpoch as error:
             # Its marker, or a later one, is there already, and may not be durable.
-            errors[key] = error
+            errors[key] = error.with_traceback(None)
             role = self._roles.held(*key)
             if role is not None:
                 ends[key] = role.partition.next_offset
             return
         except PylogError as error:
-            errors[key] = error
+            errors[key] = error.with_traceback(None)
             return
         if leader.has_followers:
             waiting.append(self._produce.guarantees.make_safe(leader, appended.base_offset, appended.next_offset))
@@ -177,7 +177,7 @@ class TransactionMarkers:
                 leader, appended = self._append(key, markers)
                 safe.append(self._produce.guarantees.make_safe(leader, appended.base_offset, appended.next_offset))
             except PylogError as error:
-                errors[key] = error
+                errors[key] = error.with_traceback(None)
         return gathered(safe, lambda produced: errors | _errors_of(produced))
 
     def _append(self, key: TopicPartition, markers: TxnMarkers) -> tuple[Leader, Appended]:
