@@ -93,3 +93,13 @@ def test_a_time_below_zero_means_something_from_a_version_on(node: WireNode, tim
     assert {version: codes(version) for version in range(1, 12)} == {
         version: [35, 35] if version < since else [0, 3] for version in range(1, 12)
     }
+
+
+def test_a_partition_that_is_named_twice_is_deleted_from_once_as_it_was_named_last(node: WireNode) -> None:
+    node.log.create_topic("t")
+    node.ask("Produce", 9, produce("t", batch(b"a", b"b")))
+    topics = [{"name": "t", "partitions": [{"partitionIndex": 0, "offset": offset}]} for offset in (2, 1)]
+
+    (topic,) = node.ask("DeleteRecords", 2, {"topics": topics, "timeoutMs": 1})["topics"]
+
+    assert [(part["lowWatermark"], part["errorCode"]) for part in topic["partitions"]] == [(1, 0)]

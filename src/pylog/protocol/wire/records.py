@@ -192,13 +192,13 @@ def _epoch_ends(body: Body, answer: EpochEnds, version: int) -> Body:
 
 
 def _delete_records(body: Body, version: int) -> DeleteRecords:
-    return DeleteRecords(
-        [
-            DeleteRecordsPart(topic["name"], part["partitionIndex"], part["offset"])
-            for topic in body["topics"]
-            for part in topic["partitions"]
-        ]
-    )
+    # Each partition once, as it was named last: one takes a sync. (Kafka: KafkaApis.handleDeleteRecordsRequest)
+    offsets = {
+        (topic["name"], part["partitionIndex"]): part["offset"]
+        for topic in body["topics"]
+        for part in topic["partitions"]
+    }
+    return DeleteRecords([DeleteRecordsPart(*key, offset) for key, offset in offsets.items()])
 
 
 def _records_deleted(body: Body, answer: RecordsDeleted, version: int) -> Body:
