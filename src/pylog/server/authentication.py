@@ -19,7 +19,7 @@ from pylog.errors import IllegalSaslState, ProtocolError, SaslAuthentication, Un
 from pylog.protocol.messages import Session
 from pylog.protocol.sasl.exchange import SaslServer, Secrets, sasl_server
 from pylog.protocol.wire.headers import API_VERSIONS, read_call
-from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.mapping import Body, error_message
 from pylog.runtime.clock import Clock
 from pylog.server.api.call import BareToken, Fate, Outcome, Request
 from pylog.server.api.table import APIS
@@ -138,7 +138,7 @@ class Authentication:
             answer = self._step(bytes(request.body["authBytes"]))
         except SaslAuthentication as error:
             self._fail(error)
-            return {"errorCode": error.code, "errorMessage": str(error), "authBytes": b""}
+            return {"errorCode": error.code, "errorMessage": error_message(error), "authBytes": b""}
         body: Body = {"errorCode": 0, "errorMessage": None, "authBytes": answer}
         if request.version >= 1 and self._state is _State.DONE:
             body["sessionLifetimeMs"] = self._sasl.config.connections_max_reauth_ms

@@ -132,3 +132,31 @@ def test_a_resource_that_is_named_twice_is_refused(node: WireNode) -> None:
 
     assert [one["errorCode"] for one in once] == [40]
     assert [one["errorCode"] for one in twice] == [42, 42]
+
+
+@pytest.mark.parametrize(("resources", "is_brief"), [(10, False), (11, True)])
+@pytest.mark.parametrize(("name", "version"), [("AlterConfigs", 1), ("IncrementalAlterConfigs", 1)])
+def test_errors_of_many_resources_are_brief(
+    node: WireNode, name: str, version: int, resources: int, is_brief: bool
+) -> None:
+    config = {"name": "odd.config", "value": "1"}
+    asked = [{"resourceType": 2, "resourceName": f"t{number}", "configs": [config]} for number in range(resources)]
+    if name == "AlterConfigs":
+        for number in range(resources):
+            node.log.create_topic(f"t{number}")
+
+    found = node.ask(name, version, {"resources": asked})["responses"]
+
+    assert {one["errorCode"] for one in found} == {40}
+    assert all("odd.config is not a config" in one["errorMessage"] for one in found)
+    assert {len(one["errorMessage"]) < 60 for one in found} == {is_brief}
+
+
+def test_a_brief_error_is_for_the_name_of_what_is_set_alone(node: WireNode) -> None:
+    node.log.create_topic("t0", config={"retention.ms": "5"})
+    changes = [{"name": "retention.ms", "configOperation": 1, "value": None}]
+    asked = [{"resourceType": 2, "resourceName": f"t{number}", "configs": changes} for number in range(11)]
+
+    found = node.ask("IncrementalAlterConfigs", 1, {"resources": asked})["responses"]
+
+    assert [one["errorCode"] for one in found] == [0] + [3] * 10

@@ -75,7 +75,7 @@ def _classic_group(group: DescribedGroup, version: int) -> Body:
             "errorCode": 0 if is_absent and version < 6 else error_code(error),
             "groupState": "Dead" if is_absent else "",
         }
-        return {**entry, "errorMessage": str(error)} if version >= 6 else entry
+        return {**entry, "errorMessage": error_message(error)} if version >= 6 else entry
     return {
         "errorCode": 0,
         "groupId": group.group_id,

@@ -38,11 +38,13 @@ from pylog.errors import (
 from pylog.record import TopicPartition
 
 __all__ = [
-    "Body", "Mapping", "by_topic", "error_code", "error_message", "named_again", "named_code",
+    "Body", "Mapping", "brief", "by_topic", "error_code", "error_message", "named_again", "named_code",
     "own_error", "topic_partitions",
 ]  # fmt: skip
 
 Body = dict[str, Any]
+TEXT_MAX = 1000
+"""How many characters of a text are told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,12 @@ def error_message(error: PylogError | None) -> str | None:
     if error is None:
         return None
     name = type(error).__name__
-    return f"{name}: {error}" if name in _BY_NAME else str(error)
+    return brief(f"{name}: {error}" if name in _BY_NAME else str(error))
+
+
+def brief(text: str) -> str:
+    """A text as an answer tells it: it may repeat a name of 32 KiB, and has to fit into a string."""
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
 
 
 def own_error(code: int, text: str | None) -> PylogError | None:

@@ -4,6 +4,7 @@ AlterConfigs says all configs that a topic is to have: those that it does not na
 IncrementalAlterConfigs sets, deletes, appends to and subtracts from single ones. In all versions alike.
 
 The configs of the node cannot be changed while it runs: that is InvalidRequest. A resource that is named twice is, too.
+What is told of a name that is no config says which there are, in a request of few resources.
 """
 
 from collections import Counter
@@ -18,6 +19,9 @@ from pylog.server.api.call import Answer, Outcome, Request, api
 from pylog.server.api.describe_configs import TOPIC, check_broker, overrides_of
 from pylog.server.served_node import ServedNode
 
+FEW = 10
+ALTERS = frozenset({0, 2})
+"""The operations that give a value: set and append."""
 Read = Callable[[Body, Request, ServedNode], TopicChange]
 
 
@@ -50,15 +54,16 @@ def _answer(read: Read) -> Answer:
     def answer(request: Request, node: ServedNode) -> Outcome:
         resources = request.body["resources"]
         times_named = Counter((one["resourceType"], one["resourceName"]) for one in resources)
+        names = frozenset(TopicConfig.kinds()) if len(resources) > FEW else None
         errors: list[PylogError | None] = []
         changes: list[TopicChange] = []
         for resource in resources:
             try:
-                _check(resource, times_named, node)
+                _check(resource, times_named, names, node)
                 changes.append(read(resource, request, node))
                 errors.append(None)
             except PylogError as error:
-                errors.append(error)
+                errors.append(error.with_traceback(None))
         message = AlterConfigs(changes, validate_only=request.body["validateOnly"])
         changed: TopicsChanged = node.ask(message, request.session)
         tried = iter(changed.errors)
@@ -68,13 +73,23 @@ def _answer(read: Read) -> Answer:
     return answer
 
 
-def _check(resource: Body, times_named: Counter[tuple[int, str]], node: ServedNode) -> None:
+def _check(
+    resource: Body, times_named: Counter[tuple[int, str]], names: frozenset[str] | None, node: ServedNode
+) -> None:  # fmt: skip
     kind, name = resource["resourceType"], resource["resourceName"]
     if times_named[kind, name] > 1:
         raise InvalidRequest(f"{name!r} is named more than once in one request")
     if kind != TOPIC:
         check_broker(kind, name, node)
         raise InvalidRequest("the configs of the node cannot be changed while it runs: give them when it is opened")
+    if names is not None:
+        _check_names(resource["configs"], names)
+
+
+def _check_names(configs: list[Body], names: frozenset[str]) -> None:
+    for config in configs:
+        if config.get("configOperation", 0) in ALTERS and config["name"].replace("_", ".") not in names:
+            raise InvalidConfig(f"{config['name']} is not a config of topics")
 
 
 def _result(resource: Body, error: PylogError | None) -> Body:

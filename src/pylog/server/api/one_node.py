@@ -22,7 +22,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.protocol.messages import ClusterMetadata, Metadata
-from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.mapping import Body, brief
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
@@ -102,7 +102,7 @@ def _reassignment(topic: str, part: Body, there: Mapping[str, set[int]], node: S
         if strange == node.node_id:
             told = f"The manual partition assignment includes the broker {strange} more than once."
         code = InvalidReplicaAssignment.code
-    return {"partitionIndex": number, "errorCode": code, "errorMessage": told}
+    return {"partitionIndex": number, "errorCode": code, "errorMessage": told and brief(told)}
 
 
 def _handshake(request: Request, node: ServedNode) -> Outcome:
@@ -115,9 +115,9 @@ def _authenticate(request: Request, node: ServedNode) -> Outcome:
 
 
 APIS = (
-    api("ElectLeaders", _elections),
+    api("ElectLeaders", _elections, is_long=True),
     api("ListPartitionReassignments", _reassignments),
-    api("AlterPartitionReassignments", _reassigned),
+    api("AlterPartitionReassignments", _reassigned, is_long=True),
     api("SaslHandshake", _handshake),
     api("SaslAuthenticate", _authenticate),
 )

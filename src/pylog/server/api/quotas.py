@@ -4,7 +4,7 @@ In all versions alike. To remove a quota is no error: it is not there.
 """
 
 from pylog.errors import InvalidRequest, UnsupportedVersion
-from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.mapping import Body, brief
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
@@ -22,11 +22,11 @@ def _describe(request: Request, node: ServedNode) -> Outcome:
     if told is None and "ip" in kinds and len(kinds) > 1:
         told = "Invalid entity filter component combination, IP filter component should not be used with others"
     if told is not None:
-        return {"errorCode": InvalidRequest.code, "errorMessage": told, "entries": None}
+        return {"errorCode": InvalidRequest.code, "errorMessage": brief(told), "entries": None}
     strange = next((kind for kind in kinds if kind not in ENTITIES), None)
     if strange is not None:
         told = f"Unsupported entity type {strange}"
-        return {"errorCode": UnsupportedVersion.code, "errorMessage": told, "entries": None}
+        return {"errorCode": UnsupportedVersion.code, "errorMessage": brief(told), "entries": None}
     return {"errorCode": 0, "errorMessage": "", "entries": []}
 
 
@@ -48,7 +48,7 @@ def _alter(request: Request, node: ServedNode) -> Outcome:
 def _altered(entry: Body) -> Body:
     told = _refusal(entry)
     code = 0 if told is None else InvalidRequest.code
-    return {"errorCode": code, "errorMessage": told, "entity": entry["entity"]}
+    return {"errorCode": code, "errorMessage": told and brief(told), "entity": entry["entity"]}
 
 
 def _refusal(entry: Body) -> str | None:

@@ -8,7 +8,7 @@ A feature that is at its level already is no change, and no error.
 
 from pylog.errors import InvalidUpdateVersion
 from pylog.protocol.metadata_image import FEATURES
-from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.mapping import Body, brief
 from pylog.server.api.api_versions import LOWEST
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
@@ -34,7 +34,7 @@ def answer(request: Request, node: ServedNode) -> Outcome:
 
 
 def _body(version: int, code: int, told: str | None, results: list[Body]) -> Body:
-    body: Body = {"errorCode": code, "errorMessage": told}
+    body: Body = {"errorCode": code, "errorMessage": told and brief(told)}
     return {**body, "results": results} if version <= RESULTS_TO else body
 
 
