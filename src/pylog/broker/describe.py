@@ -30,26 +30,29 @@ def describe_topics(
     image: MetadataImage, asked: Metadata, leader_of: Callable[[PartitionImage], int]
 ) -> ClusterMetadata:
     """Answer a Metadata request from an image: the topics named, or all; an unknown one carries its error."""
+    if asked.topics is None and asked.partitions_max and len(image.topics) > asked.partitions_max:
+        return ClusterMetadata([], lacks_partitions=True)
     wanted = sorted(image.topics) if asked.topics is None else asked.topics
-    described = [_describe(image, name, leader_of) for name in wanted]
+    described = [TopicMetadata(name, None if name in image.topics else _absent(name)) for name in wanted]
     for topic_id in asked.topic_ids:
         topic = image.with_id(topic_id)
         if topic is not None:
-            described.append(_describe(image, topic.name, leader_of))
+            described.append(TopicMetadata(topic.name))
         else:
             described.append(TopicMetadata("", UnknownTopicId(f"there is no topic with id {topic_id}"), topic_id))
-    return ClusterMetadata(described)
+    there = [(told, image.topics[told.name]) for told in described if told.error is None]
+    lacks = asked.partitions_max is not None and sum(len(one.partitions) for _, one in there) > asked.partitions_max
+    for told, topic in there:
+        told.id, told.config = topic.id, dict(topic.config)
+        told.partitions = [] if lacks else _described_partitions(topic, leader_of)
+    return ClusterMetadata(described, lacks_partitions=lacks)
 
 
-def _describe(image: MetadataImage, name: str, leader_of: Callable[[PartitionImage], int]) -> TopicMetadata:
-    topic = image.topics.get(name)
-    if topic is None:
-        return TopicMetadata(name, _absent(name))
-    partitions = [
+def _described_partitions(topic: TopicImage, leader_of: Callable[[PartitionImage], int]) -> list[PartitionMetadata]:
+    return [
         PartitionMetadata(number, leader_of(state), state.leader_epoch, list(state.replicas), list(state.isr))
         for number, state in sorted(topic.partitions.items())
     ]
-    return TopicMetadata(name, None, topic.id, partitions, dict(topic.config))
 
 
 def describe_log_dirs(files: Files, paths: Iterable[str], failures: Mapping[str, PylogError]) -> DescribedLogDirs:

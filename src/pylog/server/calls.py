@@ -4,7 +4,8 @@
           -> pieces in the place of the request -> outgoing, in the order of the requests
 
 A request with many elements is large: a thread for all of those decodes it, answers it and encodes the response, so the
-loop's thread has its turn whenever it asks for it (`sys.setswitchinterval`).
+loop's thread has its turn whenever it asks for it (`sys.setswitchinterval`). The same thread makes answers that may be
+large where their requests are small. A pool that makes an answer encodes the response, too.
 
 For the loop's thread, but for what the pools call. An answer of another thread comes back by `Agenda.post`.
 """
@@ -15,9 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from pylog.errors import Closed, PylogError
+from pylog.errors import Closed, InvalidRequest, PylogError
 from pylog.metrics.histogram import Times
-from pylog.protocol.schema import ELEMENTS_MAX, TooManyElements
+from pylog.protocol.schema import TooManyElements
 from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import stopwatch_ns
@@ -25,7 +26,7 @@ from pylog.runtime.future import Future
 from pylog.runtime.pool import Pool
 from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
-from pylog.server.dispatch import Call, read_head, response
+from pylog.server.dispatch import Call, read_head, refusal, response
 
 logger = logging.getLogger("pylog.server")
 
@@ -35,6 +36,8 @@ CALLS_MAX, APPENDS_MAX = 4, 16
 """How many calls may wait at once, and how many appends besides them."""
 ELEMENTS_AT_ONCE = 1000
 """How many elements a request may have that the loop's thread decodes. What has more is large."""
+REQUEST_ELEMENTS_MAX = 1 << 16
+"""How many elements a request may have in all: one takes a KiB or less until it is answered, so a request 64 MiB."""
 POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
 """The keys whose answer may wait for an event. A stop does not wait for them."""
 
@@ -122,8 +125,9 @@ class Calls:
         fate = self._intercept(call) if self._intercept is not None else None
         answer = call.answer if fate is None or fate.answer is None else fate.answer
         node = connection.node
-        outcome = answer(node) if may_wait or not call.api.may_wait else Later(lambda: answer(node))
-        return outcome, fate
+        if may_wait or not call.api.may_wait:
+            return answer(node), fate
+        return Later(lambda: answer(node), is_long=call.api.is_long), fate
 
     def _count(self, frame: bytearray) -> None:
         self._counts.requests += 1
@@ -136,16 +140,27 @@ class Calls:
 
     def _call_large(self, connection: Connection, pending: Pending, frame: bytearray) -> None:
         """In the thread of large requests."""
-        outcome: Outcome | BaseException
         try:
-            pending.call = connection.read(frame, ELEMENTS_MAX)
-            outcome, pending.fate = self._outcome(connection, pending.call, may_wait=True)
+            outcome = self._outcome_of_large(connection, pending, frame)
         except PylogError as error:
             self._agenda.post(partial(self._refuse_late, connection, error))
-            return
         except Exception as error:  # noqa: BLE001
-            outcome = error
-        self._agenda.post(partial(self._take_late, connection, pending, outcome))
+            self._agenda.post(partial(self._fail, connection, error))
+        else:
+            self._make(connection, pending, outcome)
+
+    def _outcome_of_large(self, connection: Connection, pending: Pending, frame: bytearray) -> Outcome:
+        try:
+            call = connection.read(frame, REQUEST_ELEMENTS_MAX)
+        except TooManyElements as error:
+            told = refusal(pending.call, InvalidRequest(str(error)))
+            if told is None:
+                raise
+            return told
+        # What was decoded is only held as long as the outcome needs it.
+        pending.call = call._replace(request=None)
+        outcome, pending.fate = self._outcome(connection, call, may_wait=True)
+        return outcome
 
     def _refuse_late(self, connection: Connection, error: PylogError) -> None:
         if not connection.is_closed:
@@ -173,17 +188,28 @@ class Calls:
             pool.close()
 
     def _call_later(self, connection: Connection, pending: Pending, later: Later) -> None:
-        """In a thread of the pool."""
+        """In a thread of a pool."""
         try:
-            outcome: Outcome | BaseException = later.call()
+            outcome = later.call()
         except Exception as error:  # noqa: BLE001
-            outcome = error
-        self._agenda.post(partial(self._take_late, connection, pending, outcome))
+            self._agenda.post(partial(self._fail, connection, error))
+        else:
+            self._make(connection, pending, outcome)
 
-    def _take_late(self, connection: Connection, pending: Pending, outcome: "Outcome | BaseException") -> None:
-        if isinstance(outcome, BaseException):
-            self._fail(connection, outcome)
+    def _make(self, connection: Connection, pending: Pending, outcome: Outcome) -> None:
+        """In a thread of a pool: encode the response, where the outcome waits for nothing more."""
+        if isinstance(outcome, Later) or (isinstance(outcome, Reply) and not outcome.answer.done()):
+            self._agenda.post(partial(self._take_late, connection, pending, outcome))
             return
+        try:
+            made = body_of(outcome) if isinstance(outcome, Reply) else outcome
+            given = made, *response(pending.call, made)
+        except Exception as error:  # noqa: BLE001
+            self._agenda.post(partial(self._fail, connection, error))
+        else:
+            self._agenda.post(partial(self._give_late, connection, pending, *given))
+
+    def _take_late(self, connection: Connection, pending: Pending, outcome: Outcome) -> None:
         self._take(connection, pending, outcome)
         if not connection.is_closed:
             self._sockets.go_on(connection)
@@ -192,12 +218,10 @@ class Calls:
         if connection.is_closed:
             return
         if isinstance(outcome, Later):
-            pool = self._appends if outcome.is_append else self._calls
+            pool = self._large if outcome.is_long else self._appends if outcome.is_append else self._calls
             pool.submit(partial(self._call_later, connection, pending, outcome))
-        elif not isinstance(outcome, Reply):
-            self._answer(connection, pending, lambda: outcome)
-        elif outcome.answer.done():
-            self._answer(connection, pending, partial(body_of, outcome))
+        elif not isinstance(outcome, Reply) or outcome.answer.done():
+            self._answer(connection, pending, outcome)
         else:
             pending.answer = outcome.answer
             outcome.answer.add_done_callback(
@@ -209,31 +233,22 @@ class Calls:
     def _answered(self, connection: Connection, pending: Pending, reply: Reply) -> None:
         if connection.is_closed:
             return
-        self._answer(connection, pending, partial(body_of, reply))
+        self._answer(connection, pending, reply)
         if not connection.is_closed:
             self._sockets.go_on(connection)
 
-    def _answer(self, connection: Connection, pending: Pending, body: Callable[[], Any]) -> None:
+    def _answer(self, connection: Connection, pending: Pending, outcome: Any) -> None:
+        """Make the response of an outcome that waits for nothing more."""
         if pending.is_large:
-            self._large.submit(partial(self._make_large, connection, pending, body))
+            self._large.submit(partial(self._make, connection, pending, outcome))
             return
         try:
-            made = body()
+            made = body_of(outcome) if isinstance(outcome, Reply) else outcome
             pieces, size = response(pending.call, made)
         except Exception as error:  # noqa: BLE001
             self._fail(connection, error)
             return
         self._give(connection, pending, made, pieces, size)
-
-    def _make_large(self, connection: Connection, pending: Pending, body: Callable[[], Any]) -> None:
-        """In the thread of large requests."""
-        try:
-            made = body()
-            given = made, *response(pending.call, made)
-        except Exception as error:  # noqa: BLE001
-            self._agenda.post(partial(self._fail, connection, error))
-        else:
-            self._agenda.post(partial(self._give_late, connection, pending, *given))
 
     def _give_late(self, connection: Connection, pending: Pending, made: Any, pieces: list[Any], size: int) -> None:
         if connection.is_closed:

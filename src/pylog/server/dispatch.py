@@ -4,14 +4,15 @@ request     [ header ][ body ]                          a frame, without its len
 response    [ i32 size ][ header ][ body in pieces ]    regions of files among them
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
-from pylog.errors import UnsupportedVersion
+from pylog.errors import ProtocolError, UnsupportedVersion
 from pylog.protocol.messages import ANONYMOUS, Session
 from pylog.protocol.schema import ELEMENTS_MAX
 from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.protocol.wire.headers import API_VERSIONS, read_call, read_header, response_header
-from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.mapping import Body, error_message
 from pylog.server.api.api_versions import unsupported
 from pylog.server.api.call import Api, BareToken, NoResponse, Outcome, Request
 from pylog.server.api.table import APIS, served_keys
@@ -61,6 +62,13 @@ def read_request(frame: bytearray, host: str, principal: str | None = None, elem
     body, _ = api.request.decode(version, frame, header.body_at, elements_max)
     session = Session(header.client_id, host, principal or ANONYMOUS, is_proved=principal is not None)
     return Call(api, version, correlation_id, Request(version, body, session))
+
+
+def refusal(call: Call, error: ProtocolError) -> Body | None:
+    """The answer that says an error for all of a request; None where its responses have no place for that."""
+    has = partial(call.api.response.has_field, version=call.version)
+    texts = {"errorMessage": error_message(error)} if has("errorMessage") else {}
+    return {"errorCode": error.code, **texts} if has("errorCode") else None
 
 
 def response(call: Call, body: Body | NoResponse | BareToken) -> tuple[list[Any], int]:

@@ -85,7 +85,7 @@ class ServedNode:
         until, may_wait = self._waiting.get(topic, (0, False))
         now = self.clock.tick_ms()
         if now >= until:
-            found: ClusterMetadata = self.ask(Metadata([topic]), session)
+            found: ClusterMetadata = self.ask(Metadata([topic], partitions_max=0), session)
             config = TopicConfig.loaded(found.topics[0].config, defaults=self.config.topic_defaults)
             may_wait = config.is_bounded or config.flush_messages < LONG_MAX
             if len(self._waiting) >= NAMES_MAX:
@@ -105,7 +105,7 @@ class ServedNode:
     def identify(self, topics: Iterable[Body], session: Session) -> None:
         """Give topics that a body names by their names the field `topicId`, where there are such topics."""
         named = [topic for topic in topics if topic["name"] and topic.get("topicId", NO_ID) == NO_ID]
-        found: ClusterMetadata = self.ask(Metadata([topic["name"] for topic in named]), session)
+        found: ClusterMetadata = self.ask(Metadata([topic["name"] for topic in named], partitions_max=0), session)
         ids = {topic.name: topic.id for topic in found.topics if topic.error is None}
         for topic in named:
             topic["topicId"] = ids.get(topic["name"], NO_ID)
@@ -113,12 +113,13 @@ class ServedNode:
     def names(self, topic_ids: Iterable[uuid.UUID], session: Session) -> dict[uuid.UUID, str]:
         """The names of the topics with these ids. Unknown ids are left out."""
         asked = list(topic_ids)
-        found: ClusterMetadata = self.ask(Metadata([], asked), session) if asked else ClusterMetadata([])
+        message = Metadata([], asked, partitions_max=0)
+        found: ClusterMetadata = self.ask(message, session) if asked else ClusterMetadata([])
         return {topic.id: topic.name for topic in found.topics if topic.error is None}
 
     def id_of(self, topic: str, session: Session) -> uuid.UUID:
         """The id of the topic of this name; NO_ID where there is none."""
-        found: ClusterMetadata = self.ask(Metadata([topic]), session)
+        found: ClusterMetadata = self.ask(Metadata([topic], partitions_max=0), session)
         return NO_ID if found.topics[0].error is not None else found.topics[0].id
 
     def known_names(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:

@@ -165,6 +165,7 @@ def test_every_element_of_an_array_takes_bytes() -> None:
         ("OffsetCommitKey", 0, b"\x7f\xff" + b"x" * 10),  # a string longer than what is left
         ("OffsetCommitKey", 0, b"\xff\xff" + bytes(10)),
         ("OffsetCommitKey", 0, b"\x00\x02\xff\xff\x00\x00\x00\x00\x00\x00"),  # not utf-8
+        ("TopicRecord", 0, uvarint(32_769) + bytes(32_768 + 17)),  # a string longer than one may be
         ("TopicRecord", 0, b"\x01" + bytes(16) + b"\xff\xff\xff\xff\x0f"),  # tags without end
         ("TopicRecord", 0, b"\x01" + bytes(16) + b"\x01\x05\x7f"),  # a tag longer than what is left
         ("PartitionChangeRecord", 0, bytes(20) + b"\x01\x01\x05\x00\x00\x00\x05\x00"),  # a known one of a wrong size

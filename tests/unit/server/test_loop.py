@@ -12,21 +12,26 @@ from typing import Any
 import pytest
 
 from pylog.config import NodeConfig
-from pylog.errors import Closed
+from pylog.errors import Closed, InvalidRequest
 from pylog.protocol.messages import (
+    ClusterMetadata,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
-    DescribedProducers,
+    EpochEndPart,
+    EpochEnds,
     Heartbeat,
     Heartbeaten,
     JoinedGroup,
     JoinGroup,
+    ListedGroups,
+    ListGroups,
+    Metadata,
     Session,
+    TopicMetadata,
 )
-from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
-from pylog.server import loop
+from pylog.server import calls, loop
 from pylog.server.binding import Bound, bind
 from pylog.server.door import Door
 from pylog.server.listeners import Address
@@ -37,7 +42,20 @@ from support.wire_client import WireClient, request_frame
 HEARTBEAT = "Heartbeat", 4, {"groupId": "g"}
 JOIN = "JoinGroup", 9, {"groupId": "g"}
 LEAVE = "LeaveGroup", 5, {"groupId": "g"}
-AT_ONCE = "DescribeProducers", 0, {"topics": [{"name": "t", "partitionIndexes": [0]}]}
+
+
+def epochs(topic: str, partitions: int = 1) -> tuple[str, int, dict[str, Any]]:
+    """A request that is answered at once, in the loop's thread where its elements are few."""
+    parts = [{"partition": number, "currentLeaderEpoch": -1, "leaderEpoch": 0} for number in range(partitions)]
+    return "OffsetForLeaderEpoch", 4, {"replicaId": -1, "topics": [{"topic": topic, "partitions": parts}]}
+
+
+def epoch_ends(message: Any) -> Future[Any]:
+    """The answer to it."""
+    return completed(EpochEnds([EpochEndPart(part.topic, part.partition) for part in message.parts]))
+
+
+AT_ONCE = epochs("t")
 
 
 class Node:
@@ -114,7 +132,7 @@ def test_a_heartbeat_that_waits_for_a_disk_holds_nobody_up(
             entered.set()
             gate.wait(240)
             return completed(Heartbeaten() if isinstance(message, Heartbeat) else ConsumerGroupHeartbeaten())
-        return completed(DescribedProducers({TopicPartition("t", 0): []}))
+        return epoch_ends(message)
 
     node.answer = answer
     client.send(*slow)
@@ -156,10 +174,9 @@ def test_a_client_with_many_requests_gives_others_their_turn(server: Server, nod
 
         def answer(message: Any) -> Future[Any]:
             if not begun:
-                other.send("DescribeProducers", 0, {"topics": [{"name": "other", "partitionIndexes": [0]}]})
-            name = message.partitions[0].topic
-            begun.append(name)
-            return completed(DescribedProducers({TopicPartition(name, 0): []}))
+                other.send(*epochs("other"))
+            begun.append(message.parts[0].topic)
+            return epoch_ends(message)
 
         node.answer = answer
         frame = request_frame(*AT_ONCE)
@@ -172,26 +189,24 @@ def test_a_client_with_many_requests_gives_others_their_turn(server: Server, nod
 
 
 def test_requests_behind_long_answers_begin_when_those_are_sent(node: Node, client: WireClient) -> None:
-    name = "n" * 100
-    many = {"topics": [{"name": name, "partitionIndexes": list(range(20_000))}]}
-    node.answer = lambda message: completed(DescribedProducers({key: [] for key in message.partitions}))
-    client.socket.sendall(request_frame("DescribeProducers", 0, many) * 8)
+    node.answer = epoch_ends
+    client.socket.sendall(request_frame(*epochs("t", 20_000)) * 8)
 
     for _ in range(8):
-        assert len(client.receive("DescribeProducers", 0)[1]["topics"][0]["partitions"]) == 20_000
+        assert len(client.receive(*AT_ONCE[:2])[1]["topics"][0]["partitions"]) == 20_000
 
 
-LARGE = "DescribeProducers", 0, {"topics": [{"name": "t", "partitionIndexes": list(range(2000))}]}
+LARGE = epochs("t", 2000)
 
 
 def test_a_request_of_many_elements_holds_nobody_up(server: Server, node: Node, client: WireClient) -> None:
     entered, gate = threading.Event(), threading.Event()
 
     def answer(message: Any) -> Future[Any]:
-        if len(message.partitions) > 1:
+        if len(message.parts) > 1:
             entered.set()
             gate.wait(240)
-        return completed(DescribedProducers({key: [] for key in message.partitions}))
+        return epoch_ends(message)
 
     node.answer = answer
     client.send(*LARGE)
@@ -200,11 +215,39 @@ def test_a_request_of_many_elements_holds_nobody_up(server: Server, node: Node, 
         assert other.ask(*AT_ONCE)["topics"][0]["partitions"][0]["errorCode"] == 0
     gate.set()
 
-    assert len(client.receive("DescribeProducers", 0)[1]["topics"][0]["partitions"]) == 2000
+    assert len(client.receive(*LARGE[:2])[1]["topics"][0]["partitions"]) == 2000
+
+
+def test_an_answer_is_made_and_encoded_by_the_thread_that_its_key_has(node: Node, client: WireClient) -> None:
+    threads: list[str] = []
+
+    class Noted(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            threads.append(threading.current_thread().name)
+            return super().__iter__()
+
+    def answer(message: Any) -> Future[Any]:
+        threads.append(threading.current_thread().name)
+        if isinstance(message, Metadata):
+            return completed(ClusterMetadata([TopicMetadata("t")]))
+        return completed(ListedGroups(Noted()) if isinstance(message, ListGroups) else EpochEnds(Noted()))
+
+    node.answer = answer
+    client.ask("ListGroups", 4, {})
+    assert {name.rpartition("-")[0] for name in threads} == {"pylog-server-calls"} and len(threads) > 1
+    threads.clear()
+    client.ask(*LARGE)
+    assert set(threads) == {"pylog-server-large-1"} and len(threads) > 1
+    threads.clear()
+    client.ask(*AT_ONCE)
+    assert set(threads) == {"pylog-server"}
+    threads.clear()
+    client.ask("DescribeConfigs", 4, {"resources": [{"resourceType": 2, "resourceName": "t"}] * 5})
+    assert set(threads) == {"pylog-server-large-1"}
 
 
 def test_requests_behind_one_of_many_elements_keep_their_order(server: Server, node: Node, client: WireClient) -> None:
-    node.answer = lambda message: completed(DescribedProducers({key: [] for key in message.partitions}))
+    node.answer = epoch_ends
 
     client.socket.sendall(request_frame(*LARGE) + request_frame(*AT_ONCE, correlation_id=2))
 
@@ -226,6 +269,22 @@ def test_a_damaged_request_of_many_elements_ends_its_connection(
         assert other.ask(*HEARTBEAT)["errorCode"] == 0
 
 
+def test_too_many_elements_are_an_error_where_the_answer_has_a_place_for_it(
+    client: WireClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(calls, "REQUEST_ELEMENTS_MAX", 1500)
+    parts = [{"partition": number, "fetchOffset": 0, "partitionMaxBytes": 1} for number in range(1500)]
+    fetch = {"maxWaitMs": 0, "minBytes": 0, "topics": [{"topic": "t", "partitions": parts}]}
+    filters = {"stateFilters": ["Empty"] * 1501}
+
+    assert client.ask("Fetch", 12, fetch)["errorCode"] == InvalidRequest.code
+    assert client.ask("ListTransactions", 0, filters)["errorCode"] == InvalidRequest.code
+    client.send("Fetch", 6, fetch)
+    assert client.is_closed()
+    assert "more than 1500 elements" in caplog.text
+
+
 @pytest.mark.parametrize("answer", [raising(RuntimeError("odd")), lambda message: completed("odd")])
 def test_a_request_of_many_elements_without_an_answer_is_logged(
     node: Node, client: WireClient, caplog: pytest.LogCaptureFixture, answer: Callable[[Any], Future[Any]]
@@ -240,13 +299,13 @@ def test_a_request_of_many_elements_without_an_answer_is_logged(
 def test_an_answer_to_many_elements_is_dropped_where_nobody_is_left(server: Server, node: Node) -> None:
     entered, gate = threading.Event(), threading.Event()
 
-    class Slow(dict[TopicPartition, Any]):
-        def __missing__(self, key: TopicPartition) -> list[Any]:
+    class Slow(list[EpochEndPart]):
+        def __iter__(self) -> Iterator[EpochEndPart]:
             entered.set()
             gate.wait(240)
-            return []
+            return iter(())
 
-    node.answer = lambda message: completed(DescribedProducers(Slow()))
+    node.answer = lambda message: completed(EpochEnds(Slow()))
     with WireClient(server.bootstrap_servers) as client:
         client.send(*LARGE)
         entered.wait(240)
@@ -255,7 +314,8 @@ def test_an_answer_to_many_elements_is_dropped_where_nobody_is_left(server: Serv
         node.answer = None
         assert other.ask(*HEARTBEAT)["errorCode"] == 0
         gate.set()
-        assert other.ask(*LARGE[:2], {"topics": []}) is not None
+        node.answer = epoch_ends
+        assert len(other.ask(*LARGE)["topics"][0]["partitions"]) == 2000
 
 
 def test_a_client_that_has_ended_its_side_is_not_kept_for_ever(node: Node) -> None:

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from pylog.protocol.messages import NO_ID
+from pylog.server.api import metadata
 from pylog.server.api.api_versions import UNNAMED
+from pylog.server.api.call import Later
 from pylog.server.api.table import APIS
+from pylog.server.dispatch import read_request
+from support.wire_client import request_frame
 from support.wire_node import WireNode, decoded, wire_node
 
 UNKNOWN = uuid.UUID(int=77)
@@ -75,6 +79,36 @@ def test_no_topics_mean_all_in_version_0_and_none_later(node: WireNode) -> None:
     assert len(node.ask("Metadata", 0, {"topics": []})["topics"]) == 1
     assert node.ask("Metadata", 1, {"topics": []})["topics"] == []
     assert len(node.ask("Metadata", 1, {"topics": None})["topics"]) == 1
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_a_topic_is_described_once_however_often_it_is_named(node: WireNode, version: int) -> None:
+    node.log.create_topic("t")
+    topic_id = node.log.broker.image.topics["t"].id
+    by_id = [{"name": None, "topicId": topic_id}] * 2 if version >= 12 else []
+
+    response = node.ask("Metadata", version, {"topics": [{"name": "t"}] * 3 + by_id})
+
+    assert [one["name"] for one in response["topics"]] == ["t"] * (1 + (version >= 12))
+
+
+@pytest.mark.parametrize("topics", [None, [], [{"name": "t"}], [{"name": "wide"}]])
+@pytest.mark.parametrize("limit", [1, 2, 3, 5])
+def test_many_partitions_are_described_by_the_thread_of_what_is_long(
+    monkeypatch: pytest.MonkeyPatch, topics: Any, limit: int
+) -> None:
+    monkeypatch.setattr(metadata, "PARTITIONS_AT_ONCE", limit)
+    counts = {"t": 1, "u": 1, "wide": 3}
+    with wire_node() as node:
+        for name, partitions in counts.items():
+            node.log.create_topic(name, partitions)
+        frame = request_frame("Metadata", 12, {"topics": topics})[4:]
+        outcome = read_request(bytearray(frame), "").answer(node.served)
+        found = {one["name"]: len(one["partitions"]) for one in decoded(*node.call(frame))["topics"]}
+
+    asked = counts if topics is None else {one["name"]: counts[one["name"]] for one in topics}
+    assert found == asked
+    assert (isinstance(outcome, Later) and outcome.is_long) == (sum(asked.values()) > limit)
 
 
 def test_a_missing_topic_is_made_where_that_is_allowed(node: WireNode) -> None:

@@ -23,6 +23,9 @@ class Metadata:
     """Topics that are asked for by id, behind those of `topics`. The answer to an unknown one has no name."""
     creates: bool = False
     """Whether a topic that is missing is to be made, where the node makes topics (`auto.create.topics.enable`)."""
+    partitions_max: int | None = None
+    """Where the topics have more partitions than this in all, a node of this process leaves them out of its answer; and
+    the topics, too, where all are asked for and there are more of them. With 0 there are topics without partitions."""
 
 
 @message
@@ -51,6 +54,8 @@ class ClusterMetadata:
     """The id of the cluster; empty: a reader's answer, or that of a node that is older than the field."""
     nodes: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Host and port of nodes by their ids; in an answer within a process those of leaders elsewhere alone."""
+    lacks_partitions: bool = False
+    """Whether partitions were left out, as there are more than were asked for."""
 
 
 @message

@@ -65,6 +65,10 @@ class MessageSchema:
         low, high = self._table.flexible
         return low <= version <= high
 
+    def has_field(self, name: str, version: int) -> bool:
+        """Whether the message itself has such a field in this version."""
+        return any(field.name == name and version in field.versions for field in self._table.fields)
+
     def _check(self, version: int) -> None:
         low, high = self._table.versions
         if not low <= version <= high:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pylog.protocol.schema.runtime import SCOPE, TAGS
+from pylog.protocol.schema.runtime import MAX_STRING_BYTES, SCOPE, TAGS
 from pylog.protocol.schema.table import BYTES, FIXED, SIZES, Field, smallest
 
 
@@ -128,8 +128,11 @@ class DecodeSource(FunctionSource):
             self.struct(field.fields, target)
 
     def sized(self, field: Field, length: str, target: str) -> None:
-        refusal = repr(f"{field.name} is longer than the bytes that are left")
-        self.emit(f"q = p + {length}", f"if {length} < 0 or q > end:", f"    fail({refusal}, p)")
+        refusal, misfit = f"{field.name} is longer than the bytes that are left", f"{length} < 0"
+        if field.kind == "string" and field.compact(self.version, self.flexible):
+            # Nothing is below 0 here. (Kafka: "string field ... had invalid length")
+            refusal, misfit = f"{refusal}, or than a string may be", f"{length} > {MAX_STRING_BYTES}"
+        self.emit(f"q = p + {length}", f"if {misfit} or q > end:", f"    fail({refusal!r}, p)")
         self.emit(f'{target} = str(data[p:q], "utf-8")' if field.kind == "string" else f"{target} = data[p:q]", "p = q")
 
     def array(self, field: Field, count: str, target: str) -> None:

@@ -23,7 +23,7 @@ class Request(NamedTuple):
 class Reply(NamedTuple):
     """An answer that comes when `answer` does: `body` makes the response of it, `refused` of an error.
 
-    Both are called by the loop, one at a time.
+    They are called once, by the loop or by a pool.
     """
 
     answer: Future[Any]
@@ -46,11 +46,13 @@ class BareToken(NamedTuple):
 class Later(NamedTuple):
     """An answer that takes a call that may wait, which the pool makes.
 
-    `is_append`: it may sync, or drop segments, so it takes no thread from other calls.
+    `is_append`: it may sync, or drop segments, so it takes no thread from other calls. `is_long`: it waits for nothing
+    and may take long, so it has its turn in the thread of large requests.
     """
 
     call: "Callable[[], Outcome]"
     is_append: bool = False
+    is_long: bool = False
 
 
 class Fate(NamedTuple):
@@ -73,8 +75,9 @@ Answer = Callable[[Request, ServedNode], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API key. `answer` answers a request; with `may_wait` it is called in the pool.
+    """One API key. `answer` answers a request; with `may_wait` it is called in a pool.
 
+    `is_long`: its answer may be large where its request is small, so it is made in the thread of large requests.
     `is_pipelined`: the next request of the connection may begin before the answer is there.
     """
 
@@ -86,15 +89,18 @@ class Api:
     response: MessageSchema
     answer: Answer
     may_wait: bool
+    is_long: bool
     is_pipelined: bool
 
 
 def api(
-    name: str, answer: Answer, *, high: int | None = None, may_wait: bool = False, is_pipelined: bool = False
-) -> Api:
+    name: str, answer: Answer, *, high: int | None = None, may_wait: bool = False, is_long: bool = False,
+    is_pipelined: bool = False,
+) -> Api:  # fmt: skip
     """An API key in all versions that its schema has, up to `high`."""
     request, response = message(f"{name}Request"), message(f"{name}Response")
     low, highest = request.versions
     return Api(
-        name, request.api_key, low, highest if high is None else high, request, response, answer, may_wait, is_pipelined
+        name, request.api_key, low, highest if high is None else high, request, response, answer,
+        may_wait or is_long, is_long,        is_pipelined,
     )  # fmt: skip

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pylog.config import ConfigType, NodeConfig, TopicConfig, config_type
 from pylog.errors import InvalidRequest, PylogError
 from pylog.protocol.messages import ClusterMetadata, Metadata
-from pylog.protocol.wire.mapping import Body, error_code
-from pylog.server.api.call import Outcome, Request, api
+from pylog.protocol.wire.mapping import Body, error_code, error_message
+from pylog.server.api.call import Later, Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
 TOPIC, BROKER = 2, 4
@@ -22,8 +22,18 @@ OF_TOPIC, OF_NODE, DEFAULT = 1, 4, 5
 TYPES_FROM = 3
 
 
+RESOURCES_AT_ONCE = 4
+"""How many resources are described in the loop's thread: one takes half a millisecond."""
+
+
 def answer(request: Request, node: ServedNode) -> Outcome:
     """Describe each resource."""
+    if len(request.body["resources"]) > RESOURCES_AT_ONCE:
+        return Later(lambda: _all(request, node), is_long=True)
+    return _all(request, node)
+
+
+def _all(request: Request, node: ServedNode) -> Body:
     return {"results": [_described(resource, request, node) for resource in request.body["resources"]]}
 
 
@@ -38,7 +48,9 @@ def _described(resource: Body, request: Request, node: ServedNode) -> Body:
             check_broker(kind, name, node)
             configs = node_configs(node.config, request.body["includeSynonyms"])
     except PylogError as error:
-        return {**result, "errorCode": error_code(error), "errorMessage": str(error)}
+        # Its traceback would refer to itself.
+        error.__traceback__ = None
+        return {**result, "errorCode": error_code(error), "errorMessage": error_message(error)}
     if wanted:
         configs = [config for config in configs if config["name"] in wanted]
     if request.version < TYPES_FROM:
@@ -49,7 +61,7 @@ def _described(resource: Body, request: Request, node: ServedNode) -> Body:
 
 def overrides_of(topic: str, request: Request, node: ServedNode) -> dict[str, str]:
     """The configs that are set on a topic itself. Raises UnknownTopicOrPartition, InvalidTopic."""
-    found: ClusterMetadata = node.ask(Metadata([topic]), request.session)
+    found: ClusterMetadata = node.ask(Metadata([topic], partitions_max=0), request.session)
     if found.topics[0].error is not None:
         raise found.topics[0].error
     return found.topics[0].config

@@ -47,4 +47,4 @@ def _part(part: PartitionMetadata) -> Body:
     return {**partition_body(part, AS_METADATA), "eligibleLeaderReplicas": [], "lastKnownElr": []}
 
 
-API = api("DescribeTopicPartitions", answer)
+API = api("DescribeTopicPartitions", answer, is_long=True)

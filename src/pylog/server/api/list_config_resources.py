@@ -26,11 +26,11 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         return {"errorCode": UnsupportedVersion.code}
     names: list[tuple[str, int]] = []
     if TOPIC in wanted:
-        found: ClusterMetadata = node.ask(Metadata(), request.session)
+        found: ClusterMetadata = node.ask(Metadata(partitions_max=0), request.session)
         names += [(topic.name, TOPIC) for topic in found.topics]
     if BROKER in wanted:
         names.append((str(node.node_id), BROKER))
     return {"configResources": [{"resourceName": name, "resourceType": kind} for name, kind in names]}
 
 
-API = api("ListConfigResources", answer)
+API = api("ListConfigResources", answer, is_long=True)

@@ -5,11 +5,15 @@
     8-10    authorized operations of the cluster, where they are asked for; from 8 on those of topics
     10-13   topics have their id in the answer; from 12 on they may be asked for by it, below that is InvalidRequest
 
+Each topic is described once, however often it is named. A description of many partitions is made in the thread of large
+requests.
+
 A missing topic is made with the node's `num.partitions` where `auto.create.topics.enable` and the client allow it, and
 is in the answer then; Kafka says UnknownTopicOrPartition first, and the client asks again.
 """
 
 from dataclasses import replace
+from functools import partial
 
 from pylog.errors import InvalidRequest, UnknownTopicOrPartition
 from pylog.protocol.messages import INTERNAL_TOPICS, NO_ID, ClusterMetadata, Metadata
@@ -20,6 +24,8 @@ from pylog.server.api.call import Later, Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
 BY_ID_FROM = 12
+PARTITIONS_AT_ONCE = 1000
+"""How many partitions are described in the loop's thread."""
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
@@ -34,7 +40,9 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     allowed = node.config.auto_create_topics_enable and request.body.get("allowAutoTopicCreation", True)
     if lacks and allowed:
         # It may wait for the disk.
-        return Later(lambda: _response(node.ask(replace(wanted, creates=True), request.session), request, node))
+        return Later(partial(_described, replace(wanted, creates=True, partitions_max=None), request, node))
+    if found.lacks_partitions:
+        return Later(partial(_described, replace(wanted, partitions_max=None), request, node), is_long=True)
     return _response(found, request, node)
 
 
@@ -50,13 +58,18 @@ def _refused(body: Body) -> Body:
     return {"brokers": [], "topics": topics}
 
 
+def _described(wanted: Metadata, request: Request, node: ServedNode) -> Body:
+    return _response(node.ask(wanted, request.session), request, node)
+
+
 def _wanted(request: Request) -> Metadata:
     topics = request.body["topics"]
     if topics is None or (request.version == 0 and not topics):
-        return Metadata()
-    names = [topic["name"] for topic in topics if topic.get("topicId", NO_ID) == NO_ID]
-    ids = [topic["topicId"] for topic in topics if topic.get("topicId", NO_ID) != NO_ID]
-    return Metadata([name or "" for name in names], ids)
+        return Metadata(partitions_max=PARTITIONS_AT_ONCE)
+    # (Kafka: KafkaApis.handleTopicMetadataRequest, which makes a set of them)
+    names = dict.fromkeys(topic["name"] or "" for topic in topics if topic.get("topicId", NO_ID) == NO_ID)
+    ids = dict.fromkeys(topic["topicId"] for topic in topics if topic.get("topicId", NO_ID) != NO_ID)
+    return Metadata(list(names), list(ids), partitions_max=PARTITIONS_AT_ONCE)
 
 
 def _response(found: ClusterMetadata, request: Request, node: ServedNode) -> Body:

@@ -1,7 +1,8 @@
 """Keys whose request is a message of the node and whose response is its answer.
 
-    OffsetForLeaderEpoch, DescribeProducers    nothing of these waits
-    the others                                 in the pool: a heartbeat, too, may write and sync, or load a coordinator
+    OffsetForLeaderEpoch    in the loop: nothing of it waits
+    DescribeProducers       nothing of it waits, and there may be many of them
+    the others              in the pool: a heartbeat, too, may write and sync, or load a coordinator
 
 Where topics may be named by their ids (OffsetCommit and OffsetFetch from 10 on), they get their
 names first. In an OffsetFetch of all topics they get their ids at the end.
@@ -17,7 +18,8 @@ from pylog.runtime.future import Future, gathered
 from pylog.server.api.call import Answer, Api, Outcome, Reply, Request, api
 from pylog.server.served_node import ServedNode
 
-AT_ONCE = frozenset({"OffsetForLeaderEpoch", "DescribeProducers"})
+LONG = frozenset({"DescribeProducers"})
+AT_ONCE = frozenset({"OffsetForLeaderEpoch", *LONG})
 HIGHEST = {"InitProducerId": 5}
 """Where the schema has a version that Kafka does not serve yet."""
 BY_ID_FROM = {"OffsetCommit": 10, "OffsetFetch": 10}
@@ -88,7 +90,13 @@ def _identified(body: Any, request: Request, node: ServedNode) -> Body:
 
 
 APIS: tuple[Api, ...] = tuple(
-    api(mapping.name, _answer(mapping), high=HIGHEST.get(mapping.name), may_wait=mapping.name not in AT_ONCE)
+    api(
+        mapping.name,
+        _answer(mapping),
+        high=HIGHEST.get(mapping.name),
+        may_wait=mapping.name not in AT_ONCE,
+        is_long=mapping.name in LONG,
+    )
     for mapping in MAPPINGS.values()
     if mapping.name not in OF_THEIR_OWN
 )

@@ -62,12 +62,8 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     if isinstance(error, TransactionalIdAuthorization):
         parts = [ProducedPart(part.topic, part.partition, error) for part in parts]
     elif error is not None or any(isinstance(part, ProducedPart) for part in parts):
-        there = _partitions(parts, request, node)
-        missing = UnknownTopicOrPartition("there is no such partition")
-        parts = [
-            _refused(part, error) if (part.topic, part.partition) in there else _refused(part, missing)
-            for part in parts
-        ]
+        # A topic may have many partitions.
+        return Later(lambda: _append(request, node, _judged(parts, error, request, node)), is_append=True)
     may_wait = any(
         isinstance(part, ProducePart) and node.append_may_wait(part.topic, part.partition, request.session)
         for part in parts
@@ -88,16 +84,20 @@ def _refusal(body: Body, parts: list[ProducePart | ProducedPart]) -> PylogError 
     return None
 
 
+def _judged(
+    parts: list[ProducePart | ProducedPart], error: PylogError | None, request: Request, node: ServedNode
+) -> list[ProducePart | ProducedPart]:
+    """The parts with this error; those of partitions that are not there say that."""
+    found: ClusterMetadata = node.ask(Metadata(sorted({part.topic for part in parts})), request.session)
+    there = {(topic.name, part.partition) for topic in found.topics for part in topic.partitions}
+    missing = UnknownTopicOrPartition("there is no such partition")
+    return [
+        _refused(part, error) if (part.topic, part.partition) in there else _refused(part, missing) for part in parts
+    ]
+
+
 def _refused(part: ProducePart | ProducedPart, error: PylogError | None) -> ProducePart | ProducedPart:
     return part if error is None else ProducedPart(part.topic, part.partition, error)
-
-
-def _partitions(
-    parts: list[ProducePart | ProducedPart], request: Request, node: ServedNode
-) -> set[tuple[str, int]]:  # fmt: skip
-    """Those partitions of all topics of a request that there are."""
-    found: ClusterMetadata = node.ask(Metadata(sorted({part.topic for part in parts})), request.session)
-    return {(topic.name, part.partition) for topic in found.topics for part in topic.partitions}
 
 
 def _append(request: Request, node: ServedNode, parts: list[ProducePart | ProducedPart]) -> Reply:
@@ -125,7 +125,7 @@ def _sent(message: Produce, part: ProducePart, request: Request, node: ServedNod
     try:
         return node.handle(message, request.session)
     except PylogError as error:
-        return completed(Produced([ProducedPart(part.topic, part.partition, error)]))
+        return completed(Produced([ProducedPart(part.topic, part.partition, error.with_traceback(None))]))
 
 
 def _unanswered(given: Produced) -> NoResponse:
@@ -164,9 +164,10 @@ def _part(topic: Body, part: Body, version: int) -> ProducePart | ProducedPart:
     try:
         batch = _batch(part["records"], version)
     except CorruptBatch as error:
-        return ProducedPart(name, number, error)
+        return ProducedPart(name, number, error.with_traceback(None))
     except PylogError as error:
-        return ProducedPart(name, number, error if isinstance(error, _OWN) else InvalidRecord(str(error)))
+        told = error.with_traceback(None) if isinstance(error, _OWN) else InvalidRecord(str(error))
+        return ProducedPart(name, number, told)
     return ProducePart(name, number, batch, topic.get("topicId", NO_ID))
 
 
