@@ -226,6 +226,7 @@ class Log(ClientHalf[TopicView]):
         Raises: ValueError (an address that no client could use, or that others would reach without TLS; a certificate
         that is none), OSError (it is taken), TypeError (an option that is not known), ReadOnly.
         """
+        from pylog.server.security import LogUsers
         from pylog.server.served_node import ServedNode
         from pylog.server.server import Server
 
@@ -234,7 +235,7 @@ class Log(ClientHalf[TopicView]):
         node = ServedNode(broker.handle, broker.node_id, broker.config, self._clock)
         server = Server(
             node, listen, advertise=advertise, security=security,
-            credential_of=lambda mechanism, user: broker.image.users.get((user, mechanism)),
+            users=LogUsers(lambda: broker.image.users, broker.directory_id.bytes),
         )  # fmt: skip
         self._opened.add_server(server)
         return server

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pylog.errors import SaslAuthentication
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
+from pylog.protocol.sasl.decoys import Decoys
 from pylog.protocol.sasl.exchange import MECHANISMS, sasl_client, sasl_server
 from pylog.protocol.sasl.hashing import credential_of_password
 
@@ -20,8 +21,9 @@ class Users:
     def password(self, user: str) -> str | None:
         return "secret" if user == "alice" else None
 
-    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        return CREDENTIALS[mechanism] if user == "alice" else None
+    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
+        decoy = Decoys(b"secret").credential(mechanism, user)
+        return CREDENTIALS[mechanism] if user == "alice" else decoy
 
 
 texts = st.text(st.sampled_from("nraeicspvm=,+/\0\x7fünullalice0123456789"), max_size=60).map(str.encode)

@@ -7,7 +7,7 @@ names of librdkafka: Kafka's own for these are about Java (`ssl.truststore.locat
 
 from dataclasses import dataclass
 
-from pylog.config.options import Config, Switch, Words, integer, long, option
+from pylog.config.options import Config, Secret, Switch, Words, integer, long, option
 from pylog.config.protocol_map import SecurityProtocol
 from pylog.errors import InvalidConfig
 
@@ -43,7 +43,7 @@ class ConnectionConfig(Config):
     """The first wait before a coordinator that has moved, or begins, is asked again."""
     sasl_mechanism: str = option("", Words("", *MECHANISMS))
     """How to log in."""
-    sasl_password: str | None = option(None, Words(optional=True))
+    sasl_password: str | None = option(None, Secret())
     """The password of the user. From librdkafka; Kafka has it in `sasl.jaas.config`."""
     sasl_username: str | None = option(None, Words(optional=True))
     """The name of the user."""
@@ -59,7 +59,7 @@ class ConnectionConfig(Config):
     """Whether the certificate has to be for the host that was connected to; "" and "none": not."""
     ssl_key_location: str | None = option(None, Words(optional=True))
     """A PEM file with the key of the client."""
-    ssl_key_password: str | None = option(None, Words(optional=True))
+    ssl_key_password: str | None = option(None, Secret())
     """The password of that file."""
 
     def __repr__(self) -> str:

@@ -145,6 +145,18 @@ class Words:
         return value
 
 
+class Secret(Words):
+    """A text that no error repeats, or None. It is taken as it is, with the spaces around it."""
+
+    def __init__(self) -> None:
+        super().__init__(optional=True)
+
+    def parse(self, value: object) -> str | None:
+        if value is not None and not (isinstance(value, str) and value):
+            raise ValueError
+        return value
+
+
 class SomeOf:
     """A set of words; as text, with commas between. A word may be there twice, as in Kafka."""
 
@@ -330,7 +342,8 @@ def parse_as(name: str, kind: Kind, value: object) -> object:
     try:
         return kind.parse(value)
     except ValueError:
-        raise InvalidConfig(f"{name}={value!r}: it has to be {kind.allowed}") from None
+        shown = f"a {type(value).__name__} that is not shown" if isinstance(kind, Secret) else repr(value)
+        raise InvalidConfig(f"{name}={shown}: it has to be {kind.allowed}") from None
 
 
 def by_field(configs: Mapping[str, Any], known: Iterable[str], elsewhere: str) -> dict[str, Any]:

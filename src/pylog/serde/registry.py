@@ -117,9 +117,12 @@ class HttpRegistry(SchemaRegistry):
         self._url = url.rstrip("/")
         self._timeout = timeout
         self._headers = {"Accept": CONTENT, "Content-Type": CONTENT}
+        login: tuple[Any, Any] = (username, password)
+        if not all(isinstance(one, str | None) for one in login):
+            raise TypeError("username and password of a registry are str, or None")
         if username is not None:
-            login = b64encode(f"{username}:{password or ''}".encode()).decode()
-            self._headers["Authorization"] = f"Basic {login}"
+            encoded = b64encode(f"{username}:{password or ''}".encode()).decode()
+            self._headers["Authorization"] = f"Basic {encoded}"
         self._ids: dict[tuple[str, Schema], int] = {}
         self._schemas: dict[int, Schema] = {}
 

@@ -5,16 +5,24 @@ log.serve("SASL_SSL://0.0.0.0:9093", advertise="SASL_SSL://kafka:9093",
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from pylog.config import SecurityProtocol
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 
-__all__ = ["CLIENT_AUTH", "CredentialOf", "Security", "SecurityOptions"]
+__all__ = ["CLIENT_AUTH", "LogUsers", "Security", "SecurityOptions"]
 
 CLIENT_AUTH = ("none", "requested", "required")
 """Whether a client has to have a certificate. (Kafka: ssl.client.auth)"""
-CredentialOf = Callable[[ScramMechanism, str], ScramCredential | None]
+
+
+class LogUsers(NamedTuple):
+    """The users of a log."""
+
+    credentials: Callable[[], Mapping[tuple[str, ScramMechanism], ScramCredential]]
+    """What the log has of them now: a mapping that does not change, and another one when they do."""
+    secret: bytes
+    """Bytes that stay with the log, and that no client can know."""
 
 
 class SecurityOptions(TypedDict, total=False):
@@ -58,6 +66,10 @@ class Security(NamedTuple):
         if unknown:
             known = ", ".join(SecurityOptions.__annotations__)
             raise TypeError(f"{', '.join(unknown)}: a server has no such option; it has {known}")
+        key_password: Any = options.get("ssl_key_password")
+        users: Mapping[Any, Any] = options.get("users", {})
+        if not isinstance(key_password, str | None):
+            raise TypeError(f"ssl_key_password is a str, not {type(key_password).__name__}")
         cafile = options.get("ssl_ca_location")
         client_auth = options.get("ssl_client_auth", "none" if cafile is None else "required")
         if client_auth not in CLIENT_AUTH:
@@ -66,12 +78,16 @@ class Security(NamedTuple):
             raise ValueError(
                 f"ssl_client_auth={client_auth!r} needs ssl_ca_location: the roots of clients' certificates"
             )
-        for user, password in options.get("users", {}).items():
+        for user, password in users.items():
+            if not isinstance(user, str) or not isinstance(password, str):
+                # What was given may be the password, in the wrong form or place.
+                found = f"{type(user).__name__} and {type(password).__name__}"
+                raise TypeError(f"users: a name and a password are str, not {found}")
             if not user or not password or "\0" in user + password:
                 raise ValueError(f"user {user!r}: a name and a password are not empty, and have no NUL in them")
         return cls(
-            dict(options.get("users", {})), options.get("ssl_certificate_location"), options.get("ssl_key_location"),
-            options.get("ssl_key_password"), cafile, client_auth, options.get("allow_plaintext", False),
+            dict(users), options.get("ssl_certificate_location"), options.get("ssl_key_location"),
+            key_password, cafile, client_auth, options.get("allow_plaintext", False),
         )  # fmt: skip
 
     def check_fits(self, protocol: SecurityProtocol) -> None:

@@ -20,7 +20,7 @@ from pylog.server.dispatch import Call
 from pylog.server.door import Door
 from pylog.server.listeners import Address, Listener, Place, parse_listeners
 from pylog.server.loop import Loop
-from pylog.server.security import CredentialOf, Security, SecurityOptions
+from pylog.server.security import LogUsers, Security, SecurityOptions
 from pylog.server.served_node import ServedNode
 
 __all__ = ["Server"]
@@ -40,8 +40,8 @@ class Server:
 
     `listen` is "host:port", or several, each with a name: "INSIDE://host:port"; port 0 takes one that is free, and
     "unix:path" is a Unix socket. What `advertise` has is the address that clients of the listener of that name are told
-    to connect to, if it is another one. `security`: see `SecurityOptions`. `credential_of` finds the credentials of the
-    log's users. `intercept` sees each request, and gives the fate of those that do not fare as the others:
+    to connect to, if it is another one. `security`: see `SecurityOptions`. `users` are those of the log.
+    `intercept` sees each request, and gives the fate of those that do not fare as the others:
     `pylog.testing` lets answers fail by it.
 
     Raises: ValueError (not an address, an address on every interface without one to advertise, a listener without TLS
@@ -50,7 +50,7 @@ class Server:
 
     def __init__(
         self, node: ServedNode, listen: str | Sequence[str], *, advertise: str | Sequence[str] | None = None,
-        security: SecurityOptions | None = None, credential_of: CredentialOf = lambda mechanism, user: None,
+        security: SecurityOptions | None = None, users: LogUsers | None = None,
         intercept: Callable[[Call], Fate | None] | None = None,
     ) -> None:  # fmt: skip
         listeners = parse_listeners(listen, advertise, protocols_of(node.config.listener_security_protocol_map))
@@ -58,7 +58,7 @@ class Server:
         """The address that clients of each listener are told to connect to, by the listener's name."""
         with ExitStack() as opened:
             doors = []
-            for listener, door in self._doors(node, listeners, Security.of(security or {}), credential_of):
+            for listener, door in self._doors(node, listeners, Security.of(security or {}), users):
                 opened.enter_context(door.bound.socket)
                 opened.callback(door.bound.release)
                 self.addresses[listener.name] = door.node.address
@@ -74,7 +74,7 @@ class Server:
 
     @staticmethod
     def _doors(
-        node: ServedNode, listeners: Sequence[Listener], security: Security, credential_of: CredentialOf
+        node: ServedNode, listeners: Sequence[Listener], security: Security, users: LogUsers | None
     ) -> Iterator[tuple[Listener, Door]]:
         protocols = {listener.protocol for listener in listeners}
         for protocol in protocols:
@@ -89,7 +89,9 @@ class Server:
             from pylog.server.authentication import Sasl
             from pylog.server.users import Users
 
-            sasl = Sasl(node.config, Users(security.users, credential_of), node.clock)
+            of_log = users or LogUsers(dict, os.urandom(16))
+            secrets = Users(security.users, of_log, node.config.sasl_enabled_mechanisms)
+            sasl = Sasl(node.config, secrets, node.clock)
         for listener in listeners:
             bound = bind_listener(listener, allow_plaintext=security.allow_plaintext)
             address = listener.advertise or listener.listen

@@ -15,7 +15,7 @@ from pylog.runtime.clock import MovableClock
 from pylog.server.api.call import Fate
 from pylog.server.dispatch import Call
 from pylog.server.loop import HANDSHAKE_MS
-from pylog.server.security import Security
+from pylog.server.security import LogUsers, Security
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
 from pylog.transport import MemoryTransport
@@ -44,7 +44,7 @@ class Guarded:
         node = ServedNode(broker.handle, broker.node_id, broker.config, self.clock)
         self.server = Server(
             node, LISTEN, security={"users": USERS}, intercept=self._see,
-            credential_of=lambda mechanism, user: broker.image.users.get((user, mechanism)),
+            users=LogUsers(lambda: broker.image.users, b"secret"),
         )  # fmt: skip
 
     def _see(self, call: Call) -> Fate | None:

@@ -37,7 +37,8 @@ class UserAdmin:
         # It loads OpenSSL.
         from pylog.protocol.sasl.hashing import new_salt, salted_password
 
-        checked_name("password", password)
+        if not isinstance(password, str):
+            raise TypeError(f"a password is a str, not {type(password).__name__}")
         if not password:
             raise ValueError("a password is not empty")
         for name in checked_words("mechanisms", mechanisms, MECHANISMS):

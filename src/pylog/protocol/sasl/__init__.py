@@ -2,6 +2,7 @@
 
     credentials    what a server keeps of a password
     hashing        how that is made
+    decoys         that of a user that does not exist
     plain          PLAIN: the password itself, in one message
     scram          SCRAM-SHA-256 and SCRAM-SHA-512: a proof of it, in two messages of each side
     exchange       the two sides by the name of a mechanism

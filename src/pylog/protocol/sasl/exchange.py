@@ -59,8 +59,8 @@ class Secrets(Protocol):
     def password(self, user: str) -> str | None:
         """The password of a user, for PLAIN; None: no such user."""
 
-    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        """The credential of a user for SCRAM; None: no such user."""
+    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
+        """The credential of a user for SCRAM; of no such user, one that no password fits (`decoys`)."""
 
 
 def sasl_client(mechanism: str, user: str, password: str) -> SaslClient:

@@ -8,9 +8,8 @@
     AuthMessage = client first without "n,,"  ","  server first  ","  client final without the proof
     proof       = ClientKey XOR HMAC(StoredKey, AuthMessage)        signature = HMAC(ServerKey, AuthMessage)
 
-There is no channel binding, as in Kafka (ScramSaslServer): the header is "n,,", and "biws" is that in base64. A user
-that does not exist is asked for a proof like any other, with a salt that stays the same, and is refused at the end: the
-exchange does not tell which users there are.
+There is no channel binding, as in Kafka (ScramSaslServer): the header is "n,,", and "biws" is that in base64. A server
+does not know which users exist: whose name is unknown has a credential that no password fits (`decoys`).
 """
 
 import base64
@@ -22,14 +21,7 @@ from collections.abc import Callable
 
 from pylog.errors import SaslAuthentication
 from pylog.protocol.sasl.credentials import ITERATIONS_MIN, ScramCredential, ScramMechanism
-from pylog.protocol.sasl.hashing import (
-    SALT_BYTES,
-    client_key_of,
-    credential_of_salted,
-    hash_of,
-    hmac_of,
-    salted_password,
-)
+from pylog.protocol.sasl.hashing import client_key_of, credential_of_salted, hash_of, hmac_of, salted_password
 
 __all__ = ["ScramClient", "ScramServer"]
 
@@ -44,8 +36,6 @@ _CLIENT_FIRST = re.compile(rf"(n,(?:a=({_NAME}))?,)(n=({_NAME}),r=({_NONCE}){_EX
 _SERVER_FIRST = re.compile(rf"r=({_NONCE}),s=([A-Za-z0-9+/=]+),i=([1-9][0-9]{{0,9}}){_EXTENSIONS}")
 _CLIENT_FINAL = re.compile(rf"(c=([A-Za-z0-9+/=]+),r=({_NONCE}){_EXTENSIONS}),p=([A-Za-z0-9+/=]+)")
 _SERVER_FINAL = re.compile(rf"(?:e=([^,\0]+)|v=([A-Za-z0-9+/=]+)){_EXTENSIONS}")
-_UNKNOWN_USERS = secrets.token_bytes(32)
-"""The key by which users that do not exist get their salts, as long as this process lives."""
 
 
 def new_nonce() -> str:
@@ -111,18 +101,18 @@ class ScramClient:
 
 
 class ScramServer:
-    """The server's side. `credential_of` gives the credential of a user for this mechanism, or None."""
+    """The server's side. `credential_of` gives the credential of any user for this mechanism (`exchange.Secrets`)."""
 
     user: str | None = None
 
     def __init__(
-        self, mechanism: ScramMechanism, credential_of: Callable[[str], ScramCredential | None],
+        self, mechanism: ScramMechanism, credential_of: Callable[[str], ScramCredential],
         nonce: str | None = None,
     ) -> None:  # fmt: skip
         self._mechanism = mechanism
         self._credential_of = credential_of
         self._nonce = new_nonce() if nonce is None else nonce
-        self._asked: tuple[str, ScramCredential | None] | None = None
+        self._asked: tuple[str, ScramCredential] | None = None
         """The user of the exchange, and its credential."""
         self._header = ""
         self._messages = ""
@@ -153,30 +143,23 @@ class ScramServer:
             raise self._refused()
         credential = self._credential_of(user)
         self._asked, self._header, self._nonce = (user, credential), header, nonce + self._nonce
-        salt = self._salt_of_nobody(user) if credential is None else credential.salt
-        iterations = ITERATIONS_MIN if credential is None else credential.iterations
-        answer = f"r={self._nonce},s={_encoded(salt)},i={iterations}"
+        answer = f"r={self._nonce},s={_encoded(credential.salt)},i={credential.iterations}"
         self._messages = f"{first},{answer}"
         return answer.encode()
 
-    def _answer_final(self, text: str, user: str, credential: ScramCredential | None) -> bytes:
+    def _answer_final(self, text: str, user: str, credential: ScramCredential) -> bytes:
         found = _CLIENT_FINAL.fullmatch(text)
         if found is None or found[3] != self._nonce or _decoded(found[2]) != self._header.encode():
             raise self._refused()
         proof, mechanism = _decoded(found[4]), self._mechanism
         message = f"{self._messages},{found[1]}".encode()
-        stored = bytes(len(proof)) if credential is None else credential.stored_key
-        mask = hmac_of(mechanism, stored, message)
+        mask = hmac_of(mechanism, credential.stored_key, message)
         if len(proof) != len(mask):
             raise self._refused()
-        is_right = hmac.compare_digest(hash_of(mechanism, _xor(proof, mask)), stored)
-        if not is_right or credential is None:
+        if not hmac.compare_digest(hash_of(mechanism, _xor(proof, mask)), credential.stored_key):
             raise self._refused()
         self.user = user
         return f"v={_encoded(hmac_of(mechanism, credential.server_key, message))}".encode()
-
-    def _salt_of_nobody(self, user: str) -> bytes:
-        return hmac_of(self._mechanism, _UNKNOWN_USERS, user.encode())[:SALT_BYTES]
 
     def _refused(self) -> SaslAuthentication:
         return SaslAuthentication(

@@ -4,6 +4,7 @@ import pytest
 
 from pylog.errors import SaslAuthentication, UnsupportedSaslMechanism
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
+from pylog.protocol.sasl.decoys import Decoys
 from pylog.protocol.sasl.exchange import MECHANISMS, sasl_client, sasl_server
 from pylog.protocol.sasl.hashing import credential_of_password
 from pylog.protocol.sasl.plain import PlainServer
@@ -15,9 +16,10 @@ class Users:
     def password(self, user: str) -> str | None:
         return {"alice": "pässword"}.get(user)
 
-    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
         password = self.password(user)
-        return None if password is None else credential_of_password(mechanism, password)
+        decoy = Decoys(b"secret").credential(mechanism, user)
+        return decoy if password is None else credential_of_password(mechanism, password)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -8,6 +8,7 @@ from aiokafka.conn import ScramAuthenticator
 
 from pylog.errors import SaslAuthentication
 from pylog.protocol.sasl.credentials import ScramMechanism
+from pylog.protocol.sasl.decoys import Decoys, shapes_of
 from pylog.protocol.sasl.hashing import credential_of_password
 from pylog.protocol.sasl.scram import ScramClient, ScramServer
 
@@ -27,7 +28,8 @@ def server(
     *, mechanism: ScramMechanism = SHA_256, user: str = "user", password: str = "pencil", nonce: str | None = None
 ) -> ScramServer:
     credential = credential_of_password(mechanism, password, salt=SALT)
-    return ScramServer(mechanism, {user: credential}.get, nonce)
+    decoy = Decoys(b"secret").credential
+    return ScramServer(mechanism, lambda name: credential if name == user else decoy(mechanism, name), nonce)
 
 
 def started_server() -> ScramServer:
@@ -109,6 +111,23 @@ def test_a_user_that_does_not_exist_is_asked_the_same_each_time() -> None:
     assert first == again != other
     assert first.startswith(b"r=abcx,s=")
     assert first.endswith(b",i=4096")
+
+
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+def test_a_user_that_does_not_exist_looks_as_others_do(mechanism: ScramMechanism) -> None:
+    made = credential_of_password(mechanism, "pencil", salt=b"1kd3f6nqa1l0u4m9j2g7c8xy5z", iterations=8192)
+    decoys, shapes = Decoys(b"secret"), shapes_of([made] * 9 + [credential_of_password(mechanism, "pencil")])
+    found = {name: decoys.credential(mechanism, name, shapes) for name in map(str, range(300))}
+    assert found == {name: Decoys(b"secret").credential(mechanism, name, shapes) for name in found}
+    assert len({one.salt for one in found.values()}) == 300
+    kinds = [(one.iterations, len(one.salt), one.salt.isalnum()) for one in found.values()]
+    assert set(kinds) == {(8192, 26, True), (4096, 16, False)} and 10 < kinds.count((4096, 16, False)) < 60
+    assert {(len(one.stored_key), len(one.server_key)) for one in found.values()} == {(len(made.stored_key),) * 2}
+    other = Decoys(b"another").credential(mechanism, "1", shapes)
+    assert other.salt != found["1"].salt and other.stored_key != found["1"].stored_key
+    # A further user changes few of them.
+    more = shapes_of([made] * 10 + [credential_of_password(mechanism, "pencil")])
+    assert sum(decoys.credential(mechanism, name, more) != one for name, one in found.items()) < 20
 
 
 @pytest.mark.parametrize(
