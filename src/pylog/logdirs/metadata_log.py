@@ -26,7 +26,7 @@ from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.commitlog.recovery import Checkpoint
 from pylog.commitlog.segments import base_offsets
 from pylog.config import TopicConfig
-from pylog.errors import CorruptBatch, StorageError
+from pylog.errors import CorruptBatch, StorageError, UnsupportedFormat
 from pylog.files import Files, join
 from pylog.kernel import Record, walk
 from pylog.logdirs.log_directories import Directories
@@ -70,11 +70,13 @@ def replay(partition: ReadablePartition, image: MetadataImage, position: int, up
         if reason is not None or not spans:
             raise _unreadable(reason or "no whole batch", found.path, found.position + valid, position)
         for span in spans:
+            at = found.position + span.position
             try:
                 _apply(Batch.parse(found.data, span.position), image, position)
             except CorruptBatch as error:
-                at = found.position + span.position
                 raise _unreadable(error.reason, found.path, at, span.base_offset) from error
+            except UnsupportedFormat as error:
+                raise UnsupportedFormat(f"{found.path}, position {at}, offset {span.base_offset}: {error}") from error
             position = span.last_offset + 1
     return position
 
@@ -228,6 +230,9 @@ class MetadataLog:
             records = metadata_changes.register_node(node, incarnation=uuid.uuid4(), directories=directories) + records
         if not self.image.features:
             records = metadata_changes.set_features(metadata_image.FEATURES) + records
+        if not self.image.is_whole:
+            # Records behind a transaction without an end count for nothing. (Kafka: ActivationRecordsGenerator)
+            records = metadata_changes.abort_transaction("its controller is gone") + records
         image = self.image.successor()
         for value in records:
             image.apply(metadata_image.decode_record(value))

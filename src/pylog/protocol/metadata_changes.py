@@ -120,6 +120,11 @@ def remove_user(name: str, mechanism: ScramMechanism) -> list[bytes]:
     return [encode_record("RemoveUserScramCredentialRecord", {"name": name, "mechanism": mechanism.value})]
 
 
+def abort_transaction(reason: str) -> list[bytes]:
+    """The end of a metadata transaction whose records do not count (KIP-868)."""
+    return [encode_record("AbortTransactionRecord", {"reason": reason})]
+
+
 def set_features(levels: Mapping[str, int]) -> list[bytes]:
     """The levels of features; the metadata log of a new cluster begins with them (Kafka: BootstrapMetadata)."""
     return [encode_record("FeatureLevelRecord", {"name": name, "featureLevel": at}) for name, at in levels.items()]

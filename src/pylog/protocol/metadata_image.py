@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from pylog.errors import CorruptBatch, UnsupportedFormat
+from pylog.errors import CorruptBatch, StorageError, UnsupportedFormat
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 from pylog.protocol.schema import message, names, read_uvarint, uvarint
 from pylog.protocol.topic_names import is_topic_name
@@ -30,6 +30,9 @@ UNASSIGNED_DIRECTORY = UUID(int=0)
 """The directory of a replica that has none yet (Kafka: DirectoryId.UNASSIGNED)."""
 
 FRAME_VERSION = 1
+INT_MAX = (1 << 31) - 1
+PARTITION_MAX = 99_999
+"""The last partition that a topic can have: the name of its folder has no more digits (`storage/partition_dirs`)."""
 TOPIC_RESOURCE = 2
 NO_LEADER_CHANGE = -2
 NO_RECOVERY_CHANGE = -1
@@ -221,8 +224,10 @@ class MetadataImage:
             topic.config[value["name"]] = value["value"]
 
     def _add_partition(self, value: Mapping[str, Any]) -> None:
-        if value["partitionId"] < 0:
-            raise CorruptBatch(f"a metadata record makes a partition with the number {value['partitionId']}")
+        if not 0 <= value["partitionId"] <= PARTITION_MAX:
+            raise CorruptBatch(
+                f"a metadata record makes partition {value['partitionId']}: a topic has those from 0 to {PARTITION_MAX}"
+            )
         self._changing(self._topic(value)).partitions[value["partitionId"]] = PartitionImage(
             leader=value["leader"], leader_epoch=value["leaderEpoch"], partition_epoch=value["partitionEpoch"],
             replicas=value["replicas"], isr=value["isr"], directories=value.get("directories", []),
@@ -237,6 +242,9 @@ class MetadataImage:
             raise CorruptBatch(f"a metadata record changes {topic.name}-{number}, which no earlier record made")
         given = {name: value.get(name) for name in ("replicas", "isr", "directories")}
         changes: dict[str, Any] = {name: change for name, change in given.items() if change is not None}
+        if INT_MAX in (before.leader_epoch, before.partition_epoch):
+            # A record names no epoch: replay adds one.
+            raise CorruptBatch(f"a metadata record changes {topic.name}-{number}, whose epochs are at their end")
         if value["leader"] != NO_LEADER_CHANGE:
             changes |= {"leader": value["leader"], "leader_epoch": before.leader_epoch + 1}
         changes |= {"partition_epoch": before.partition_epoch + 1, "others": _others(before.others, value)}
@@ -256,6 +264,8 @@ class MetadataImage:
         self.features[value["name"]] = value["featureLevel"]
 
     def _allocate_producer_ids(self, value: Mapping[str, Any]) -> None:
+        if value["nextProducerId"] < 0:
+            raise CorruptBatch(f"a metadata record gives the producer ids from {value['nextProducerId']} on")
         self.next_producer_id = value["nextProducerId"]
 
     def _add_user(self, value: Mapping[str, Any]) -> None:
@@ -340,11 +350,16 @@ def _record_names() -> dict[int, str]:
 def encode_record(name: str, value: Mapping[str, Any], version: int | None = None) -> bytes:
     """The value of a metadata record: `value` by the schema `name`, in the highest version of Kafka 4.3 unless given.
 
-    Raises: KeyError (no such schema), UnsupportedFormat (no such version), ValueError (a value that does not fit).
+    Raises: KeyError (no such schema), UnsupportedFormat (no such version), StorageError (a value that does not fit, as
+    a number behind the last one).
     """
     schema = message(name)
     chosen = schema.versions.high if version is None else version
-    return uvarint(FRAME_VERSION) + uvarint(schema.api_key) + uvarint(chosen) + schema.encode(chosen, value)
+    try:
+        data = schema.encode(chosen, value)
+    except ValueError as error:
+        raise StorageError(f"the metadata log cannot have this record: {error}") from error
+    return uvarint(FRAME_VERSION) + uvarint(schema.api_key) + uvarint(chosen) + data
 
 
 def decode_record(value: bytes | memoryview) -> MetadataRecord:

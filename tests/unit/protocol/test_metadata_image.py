@@ -324,7 +324,7 @@ def test_a_record_with_an_invalid_name_makes_no_topic() -> None:
 
 
 def test_a_partition_with_a_negative_number_is_refused() -> None:
-    with pytest.raises(CorruptBatch, match="the number -1"):
+    with pytest.raises(CorruptBatch, match="partition -1"):
         apply(MetadataImage(), create_topic("clicks", TOPIC_ID, {-1: ONE}, leader=1))
 
 

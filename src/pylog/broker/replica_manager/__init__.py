@@ -168,7 +168,7 @@ class ReplicaManager:
         They come by topic and number; with `after`, those behind it.
         """
         with self._lock:
-            keys = sorted(key for key in self.topics.kept if after is None or key > after)
+            keys = sorted(key for key in self.topics.present if after is None or key > after)
         for key in keys:
             try:
                 with self._lock:

@@ -57,6 +57,10 @@ def next_slot(latest: int, node: int, slots: int, slot: int) -> int:
     return (latest // size + 1) * size + node % slots * slot
 
 
+def _no_epoch_left(topic: str, partition: int) -> FencedLeaderEpoch:
+    return FencedLeaderEpoch(f"{topic}-{partition}: there is no leader epoch after {EPOCH_MAX}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
     """The role of leader of a partition. `replicas` are all nodes that keep it, this one among them."""
@@ -118,7 +122,7 @@ class Roles:
 
     def recover(self) -> None:
         """Open the partitions of directories that were not closed cleanly at once, so that all cuts are known."""
-        for key in self._topics.kept:
+        for key in self._topics.present:
             try:
                 topic = self._topics.topic(key.topic)
                 if not topic.home(key.partition).is_clean(key) and topic.exists(key.partition):
@@ -273,6 +277,8 @@ class Roles:
         if is_last and not self._is_spent((topic, partition), log):
             return latest
         known = max(latest, epoch - 1)
+        if max(known, state.leader_epoch) >= EPOCH_MAX:
+            raise _no_epoch_left(topic, partition)
         if known > state.leader_epoch:
             # The log came from elsewhere, and has seen more leaders than this metadata log.
             key = TopicPartition(topic, partition)
@@ -299,7 +305,7 @@ class Roles:
                 "led, too. Keep one of the two logs: delete the topic in the other one, and let it follow anew"
             )
         if epoch > EPOCH_MAX:
-            raise FencedLeaderEpoch(f"{key.topic}-{key.partition}: there is no leader epoch after {EPOCH_MAX}")
+            raise _no_epoch_left(*key)
         known = state.leader, state.leader_epoch, list(state.replicas), list(state.isr)
         if (leader, epoch, list(replicas), list(isr)) != known:
             change = assign_leader(

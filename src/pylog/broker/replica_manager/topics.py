@@ -22,6 +22,7 @@ from pylog.protocol.metadata_image import METADATA_TOPIC_ID, UNASSIGNED_DIRECTOR
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
+from pylog.storage.partition_dirs import folder_name
 from pylog.topic import Topic, remove_leftovers
 
 logger = logging.getLogger("pylog.broker")
@@ -115,6 +116,17 @@ class LocalTopics:
     def kept(self) -> list[TopicPartition]:
         """The partitions that this node keeps."""
         return [TopicPartition(name, n) for name, image in self.image.topics.items() for n in self.places(image)]
+
+    @property
+    def present(self) -> list[TopicPartition]:
+        """Those of them that have a folder now; all, where a directory cannot tell. One without has no records yet."""
+        if self.directories.failures:
+            return self.kept
+        try:
+            there = {name for home in self.directories for name in home.files.list_dir(home.path)}
+        except StorageError:
+            return self.kept
+        return [key for key in self.kept if folder_name(*key) in there]
 
     # --- opened -------------------------------------------------------------------------------------------------------
 
