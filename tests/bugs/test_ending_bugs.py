@@ -22,7 +22,7 @@ from pylog.files import MemoryFiles
 T0 = TopicPartition("t", 0)
 FLUSHES = pytest.mark.parametrize("flush", ["sync", "none"])
 Flush = Literal["sync", "none"]
-SOON = 30.0
+SOON = 240.0
 
 
 def in_threads(*works: Callable[[], object]) -> None:
