@@ -29,6 +29,8 @@ logger = logging.getLogger("pylog.config")
 
 DAY_MS = 24 * 60 * 60 * 1000
 SEGMENT_BYTES_MIN = 1 << 20
+MESSAGE_BYTES = 1_048_588
+"""How large a batch may be by default."""
 RECORD_RATIO = 16
 """How many times as large as a batch may be, as it is stored, each of its records may be."""
 
@@ -73,7 +75,7 @@ class TopicConfig(Config):
     """About how many bytes of records there are to one index entry."""
     max_compaction_lag_ms: int = option(LONG_MAX, long(1), broker="log.cleaner.max.compaction.lag.ms")
     """How long a record may stay uncompacted at most."""
-    max_message_bytes: int = option(1_048_588, integer(0), broker="message.max.bytes")
+    max_message_bytes: int = option(MESSAGE_BYTES, integer(0), broker="message.max.bytes")
     """The largest batch, header included, as it is stored."""
     message_timestamp_after_max_ms: int = option(3_600_000, long(0), broker="log.message.timestamp.after.max.ms")
     """How far ahead of the node's clock a record's timestamp may be."""
@@ -90,8 +92,8 @@ class TopicConfig(Config):
     min_insync_replicas: int = option(1, integer(1), broker="min.insync.replicas")
     """How many replicas have to be in sync for acks=all. No effect yet: acks=all waits for all of them."""
     pylog_max_record_bytes: int = option(-1, integer(-1))
-    """The largest record in a compressed batch; -1: 16 times `max_message_bytes`. It is held as a whole
-    in memory, as a snappy block is, which may be as large. Not Kafka's.
+    """The largest record in a compressed batch; -1: 16 times `max_message_bytes`, and 16 MiB at least, which every
+    consumer reads. It is held as a whole in memory, as a snappy block is, which may be as large. Not Kafka's.
     """
     preallocate: bool = option(False, Switch(), broker="log.preallocate")
     """Give a new segment its full size on disk at once."""
@@ -119,9 +121,9 @@ class TopicConfig(Config):
     @property
     def record_bytes_max(self) -> int:
         """What `pylog_max_record_bytes` comes to."""
-        return (
-            self.pylog_max_record_bytes if self.pylog_max_record_bytes >= 0 else RECORD_RATIO * self.max_message_bytes
-        )
+        if self.pylog_max_record_bytes >= 0:
+            return self.pylog_max_record_bytes
+        return RECORD_RATIO * max(self.max_message_bytes, MESSAGE_BYTES)
 
     @property
     def is_bounded(self) -> bool:

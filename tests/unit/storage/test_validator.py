@@ -531,11 +531,21 @@ def test_no_more_than_a_thousand_bad_records_are_told_one_by_one() -> None:
 
 def test_a_record_is_as_large_as_the_topic_lets_it_be() -> None:
     data = sent(batch(Record(bytes(5000), b"k", NOW), codec=Codec.ZSTD))
-    for limits in ({"max_message_bytes": 400}, {"pylog_max_record_bytes": 5016}):
+    for limits in ({"max_message_bytes": 300}, {"pylog_max_record_bytes": 5016}):
         assert leader_batches(data, config(**limits), NOW)
-    for limits in ({"max_message_bytes": 300}, {"pylog_max_record_bytes": 5000}, {"pylog_max_record_bytes": 0}):
+    for limits in ({"pylog_max_record_bytes": 5000}, {"pylog_max_record_bytes": 0}):
         with pytest.raises(InvalidRecord, match=r"a record of 50\d\d bytes is not in"):
             leader_batches(data, config(**limits), NOW)
+
+
+def test_a_small_batch_is_told_by_what_is_stored_of_it() -> None:
+    data, small = sent(batch(Record(bytes(20_000), b"k", NOW), codec=Codec.LZ4)), {"max_message_bytes": 1000}
+
+    (stored,) = leader_batches(data, config(compression_type="gzip", **small), NOW)
+
+    assert stored.codec is Codec.GZIP and stored.size < 1000
+    with pytest.raises(RecordTooLarge, match="over the topic's max.message.bytes=1000"):
+        leader_batches(data, config(compression_type="uncompressed", **small), NOW)
 
 
 @pytest.mark.parametrize("target", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
