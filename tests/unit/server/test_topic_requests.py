@@ -30,7 +30,7 @@ def create(node: WireNode, *topics: dict[str, Any], version: int = 7, validate: 
 
 @pytest.mark.parametrize("version", range(2, 8))
 def test_a_topic_is_made_with_its_config(node: WireNode, version: int) -> None:
-    configs = [{"name": "retention.ms", "value": "5"}, {"name": "segment.ms", "value": None}]
+    configs = [{"name": "retention.ms", "value": "5"}]
 
     (made,) = create(node, new("t", 3, configs=configs), version=version)
 
@@ -235,15 +235,19 @@ def test_a_name_or_a_config_is_refused_before_a_number(node: WireNode) -> None:
     node.log.create_topic("there")
     assigned = {"assignments": [{"partitionIndex": 0, "brokerIds": [99]}]}
     config = {"configs": [{"name": "retention.ms", "value": "x"}]}
+    bare = {"configs": [{"name": "retention.ms", "value": None}]}
 
-    made = create(node, new("there", 5, 5), new("a b", **assigned), new("bad", **assigned, **config), new("many", 1, 5))
+    made = create(
+        node, new("there", 5, 5), new("a b", **assigned), new("bad", **assigned, **config), new("many", 1, 5),
+        new("bare", 0, **bare),
+    )  # fmt: skip
     asked = [
         {"name": name, "count": count, "assignments": [{"brokerIds": [99]}]}
         for name, count in (("none", 2), ("there", 1))
     ]
     grown = node.ask("CreatePartitions", 3, {"topics": asked, "timeoutMs": 1000})["results"]
 
-    assert [one["errorCode"] for one in made] == [36, 17, 40, 38]
+    assert [one["errorCode"] for one in made] == [36, 17, 40, 38, 40]
     assert [one["errorCode"] for one in grown] == [3, 37]
     assert node.log.topics() == ["there"]
 

@@ -241,3 +241,11 @@ def test_offsets_of_what_is_not_there_are_told_before_a_transaction_is(node: Wir
 
     codes = {part["partitionIndex"]: part["errorCode"] for part in topic["partitions"]}
     assert codes[9] == UnknownTopicOrPartition.code != codes[0] != 0
+
+
+def test_a_description_of_transactions_without_sense_says_so(node: WireNode) -> None:
+    (nameless,) = node.ask("DescribeTransactions", 0, {"transactionalIds": [""]})["transactionStates"]
+    listed = node.ask("ListTransactions", 2, {"stateFilters": ["what"], "transactionalIdPattern": "("})
+
+    assert nameless["errorCode"] == InvalidRequest.code
+    assert listed["errorCode"] != 0 and listed["unknownStateFilters"] == []

@@ -544,7 +544,7 @@ def test_a_small_batch_is_told_by_what_is_stored_of_it() -> None:
     (stored,) = leader_batches(data, config(compression_type="gzip", **small), NOW)
 
     assert stored.codec is Codec.GZIP and stored.size < 1000
-    with pytest.raises(RecordTooLarge, match="over the topic's max.message.bytes=1000"):
+    with pytest.raises(RecordTooLarge, match=r"over the topic's max\.message\.bytes=1000"):
         leader_batches(data, config(compression_type="uncompressed", **small), NOW)
 
 

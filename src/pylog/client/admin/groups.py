@@ -151,9 +151,8 @@ class GroupAdmin:
         """Take static members out of a group, by their `group_instance_id`; None: all its members, static or not. The
         group shares their partitions at once. A member that still runs joins again, as a new one.
 
-        Raises GroupIdNotFound, UnknownMemberId (there is none with that id; or it is a member of the consumer protocol,
-        and not static, which Kafka takes out by no call; the others are out), after all were tried (Kafka:
-        removeMembersFromConsumerGroup).
+        Raises GroupIdNotFound, UnknownMemberId (there is none with that id; the others are out), after all were tried
+        (Kafka: removeMembersFromConsumerGroup).
         """
         if instance_ids is None:
             leaving = [

@@ -229,14 +229,12 @@ def leave(group: ConsumerGroup, message: LeaveGroup, ticket: int, out: EffectsBu
 
 
 def _leaving(group: ConsumerGroup, leaving: LeavingMember) -> str:
-    """The id of a member that leaves. A static one of either protocol is removed by its instance id alone."""
-    instance_id = leaving.group_instance_id
-    if instance_id is not None and not leaving.member_id:
+    """The id of a member of either protocol that leaves. A static one may be named by its instance id alone."""
+    instance_id, member_id = leaving.group_instance_id, leaving.member_id
+    if instance_id is not None and not member_id:
         member_id = group.static.get(instance_id, "")
-        group.current(member_id, instance_id)
-        return member_id
-    group.classic(leaving.member_id, instance_id)
-    return leaving.member_id
+    group.current(member_id, instance_id)
+    return member_id
 
 
 def take_over(group: ConsumerGroup, out: EffectsBuilder) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from pylog.coordinator.transaction.state import NO_TIME, Transaction
-from pylog.errors import InvalidRegularExpression, TransactionalIdNotFound
+from pylog.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdNotFound
 from pylog.protocol.messages import (
     DescribedTransaction,
     DescribedTransactions,
@@ -51,6 +51,8 @@ def described(transactions: Mapping[str, Transaction], message: DescribeTransact
 
 
 def _described(transactional_id: str, known: Transaction | None) -> DescribedTransaction:
+    if not transactional_id:
+        return DescribedTransaction(transactional_id, InvalidRequest("a transactional id has at least one character"))
     if known is None:
         error = TransactionalIdNotFound(f"{transactional_id}: no such transactional id is known here")
         return DescribedTransaction(transactional_id, error)

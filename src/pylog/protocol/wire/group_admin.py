@@ -11,7 +11,7 @@ A described member has its topics by id; `described_consumer_groups` is given th
 
 import uuid
 
-from pylog.errors import GroupIdNotFound, PylogError
+from pylog.errors import GroupIdNotFound, InvalidGroupId, PylogError
 from pylog.protocol.messages import (
     DeleteGroups,
     DescribedGroup,
@@ -100,7 +100,9 @@ def described_consumer_groups(answer: DescribedGroups, names: dict[uuid.UUID, st
 
 def _consumer_group(group: DescribedGroup, names: dict[uuid.UUID, str], version: int) -> Body:
     error = group.error
-    if error is None and group.type.lower() != CONSUMER_TYPE:
+    if not group.group_id:
+        error = InvalidGroupId("a group has a name")
+    elif error is None and group.type.lower() != CONSUMER_TYPE:
         error = GroupIdNotFound(f"group {group.group_id!r} is not one of the consumer protocol")
     if error is not None:
         return {"groupId": group.group_id, "errorCode": error_code(error), "errorMessage": error_message(error)}

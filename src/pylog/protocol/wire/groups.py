@@ -47,7 +47,7 @@ from pylog.record import TopicPartition
 
 __all__ = ["MAPPINGS", "commit_parts", "committed"]
 
-EPOCHS_FROM = 9
+EPOCHS_FROM, BY_ID_FROM = 9, 10
 """The version of OffsetCommit from which on members of the consumer protocol commit by it (KIP-848)."""
 
 
@@ -177,9 +177,8 @@ def committed(body: Body, answer: OffsetsCommitted, version: int) -> Body:
         entries = []
         for part in topic["partitions"]:
             error = answer.errors.get(TopicPartition(topic["name"], part["partitionIndex"]), answer.error)
-            entries.append({
-                "partitionIndex": part["partitionIndex"], "errorCode": named_code(topic["name"], error),
-            })  # fmt: skip
+            code = named_code(topic["name"], error, by_id="topicId" in topic)
+            entries.append({"partitionIndex": part["partitionIndex"], "errorCode": code})
         topics.append(named_again(topic, entries))
     return {"topics": topics}
 
@@ -279,7 +278,7 @@ def _fetched_topics(
 def _fetched_part(part: OffsetFetchedPart, version: int) -> Body:
     entry: Body = {
         "partitionIndex": part.partition, "committedOffset": part.offset, "metadata": part.metadata,
-        "errorCode": named_code(part.topic, part.error),
+        "errorCode": named_code(part.topic, part.error, by_id=version >= BY_ID_FROM),
     }  # fmt: skip
     if version >= 5:
         entry["committedLeaderEpoch"] = part.leader_epoch

@@ -120,9 +120,9 @@ def own_error(code: int, text: str | None) -> PylogError | None:
     return error if error_code(error) == code else None
 
 
-def named_code(topic: str, error: PylogError | None) -> int:
-    """The code of a part of an answer. A topic without a name was named by an id that is not known."""
-    return error_code(error) if topic else UnknownTopicId.code
+def named_code(topic: str, error: PylogError | None, *, by_id: bool) -> int:
+    """The code of a part of an answer. A topic that was named `by_id` and has no name has an id that is not known."""
+    return UnknownTopicId.code if by_id and not topic else error_code(error)
 
 
 def by_topic(

@@ -38,6 +38,9 @@ from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, err
 
 __all__ = ["MAPPINGS", "fetch", "fetch_part", "fetched", "fetched_part", "produced"]
 
+BY_ID_FROM = 13
+"""The version of Produce, and of Fetch, from which on topics are named by their ids."""
+
 
 def isolation(number: int) -> Isolation:
     """Kafka's isolation level."""
@@ -64,7 +67,7 @@ def produced(body: Body, parts: Sequence[ProducedPart], version: int) -> Body:
 def _produced_part(part: ProducedPart, version: int) -> Body:
     entry: Body = {
         "index": part.partition,
-        "errorCode": named_code(part.topic, part.error),
+        "errorCode": named_code(part.topic, part.error, by_id=version >= BY_ID_FROM),
         "baseOffset": part.base_offset,
         "logAppendTimeMs": -1 if part.log_append_time is None else part.log_append_time,
     }
@@ -110,7 +113,7 @@ def fetched(
         key = asked.topic, asked.topic_id
         topic = topics.get(key)
         if topic is None:
-            name: Body = {"topic": asked.topic} if version < 13 else {"topicId": asked.topic_id}
+            name: Body = {"topic": asked.topic} if version < BY_ID_FROM else {"topicId": asked.topic_id}
             topic = topics[key] = {**name, "partitions": []}
         topic["partitions"].append(fetched_part(part, version))
     body: Body = {"responses": list(topics.values())}
@@ -123,8 +126,8 @@ def fetched_part(part: FetchedPart, version: int) -> Body:
     """One partition of the response to a Fetch. One with an error has no offsets."""
     if part.error is not None:
         return {
-            "partitionIndex": part.partition, "errorCode": named_code(part.topic, part.error), "highWatermark": -1,
-            "records": b"",
+            "partitionIndex": part.partition, "highWatermark": -1, "records": b"",
+            "errorCode": named_code(part.topic, part.error, by_id=version >= BY_ID_FROM),
         }  # fmt: skip
     entry: Body = {
         "partitionIndex": part.partition,

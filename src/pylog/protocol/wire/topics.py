@@ -104,7 +104,7 @@ def _described_log_dirs(body: Body, answer: DescribedLogDirs, version: int) -> B
 
 
 def new_topic(body: Body) -> NewTopic:
-    """One topic of a CreateTopics; a config without a value is at its default."""
+    """One topic of a CreateTopics. A config without a value is left out: it is for the caller to refuse."""
     config = {one["name"]: one["value"] for one in body["configs"] if one["value"] is not None}
     assignments = body["assignments"]
     return NewTopic(body["name"], len(assignments) if assignments else body["numPartitions"], config)
@@ -144,8 +144,7 @@ def _topics_deleted(body: Body, answer: TopicsChanged, version: int) -> Body:
         named = [{"name": topic["name"] or None, "topicId": topic["topicId"]} for topic in body["topics"]]
     responses = []
     for topic, error in zip(named, answer.errors, strict=True):
-        by_id = topic.get("topicId", NO_ID) != NO_ID
-        code = named_code(topic["name"] or "", error) if by_id else error_code(error)
+        code = named_code(topic["name"] or "", error, by_id=topic.get("topicId", NO_ID) != NO_ID)
         response = {**topic, "errorCode": code}
         if version >= 5:
             response["errorMessage"] = error_message(error)

@@ -192,9 +192,10 @@ def _list(body: Body, version: int) -> ListTransactions:
 
 
 def _listed(body: Body, answer: ListedTransactions, version: int) -> Body:
+    unknown = [state for state in body["stateFilters"] if state not in STATES]
     return {
         "errorCode": error_code(answer.error),
-        "unknownStateFilters": [state for state in body["stateFilters"] if state not in STATES],
+        "unknownStateFilters": [] if answer.error else unknown,
         "transactionStates": [
             {"transactionalId": one.transactional_id, "producerId": one.producer_id, "transactionState": one.state}
             for one in answer.transactions

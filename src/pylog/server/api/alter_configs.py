@@ -3,6 +3,9 @@
 AlterConfigs says all configs that a topic is to have: those that it does not name go back to their defaults.
 IncrementalAlterConfigs sets, deletes, appends to and subtracts from single ones. In all versions alike.
 
+The first that is wrong is told: a config twice or without a value, an append to what is no list, the name of the topic,
+the configs, and then that there is no such topic (Kafka: ConfigAdminManager, ConfigurationControlManager).
+
 The configs of the node cannot be changed while it runs: that is InvalidRequest. A resource that is named twice is, too.
 What is told of a name that is no config says which there are, in a request of few resources.
 """
@@ -13,6 +16,7 @@ from collections.abc import Callable
 from pylog.config import TopicConfig
 from pylog.errors import InvalidConfig, InvalidRequest, PylogError
 from pylog.protocol.messages import AlterConfigs, ConfigChange, TopicChange, TopicsChanged
+from pylog.protocol.topic_names import validate_topic_name
 from pylog.protocol.wire.mapping import Body, error_code, error_message
 from pylog.protocol.wire.topics import changed_topic, config_change
 from pylog.server.api.call import Answer, Outcome, Request, api
@@ -27,27 +31,32 @@ Read = Callable[[Body, Request, ServedNode], TopicChange]
 
 def _all_of(resource: Body, request: Request, node: ServedNode) -> TopicChange:
     """The change by which a topic has the configs of an AlterConfigs and no others."""
-    given = [config["name"] for config in resource["configs"]]
+    changes = [ConfigChange(config["name"], config["value"]) for config in resource["configs"]]
+    checked = _checked(resource["resourceName"], changes)
+    given = {change.name for change in changes}
     there = overrides_of(resource["resourceName"], request, node)
-    changes = [ConfigChange(name, operation="delete") for name in there if name not in given]
-    for config in resource["configs"]:
-        if config["value"] is None:
-            raise InvalidConfig(f"{config['name']}: a value is missing")
-        changes.append(ConfigChange(config["name"], config["value"]))
-    return changed_topic(resource["resourceName"], changes)
+    gone = [ConfigChange(name, operation="delete") for name in there if name not in given]
+    return changed_topic(resource["resourceName"], [*gone, *checked.changes])
 
 
 def _some_of(resource: Body, request: Request, node: ServedNode) -> TopicChange:
-    changes = [config_change(config) for config in resource["configs"]]
-    # What no topic may have is told before a topic that is missing.
+    return _checked(resource["resourceName"], [config_change(config) for config in resource["configs"]])
+
+
+def _checked(name: str, changes: list[ConfigChange]) -> TopicChange:
+    """The change of a topic, which may not be there. Raises InvalidRequest, InvalidConfig, InvalidTopic."""
+    changed = changed_topic(name, changes)
+    for change in changes:
+        if change.value is None and change.operation != "delete":
+            raise InvalidRequest(f"{change.name}: a value is missing")
     for change in changes:
         if change.operation in ("append", "subtract"):
             TopicConfig.check_list(change.name)
-    TopicConfig.from_kafka({
-        change.name: change.value
-        for change in changes if change.operation in ("set", "append") and change.value is not None
-    })  # fmt: skip
-    return changed_topic(resource["resourceName"], changes)
+    if not name:
+        raise InvalidRequest("a topic has a name")
+    validate_topic_name(name)
+    TopicConfig.from_kafka({change.name: change.value for change in changes if change.operation in ("set", "append")})
+    return changed
 
 
 def _answer(read: Read) -> Answer:

@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import replace
 
 from pylog.errors import (
+    InvalidConfig,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
     InvalidRequest,
@@ -67,6 +68,9 @@ def _first_fault(topic: Body, request: Request, node: ServedNode) -> PylogError 
 
 def _fault(topic: Body, node: ServedNode) -> PylogError | None:
     name, assignments = topic["name"], topic["assignments"]
+    without = next((config["name"] for config in topic["configs"] if config["value"] is None), None)
+    if without is not None:
+        return InvalidConfig(f"topic {name!r}: {without} has no value")
     if assignments:
         if topic["numPartitions"] != NODE_DEFAULT or topic["replicationFactor"] != NODE_DEFAULT:
             return InvalidRequest(

@@ -33,7 +33,8 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     if request.version < NODES_FROM:
         return {"topics": topics}
     listener = {"name": LISTENER, "host": node.address.host, "port": node.address.port}
-    return {"topics": topics, "nodes": [{"nodeId": node.node_id, "listeners": [listener]}]}
+    is_there = any(part["errorCode"] == 0 for topic in topics for part in topic["partitions"])
+    return {"topics": topics, "nodes": [{"nodeId": node.node_id, "listeners": [listener]}] if is_there else []}
 
 
 def _partition(key: tuple[str, int], quorum: DescribedQuorum, version: int, node: ServedNode) -> Body:

@@ -35,7 +35,7 @@ def answer(request: Request, node: ServedNode) -> Outcome:
             following = {"topicName": topic.name, "partitionIndex": parts[0].partition}
             break
         described = {**topic_body(topic, AS_METADATA), "partitions": [_part(part) for part in parts[:left]]}
-        topics.append(described if topic.error else {**described, "topicAuthorizedOperations": OF_TOPIC})
+        topics.append({**described, "topicAuthorizedOperations": OF_TOPIC})
         if len(parts) > left:
             following = {"topicName": topic.name, "partitionIndex": parts[left].partition}
             break

@@ -54,7 +54,8 @@ def _no_election(topics: list[Body], version: int) -> Body:
         {"topic": one["topic"], "partitionResult": [{"partitionId": number, **error} for number in one["partitions"]]}
         for one in topics
     ]
-    code = {} if version < ERROR_FROM else {"errorCode": InvalidRequest.code}
+    is_refused = any(one["partitions"] for one in topics)
+    code = {} if version < ERROR_FROM or not is_refused else {"errorCode": InvalidRequest.code}
     return {**code, "replicaElectionResults": results}
 
 

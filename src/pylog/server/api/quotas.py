@@ -3,7 +3,7 @@
 In all versions alike. To remove a quota is no error: it is not there.
 """
 
-from pylog.errors import InvalidRequest, UnsupportedVersion
+from pylog.errors import InvalidRequest, ProtocolError, UnsupportedVersion
 from pylog.protocol.wire.mapping import Body, brief
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
@@ -14,31 +14,28 @@ ENTITIES = frozenset({"user", "client-id", "ip"})
 
 
 def _describe(request: Request, node: ServedNode) -> Outcome:
-    components = request.body["components"]
-    kinds = [component["entityType"] for component in components]
-    told = next(filter(None, map(_fault, components)), None)
-    if told is None and len(set(kinds)) < len(kinds):
-        told = "An entity type is named twice"
-    if told is None and "ip" in kinds and len(kinds) > 1:
+    kinds: list[str] = []
+    for component in request.body["components"]:
+        fault = _fault(component, kinds)
+        if fault is not None:
+            return {"errorCode": fault.code, "errorMessage": brief(str(fault)), "entries": None}
+        kinds.append(component["entityType"])
+    if "ip" in kinds and len(kinds) > 1:
         told = "Invalid entity filter component combination, IP filter component should not be used with others"
-    if told is not None:
-        return {"errorCode": InvalidRequest.code, "errorMessage": brief(told), "entries": None}
-    strange = next((kind for kind in kinds if kind not in ENTITIES), None)
-    if strange is not None:
-        told = f"Unsupported entity type {strange}"
-        return {"errorCode": UnsupportedVersion.code, "errorMessage": brief(told), "entries": None}
+        return {"errorCode": InvalidRequest.code, "errorMessage": told, "entries": None}
     return {"errorCode": 0, "errorMessage": "", "entries": []}
 
 
-def _fault(component: Body) -> str | None:
-    kind, match = component["matchType"], component["match"]
-    if not component["entityType"]:
-        return "Invalid empty entity type"
-    if kind not in (EXACT, DEFAULT, SPECIFIED):
-        return f"Unknown match type {kind}"
-    if (kind == EXACT) == (match is None):
-        return f"Match type {kind} with the name {match!r}"
-    return None
+def _fault(component: Body, kinds: list[str]) -> ProtocolError | None:
+    """The error of a component behind those of these kinds."""
+    kind, how, match = component["entityType"], component["matchType"], component["match"]
+    if not kind or kind in kinds:
+        return InvalidRequest(f"Entity type {kind!r} is named twice" if kind else "Invalid empty entity type")
+    if kind not in ENTITIES:
+        return UnsupportedVersion(f"Unsupported entity type {kind}")
+    if how not in (EXACT, DEFAULT, SPECIFIED):
+        return InvalidRequest(f"Unknown match type {how}")
+    return InvalidRequest(f"Match type {how} with the name {match!r}") if (how == EXACT) == (match is None) else None
 
 
 def _alter(request: Request, node: ServedNode) -> Outcome:

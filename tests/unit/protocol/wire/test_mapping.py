@@ -73,9 +73,10 @@ def test_no_text_makes_an_error_of_another_code(code: int, text: str | None) -> 
 
 
 def test_an_error_of_a_topic_without_a_name_is_an_unknown_id() -> None:
-    assert named_code("", UnknownTopicOrPartition("x")) == 100
-    assert named_code("t", UnknownTopicOrPartition("x")) == 3
-    assert named_code("t", None) == 0
+    assert named_code("", UnknownTopicOrPartition("x"), by_id=True) == 100
+    assert named_code("", UnknownTopicOrPartition("x"), by_id=False) == 3
+    assert named_code("t", UnknownTopicOrPartition("x"), by_id=True) == 3
+    assert named_code("t", None, by_id=True) == 0
 
 
 def test_parts_are_gathered_by_topic_in_the_order_of_their_first() -> None:

@@ -113,7 +113,7 @@ def _consumer_member(body: Body) -> DescribedMember:
         body["memberId"], body["instanceId"], body["clientId"], body["clientHost"],
         member_epoch=body["memberEpoch"],
         subscribed_topic_names=list(body["subscribedTopicNames"]),
-        subscribed_topic_regex=body["subscribedTopicRegex"],
+        subscribed_topic_regex=body["subscribedTopicRegex"] or None,
         owned=_assignment(body["assignment"]),
         target=_assignment(body["targetAssignment"]),
         is_classic=body.get("memberType", -1) == CLASSIC_MEMBER,
