@@ -6,6 +6,7 @@ All of a message has to fit into a record.
 from collections.abc import Iterable
 from typing import Any
 
+from pylog.coordinator.patterns import matcher
 from pylog.errors import (
     InvalidGroupId,
     InvalidRequest,
@@ -66,7 +67,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def check_heartbeat(message: ConsumerGroupHeartbeat, session: Session) -> None:
-    """Raises InvalidRequest, UnsupportedAssignor."""
+    """Raises InvalidRequest, UnsupportedAssignor, InvalidRegularExpression."""
     for name, text in (("member", message.member_id), ("group", message.group_id)):
         if not text and not (name == "member" and message.member_epoch == JOIN_EPOCH):
             raise InvalidRequest(f"a heartbeat needs a {name} id that is not empty")
@@ -85,6 +86,8 @@ def check_heartbeat(message: ConsumerGroupHeartbeat, session: Session) -> None:
     given = [message.instance_id, message.rack_id, message.subscribed_topic_regex]
     texts = [message.group_id, message.member_id, session.client_id, session.host, *(text or "" for text in given)]
     check_texts([*texts, *(message.subscribed_topic_names or ())])
+    if message.subscribed_topic_regex:
+        matcher(message.subscribed_topic_regex)
 
 
 def _check_join(message: ConsumerGroupHeartbeat) -> None:

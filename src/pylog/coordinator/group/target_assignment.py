@@ -3,19 +3,16 @@
     uniform    as even as it can be, and as it was, as far as that is even; the default
     range      topic by topic, neighbouring partitions to the same member
 
-Regular expressions match whole names of topics. They are Python's; a construct that Kafka's engine (RE2) does not know
-is refused: references back, looking around, atomic groups and possessive repetition. Internal topics (`__...`) never
-match: a subscription has to name them.
+Regular expressions match whole names of topics (`coordinator.patterns`). Internal topics (`__...`) never match: a
+subscription has to name them.
 """
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from pylog.coordinator.effects import TopicInfo
 from pylog.coordinator.group.consumer_records import MemberSubscription, Slot
-from pylog.errors import InvalidRegularExpression
+from pylog.coordinator.patterns import matcher
 from pylog.protocol.assignor import SERVER_ASSIGNORS, SubscribedMember
 from pylog.record import TopicPartition
 
@@ -24,26 +21,11 @@ INTERNAL = "__"
 
 TopicInfos = Mapping[str, TopicInfo]
 
-# An escaped character is passed over; the rest is what RE2 refuses, or reads in another way.
-_REFUSED = re.compile(r"\\[^1-9]|(\\[1-9]|\(\?(?:[=!>(]|<[=!]|P=)|[*+?}]\+)", re.DOTALL)
-
-
-@lru_cache(1000)
-def compiled(regex: str) -> re.Pattern[str]:
-    """A regular expression of topics. Raises InvalidRegularExpression."""
-    refused = next((found for found in _REFUSED.findall(regex) if found), None)
-    if refused is not None:
-        raise InvalidRegularExpression(f"{refused!r} in {regex!r}: Kafka's regular expressions do not know it (RE2)")
-    try:
-        return re.compile(regex)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise InvalidRegularExpression(f"{regex!r} is no regular expression: {error}") from None
-
 
 def matching(regex: str, topics: TopicInfos) -> tuple[str, ...]:
     """The topics whose whole names match, sorted. Raises InvalidRegularExpression."""
-    pattern = compiled(regex)
-    return tuple(sorted(name for name in topics if not name.startswith(INTERNAL) and pattern.fullmatch(name)))
+    matches = matcher(regex)
+    return tuple(sorted(name for name in topics if not name.startswith(INTERNAL) and matches(name)))
 
 
 def topics_hash(names: Iterable[str], topics: TopicInfos) -> int:

@@ -33,6 +33,7 @@ from pylog.coordinator.group.consumer_records import (
 )
 from pylog.coordinator.group.reconciliation import reconcile
 from pylog.coordinator.group.target_assignment import make_target, matching, topics_hash
+from pylog.errors import InvalidRegularExpression
 
 T = TypeVar("T")
 
@@ -92,10 +93,7 @@ class GroupUpdate:
     # --- the group ---------------------------------------------------------------------------------------------------
 
     def refresh(self, *, changed: bool) -> None:
-        """Raise the epoch of the group where a member or its topics have changed.
-
-        Raises InvalidRegularExpression.
-        """
+        """Raise the epoch of the group where a member or its topics have changed."""
         if not changed and self._group.seen is self._topics:
             return
         self._resolve()
@@ -110,12 +108,19 @@ class GroupUpdate:
         self._write(EPOCH, "", self._epoch)
 
     def _resolve(self) -> None:
-        """Match the topics anew. Where the matches change, the topics that are read change, and so does their hash."""
+        """Match the topics anew. Where the matches change, the topics that are read change, and so does their hash.
+
+        A stored expression may be refused: a Kafka, an older version or a node with RE2 has taken it. Its members keep
+        the topics that it has matched, and hear of it when they say it again.
+        """
         used = sorted({found.regex for found in self.subscriptions.values() if found.regex is not None})
         resolved: dict[str, ResolvedRegex] = {}
         for regex in used:
-            topics = matching(regex, self._topics)
             known = self._resolved.get(regex)
+            try:
+                topics = matching(regex, self._topics)
+            except InvalidRegularExpression:
+                topics = () if known is None else known.topics
             if known is None or known.topics != topics:
                 known = ResolvedRegex(topics, 0, self._now.wall)
                 self._write(REGEX, regex, known)

@@ -5,9 +5,9 @@ time since the last start where none is open, and keeps an id that never had one
 (TransactionStateManager.listTransactionStates).
 """
 
-import re
 from collections.abc import Mapping
 
+from pylog.coordinator.patterns import matcher
 from pylog.coordinator.transaction.state import NO_TIME, Transaction
 from pylog.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdNotFound
 from pylog.protocol.messages import (
@@ -23,17 +23,16 @@ from pylog.protocol.messages import (
 def listed(transactions: Mapping[str, Transaction], message: ListTransactions, wall_ms: int) -> ListedTransactions:
     """The transactions that fit every filter of the message."""
     try:
-        pattern = re.compile(message.transactional_id_pattern or "")
-    except re.error as error:
-        text = f"{message.transactional_id_pattern!r} is no regular expression: {error}"
-        return ListedTransactions(error=InvalidRegularExpression(text))
+        matches = matcher(message.transactional_id_pattern or "")
+    except InvalidRegularExpression as error:
+        return ListedTransactions(error=error)
 
     def fits(transactional_id: str, known: Transaction) -> bool:
         return (
             (not message.states or known.state.title in message.states)
             and (not message.producer_ids or known.producer_id in message.producer_ids)
             and (message.duration_ms < 0 or wall_ms - known.start_ms > message.duration_ms)
-            and (not message.transactional_id_pattern or pattern.fullmatch(transactional_id) is not None)
+            and (not message.transactional_id_pattern or matches(transactional_id))
         )
 
     return ListedTransactions(

@@ -1,0 +1,69 @@
+"""Regular expressions that clients send: they match whole texts, in linear time, or they are refused.
+
+    google-re2 is there     what RE2 knows, as in Kafka (RE2/J): no references back, no looking around
+    elsewhere               what `re` decides without trying many ways: letters, classes and `.`, alternatives, one
+                            choice in parentheses, one class or letter that is repeated, and `.*` or `.+` at the end
+
+`re` tries every way to match before it gives up, about 1.6^n ways for (a|aa)+b and a text of n letters. So other
+patterns from outside never meet it.
+"""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from pylog.errors import InvalidRegularExpression
+
+__all__ = ["matcher"]
+
+PATTERN_CHARS_MAX = 4096
+SHOWN_CHARS = 100
+"""How much of a pattern an error repeats."""
+PROGRAM_MAX = 1000
+"""How many steps a pattern may be compiled to: RE2 takes up to 4 ns for each of them at each letter of a text."""
+RE2_BYTES_MAX = 256 << 10
+"""The memory of a compiled pattern. RE2 forgets states where they are more."""
+PLAIN_CHARS_MAX = 256
+"""How long a pattern may be where RE2 is absent: each alternative may be tried at each letter."""
+
+_ATOM = r"(?:[^\\.^$*+?{}()|\[\]]|\\[^A-Za-z0-9]|\\[dDsSwW]|\[\^?(?:[A-Za-z0-9_.:/ ]|-(?!-))+\]|\.)"
+_ONCE = rf"(?:{_ATOM}(?![*+?{{]))*+"
+_CHOICE = rf"\((?:\?:)?{_ONCE}(?:\|{_ONCE})*+\)(?![*+?{{])"
+_ALTERNATIVE = rf"{_ONCE}(?:{_CHOICE}{_ONCE})?+(?:{_ATOM}[*+?](?![*+?{{]){_ONCE})?+(?:\.[*+](?![*+?{{]))?+"
+_PLAIN = re.compile(rf"\^?{_ALTERNATIVE}(?:\|{_ALTERNATIVE})*+\$?", re.DOTALL)
+
+
+@lru_cache(256)
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """A function that tells whether a whole text matches. Raises InvalidRegularExpression."""
+    if len(pattern) > PATTERN_CHARS_MAX:
+        raise InvalidRegularExpression(f"a pattern of {len(pattern)} letters: it may have {PATTERN_CHARS_MAX}")
+    try:
+        import re2
+    except ImportError:
+        return _plain_matcher(pattern)
+    options = re2.Options()
+    options.log_errors, options.max_mem = False, RE2_BYTES_MAX
+    try:
+        found = re2.compile(pattern.encode(), options)
+    except (re2.error, UnicodeError) as error:
+        reason = error.args[0].decode(errors="replace") if isinstance(error, re2.error) else "it has half a character"
+        raise _invalid(pattern, f"is no regular expression of RE2: {reason[:SHOWN_CHARS]}") from None
+    if found.programsize > PROGRAM_MAX:
+        raise _invalid(pattern, f"takes {found.programsize} steps: it may take {PROGRAM_MAX}, so repeat less")
+    return lambda text: found.fullmatch(text.encode(errors="replace")) is not None
+
+
+def _plain_matcher(pattern: str) -> Callable[[str], bool]:
+    if len(pattern) > PLAIN_CHARS_MAX or not _PLAIN.fullmatch(pattern):
+        raise _invalid(pattern, "needs RE2: install pylog-commitlog[re2] where the log is open")
+    try:
+        found = re.compile(pattern, re.ASCII)
+    except re.error as error:
+        raise _invalid(pattern, f"is no regular expression: {error}") from None
+    # A `.*` at the end takes the rest of a line at once; behind a line it would be tried in every other way.
+    return lambda text: "\n" not in text and found.fullmatch(text) is not None
+
+
+def _invalid(pattern: str, reason: str) -> InvalidRegularExpression:
+    return InvalidRegularExpression(f"{pattern[:SHOWN_CHARS]!r} {reason}")
