@@ -142,7 +142,8 @@ class Following:
         """How far the leaders have shown their logs."""
         self._said = ""
         self._due_ms = clock.tick_ms() + REFRESH_MS
-        self._worker = Worker(f"pylog-following-{broker.node_id}", clock, lambda: self._due_ms, self._work)
+        self._is_begun = False
+        self._worker = Worker(f"pylog-following-{broker.node_id}", clock, self._due, self._work)
         _open.add(self)
         try:
             self._worker.begin()
@@ -150,6 +151,7 @@ class Following:
         except BaseException:
             self.close()
             raise
+        self._is_begun = True
         self._worker.wake()
 
     def __repr__(self) -> str:
@@ -203,6 +205,10 @@ class Following:
         )  # fmt: skip
 
     # --- refreshing --------------------------------------------------------------------------------------------------
+
+    def _due(self) -> int | None:
+        # Two refreshes at once could go by an older answer behind a newer one.
+        return self._due_ms if self._is_begun else None
 
     def _refused(self, error: PylogError) -> None:
         # In the thread of a fetcher.

@@ -11,7 +11,7 @@ import pytest
 import pylog
 from pylog import Record, errors
 from pylog.broker.follower_fetcher import LeaderEndPoint
-from pylog.following import FINAL
+from pylog.following import FINAL, Following
 from pylog.protocol.messages import ClusterMetadata, PartitionMetadata, TopicMetadata
 from pylog.protocol.metadata_changes import assign_leader
 from pylog.replica import Follower
@@ -415,6 +415,25 @@ def test_trouble_is_looked_at_after_the_back_off(tmp_path: Path, copy: pylog.Log
     following._work()
     assert following._said and following._due_ms <= SystemClock().tick_ms() + backoff_ms
     following.close()
+
+
+def test_a_refusal_in_the_first_look_at_a_leader_leads_to_the_next_one_behind_it(
+    leader: pylog.Log, server: Server, copy: pylog.Log
+) -> None:
+    """The thread looked at once, too: the older answer, gone by last, was taken for an older leader's."""
+    dues: list[int | None] = []
+
+    class Refused(Following):
+        def _check_nodes(self, found: ClusterMetadata) -> None:
+            super()._check_nodes(found)
+            if not dues:
+                self._refused(errors.FencedLeaderEpoch("the leader has begun an epoch"))
+            dues.append(self._due())
+
+    leader.create_topic("t")
+    with Refused(copy.broker, server.bootstrap_servers, ["t"], {}, SystemClock()):
+        until(lambda: len(dues) > 1)
+    assert dues[0] is None and dues[1] is not None
 
 
 def test_a_forked_child_leaves_the_copying_to_its_parent(leader: pylog.Log, server: Server, copy: pylog.Log) -> None:
