@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import pylog
 from pylog import TopicPartition
+from pylog.aio.threads import THREADS_MAX, Threads, _finish_all
 from pylog.errors import Closed, ConcurrentUse, LogDirNotFound, TransactionAbortable
 from pylog.protocol.messages import EndTxn, Message, Session
 from pylog.runtime.future import Future, failed
@@ -144,3 +146,13 @@ def test_a_call_that_waits_in_a_loop_that_has_gone_is_over() -> None:
     loop.run_until_complete(asyncio.wait([task]))
     loop.run_until_complete(log.close())
     loop.close()
+
+
+def test_threads_end_with_the_calls_that_were_begun() -> None:
+    threads, gate, done = Threads(), threading.Event(), threading.Event()
+    begun = [threads._submit(gate.wait) for _ in range(THREADS_MAX)]
+    cancelled = threads._submit(done.set)
+    assert cancelled.cancel()
+    gate.set()
+    _finish_all()
+    assert all(call.result() for call in begun) and not done.is_set()

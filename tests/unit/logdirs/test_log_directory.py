@@ -676,3 +676,29 @@ def test_a_file_system_that_does_not_tell_its_incarnation_has_none_noted() -> No
     directory = LogDirectory(files, "log", None)
     directory.note_incarnation()
     assert not directory.has_all_written and not any("incarnation" in path for path in files.tree())
+
+
+def test_an_identity_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pylog.open(tmp_path):
+        pass
+    properties = tmp_path / "meta.properties"
+    properties.write_text(properties.read_text().replace("node.id=1", "node.id=one"))
+    with pytest.raises(StorageError, match=r"meta\.properties: node\.id='one' cannot be read .*restore the file"):
+        pylog.open(tmp_path)
+
+
+def test_a_directory_whose_marker_cannot_be_removed_is_let_go() -> None:
+    class Stubborn(MemoryFiles):
+        refuses = True
+
+        def remove(self, path: str) -> None:
+            if self.refuses and path.endswith(".kafka_cleanshutdown"):
+                raise StorageError(f"cannot remove {path}")
+            super().remove(path)
+
+    files = Stubborn()
+    LogDirectory(files, "log", None).close(clean=True)
+    with pytest.raises(StorageError, match="cannot remove"):
+        LogDirectory(files, "log", None)
+    files.refuses = False
+    LogDirectory(files, "log", None).close(clean=True)

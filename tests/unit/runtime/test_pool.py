@@ -56,3 +56,23 @@ def test_a_thread_that_does_not_start_is_not_counted() -> None:
     pool.submit(done.set)
     assert done.wait(240)
     pool.close()
+
+
+def test_a_pool_begins_once_and_needs_no_thread_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, done = Pool("one", 1), threading.Event()
+    pool.begin()
+    monkeypatch.setattr("pylog.runtime.pool.started", lambda run, name: None)
+    pool.begin()
+    pool.submit(done.set)
+    assert done.wait(240)
+    pool.close()
+
+
+def test_an_interpreter_that_ends_gives_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr("threading._start_new_thread", refuse)
+    pool = Pool("late", 1)
+    with pytest.raises(ThreadsExhausted, match="the interpreter ends"):
+        pool.begin()

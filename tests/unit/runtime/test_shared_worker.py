@@ -104,3 +104,11 @@ def test_a_closed_shift_is_not_woken() -> None:
     task.shift.close()
     task.wake(0)
     assert worker._worker is None
+
+
+def test_a_closed_shift_does_not_begin_again() -> None:
+    worker = SharedWorker("test", SystemClock())
+    task = Task(worker)
+    task.shift.close()
+    task.shift.begin()
+    assert not task.shift.has_begun

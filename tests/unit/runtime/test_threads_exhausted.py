@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from pylog import TopicPartition
 from pylog.aio.threads import Threads
 from pylog.errors import ThreadsExhausted, TransactionAbortable
 from pylog.runtime.pool import Pool
-from pylog.runtime.threads import started
+from pylog.runtime.threads import _Begun, started
 from tests.support.threads import no_threads
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_AS is enforced by Linux")
@@ -224,7 +225,7 @@ def test_a_pool_that_has_begun_makes_each_call() -> None:
 BORN_WITHOUT_MEMORY = """
 import resource, sys, threading
 from pylog.errors import ThreadsExhausted
-from pylog.runtime.threads import started
+from pylog.runtime.threads import _Begun, started
 
 HARD, PAGE, STACK = resource.getrlimit(resource.RLIMIT_AS)[1], resource.getpagesize(), 64 << 20
 threading.stack_size(STACK)
@@ -259,3 +260,10 @@ def test_a_thread_lets_go_of_its_work() -> None:
     assert thread is not None and done.is_set() | done.wait(240)
     thread.join()
     assert not thread.is_alive() and thread.daemon and thread.name == "quick"
+
+
+def test_a_thread_that_has_ended_before_it_began_is_not_waited_for() -> None:
+    begun = _Begun()
+    begun.life = weakref.ref(_Begun())
+    with pytest.raises(RuntimeError, match="no memory to begin"):
+        begun.wait()

@@ -92,3 +92,11 @@ def test_an_acceptor_that_has_to_wait_goes_on_when_its_time_has_come(
     made.close()
     for client in clients:
         client.close()
+
+
+def test_a_closed_acceptor_does_not_move(listening: socket.socket, selector: selectors.BaseSelector) -> None:
+    made = Acceptor(listening, selector, lambda client, host: None, lambda ms, call: None)
+    made.close()
+    with socket.create_server(("127.0.0.1", 0)) as another:
+        made.move(another)
+        assert another.fileno() == -1
