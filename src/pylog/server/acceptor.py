@@ -81,11 +81,7 @@ class Acceptor:
             return False
         # A client of a Unix socket has no address.
         host = place[0] if isinstance(place, tuple) else ""
-        try:
-            self._connect(client, host)
-        except OSError as error:
-            logger.info("a connection from %s ended as it began: %s", host or "here", error, extra={"host": host})
-            client.close()
+        self._connect(client, host)
         return True
 
     def close(self) -> None:

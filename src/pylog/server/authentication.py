@@ -23,10 +23,9 @@ from pylog.protocol.wire.mapping import Body, error_message
 from pylog.runtime.clock import Clock
 from pylog.server.api.call import BareToken, Fate, Outcome, Request
 from pylog.server.api.table import APIS
+from pylog.server.client_log import ClientLog
 from pylog.server.dispatch import Call, read_request
 from pylog.server.served_node import ServedNode
-
-logger = logging.getLogger("pylog.server")
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 REAUTH_PAUSE_MS = 1000
@@ -40,6 +39,7 @@ class Sasl:
     config: NodeConfig
     secrets: Secrets
     clock: Clock
+    log: ClientLog
 
     def authentication(self, host: str) -> "Authentication":
         """The authentication of a connection that begins now."""
@@ -171,4 +171,4 @@ class Authentication:
 
     def _fail(self, error: ProtocolError) -> None:
         self.has_failed = True
-        logger.warning("a client at %s could not prove its name: %s", self._host, error, extra={"host": self._host})
+        self._sasl.log.say(logging.WARNING, "a client at %s could not prove its name: %s", self._host, error)

@@ -28,8 +28,6 @@ from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
 from pylog.server.dispatch import Call, read_head, refusal, response
 
-logger = logging.getLogger("pylog.server")
-
 UNANSWERED = "a request of %s could not be answered"
 
 CALLS_MAX, APPENDS_MAX = 4, 16
@@ -111,9 +109,8 @@ class Calls:
         except PylogError as error:
             self._sockets.refuse(connection, error)
             return
-        except Exception:
-            logger.exception(UNANSWERED, connection.host, extra={"host": connection.host})
-            self._sockets.close(connection)
+        except Exception as error:  # noqa: BLE001
+            self._fail(connection, error)
             return
         self._count(frame)
         pending = connection.begun(call, outcome, len(frame))
@@ -293,7 +290,7 @@ class Calls:
         if connection.is_closed:
             return
         if not isinstance(error, Closed):
-            logger.error(UNANSWERED, connection.host, exc_info=error, extra={"host": connection.host})
+            connection.log(logging.ERROR, UNANSWERED, error=error)
         self._sockets.close(connection)
 
 

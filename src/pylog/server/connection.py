@@ -166,6 +166,10 @@ class Connection:
             self.is_ended = True
         return self.authentication.fate_of(fate)
 
+    def log(self, level: int, message: str, *values: object, error: BaseException | None = None) -> None:
+        """Log what happened with the client, whose host is the first value of the message (`ClientLog.say`)."""
+        self.node.log.say(level, message, self.host, *values, error=error)
+
     def send(self) -> None:
         """Send what the socket takes. Raises as `Outgoing.send` does."""
         if self.outgoing.size:

@@ -34,6 +34,7 @@ from pylog.server.door import Door
 logger = logging.getLogger("pylog.server")
 
 READ_BYTES = 256 << 10
+CLOSED = "the connection of %s is closed: %s"
 GRACE_MS = 900
 """How long a stop waits for answers that are owed."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -188,9 +189,7 @@ class Loop:
     def _connect(self, door: Door, client: socket.socket, host: str) -> None:
         refused = self._admission.enter(host)
         if refused is not None:
-            logger.warning(
-                "a connection from %s is refused: there are %s of them", host or "here", refused, extra={"host": host}
-            )
+            door.node.log.say(logging.WARNING, "a connection from %s is refused: there are %s of them", host, refused)
             client.close()
             return
         config, now = self._config, self._clock.tick_ms()
@@ -201,9 +200,13 @@ class Loop:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             connection = door.connection(client, host, now)
             self._selector.register(client, READ, partial(self._ready, connection))
-        except BaseException:
+        except BaseException as error:
             self._admission.leave(host)
-            raise
+            if not isinstance(error, OSError):
+                raise
+            door.node.log.say(logging.INFO, "a connection from %s ended as it began: %s", host, error)
+            client.close()
+            return
         connection.mask = READ
         self._connections.add(connection)
         self.counts.connections += 1
@@ -247,9 +250,9 @@ class Loop:
             return
         except OSError as error:
             if connection.tls is not None and not connection.tls.is_secure:
-                logger.warning(
-                    "a client at %s could not begin TLS: %s", connection.host, error, extra={"host": connection.host}
-                )
+                connection.log(logging.WARNING, "a client at %s could not begin TLS: %s", error)
+            elif isinstance(error, ConnectionAbortedError):
+                connection.log(logging.INFO, CLOSED, error)
             self.close(connection)
             return
         finally:
@@ -270,7 +273,7 @@ class Loop:
 
     def refuse(self, connection: Connection, error: BaseException) -> None:
         """Close a connection that sends what cannot be served."""
-        logger.info("the connection of %s is closed: %s", connection.host, error, extra={"host": connection.host})
+        connection.log(logging.INFO, CLOSED, error)
         self.close(connection)
 
     def go_on(self, connection: Connection) -> None:

@@ -10,6 +10,7 @@ from pylog.protocol.messages import ANONYMOUS, NO_ID, ClusterMetadata, Metadata,
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
+from pylog.server.client_log import ClientLog
 from pylog.server.fetch_sessions import FetchSessions
 from pylog.server.listeners import Address, Place
 from pylog.transport import Handle
@@ -32,6 +33,7 @@ class ServedNode:
     address: Place = NOWHERE
     """The address that clients are told to connect to."""
     sessions: FetchSessions = field(init=False)
+    log: ClientLog = field(init=False)
     _trusted: frozenset[str] = field(init=False)
     _names: dict[uuid.UUID, str] = field(default_factory=dict)
     _appended: set[tuple[str, int]] = field(default_factory=set)
@@ -42,11 +44,12 @@ class ServedNode:
     def __post_init__(self) -> None:
         self._trusted = frozenset(name.strip() for name in self.config.super_users.split(";"))
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
+        self.log = ClientLog(self.clock)
 
     def but(self, **changes: Any) -> "ServedNode":
         """The same node with another `address` or `handle`: all else, fetch sessions too, is shared with it."""
         made = replace(self, **changes)
-        made.sessions = self.sessions
+        made.sessions, made.log = self.sessions, self.log
         return made
 
     def brokers(self) -> list[Body]:

@@ -91,7 +91,7 @@ class Server:
 
             of_log = users or LogUsers(dict, os.urandom(16))
             secrets = Users(security.users, of_log, node.config.sasl_enabled_mechanisms)
-            sasl = Sasl(node.config, secrets, node.clock)
+            sasl = Sasl(node.config, secrets, node.clock, node.log)
         for listener in listeners:
             bound = bind_listener(listener, allow_plaintext=security.allow_plaintext)
             address = listener.advertise or listener.listen

@@ -154,6 +154,13 @@ def test_a_mechanism_that_is_not_enabled_is_told_and_ends_the_connection(guarded
         assert client.is_closed()
 
 
+def test_a_wrong_name_is_logged_in_few_words(guarded: Guarded, caplog: pytest.LogCaptureFixture) -> None:
+    with guarded.client() as client:
+        client.ask("SaslHandshake", 1, {"mechanism": "A" * 10_000})
+        assert client.is_closed()
+    assert "could not prove its name" in caplog.text and len(caplog.messages[0]) < 300
+
+
 def test_mechanisms_may_be_switched_off() -> None:
     guarded = Guarded(sasl_enabled_mechanisms="SCRAM-SHA-512")
     with guarded.client() as client, guarded.client() as other:

@@ -1,6 +1,7 @@
 """A listener with TLS: handshakes, large answers, certificates of clients, and certificates that change."""
 
 import contextlib
+import logging
 import random
 import shutil
 import socket
@@ -290,6 +291,22 @@ def test_a_client_whose_records_have_no_content_is_refused(session: Any, monkeyp
     with pytest.raises(ConnectionAbortedError, match="records of TLS without content"):
         while True:
             assert received(server) == b""
+
+
+def test_a_client_that_sends_records_without_content_is_closed(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "pylog.server")
+    monkeypatch.setattr("pylog.server.tls.EMPTY_RECORDS_MAX", 100)
+    host, port = server.bootstrap_servers.rsplit(":", 1)
+    end = socket.create_connection((host, int(port)), 240)
+    client = KeyUpdater(end, lambda: None)
+    end.sendall(client.updates(200))
+    with contextlib.suppress(ConnectionError):
+        while end.recv(1000):
+            pass
+    client.close()
+    assert "records of TLS without content" in caplog.text
 
 
 def test_nothing_is_received_from_a_client_that_takes_no_records_of_tls(session: Any) -> None:
