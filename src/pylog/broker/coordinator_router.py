@@ -329,10 +329,22 @@ class CoordinatorRouter:
 
     def _describe_groups(self, message: DescribeGroups, session: Session) -> Future[DescribedGroups]:
         answers = [
-            self._handled(self._coordinators.of(GROUPS, one), DescribeGroups([one]), session)
-            for one in message.group_ids
+            self._handled(host, DescribeGroups(names), session)
+            for host, names in self._by_host(GROUPS, message.group_ids).items()
         ]
-        return gathered(answers, lambda parts: DescribedGroups([group for part in parts for group in part.groups]))
+
+        def joined(parts: list[DescribedGroups]) -> DescribedGroups:
+            found = {group.group_id: group for part in parts for group in part.groups}
+            return DescribedGroups([found[one] for one in message.group_ids])
+
+        return gathered(answers, joined)
+
+    def _by_host(self, topic: str, names: Iterable[str]) -> dict[CoordinatorHost, list[str]]:
+        """The names of groups, or of transactional ids, by their coordinators, each once."""
+        found: dict[CoordinatorHost, list[str]] = {}
+        for name in dict.fromkeys(names):
+            found.setdefault(self._coordinators.of(topic, name), []).append(name)
+        return found
 
     def _delete_groups(self, message: DeleteGroups, session: Session) -> Future[GroupsDeleted]:
         answers = [
@@ -458,12 +470,15 @@ class CoordinatorRouter:
 
     def _describe_transactions(self, message: DescribeTransactions, session: Session) -> Future[DescribedTransactions]:
         answers = [
-            self._handled(self._coordinators.of(TRANSACTIONS, one), DescribeTransactions([one]), session)
-            for one in message.transactional_ids
+            self._handled(host, DescribeTransactions(names), session)
+            for host, names in self._by_host(TRANSACTIONS, message.transactional_ids).items()
         ]
-        return gathered(
-            answers, lambda parts: DescribedTransactions([one for part in parts for one in part.transactions])
-        )
+
+        def joined(parts: list[DescribedTransactions]) -> DescribedTransactions:
+            found = {one.transactional_id: one for part in parts for one in part.transactions}
+            return DescribedTransactions([found[one] for one in message.transactional_ids])
+
+        return gathered(answers, joined)
 
     def _describe_producers(self, message: DescribeProducers, session: Session) -> Future[DescribedProducers]:
         found: dict[TopicPartition, list[ActiveProducer] | PylogError] = {}

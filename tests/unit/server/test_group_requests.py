@@ -141,6 +141,18 @@ def test_a_consumer_group_is_described_with_the_names_of_its_topics(node: WireNo
     assert bare["authorizedOperations"] == -(2**31)
 
 
+def test_groups_are_described_in_the_order_in_which_they_are_named() -> None:
+    with wire_node(offsets_topic_num_partitions=7) as node:
+        names = [f"g{number % 12}" for number in range(20)]
+        node.ask("OffsetCommit", 8, {"groupId": "g3", "topics": []})
+
+        found = node.ask("DescribeGroups", 6, {"groups": names})["groups"]
+        transactions = node.ask("DescribeTransactions", 0, {"transactionalIds": names})["transactionStates"]
+
+    assert [group["groupId"] for group in found] == names
+    assert [one["transactionalId"] for one in transactions] == names
+
+
 def test_a_classic_group_is_no_consumer_group(node: WireNode) -> None:
     node.log.create_topic("t")
     commit(node, 8, 5)
