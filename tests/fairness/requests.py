@@ -21,7 +21,8 @@ from wirefuzz.sockets import WAITING
 
 Path = tuple[str, ...]
 Make = Callable[[], bytes]
-ELEMENTS_MAX = 100_000
+ELEMENTS_MAX = 65_000
+"""How many elements a request has at most, in all of its arrays: pylog refuses more than 65,536."""
 MARK = "\u00b5mark"
 LONGEST_TEXT = 32_767
 """The longest text of Kafka's protocol, in bytes."""
@@ -116,8 +117,8 @@ def _with_elements(name: str, version: int, body: Body, path: Path, kind: str, s
     def made(number: int) -> Any:
         return _element(field.element, version, template, None if kind == "same" else number, is_long=kind == "longest")
 
-    each = max(_size(made(10_000)), 1)
-    count = max(min(size // each, ELEMENTS_MAX), 1)
+    each, elements = max(_size(made(10_000)), 1), 1 + _elements(made(10_000))
+    count = max(min(size // each, ELEMENTS_MAX // elements), 1)
     changed = _set(fields, version, body, path, list(islice(map(made, range(ELEMENTS_MAX)), count)))
     return _frame(name, version, _encoded(name, version, changed))
 
@@ -188,6 +189,13 @@ def _value(field: Field, version: int, given: Any, number: int | None) -> Any:
 
 def _is_word(field: Field, given: Any) -> bool:
     return given is not None and field.name in ("value", "metadata", "path")
+
+
+def _elements(value: Any) -> int:
+    """How many elements the arrays in a value have."""
+    if isinstance(value, dict):
+        return sum(map(_elements, value.values()))
+    return sum(1 + _elements(one) for one in value) if isinstance(value, list | tuple) else 0
 
 
 def _size(value: Any) -> int:
