@@ -209,6 +209,9 @@ class Calls:
     def _take_late(self, connection: Connection, pending: Pending, outcome: Outcome) -> None:
         self._take(connection, pending, outcome)
         if not connection.is_closed:
+            if isinstance(outcome, Reply) and pending.call.api.is_pipelined and not pending.is_large:
+                # The call of the pool was all that the next request had to wait for.
+                connection.is_exclusive = False
             self._sockets.go_on(connection)
 
     def _take(self, connection: Connection, pending: Pending, outcome: Outcome) -> None:

@@ -17,6 +17,8 @@ from pylog.server.api.call import Fate
 from pylog.server.calls import Calls, Counts
 from pylog.server.connection import Connection
 from pylog.server.served_node import ServedNode
+from support.wire_bodies import batch
+from support.wire_bodies import produce as produced
 from support.wire_client import request_frame
 
 AT_ONCE = request_frame("OffsetForLeaderEpoch", 4, {"topics": []})[4:]
@@ -110,6 +112,20 @@ def test_a_call_of_the_pool_that_ends_too_late_goes_nowhere(desk: Desk, bug: Exc
     desk.turn()
 
     assert (desk.connection.outgoing.size, desk.went_on) == (0, 0)
+
+
+@pytest.mark.parametrize("is_pipelined", [True, False])
+def test_the_next_produce_waits_for_the_call_of_the_pool_and_not_for_its_answer(
+    desk: Desk, is_pipelined: bool
+) -> None:  # fmt: skip
+    produce = bytearray(request_frame("Produce", 9, produced("t", batch(b"a")))[4:])
+    desk.connection.frames.append(produce)
+    desk.calls.begin(desk.connection, produce if is_pipelined else bytearray(BY_POOL))
+    assert not desk.connection.may_begin, "the pool has the call"
+    desk.turn()
+
+    assert len(desk.answers) == 1 and not desk.answers[0].done()
+    assert desk.connection.may_begin == is_pipelined
 
 
 def test_a_late_answer_to_a_connection_that_has_ended_goes_nowhere() -> None:

@@ -1,6 +1,7 @@
 """Produce and Fetch to a node in memory, in the versions in which they differ."""
 
 import itertools
+import random
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from pylog.kernel import crc32c
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
 from pylog.server.api.call import NO_RESPONSE, Later, Reply
+from pylog.server.api.produce import PACKED_AT_ONCE
 from pylog.server.dispatch import read_request
 from support.wire_bodies import batch, fetch, fetched_part, produce, produced_parts
 from support.wire_client import request_frame
@@ -111,6 +113,20 @@ def test_the_first_append_to_a_partition_is_left_to_the_pool(node: WireNode) -> 
     outcomes = [call.answer(node.served) for call in calls]
 
     assert [isinstance(outcome, Later) for outcome in outcomes] == [True, False, True, False]
+
+
+def test_a_large_compressed_batch_is_looked_at_by_the_pool(node: WireNode) -> None:
+    node.log.create_topic("t")
+    large, small = random.Random(1).randbytes(PACKED_AT_ONCE), b"s"
+    node.ask("Produce", 9, produce("t", batch(small)))
+    batches = [batch(large), batch(small, codec=Codec.LZ4), batch(large, codec=Codec.LZ4)]
+
+    outcomes = [
+        read_request(bytearray(request_frame("Produce", 9, produce("t", one))[4:]), "/h").answer(node.served)
+        for one in batches
+    ]
+
+    assert [isinstance(outcome, Later) and outcome.is_append for outcome in outcomes] == [False, False, True]
 
 
 def test_records_that_are_refused_are_told_with_the_start_of_the_log(node: WireNode) -> None:

@@ -50,6 +50,8 @@ from pylog.server.served_node import ServedNode
 
 ZSTD_FROM, ABORTABLE_FROM, JOINS_FROM, BY_ID_FROM = 7, 11, 12, 13
 SIZE = struct.Struct(">8xi")
+PACKED_AT_ONCE = 32 << 10
+"""The largest compressed batch that is looked at in the loop's thread."""
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
@@ -65,12 +67,20 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         # A topic may have many partitions.
         return Later(lambda: _append(request, node, _judged(parts, error, request, node)), is_append=True)
     may_wait = any(
-        isinstance(part, ProducePart) and node.append_may_wait(part.topic, part.partition, request.session)
+        isinstance(part, ProducePart)
+        and (_is_long(part.batch) or node.append_may_wait(part.topic, part.partition, request.session))
         for part in parts
     )
     if may_wait or body["transactionalId"] is not None:
         return Later(lambda: _append(request, node, parts), is_append=may_wait)
     return _append(request, node, parts)
+
+
+def _is_long(batch: Batch) -> bool:
+    """Whether it may take long to look at the records: a payload grows up to a thousand times, and may be of many
+    frames without a byte.
+    """
+    return batch.size > PACKED_AT_ONCE and batch.codec is not Codec.NONE
 
 
 def _refusal(body: Body, parts: list[ProducePart | ProducedPart]) -> PylogError | None:
