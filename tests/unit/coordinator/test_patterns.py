@@ -80,7 +80,9 @@ def test_without_re2_a_pattern_that_tries_many_ways_is_refused(pattern: str) -> 
 
 
 @pytest.mark.usefixtures("with_re2")
-@pytest.mark.parametrize("pattern", ["(a?){1000}", "((a?){100}){9}" * 2, r"\w" * 4000, "\ud800"])
+@pytest.mark.parametrize(
+    "pattern", ["(a?){1000}", "((a?){100}){9}" * 2, r"\w" * 4000, "(" * 4000, r"\pL" * 17, "\ud800"]
+)
 def test_a_pattern_that_is_large_or_no_text_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidRegularExpression):
         matcher(pattern)
