@@ -200,10 +200,8 @@ class Loop:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             connection = door.connection(client, host, now)
             self._selector.register(client, READ, partial(self._ready, connection))
-        except BaseException as error:
+        except OSError as error:
             self._admission.leave(host)
-            if not isinstance(error, OSError):
-                raise
             door.node.log.say(logging.INFO, "a connection from %s ended as it began: %s", host, error)
             client.close()
             return
