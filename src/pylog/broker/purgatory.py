@@ -2,7 +2,8 @@
 
     Produce       waits under (partition, "high watermark")    released when that has passed the batch
     Fetch         waits under the first offset it has not seen: below the high watermark, the last stable offset, or
-                  (a follower's) the end; released it reads again, and waits again where that is not enough
+                  (a follower's) the end; released it reads again, and waits again where that is not enough; one of many
+                  partitions is read again by the node's worker, after a rest, and not by each append to one of them
     ListOffsets   waits under (partition, "high watermark") where records of open transactions are hidden
 
 The thread that moves an offset releases; the node's worker expires. Answers are completed outside the lock. Records of
@@ -30,6 +31,10 @@ from pylog.runtime.signals import WholeLock
 
 T = TypeVar("T")
 OFFSET_MAX = 2**63 - 1
+PARTS_AT_ONCE = 1000
+"""How many partitions an append looks at for a Fetch that waits for them."""
+PARTS_PER_MS = 100
+"""How many partitions are read in a millisecond: as long as a read of more takes, their Fetch rests before it."""
 LISTING_MS_MAX = 5000
 """How long a ListOffsets waits at most: then it tells what is visible."""
 
@@ -182,10 +187,8 @@ class Purgatory:
                 wants.append(((part.topic, part.partition, "high watermark"), part.high_watermark + 1))
             if delayed.message.replica_id != CONSUMER:
                 wants.append(((part.topic, part.partition, "end"), asked.offset + 1))
-        with self._lock:
-            if delayed.is_abandoned:
-                return
-            delayed.tickets[0] = self._delayed.add(delayed, list(wants), delayed.deadline_ms)
+        if not self._add(delayed, wants, delayed.deadline_ms):
+            return
         for part in fetched.parts:
             # An append since the read has found nothing to release.
             role = self._roles.held(part.topic, part.partition)
@@ -246,6 +249,19 @@ class Purgatory:
         else:
             self._delay_fetch(delayed, fetched)
 
+    def _rest(self, delayed: _DelayedFetch) -> None:
+        """Leave a fetch of many partitions to the worker."""
+        rested_ms = self._clock.tick_ms() + len(delayed.message.parts) // PARTS_PER_MS
+        if self._add(delayed, [], min(rested_ms, delayed.deadline_ms)):
+            self._wake()
+
+    def _add(self, delayed: _DelayedFetch, wants: list[tuple[tuple[str, int, str], int]], deadline_ms: int) -> bool:
+        """Let a fetch wait, unless its client has left."""
+        with self._lock:
+            if not delayed.is_abandoned:
+                delayed.tickets[0] = self._delayed.add(delayed, list(wants), deadline_ms)
+            return not delayed.is_abandoned
+
     def release(self, partition: Partition, last: Batch | None = None) -> None:
         """Answer the requests that wait for offsets that `partition` has reached. `last` was just appended, and is
         visible: a consumer that needs no more gets it, and nothing is read.
@@ -254,7 +270,9 @@ class Purgatory:
             key = partition.topic, partition.number
             high, stable = partition.high_watermark, partition.last_stable_offset
             for item in self._reached(key, high, stable, partition.next_offset):
-                if last is None or not self._gave(item, last, partition):
+                if isinstance(item, _DelayedFetch) and len(item.message.parts) > PARTS_AT_ONCE:
+                    self._rest(item)
+                elif last is None or not self._gave(item, last, partition):
                     self._resume(item)
 
     def release_all(self, key: tuple[str, int]) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import pylog
 from pylog import Record, errors
+from pylog.broker import purgatory
 from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
 from pylog.files import DiskFiles, File
@@ -291,6 +292,29 @@ def test_a_fetch_waits_for_min_bytes(log: pylog.Log) -> None:
         assert not waiting.done()
     log.topic("t")[0].append([Record(b"x" * 50)])
     assert sizes(waiting.result(0)) == [3, 0]
+
+
+def test_a_fetch_of_many_partitions_is_answered_by_the_worker(log: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(purgatory, "PARTS_AT_ONCE", 1)
+    threads: list[threading.Thread] = []
+    waiting = fetch(log, max_wait_ms=SECONDS * 1000, min_bytes=300)
+    waiting.add_done_callback(lambda _: threads.append(threading.current_thread()))
+    for _ in range(3):
+        log.topic("t")[0].append([Record(b"x" * 50)])
+    assert sizes(waiting.result(SECONDS)) == [3, 0]
+    assert threads and threads[0] is not threading.current_thread()
+
+
+def test_a_fetch_of_many_partitions_that_rests_ends_with_its_client(
+    log: pylog.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(purgatory, "PARTS_AT_ONCE", 1)
+    monkeypatch.setattr(purgatory, "PARTS_PER_MS", 1e-9)
+    waiting = fetch(log, max_wait_ms=SECONDS * 1000)
+    log.topic("t")[0].append([Record(b"x")])
+    assert log.broker._purgatory.sizes == (0, 1) and not waiting.done()
+    waiting.abandon()
+    assert log.broker._purgatory.sizes == (0, 0)
 
 
 @pytest.mark.parametrize(
