@@ -54,6 +54,8 @@ def _of_partitions(numbers: range) -> Iterator[tuple[str, int, Body]]:
     fetched = topic(parts("partition", fetchOffset=0, partitionMaxBytes=2**31 - 1), "topic")
     yield "Fetch", 11, {"maxWaitMs": 0, "minBytes": 1, **ALL_BYTES, "topics": fetched}
     yield "Fetch", 10, {"maxWaitMs": 3000, "minBytes": 2**31 - 1, **ALL_BYTES, "topics": fetched}
+    both = [*fetched, {"topic": "victim", "partitions": parts("partition", fetchOffset=0, partitionMaxBytes=9999)[:1]}]
+    yield "Fetch", 9, {"maxWaitMs": 3000, "minBytes": 2**31 - 1, **ALL_BYTES, "topics": both}
     yield "ListOffsets", 6, {"replicaId": -1, "topics": topic(parts("partitionIndex", timestamp=-1))}
     yield "OffsetForLeaderEpoch", 4, {"replicaId": -1, "topics": topic(parts("partition", leaderEpoch=0), "topic")}
     yield "DescribeProducers", 0, {"topics": [{"name": WIDE, "partitionIndexes": list(numbers)}]}
