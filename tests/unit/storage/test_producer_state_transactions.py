@@ -169,6 +169,24 @@ def test_kafka_14402_a_marker_ends_the_guard_also_where_nothing_was_written() ->
     assert log.producers.first_unstable_offset is None
 
 
+def test_the_late_marker_of_version_2_leaves_the_guard_of_the_next_transaction() -> None:
+    log = Log(verify=True)
+    log.data(epoch=5, txn=True, guard=verify(log, epoch=5, bump=True))
+    guard = verify(log, epoch=6, bump=True)
+    log.end(epoch=6)
+    log.data(epoch=6, txn=True, guard=guard)
+
+
+@pytest.mark.parametrize(("bump", "epoch"), [(False, 6), (True, 5)])
+def test_another_marker_ends_the_guard(bump: bool, epoch: int) -> None:
+    log = Log(verify=True)
+    log.data(epoch=5, txn=True, guard=verify(log, epoch=5, bump=bump))
+    guard = verify(log, epoch=6, bump=bump)
+    log.end(epoch=epoch)
+    with pytest.raises(InvalidTxnState):
+        log.data(epoch=6, txn=True, guard=guard)
+
+
 def test_a_guard_is_good_for_its_own_producer() -> None:
     log = Log(verify=True)
     other = log.producers.start_verification(8, 0, 0, supports_epoch_bump=False)

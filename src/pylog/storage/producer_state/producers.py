@@ -200,8 +200,8 @@ class Producers:
     def _apply(self, plan: Plan) -> list[AbortedTxn]:
         for producer_id, entry in plan.entries.items():
             self._put(producer_id, entry)
-        for producer_id in plan.transactional:
-            self._verifications.end(producer_id)
+        for producer_id, marker_epoch in plan.transactional:
+            self._verifications.end(producer_id, marker_epoch)
         for first, producer_id in plan.started:
             self._ongoing[first] = producer_id
         aborted = []
@@ -348,7 +348,7 @@ def _add_data(plan: Plan, entry: ProducerEntry, batch: Stamped) -> None:
     """What a producer's batch of records changes. A batch of another epoch begins a new window of batches."""
     first = entry.current_txn_first_offset
     if batch.attributes & TRANSACTIONAL_BIT:
-        plan.transactional.add(batch.producer_id)
+        plan.transactional.append((batch.producer_id, NO_EPOCH))
         if first is None:
             first = batch.base_offset
             plan.started.append((first, batch.producer_id))
@@ -364,7 +364,7 @@ def _add_marker(plan: Plan, entry: ProducerEntry, batch: Stamped, marker: Marker
     first = entry.current_txn_first_offset
     if first is not None:
         plan.completed.append(CompletedTxn(batch.producer_id, first, batch.last_offset, marker.is_abort))
-    plan.transactional.add(batch.producer_id)
+    plan.transactional.append((batch.producer_id, batch.producer_epoch))
     plan.entries[batch.producer_id] = ProducerEntry(
         batch.producer_epoch, marker.coordinator_epoch, batch.max_timestamp, None,
         entry.batches if entry.epoch == batch.producer_epoch else (),

@@ -80,8 +80,10 @@ class Plan:
     """(first offset, producer id) of each transaction that begins."""
     completed: list[CompletedTxn] = field(default_factory=list)
     """In the order of their markers."""
-    transactional: set[int] = field(default_factory=set)
-    """The producers whose transaction is known to be open now, or over: nothing is left to verify."""
+    transactional: list[tuple[int, int]] = field(default_factory=list)
+    """The producers whose transaction is known to be open now, or over, each with the epoch of the marker that says so
+    (NO_EPOCH: records do): nothing is left to verify.
+    """
 
 
 def add_sequence(sequence: int, count: int) -> int:

@@ -2,7 +2,8 @@
 
 Between the question and the append the transaction may end; without a guard the late append would open it again, and
 nobody would ever end it (KAFKA-14402). So the first batch of a transaction has to show the guard that its question was
-given, and every transactional batch or marker of the producer that gets into the log ends the guard.
+given, and every transactional batch or marker of the producer that gets into the log ends the guard, but not the late
+marker of the transaction before.
 
 While a question is open, the lowest sequence that was asked for goes first: were a later one written, the lower one
 could never follow it (KAFKA-14920). (VerificationStateEntry, VerificationGuard; KIP-890, part 1.)
@@ -11,7 +12,7 @@ could never follow it (KAFKA-14920). (VerificationStateEntry, VerificationGuard;
 from dataclasses import dataclass
 
 from pylog.errors import OutOfOrderSequence
-from pylog.storage.producer_state.state import ProducerEntry
+from pylog.storage.producer_state.state import NO_EPOCH, ProducerEntry
 
 
 @dataclass(eq=False, slots=True)
@@ -68,9 +69,16 @@ class Verifications:
                 f"and {found.lowest_sequence} is still being verified"
             )
 
-    def end(self, producer_id: int) -> None:
-        """The producer's transaction is known to be open, or it is over."""
-        self.open.pop(producer_id, None)
+    def end(self, producer_id: int, marker_epoch: int = NO_EPOCH) -> None:
+        """The producer's transaction is known to be open, or a marker of this epoch says that it is over.
+
+        In transaction version 2 a marker has the epoch of the next transaction: it ends the one before that, and the
+        question of the next goes on (UnifiedLog.updateProducers).
+        """
+        found = self.open.get(producer_id)
+        if found is None or (found.supports_epoch_bump and found.epoch == marker_epoch):
+            return
+        del self.open[producer_id]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Drop the questions that were given up."""
