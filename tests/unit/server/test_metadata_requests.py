@@ -155,10 +155,14 @@ def test_the_answer_says_what_a_client_may_do_where_it_asks(node: WireNode, want
     node.log.create_topic("t")
     every = {"includeTopicAuthorizedOperations": wanted, "includeClusterAuthorizedOperations": wanted}
     answer = node.ask("Metadata", 10, {"topics": [{"name": "t"}, {"name": ""}], **every})
+    unknown = {"topics": [{"name": None, "topicId": UNKNOWN}], "includeTopicAuthorizedOperations": wanted}
+    (nameless,) = node.ask("Metadata", 12, unknown)["topics"]
     cluster = node.ask("DescribeCluster", 2, {"includeClusterAuthorizedOperations": wanted, "endpointType": 1})
     groups = node.ask("DescribeGroups", 5, {"groups": ["g"], "includeAuthorizedOperations": wanted})["groups"]
 
     of_topic, of_cluster, of_group = (3576, 8096, 3400) if wanted else (UNTOLD, UNTOLD, UNTOLD)
-    assert [topic["topicAuthorizedOperations"] for topic in answer["topics"]] == [of_topic, UNTOLD]
+    assert [topic["topicAuthorizedOperations"] for topic in (*answer["topics"], nameless)] == [
+        of_topic, of_topic, UNTOLD,
+    ]  # fmt: skip
     assert answer["clusterAuthorizedOperations"] == cluster["clusterAuthorizedOperations"] == of_cluster
     assert groups[0]["authorizedOperations"] == of_group

@@ -36,12 +36,14 @@ def test_an_election_of_another_type_is_refused(node: WireNode, version: int) ->
 
     assert answer["errorCode"] == InvalidRequest.code
     assert answer["replicaElectionResults"][0]["partitionResult"][0]["errorCode"] == InvalidRequest.code
+    assert node.ask("ElectLeaders", version, {**asked, "topicPartitions": []})["errorCode"] == 0
 
 
 def test_the_answer_to_a_reassignment_says_what_was_allowed(node: WireNode) -> None:
-    answer = node.ask("AlterPartitionReassignments", 1, {"allowReplicationFactorChange": False, "topics": []})
-
-    assert answer["allowReplicationFactorChange"] is False
+    part = {"partitionIndex": 0, "replicas": [1]}
+    for topics, allowed in (([{"name": "none", "partitions": [part]}], False), ([], True)):
+        asked = {"allowReplicationFactorChange": False, "topics": topics}
+        assert node.ask("AlterPartitionReassignments", 1, asked)["allowReplicationFactorChange"] is allowed
 
 
 def test_nothing_moves_and_nothing_is_limited(node: WireNode) -> None:

@@ -176,6 +176,14 @@ def test_from_13_on_topics_of_fetch_are_named_by_id(node: WireNode, version: int
     assert fetched_part(unknown)["errorCode"] == 100
 
 
+def test_an_epoch_below_zero_is_none(node: WireNode) -> None:
+    node.log.create_topic("t")
+    asked = fetch("t")
+    asked["topics"][0]["partitions"][0] |= {"currentLeaderEpoch": -2, "lastFetchedEpoch": -2}
+
+    assert fetched_part(node.ask("Fetch", 12, asked))["errorCode"] == 0
+
+
 def test_a_fetch_beyond_the_end_is_out_of_range(node: WireNode) -> None:
     node.log.create_topic("t")
 
@@ -298,3 +306,16 @@ def test_what_is_not_there_is_told_before_what_is_wrong_with_its_records(node: W
 
     assert missing == [InvalidRecord.code, UnknownTopicOrPartition.code]
     assert refused == [TransactionalIdAuthorization.code]
+
+
+@pytest.mark.parametrize(("isolation", "aborted"), [(0, None), (1, [])])
+def test_aborted_transactions_are_listed_for_who_reads_committed_records(
+    node: WireNode, isolation: int, aborted: list[Any] | None
+) -> None:
+    node.log.create_topic("t")
+
+    parts = [
+        fetched_part(node.ask("Fetch", 12, {**fetch("t", offset), "isolationLevel": isolation})) for offset in (0, 9)
+    ]
+
+    assert [part["abortedTransactions"] for part in parts] == [aborted, None]

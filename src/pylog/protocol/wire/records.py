@@ -94,10 +94,10 @@ def fetch(body: Body, parts: list[FetchPart]) -> Fetch:
 
 
 def fetch_part(topic: Body, part: Body) -> FetchPart:
-    """One partition of a Fetch."""
+    """One partition of a Fetch. Any epoch below 0 is none."""
     return FetchPart(
         topic["topic"], part["partition"], part["fetchOffset"], part["partitionMaxBytes"],
-        part.get("currentLeaderEpoch", NO_EPOCH), part.get("lastFetchedEpoch", NO_EPOCH),
+        max(part.get("currentLeaderEpoch", NO_EPOCH), NO_EPOCH), max(part.get("lastFetchedEpoch", NO_EPOCH), NO_EPOCH),
         part.get("highWatermark", HIGH_WATERMARK_UNTOLD), topic.get("topicId", NO_ID),
         part.get("replicaDirectoryId", NO_ID),
     )  # fmt: skip
@@ -105,9 +105,11 @@ def fetch_part(topic: Body, part: Body) -> FetchPart:
 
 def fetched(
     parts: Sequence[tuple[FetchPart, FetchedPart]], version: int, *, session_id: int = 0,
-    error: PylogError | None = None,
+    error: PylogError | None = None, lists_aborted: bool = True,
 ) -> Body:  # fmt: skip
-    """The response to a Fetch: these parts, each with its part of the request."""
+    """The response to a Fetch: these parts, each with its part of the request. `lists_aborted`: committed records were
+    asked for; else there is no list of aborted transactions, as there is none beside an error.
+    """
     topics: dict[tuple[str, uuid.UUID], Body] = {}
     for asked, part in parts:
         key = asked.topic, asked.topic_id
@@ -115,18 +117,18 @@ def fetched(
         if topic is None:
             name: Body = {"topic": asked.topic} if version < BY_ID_FROM else {"topicId": asked.topic_id}
             topic = topics[key] = {**name, "partitions": []}
-        topic["partitions"].append(fetched_part(part, version))
+        topic["partitions"].append(fetched_part(part, version, lists_aborted=lists_aborted))
     body: Body = {"responses": list(topics.values())}
     if version >= 7:
         body["errorCode"], body["sessionId"] = error_code(error), session_id
     return body
 
 
-def fetched_part(part: FetchedPart, version: int) -> Body:
+def fetched_part(part: FetchedPart, version: int, *, lists_aborted: bool) -> Body:
     """One partition of the response to a Fetch. One with an error has no offsets."""
     if part.error is not None:
         return {
-            "partitionIndex": part.partition, "highWatermark": -1, "records": b"",
+            "partitionIndex": part.partition, "highWatermark": -1, "records": b"", "abortedTransactions": None,
             "errorCode": named_code(part.topic, part.error, by_id=version >= BY_ID_FROM),
         }  # fmt: skip
     entry: Body = {
@@ -134,7 +136,11 @@ def fetched_part(part: FetchedPart, version: int) -> Body:
         "errorCode": 0,
         "highWatermark": part.high_watermark,
         "lastStableOffset": part.last_stable_offset,
-        "abortedTransactions": [{"producerId": producer, "firstOffset": first} for producer, first in part.aborted],
+        "abortedTransactions": (
+            [{"producerId": producer, "firstOffset": first} for producer, first in part.aborted]
+            if lists_aborted or part.diverging is not None
+            else None
+        ),
         "records": part.data if part.extent is None else part.extent,
     }
     if version >= 5:

@@ -43,6 +43,7 @@ from pylog.server.fetch_sessions import (
 from pylog.server.served_node import ServedNode
 
 SESSIONS_FROM, BY_ID_FROM = 7, 13
+READ_COMMITTED = 1
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
@@ -89,7 +90,7 @@ def _forgotten(body: Body) -> list[Key]:
 def _read(
     request: Request, node: ServedNode, parts: list[FetchPart], session: FetchSession | None, *, is_full: bool
 ) -> Outcome:  # fmt: skip
-    version = request.version
+    version, lists_aborted = request.version, request.body["isolationLevel"] == READ_COMMITTED
     message = fetch(request.body, parts)
     message.as_extents = True
     # (Kafka: KafkaApis.handleFetchRequest)
@@ -103,7 +104,7 @@ def _read(
         if session is not None:
             with node.sessions.lock:
                 pairs = session.news(pairs, everything=is_full)
-        return fetched(pairs, version, session_id=session_id)
+        return fetched(pairs, version, session_id=session_id, lists_aborted=lists_aborted)
 
     def refused(error: PylogError) -> Body:
         pairs = [(part, FetchedPart(part.topic, part.partition, error)) for part in parts]

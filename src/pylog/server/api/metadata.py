@@ -15,7 +15,7 @@ is in the answer then; Kafka says UnknownTopicOrPartition first, and the client 
 from dataclasses import replace
 from functools import partial
 
-from pylog.errors import InvalidRequest, UnknownTopicOrPartition
+from pylog.errors import InvalidRequest, UnknownTopicId, UnknownTopicOrPartition
 from pylog.protocol.messages import INTERNAL_TOPICS, NO_ID, ClusterMetadata, Metadata
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.operations import OF_CLUSTER, OF_TOPIC
@@ -79,7 +79,10 @@ def _response(found: ClusterMetadata, request: Request, node: ServedNode) -> Bod
     brokers += [{"nodeId": other, "host": host, "port": port} for other, (host, port) in found.nodes.items()]
     topics = [topic_body(topic, version) for topic in found.topics]
     if request.body.get("includeTopicAuthorizedOperations"):
-        topics = [topic if topic["errorCode"] else {**topic, "topicAuthorizedOperations": OF_TOPIC} for topic in topics]
+        topics = [
+            topic if topic["errorCode"] == UnknownTopicId.code else {**topic, "topicAuthorizedOperations": OF_TOPIC}
+            for topic in topics
+        ]
     body: Body = {"brokers": brokers, "topics": topics}
     if request.body.get("includeClusterAuthorizedOperations"):
         body["clusterAuthorizedOperations"] = OF_CLUSTER

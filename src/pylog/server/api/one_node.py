@@ -54,8 +54,7 @@ def _no_election(topics: list[Body], version: int) -> Body:
         {"topic": one["topic"], "partitionResult": [{"partitionId": number, **error} for number in one["partitions"]]}
         for one in topics
     ]
-    is_refused = any(one["partitions"] for one in topics)
-    code = {} if version < ERROR_FROM or not is_refused else {"errorCode": InvalidRequest.code}
+    code = {} if version < ERROR_FROM or not topics else {"errorCode": InvalidRequest.code}
     return {**code, "replicaElectionResults": results}
 
 
@@ -81,7 +80,7 @@ def _reassigned(request: Request, node: ServedNode) -> Outcome:
         parts = [_reassignment(topic["name"], part, there, node) for part in topic["partitions"]]
         responses.append({"name": topic["name"], "partitions": parts})
     body: Body = {"errorCode": 0, "errorMessage": None, "responses": responses}
-    if request.version >= FACTOR_FROM:
+    if request.version >= FACTOR_FROM and responses:
         body["allowReplicationFactorChange"] = request.body["allowReplicationFactorChange"]
     return body
 
