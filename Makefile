@@ -205,6 +205,11 @@ conformance: .venv/conformance.stamp build/java/.stamp ## the same scenarios thr
 	@PYLOG_SERVERS="$(SERVERS)" PYLOG_OPERATIONS=$(OPERATIONS) PYLOG_SEED=$(SEED) \
 	    $(PYTEST) -q -n $(JOBS) --dist loadfile tests/conformance/wire tests/docs/test_testing.py
 
+.PHONY: differential
+differential: BUDGET = 20000
+differential: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## send requests drawn from the schemas to pylog and to a real Kafka, and compare the answers (BUDGET=20000 SEED=1)
+	@PYTHONPATH=src:tests $(BIN)/python -m differential.campaign $(BUDGET) --seed $(SEED)
+
 # The Spark whose Kafka connector Maven has; the tests' own Spark may be newer.
 SPARK ?= 4.2.0
 

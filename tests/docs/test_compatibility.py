@@ -1,7 +1,10 @@
-"""The list of served keys in docs/compatibility.md; `python tests/docs/test_compatibility.py` writes it."""
+"""The list of served keys in docs/compatibility.md; `python tests/docs/test_compatibility.py` writes it. The page has
+each difference that `make differential` knows, too.
+"""
 
 from pathlib import Path
 
+from differential.known import DOUBLES, KNOWN
 from pylog.protocol.schema import message, names
 from pylog.server.api.table import APIS
 
@@ -29,6 +32,11 @@ def parts() -> tuple[str, str, str]:
 
 def test_the_page_lists_the_keys_that_are_served() -> None:
     assert parts()[1] == served(), "run python tests/docs/test_compatibility.py"
+
+
+def test_the_page_has_each_difference_that_is_known() -> None:
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert [reason for reason in {DOUBLES, *(known.reason for known in KNOWN)} if reason not in page] == []
 
 
 if __name__ == "__main__":

@@ -1,0 +1,139 @@
+"""Differences that are meant: where, and why. docs/compatibility.md repeats the reasons."""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from differential.requests import Asked
+
+NONE = "NONE"
+DOUBLES = "What a request names twice is done and answered twice; Kafka takes some of it once, as it is named last."
+
+
+class Known(NamedTuple):
+    """A difference that is meant. `message` and `place` are patterns; `when` looks at the request and both values."""
+
+    message: str
+    place: str
+    reason: str
+    when: Callable[[Asked, Any, Any], bool] = lambda asked, pylog, kafka: True
+
+    def explains(self, asked: Asked, place: str, pylog: Any, kafka: Any) -> bool:
+        return (
+            re.fullmatch(self.message, asked.message) is not None
+            and re.fullmatch(self.place, place) is not None
+            and self.when(asked, pylog, kafka)
+        )
+
+
+def _kafka_fails(asked: Asked, pylog: Any, kafka: Any) -> bool:
+    return kafka in ("waits", "disconnected", "UNKNOWN_SERVER_ERROR") and pylog != "disconnected"
+
+
+def _both_refuse(asked: Asked, pylog: Any, kafka: Any) -> bool:
+    return NONE not in (pylog, kafka)
+
+
+def _of_other_kinds(asked: Asked, pylog: Any, kafka: Any) -> bool:
+    return any(resource["resourceType"] != 2 for resource in asked.body["resources"])
+
+
+ERROR = r".*[eE]rrorCode"
+KNOWN: list[Known] = [
+    Known(
+        ".*", ".*",
+        "Kafka fails itself at requests without sense: it tells UNKNOWN_SERVER_ERROR, ends the connection, or never "
+        "answers (Produce with other acks than -1, 0 and 1). pylog answers with an error of the request.",
+        _kafka_fails,
+    ),
+    Known("ApiVersions", r"\.(apiKeys|supportedFeatures|finalizedFeatures.*)(\[\].*)?", "pylog serves fewer keys."),
+    Known(
+        "(Alter|IncrementalAlter|Describe)Configs", r"\.(results|responses)(\[\].*)?",
+        "The configs of a node do not change while it runs; brokers, groups, loggers and client metrics have no "
+        "dynamic configs.",
+        _of_other_kinds,
+    ),
+    Known(
+        "ListConfigResources", r"\.configResources(\[\].*)?",
+        "The configs of a node do not change while it runs; brokers, groups, loggers and client metrics have no "
+        "dynamic configs.",
+    ),
+    Known(
+        ".*", r".*\.configs\.[a-z.]*\.(configSource|synonyms|readOnly)(\[\].*)?",
+        "A config of the node that is given with the value of its default counts as a default, and "
+        "min.insync.replicas is one of the node (in Kafka, with KIP-966, of the cluster).",
+    ),
+    Known(
+        "ConsumerGroup.*", r".*\.(memberEpoch|groupEpoch|assignmentEpoch)",
+        "The epoch of a group of the consumer protocol begins with 1; Kafka's first one is 2.",
+    ),
+    Known(
+        "DescribeLogDirs", r"\.results\[\]\.topics(\[\].*)?",
+        "A partition has no folder before its first record.",
+        lambda asked, pylog, kafka: len(pylog) < len(kafka),
+    ),
+    Known(
+        "AlterClientQuotas", ".*", "There are no quotas.",
+    ),
+    Known(
+        "UpdateFeatures", ".*", "The levels of features do not change.",
+    ),
+    Known(
+        "Fetch", r"\.responses(\[\].*)?",
+        "A partition behind the limit of bytes of a Fetch is not looked at: what is wrong with it comes with the next "
+        "one.",
+        lambda asked, pylog, kafka: pylog in (NONE, [], None, -1) and asked.body.get("maxBytes", 1 << 31) < 1 << 20,
+    ),
+    Known(
+        "Fetch|ListOffsets", ".*",
+        "A client that calls itself a replica (replica id 0 or above) is one that pylog knows, or is to know.",
+        lambda asked, pylog, kafka: _replica_id(asked) >= 0,
+    ),
+    Known(
+        "OffsetForLeaderEpoch", r".*\.(leaderEpoch|endOffset)", "An epoch below -1 has no end; Kafka's is 0.",
+    ),
+    Known(
+        "DescribeTopicPartitions", r"\.(nextCursor|topics.*)",
+        "Behind the last partition there is none; Kafka's number overflows.",
+        lambda asked, pylog, kafka: (asked.body["cursor"] or {}).get("partitionIndex", 0) >= 1 << 30,
+    ),
+    Known(
+        "Produce", ERROR,
+        "Bytes behind the batch of a partition are INVALID_RECORD; Kafka leaves less than a header out.",
+        lambda asked, pylog, kafka: (pylog, kafka) == ("INVALID_RECORD", NONE) and _has_bytes(asked),
+    ),
+    Known(
+        "InitProducerId", ERROR,
+        "An InitProducerId with another epoch than that of the producer aborts no transaction: it is PRODUCER_FENCED.",
+        lambda asked, pylog, kafka: pylog == "PRODUCER_FENCED",
+    ),
+    Known(
+        "JoinGroup", ERROR, "A rebalance timeout below 0 is INVALID_REQUEST.",
+        lambda asked, pylog, kafka: asked.body.get("rebalanceTimeoutMs", 0) < 0 and pylog == "INVALID_REQUEST",
+    ),
+    Known(
+        "JoinGroup", r"\.memberId", "A JoinGroup that is refused has the member id that it was asked with.",
+    ),
+    Known(
+        "(Offset|TxnOffset)Commit", ERROR,
+        "Of a partition that is committed twice in one request the first error is told.",
+        lambda asked, pylog, kafka: pylog == "OFFSET_METADATA_TOO_LARGE" and kafka == NONE,
+    ),
+    Known(
+        "(JoinGroup|SyncGroup|LeaveGroup|ConsumerGroupHeartbeat|OffsetCommit|TxnOffsetCommit|Produce|CreatePartitions|"
+        "AlterReplicaLogDirs|DescribeProducers|AddPartitionsToTxn|CreateTopics|AlterConfigs|IncrementalAlterConfigs|Fetch)",
+        ERROR,
+        "Of several faults of one request another one may be told first.",
+        _both_refuse,
+    ),
+]  # fmt: skip
+
+
+def _has_bytes(asked: Asked) -> bool:
+    parts = [part for topic in asked.body["topicData"] for part in topic["partitionData"]]
+    return any(isinstance(part["records"], bytes) for part in parts)
+
+
+def _replica_id(asked: Asked) -> int:
+    state = asked.body.get("replicaState") or {}
+    return int(asked.body.get("replicaId", state.get("replicaId", -1)))
