@@ -2,6 +2,7 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,3 +147,43 @@ def test_appends_of_many_threads_go_on_while_the_leader_leads_on(tmp_path: Path)
         for thread in threads:
             thread.join()
         assert sorted(found) == list(range(log.topic("t")[0].high_watermark))
+
+
+class NoticedLock:
+    """A lock that tells when somebody is about to take it."""
+
+    def __init__(self, lock: Any) -> None:
+        self.lock = lock
+        self.asked = threading.Event()
+
+    def __enter__(self) -> None:
+        self.asked.set()
+        self.lock.__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        self.lock.__exit__(*raised)
+
+
+def test_a_thread_that_was_about_to_take_an_epoch_takes_no_lead_from_the_leader(broker: Broker) -> None:
+    """A coordinator's thread took the lead of a copy: its records were not the leader's, in an epoch of its own."""
+    ask(broker, CreateTopics([NewTopic("t")]))
+    roles, refused = broker.node.roles, list[BaseException]()
+    lock = NoticedLock(roles._lock)
+
+    def take() -> None:
+        with pytest.raises(errors.NotLeaderOrFollower) as raised:
+            roles.writer("t", 0)
+        refused.append(raised.value)
+
+    thread = threading.Thread(target=take)
+    assert roles.leader("t", 0).epoch is None
+    with lock.lock:
+        roles._lock = lock  # type: ignore[assignment]
+        thread.start()
+        assert lock.asked.wait(SECONDS)
+        follow(broker, 2_000_000)
+    thread.join()
+    assert refused
+    state = broker.image.topics["t"].partitions[0]
+    assert (state.leader, state.leader_epoch) == (2, 2_000_000)
+    broker.close()

@@ -260,6 +260,8 @@ class Roles:
         leader = self.leader(topic, partition)
         if leader.epoch is None or leader.epoch < epoch:
             with self._lock:
+                # Looked up again: it may have become a follower's since, and the lead would be taken from its leader.
+                leader = self.leader(topic, partition)
                 if leader.epoch is None or leader.epoch < epoch:
                     leader.epoch = self._take_epoch(topic, partition, epoch)
         return leader
