@@ -105,6 +105,8 @@ REFUSED = {
     "the end of a zstd frame that is passed over": (Codec.ZSTD, compress(Codec.ZSTD, b"hello") + SKIPPED[:-1]),
     "a wrong zstd checksum": (Codec.ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress(b"")[:-1] + b"x"),
     "a reserved kind of zstd block": (Codec.ZSTD, compress(Codec.ZSTD, b"")[:-3] + b"\7\0\0"),
+    "a zstd frame without a last block": (Codec.ZSTD, compress(Codec.ZSTD, b"")[:-3]),
+    "a damaged lz4 block": (Codec.LZ4, compress(Codec.LZ4, bytes(1000))[:12] + bytes(20)),
     "linked lz4 blocks": (Codec.LZ4, lz4.frame.compress(DATA, block_linked=True, block_size=4)),
     "an lz4 frame of another version": (Codec.LZ4, b"\x04\x22\x4d\x18\xa0\x40\x82" + bytes(4)),
     "an lz4 dictionary": (Codec.LZ4, b"\x04\x22\x4d\x18\x61\x40\x82" + bytes(8)),

@@ -232,6 +232,18 @@ def test_what_the_socket_did_not_take_is_sent_later(authority: Authority) -> Non
     made.close()
 
 
+def test_a_handshake_in_many_records_takes_its_turns(authority: Authority) -> None:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    server = Certificates(Security.of(authority.server)).wrap(ours)  # type: ignore[arg-type]
+    hello = b"\1\0\1\0" + bytes(96)
+    theirs.sendall(b"".join(b"\x16\x03\x01\0\1" + bytes([byte]) for byte in hello))
+    assert received(server) == b"" and server.pending
+    assert received(server) == b"" and not server.pending and not server.is_secure
+    theirs.close()
+    server.close()
+
+
 @pytest.fixture
 def session(authority: Authority) -> Iterator[tuple[TlsSocket, socket.socket, KeyUpdater]]:
     """The server's side of a session, the client's end of its sockets, and the client."""
