@@ -43,13 +43,13 @@ class Watch:
 
 
 def watch(path: str) -> Watch | None:
-    """A watch of the files in the directory `path`; None where the system has none."""
+    """A watch of the files in the directory `path`; None where the system has none, or no descriptor to spare."""
     try:
         import ctypes
 
         libc = ctypes.CDLL(None)
         descriptor = libc.inotify_init1(_FLAGS)
-    except (AttributeError, OSError, TypeError):  # pragma: no cover  (another system)
+    except (AttributeError, ImportError, OSError, TypeError):
         return None
     if descriptor < 0:
         return None

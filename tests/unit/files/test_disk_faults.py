@@ -462,6 +462,12 @@ def test_a_watch_tells_of_writes_in_its_directory(tmp_path: Path) -> None:
     assert MemoryFiles().watch(".") is None
 
 
+def test_no_watch_is_made_where_ctypes_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of its library takes a descriptor, and a consumer's poll raised ImportError."""
+    monkeypatch.setitem(sys.modules, "ctypes", None)
+    assert DiskFiles().watch(str(tmp_path)) is None
+
+
 def test_a_sync_that_finds_no_room_does_not_say_that_nothing_was_written() -> None:
     full, gone = (unsynced_error(OSError(number, os.strerror(number)), "d") for number in (errno.ENOSPC, errno.ENOENT))
     assert type(full) is StorageError and "No space left" in str(full)
