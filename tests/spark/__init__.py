@@ -1,0 +1,1 @@
+"""Tests that share one session of Spark."""
