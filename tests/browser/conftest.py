@@ -27,8 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[webdriver.Chrome]:
-    """Chromium without a screen."""
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    """Chromium without a screen. It leaves temporary files behind."""
     if CHROMIUM is None or DRIVER is None:
         pytest.skip("no Chromium and chromedriver here: apt-get install chromium chromium-driver")
     options = webdriver.ChromeOptions()
@@ -36,7 +36,8 @@ def browser() -> Iterator[webdriver.Chrome]:
     for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars", "--lang=en"):
         options.add_argument(word)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    environment = {**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("chromium"))}
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER, env=environment))
     driver.implicitly_wait(10)
     try:
         yield driver
