@@ -70,19 +70,26 @@ class Requests:
 
 
 def _guarded(message: str, body: Body) -> Body:
-    """The body without what would change a server for the rounds that follow: quotas, and configs of the node; and
-    without a beginning of a transaction by no partition, of which the later requests of the round would tell.
-    """
-    if message == "AddPartitionsToTxn":
-        owners = [(body, "v3AndBelowTopics"), *((one, "topics") for one in body.get("transactions", ()))]
-        for owner, field in owners:
-            if field in owner and not any(topic["partitions"] for topic in owner[field]):
-                owner[field] = [{"name": "none", "partitions": [0]}]
+    """The body without what would change a server for the rounds that follow: quotas, and configs of the node."""
     resources = body.get("resources", ())
     is_lasting = any(one["resourceType"] not in (TOPIC, GROUP) for one in resources)
     if "validateOnly" in body and (message == "AlterClientQuotas" or is_lasting):
         body["validateOnly"] = True
     return body
+
+
+def begins_unseen(asked: Asked) -> bool:
+    """Whether Kafka begins a transaction by a request that adds no partition, or that it refuses for its acks.
+
+    pylog does not, so what follows in the round is told otherwise.
+    """
+    body = asked.body
+    if asked.message == "Produce":
+        return body["transactionalId"] is not None and body["acks"] not in (-1, 0, 1)
+    if asked.message != "AddPartitionsToTxn":
+        return False
+    lists = [one["topics"] for one in body.get("transactions", ())] or [body.get("v3AndBelowTopics", [])]
+    return any(not any(topic["partitions"] for topic in topics) for topics in lists)
 
 
 def beginning(prefix: str) -> Iterator[Asked]:

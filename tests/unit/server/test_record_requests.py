@@ -172,8 +172,12 @@ def test_from_13_on_topics_of_fetch_are_named_by_id(node: WireNode, version: int
     known = node.ask("Fetch", version, fetch("", topic_id=topic_id))
     unknown = node.ask("Fetch", version, fetch("", topic_id=UNKNOWN))
 
+    asked = fetch("", topic_id=topic_id)
+    asked["topics"][0]["partitions"][0]["partition"] = 9
+
     assert fetched_part(known)["highWatermark"] == 1
     assert fetched_part(unknown)["errorCode"] == 100
+    assert fetched_part(node.ask("Fetch", version, asked))["errorCode"] == 3
 
 
 def test_an_epoch_below_zero_is_none(node: WireNode) -> None:
@@ -315,7 +319,8 @@ def test_aborted_transactions_are_listed_for_who_reads_committed_records(
     node.log.create_topic("t")
 
     parts = [
-        fetched_part(node.ask("Fetch", 12, {**fetch("t", offset), "isolationLevel": isolation})) for offset in (0, 9)
+        fetched_part(node.ask("Fetch", 12, {**fetch(topic, offset), "isolationLevel": isolation}))
+        for topic, offset in (("t", 0), ("t", 9), ("none", 0))
     ]
 
-    assert [part["abortedTransactions"] for part in parts] == [aborted, None]
+    assert [part["abortedTransactions"] for part in parts] == [aborted, None, []]

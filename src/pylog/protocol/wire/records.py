@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from pylog.errors import BatchRefused, PylogError
+from pylog.errors import BatchRefused, PylogError, TopicAuthorization, UnknownTopicId, UnknownTopicOrPartition
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     HIGH_WATERMARK_UNTOLD,
@@ -108,7 +108,7 @@ def fetched(
     error: PylogError | None = None, lists_aborted: bool = True,
 ) -> Body:  # fmt: skip
     """The response to a Fetch: these parts, each with its part of the request. `lists_aborted`: committed records were
-    asked for; else there is no list of aborted transactions, as there is none beside an error.
+    asked for; else there is no list of aborted transactions, as there is none beside an error of reading.
     """
     topics: dict[tuple[str, uuid.UUID], Body] = {}
     for asked, part in parts:
@@ -124,11 +124,16 @@ def fetched(
     return body
 
 
+_UNREAD = (UnknownTopicId, UnknownTopicOrPartition, TopicAuthorization)
+"""Errors that are told before a partition is read."""
+
+
 def fetched_part(part: FetchedPart, version: int, *, lists_aborted: bool) -> Body:
     """One partition of the response to a Fetch. One with an error has no offsets."""
     if part.error is not None:
         return {
-            "partitionIndex": part.partition, "highWatermark": -1, "records": b"", "abortedTransactions": None,
+            "partitionIndex": part.partition, "highWatermark": -1, "records": b"",
+            "abortedTransactions": [] if isinstance(part.error, _UNREAD) else None,
             "errorCode": named_code(part.topic, part.error, by_id=version >= BY_ID_FROM),
         }  # fmt: skip
     entry: Body = {
