@@ -54,7 +54,9 @@ class Numbers:
         known = self.values.setdefault((kind, name), [])
         if not known or known[-1] != value:
             known.append(value)
-        self.names.setdefault((kind, value), f"{kind} {len(known)} of {name}")
+        if kind != "memberId" or MEMBER.match(value):
+            # A text that a client has chosen stands for itself.
+            self.names.setdefault((kind, value), f"{kind} {len(known)} of {name}")
 
     def resolve(self, value: Any) -> Any:
         if isinstance(value, dict):
