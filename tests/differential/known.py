@@ -86,15 +86,16 @@ KNOWN: list[Known] = [
     ),
     Known(
         "Fetch|ListOffsets", ".*",
-        "A client that calls itself a replica (replica id 0 or above) is one that pylog knows, or is to know.",
+        "A Fetch or a ListOffsets of a replica is answered for any id of it; Kafka answers its own brokers alone.",
         lambda asked, pylog, kafka: _replica_id(asked) >= 0,
     ),
     Known(
-        "OffsetForLeaderEpoch", r".*\.(leaderEpoch|endOffset)", "An epoch below -1 has no end; Kafka's is 0.",
+        "OffsetForLeaderEpoch", r".*\.(leaderEpoch|endOffset)",
+        "OffsetForLeaderEpoch of an epoch below -1 finds no end; Kafka tells 0.",
     ),
     Known(
         "DescribeTopicPartitions", r"\.(nextCursor|topics.*)",
-        "Behind the last partition there is none; Kafka's number overflows.",
+        "A page of DescribeTopicPartitions that begins at the largest number is empty; in Kafka the number overflows.",
         lambda asked, pylog, kafka: (asked.body["cursor"] or {}).get("partitionIndex", 0) >= 1 << 30,
     ),
     Known(
