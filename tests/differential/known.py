@@ -113,6 +113,10 @@ KNOWN: list[Known] = [
         lambda asked, pylog, kafka: asked.body.get("rebalanceTimeoutMs", 0) < 0 and pylog == "INVALID_REQUEST",
     ),
     Known(
+        "JoinGroup", r"\.protocolName", "A JoinGroup tells the protocol '' by its name; Kafka tells none.",
+        lambda asked, pylog, kafka: (pylog, kafka) == ("", None),
+    ),
+    Known(
         "JoinGroup", r"\.memberId", "A JoinGroup that is refused has the member id that it was asked with.",
     ),
     Known(

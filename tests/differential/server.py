@@ -162,6 +162,8 @@ def _place(item: Any) -> tuple[str, str]:
 def identity(item: Any) -> str:
     """What an item of a list is of."""
     named = [str(item[key]) for key in IDENTITIES if key in item] if isinstance(item, dict) else []
+    if named and "transactionalId" in item:
+        return str(item["transactionalId"])
     return " ".join(named) or repr(item)
 
 
