@@ -54,7 +54,10 @@ class ThreadsExhausted(PylogError):
 
 
 class ConcurrentUse(PylogError):
-    """Two threads were in one consumer at once, which only bears `wakeup` (Kafka: ConcurrentModificationException)."""
+    """Two threads were in one consumer at once, which only bears `wakeup` (Kafka: ConcurrentModificationException).
+
+    Also: a listener polls or closes its consumer, or a signal's handler compacts a log in the middle of a compaction.
+    """
 
 
 class Wakeup(PylogError):

@@ -145,7 +145,8 @@ class Log(ClientHalf[TopicView]):
         """Compact a topic, or all compacted topics, now, however little that frees. Returns the work done.
 
         The active segment of each partition is rolled first, and compacted with the others. A background thread
-        compacts the other segments where it is worth it. Raises CorruptBatch, DiskFull, PartitionFailed, ReadOnly.
+        compacts the other segments where it is worth it. Raises CorruptBatch, DiskFull, PartitionFailed, ReadOnly,
+        ConcurrentUse (in a signal's handler that struck in it).
         """
         self._check_open()
         partitions = None if topic is None else [TopicPartition(topic, view.partition) for view in self.topic(topic)]

@@ -22,7 +22,7 @@ What is damaged is given up only when that is asked for: `find_damage`, `repair`
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ from pylog.broker.scrubber import Scrubber
 from pylog.broker.sweeps import Sweep, Sweeps
 from pylog.config import NodeConfig
 from pylog.config.options import LONG_MAX
-from pylog.errors import Closed, DiskFull, LogNotFound, PylogError, UnknownTopicOrPartition
+from pylog.errors import Closed, ConcurrentUse, DiskFull, LogNotFound, PylogError, UnknownTopicOrPartition
 from pylog.files import join
 from pylog.logdirs.damage import Findings, find_damage
 from pylog.logdirs.log_directory import LogDirectory
@@ -106,6 +106,8 @@ class Housekeeping:
         }
         self._stopped = threading.Event()
         self._cleaning = WholeLock()
+        self._cleans_in: int | None = None
+        """The thread that cleans, or repairs: what a signal's handler calls there must not wait for it."""
         self._clean_due: int | None = None
         self._unshown: set[TopicPartition] = set()
         self._shown_ms = 0
@@ -220,7 +222,7 @@ class Housekeeping:
         # The thread may not have come to it.
         self._do_due(lambda: self._clock.tick_ms() < until)
         self._try(RETENTION, lambda: self._retain(opened))
-        if self._config.log_cleaner_enable:
+        if self._config.log_cleaner_enable and self._cleans_in != threading.get_ident():
             self._try("cleaning", lambda: self._clean_little(opened))
         self._try("purge", lambda: self.node.topics.purge(self._clock.wall_ms()))
 
@@ -288,6 +290,7 @@ class Housekeeping:
         The active segment is rolled first, so that its records are cleaned, too; the thread leaves it alone, as Kafka's
         cleaner does. Raises what rolling and cleaning raise.
         """
+        self._refuse_inside("clean")
         wanted = None if keys is None else set(keys)
         done: dict[TopicPartition, Cleaned] = {}
         try:
@@ -350,11 +353,27 @@ class Housekeeping:
                 best, ratio = partition, plan.dirty_ratio
         return best
 
+    def _refuse_inside(self, what: str) -> None:
+        """Raise ConcurrentUse in a signal's handler that struck in what replaces files."""
+        if self._cleans_in == threading.get_ident():
+            raise ConcurrentUse(f"a signal's handler must not {what} in the middle of a clean(): let that end first")
+
+    @contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        """Around what replaces files, one at a time. Raises as `_refuse_inside`."""
+        self._refuse_inside(what)
+        with self._cleaning:
+            self._cleans_in = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._cleans_in = None
+
     def _clean(self, partition: Partition, stopped: threading.Event | None) -> Cleaned | None:
         """Clean a partition now. Without `stopped` it runs through, and waits for nothing."""
         key = TopicPartition(partition.topic, partition.number)
         throttle = Throttle(self._config.log_cleaner_io_max_bytes_per_second)
-        with self._cleaning:
+        with self._alone("clean"):
             began = stopwatch_ns()
             known = self.cleanings.get(key, CleaningState())
             try:
@@ -453,7 +472,7 @@ class Housekeeping:
         """
         kept: dict[TopicPartition, str] = {}
         files, now_ms = self.node.directories.files, self._clock.wall_ms()
-        with self._cleaning:
+        with self._alone("repair"):
             folders = {
                 key: join(copies_folder(files, self.node.topics.home(key).path, now_ms, keep_in), folder_name(*key))
                 for key in findings.keys

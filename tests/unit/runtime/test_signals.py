@@ -614,6 +614,37 @@ def test_a_handler_may_close_the_log_whose_send_waits_for_room() -> None:
     assert {type(error) for error in refused} == {type(None), errors.PartitionFull}
 
 
+@pytest.mark.parametrize("handlers", ["close", "clean"])
+def test_a_handler_that_strikes_a_compaction_does_not_wait_for_it(handlers: str) -> None:
+    """A compaction rests to read no more than so many bytes a second. Closing compacts, too: it waited for ever."""
+    slowly = {"log.cleaner.io.max.bytes.per.second": 200_000, "log.cleaner.backoff.ms": 3_600_000}
+    refused: list[BaseException] = []
+    with pylog.open(":memory:", config=slowly) as log:
+        log.create_topic("t", config={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0})
+        with log.producer() as producer:
+            producer.send_many("t", [pylog.Record(bytes(1000), b"%d" % i) for i in range(100)])
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            if log.broker.housekeeping._cleans_in is None or refused:
+                return
+            if handlers == "close":
+                log.close()
+                return
+            with pytest.raises(errors.ConcurrentUse, match="in the middle of a clean") as raised:
+                log.clean()
+            refused.append(raised.value)
+
+        before = signal.signal(signal.SIGALRM, handle)
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        try:
+            with suppress(errors.Closed):
+                log.clean()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert bool(refused) == (handlers == "clean")
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_gets_its_records_whenever_a_signal_comes(protocol: Literal["classic", "consumer"]) -> None:
     """It waited for an answer that it had lost, and polled in vain for ever."""
