@@ -148,7 +148,10 @@ def _as_known(
     """These answers, with the errors that a client of this version knows: for a partition that is in no transaction,
     and for a topic that was named by an id and is gone.
     """
-    if all(part.error is None for part in parts):
+    for part in parts:
+        if part.error is not None:
+            break
+    else:
         return parts
     return [replace(part, error=_known(one, part.error, request, node)) for one, part in zip(asked, parts, strict=True)]
 
