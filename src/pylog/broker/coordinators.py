@@ -18,7 +18,7 @@ from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.transaction_markers import TransactionMarkers
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import Coordinator, TopicInfo
-from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists
+from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists, UnknownTopicOrPartition
 from pylog.protocol.messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC, NewTopic
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.protocol.partitioner import partition_for
@@ -81,11 +81,17 @@ class Coordinators:
         return host
 
     def partition(self, topic: str, name: str) -> TopicPartition:
-        """The partition of the coordinator of a group, or a transactional id; the topic is made where it is missing."""
+        """The partition of the coordinator of a group, or a transactional id; the topic is made where it is missing.
+
+        Raises UnknownTopicOrPartition: it has no partitions.
+        """
         if topic not in self._replica_manager.image.topics:
             with suppress(TopicAlreadyExists):
                 self._replica_manager.changes.create_topic(self._new_topic(topic))
-        return TopicPartition(topic, partition_for(name, len(self._replica_manager.image.topics[topic].partitions)))
+        count = len(self._replica_manager.image.topics[topic].partitions)
+        if not count:
+            raise UnknownTopicOrPartition(f"topic {topic!r} has no partitions, by the metadata log: delete it")
+        return TopicPartition(topic, partition_for(name, count))
 
     def _new_topic(self, topic: str) -> NewTopic:
         config = self._config

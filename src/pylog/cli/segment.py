@@ -7,6 +7,7 @@ stderr and makes the exit code 1.
 from collections.abc import Mapping
 from dataclasses import fields
 from itertools import chain
+from uuid import UUID
 
 import click
 
@@ -76,4 +77,6 @@ def _as_json(path: str, line: DumpLine) -> dict[str, object]:
 def _plain(value: object) -> object:
     if isinstance(value, bytes):
         return text_or_base64(value)
+    if isinstance(value, UUID):
+        return str(value)
     return dict(value) if isinstance(value, Mapping) else value

@@ -64,6 +64,13 @@ def kafka_uuid(value: uuid.UUID) -> str:
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
+def _node_id(text: str) -> int:
+    number = int(text)
+    if not 0 <= number < 1 << 31:
+        raise ValueError("a node has an id from 0 to 2147483647")
+    return number
+
+
 def parse_uuid(text: str) -> uuid.UUID:
     """The uuid of Kafka's 22 characters. Raises ValueError."""
     return uuid.UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))
@@ -185,7 +192,7 @@ class LogDirectory:
             write_properties(self.files, path, stored)
         stored = read_identity(self.files, path)
         text = stored.get("node.id", stored.get("broker.id", str(DEFAULT_NODE_ID)))
-        stored_id = self._parsed(path, "node.id", text, int)
+        stored_id = self._parsed(path, "node.id", text, _node_id)
         if node_id is not None and node_id != stored_id:
             raise StorageError(f"{path}: the directory belongs to node {stored_id}, not to node {node_id}")
         text = stored.get("directory.id", kafka_uuid(uuid.UUID(int=0)))

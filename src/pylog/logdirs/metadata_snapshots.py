@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from pylog.errors import CorruptBatch, LogNotFound
+from pylog.errors import CorruptBatch, LogNotFound, UnsupportedFormat
 from pylog.files import File, Files, join
 from pylog.kernel import Record, walk
 from pylog.protocol.batch import Batch, encode
@@ -172,6 +172,8 @@ def read_snapshot(files: Files, directory: str, snapshot: SnapshotId) -> Metadat
     except CorruptBatch as error:
         at = position if error.position is None else error.position
         raise CorruptBatch(error.reason, path=path, position=at, offset=snapshot.end_offset) from error
+    except UnsupportedFormat as error:
+        raise UnsupportedFormat(f"{path}, position {position}, offset {snapshot.end_offset}: {error}") from error
     finally:
         file.close()
     return image

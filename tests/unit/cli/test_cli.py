@@ -395,6 +395,15 @@ def test_dump_of_every_file_of_a_log(clicks: Run, tmp_path: Path) -> None:
     assert '"type":"TOPIC_RECORD"' in clicks("segment", "dump", "-v", str(metadata)).out
 
 
+def test_dump_of_a_seal_as_json(run: Run, tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "data") as log:
+        topic_id = log.create_topic("t").id
+        log.topic("t")[0].append([pylog.Record(b"v")])
+    (seal,) = (tmp_path / "data").glob("t-0/*.pylog-seal")
+    (line,) = run("segment", "dump", "--json", str(seal)).lines
+    assert json.loads(line)["topic_id"] == str(topic_id) and json.loads(line)["next_offset"] == 1
+
+
 def test_dump_errors(clicks: Run, tmp_path: Path) -> None:
     failed(clicks("segment", "dump", str(tmp_path / "00000000000000000000.log")), "00000000000000000000.log")
     (tmp_path / "notes.txt").write_text("hello")

@@ -8,7 +8,7 @@ import pytest
 
 import pylog
 from crash.bits import open_in_memory
-from pylog.errors import CorruptBatch, FencedLeaderEpoch, StorageError, UnsupportedFormat
+from pylog.errors import CorruptBatch, FencedLeaderEpoch, StorageError, UnknownTopicOrPartition, UnsupportedFormat
 from pylog.files import MemoryFiles
 from pylog.kernel import Record, walk
 from pylog.protocol.batch import encode
@@ -124,3 +124,23 @@ def test_partitions_without_records_cost_an_open_no_calls_for_files() -> None:
         made[count] = len(noted.sites)
     # The metadata log itself is longer.
     assert made[1000] <= made[10] + 5
+
+
+def test_a_topic_without_partitions_takes_no_records_and_coordinates_no_group() -> None:
+    records = [TOPIC, encode_record("TopicRecord", {"name": "__consumer_offsets", "topicId": uuid.UUID(int=78)})]
+    files, _, _ = forged(*records)
+    with open_in_memory(files, SimClock(NOW)) as log:
+        with log.producer() as producer, pytest.raises(UnknownTopicOrPartition, match="'evil' has no partitions"):
+            producer.send("evil", b"v")
+        with pytest.raises(UnknownTopicOrPartition, match="'__consumer_offsets' has no partitions"):
+            log.admin.describe_group("g")
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 31, 10**40])
+def test_the_number_of_a_node_that_cannot_be_is_told(number: int) -> None:
+    files, _, _ = forged(TOPIC, partition())
+    text = files.read_file("log/meta.properties").decode()
+    lines = [f"node.id={number}" if line.startswith("node.id") else line for line in text.splitlines()]
+    files.replace_file("log/meta.properties", "\n".join([*lines, ""]).encode())
+    with pytest.raises(StorageError, match=r"^log/meta.properties: node.id='.*' cannot be read .*from 0 to 2147483647"):
+        open_in_memory(files, SimClock(NOW))

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from pylog.errors import CorruptBatch, DiskFull
+from pylog.errors import CorruptBatch, DiskFull, UnsupportedFormat
 from pylog.files import MemoryFiles, join
 from pylog.kernel import walk
 from pylog.logdirs.metadata_snapshots import (
@@ -155,6 +155,16 @@ def test_a_snapshot_that_ends_early_is_refused(size: int) -> None:
         read_snapshot(files, "m", FIRST)
     image, position = read_image(files, "m", 0)
     assert (facts(image), position) == (facts(MetadataImage()), 0), "the log from 0 on has it all"
+
+
+def test_a_snapshot_of_a_newer_version_is_told_with_its_place() -> None:
+    user = {"name": "a", "mechanism": 7, "salt": b"", "storedKey": b"", "serverKey": b"", "iterations": 1}
+    files = MemoryFiles()
+    files.make_dir("m")
+    records = [encode_record("UserScramCredentialRecord", user)]
+    write_snapshot(files, "m", FIRST, records, last_ms=0, now_ms=0)
+    with pytest.raises(UnsupportedFormat, match=rf"^m/{FIRST.name}, position \d+, offset 10: .*SCRAM mechanism 7"):
+        read_image(files, "m", 0)
 
 
 def test_a_file_with_another_begin_or_end_is_no_snapshot() -> None:

@@ -10,6 +10,8 @@ from crc32c import crc32c
 
 from pylog.errors import DiskFull, LogNotFound, ReadOnly, StorageError, UnsupportedFormat
 from pylog.files import DiskFiles, MemoryFiles
+from pylog.kernel import SLOT_BYTES
+from pylog.kernel.format import SLOT
 from pylog.storage.published import ENTRY_BYTES, Published, PublishedState
 from pylog.testing import FaultFiles
 
@@ -115,6 +117,23 @@ def test_two_damaged_slots_are_an_error_for_readers_alone(files: MemoryFiles) ->
     assert entry.read() is None
     entry.publish(state(2))
     assert entry.read() == reader.read() == state(2)
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["sequence", "generation"])
+def test_a_count_that_leaves_no_room_for_others_is_damage(files: MemoryFiles, at: int) -> None:
+    """Whatever is believed can be followed: one that is forged at the end stops no owner."""
+    for count, is_believed in ((2**61, True), (2**61 + 1, False), (2**62, False), (2**64 - 1, False)):
+        slots = Published(files, PATH, writable=True).entry(uuid.UUID(int=1 + count % 1000), 1)
+        numbers = [0, 4, *[9] * 7]
+        numbers[at] = count
+        body = SLOT.pack(*numbers, 0, 0, 0)
+        data = body + crc32c(body, crc32c(slots.key)).to_bytes(4, "little")
+        sequence, found = slots.newest(data.ljust(2 * SLOT_BYTES, b"\0"))
+        assert (found is not None) is is_believed, count
+        if found is not None:
+            slots.sequence = sequence
+            slots.publish((found[0] + 2, *found[1:]))  # type: ignore[arg-type]
+            assert slots.sequence == sequence + 1
 
 
 def test_half_an_entry_at_the_end_is_written_over(files: MemoryFiles) -> None:

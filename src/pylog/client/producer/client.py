@@ -227,6 +227,8 @@ class ProducerClient:
                     f"topic {topic!r} has no partition {partition}; it has {count}, from 0 on"
                 )
             return partition
+        if not count:
+            raise UnknownTopicOrPartition(f"topic {topic!r} has no partitions")
         named = self._partitioning.by_key(key, count)
         if named is not None:
             return named

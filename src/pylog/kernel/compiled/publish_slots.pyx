@@ -12,7 +12,7 @@ from pylog.kernel.compiled.open_file cimport OpenFile
 from pylog.kernel.compiled.stream cimport crc_of
 from pylog.kernel.compiled.wire cimport Bytes, be32, be64, put_be32, put_be64
 
-from pylog.kernel.format import COUNTER_MAX
+from pylog.kernel.format import COUNTER_MAX, SEEN_COUNTER_MAX
 
 cdef extern from *:
     int64_t swapped "(int64_t)__builtin_bswap64"(int64_t n)
@@ -26,6 +26,7 @@ cdef enum:
     FAILED = 1
 
 cdef uint64_t MOST = COUNTER_MAX
+cdef uint64_t MOST_SEEN = SEEN_COUNTER_MAX
 
 
 cdef inline int64_t le64(Bytes at) noexcept:
@@ -39,7 +40,7 @@ cdef inline uint32_t le32(Bytes at) noexcept:
 cdef bint is_good(Bytes at, uint32_t seed) noexcept:
     """Whether a slot has something that can be, and its checksum is right."""
     cdef Py_ssize_t index
-    if crc_of(seed, at, CRC_AT) != le32(at + CRC_AT) or max(<uint64_t>le64(at), <uint64_t>le64(at + 8)) > MOST:
+    if crc_of(seed, at, CRC_AT) != le32(at + CRC_AT) or max(<uint64_t>le64(at), <uint64_t>le64(at + 8)) > MOST_SEEN:
         return False
     for index in range(CRC_AT):
         if at[index]:

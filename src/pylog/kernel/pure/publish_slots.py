@@ -2,7 +2,7 @@
 
 import struct
 
-from pylog.kernel.format import COUNTER_MAX, SLOT, SLOT_BYTES
+from pylog.kernel.format import COUNTER_MAX, SEEN_COUNTER_MAX, SLOT, SLOT_BYTES
 from pylog.kernel.pure.crc import crc32c
 from pylog.kernel.pure.open_file import Writable
 
@@ -33,7 +33,7 @@ class Slots:
             checksum = data[at + SLOT.size : at + SLOT.size + _CRC.size]
             if any(body) and _CRC.pack(crc32c(body, self.seed)) == checksum:
                 sequence, *offsets, flags, entries, crc = SLOT.unpack(body)
-                if max(sequence, offsets[0]) <= COUNTER_MAX:
+                if max(sequence, offsets[0]) <= SEEN_COUNTER_MAX:
                     return sequence, (*offsets, bool(flags & _FAILED), entries, crc)
         return 0, None
 
