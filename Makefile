@@ -237,8 +237,15 @@ crash: .venv/dev.stamp ## cut every workload of storage at every operation (BUDG
 
 .PHONY: bits
 bits: BUDGET = 1800000
-bits: .venv/dev.stamp ## flip every bit of a log, cut every file at every length (BUDGET=1800000: all)
+bits: FORGED = 100000
+bits: .venv/dev.stamp ## flip every bit of a log, cut every file at every length (BUDGET=1800000: all), then forge files (FORGED=100000)
 	@PYTHONPATH=src:tests $(BIN)/python -m crash.bits $(BUDGET) --jobs $(JOBS)
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.forge $(FORGED) --jobs $(JOBS)
+
+.PHONY: forge
+forge: BUDGET = 100000
+forge: .venv/dev.stamp ## forge a file of a log: well-formed, with numbers at their ends and hostile texts (BUDGET=100000 cases; `-m tests.crash.forge --case N` for one)
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.forge $(BUDGET) --jobs $(JOBS)
 
 .PHONY: extremes
 extremes: .venv/dev.stamp ## every config at the ends of its range, on both kernels (BUDGET=100: so many of them)
