@@ -1,5 +1,6 @@
 """The users of a cluster: the credentials for SCRAM in the metadata log. (Kafka: ScramControlManager, ScramImage)"""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from pylog.broker.replica_manager.topics import LocalTopics
@@ -88,9 +89,8 @@ def _records(change: ScramDeletion | ScramUpsertion) -> list[bytes]:
 def describe_users(image: MetadataImage, asked: DescribeUserScramCredentials) -> DescribedUsers:
     """The users of an image: those named, or all, by name. One that is not there, or named twice, has an error."""
     known = _by_user(image)
-    wanted = sorted(known) if asked.users is None else list(dict.fromkeys(asked.users))
-    twice = set() if asked.users is None else {name for name in wanted if asked.users.count(name) > 1}
-    return DescribedUsers([_described(name, known.get(name), is_twice=name in twice) for name in wanted])
+    wanted = Counter(sorted(known) if asked.users is None else asked.users)
+    return DescribedUsers([_described(name, known.get(name), is_twice=times > 1) for name, times in wanted.items()])
 
 
 def _described(name: str, credentials: dict[int, int] | None, *, is_twice: bool) -> DescribedUser:
