@@ -35,7 +35,7 @@ CALLS_MAX, APPENDS_MAX = 4, 16
 ELEMENTS_AT_ONCE = 1000
 """How many elements a request may have that the loop's thread decodes. What has more is large."""
 REQUEST_ELEMENTS_MAX = 1 << 16
-"""How many elements a request may have in all: one takes a KiB or less until it is answered, so a request 64 MiB."""
+"""How many elements a request may have in all: one takes about a KiB until it is answered, so a request 64 MiB."""
 POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
 """The keys whose answer may wait for an event. A stop does not wait for them."""
 
