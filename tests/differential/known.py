@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from differential.requests import Asked
 
@@ -83,6 +84,17 @@ KNOWN: list[Known] = [
         "A partition behind the limit of bytes of a Fetch is not looked at: what is wrong with it comes with the next "
         "one.",
         lambda asked, pylog, kafka: pylog in (NONE, [], None, -1) and asked.body.get("maxBytes", 1 << 31) < 1 << 20,
+    ),
+    Known(
+        "Fetch", ERROR,
+        "A log has no leader epoch before its first record: a Fetch that names one is OFFSET_OUT_OF_RANGE there, and "
+        "no divergence.",
+        lambda asked, pylog, kafka: (pylog, kafka) == ("OFFSET_OUT_OF_RANGE", NONE),
+    ),
+    Known(
+        "Metadata", r"\.topics",
+        "A Metadata with ids of topics and names of others is answered for both; Kafka answers for the ids alone.",
+        lambda asked, pylog, kafka: len({topic["topicId"] == UUID(int=0) for topic in asked.body["topics"]}) > 1,
     ),
     Known(
         "Fetch|ListOffsets", ".*",

@@ -108,8 +108,11 @@ class Server:
         return self._named(name, value)
 
     def _named(self, name: str, value: Any) -> Any:
-        if name in ("producerId", "producerEpoch", "sessionId", "memberId", "logDir"):
-            known = self.numbers.name(name, value) if name != "producerEpoch" else value
+        if name == "sessionId":
+            # A request that was sent again has begun another session.
+            return bool(value)
+        if name in ("producerId", "memberId", "logDir"):
+            known = self.numbers.name(name, value)
             return "?" if known == value and name == "memberId" and MEMBER.match(value or "") else known
         if isinstance(value, str) and (found := self.numbers.name("memberId", value)) != value:
             return found
