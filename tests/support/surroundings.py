@@ -109,7 +109,7 @@ class Surroundings:
         """Give each process that runs tests a temporary folder that no other process changes."""
         # The folders of pytest, and those of another one that a test runs, stay where they would be.
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
-        self._folder = os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="t")
+        self._folder = os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="pytest-")
         # An owner of a long path makes it for its socket, and it stays. It may be elsewhere, and refused.
         with suppress(OSError):
             runtime_dir()
