@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from differential.requests import Asked
+from support.raw_client import Body
 
 NONE = "NONE"
 DOUBLES = "What a request names twice is done and answered twice; Kafka takes some of it once, as it is named last."
@@ -94,7 +95,7 @@ KNOWN: list[Known] = [
     Known(
         "Metadata", r"\.topics",
         "A Metadata with ids of topics and names of others is answered for both; Kafka answers for the ids alone.",
-        lambda asked, pylog, kafka: len({topic["topicId"] == UUID(int=0) for topic in asked.body["topics"]}) > 1,
+        lambda asked, pylog, kafka: len({_is_by_id(topic) for topic in asked.body["topics"] or ()}) > 1,
     ),
     Known(
         "Fetch|ListOffsets", ".*",
@@ -144,6 +145,10 @@ KNOWN: list[Known] = [
         _both_refuse,
     ),
 ]  # fmt: skip
+
+
+def _is_by_id(topic: Body) -> bool:
+    return topic.get("topicId", UUID(int=0)) != UUID(int=0)
 
 
 def _has_bytes(asked: Asked) -> bool:

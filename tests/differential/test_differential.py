@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from differential.campaign import differences, names_twice
+from differential.known import KNOWN
 from differential.requests import Asked, Requests, beginning
 from differential.symbols import Numbers, Symbol
 from pylog.protocol import schema
@@ -52,3 +53,10 @@ def test_a_request_names_something_twice_in_one_of_its_lists() -> None:
     assert names_twice({"topics": [{"name": "t", "partitions": [0, 1, 0]}]})
     assert names_twice({"topics": [{"name": "t", "x": 1}, {"name": "t", "x": 2}]})
     assert not names_twice({"topics": [{"name": "t", "partitions": [0]}, {"name": "u", "partitions": [0]}]})
+
+
+def test_a_known_difference_looks_at_any_request_of_its_kind() -> None:
+    for asked in drawn(3, 600):
+        for known in KNOWN:
+            for place in (".errorCode", ".topics", ".responses[].partitions[].errorCode", ".nextCursor"):
+                assert known.explains(asked, place, "NONE", "NONE") in (True, False)
