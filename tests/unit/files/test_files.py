@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pylog.errors import DirectoryLocked, DiskFull, ReadOnly, StorageError
+from pylog.errors import DirectoryLocked, DiskFull, LogNotFound, ReadOnly, StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles, join, refuse_network
 from pylog.testing import FILES_CHECKS, CrashFiles, FaultFiles, check_files
 from pylog.testing.check_files import Check
@@ -101,7 +101,21 @@ def test_no_other_user_can_open_the_lock(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="another user is taken on, which root can")
+def test_a_directory_is_made_private(tmp_path: Path) -> None:
+    path = tmp_path / "d"
+    path.mkdir(mode=0o755)
+    for _ in range(2):
+        DiskFiles().make_private(str(path))
+        assert path.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(LogNotFound, match="keep other users out of"):
+        DiskFiles().make_private(str(tmp_path / "missing"))
+    with pytest.raises(ReadOnly):
+        DiskFiles(read_only=True).make_private(str(path))
+
+
+@pytest.mark.skipif(
+    os.getuid() != 0 or not os.path.isdir("/dev/shm"), reason="root takes another user on, and Linux tells of locks"
+)
 @pytest.mark.parametrize(("mode", "is_owned"), [(0o755, True), (0o775, False)])
 def test_a_user_who_can_own_no_log_in_a_directory_keeps_no_owner_out(mode: int, is_owned: bool) -> None:
     program = """
@@ -112,8 +126,8 @@ os.setuid(65534)
 print(flush=True)
 input()
 """
-    # Not tmp_path: its parents are closed to other users.
-    with tempfile.TemporaryDirectory() as folder:
+    # In memory, where /proc/locks names the same device as stat does; the parents of tmp_path are closed, too.
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         os.chmod(folder, mode)
         command = [sys.executable, "-c", program, folder]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:

@@ -1,13 +1,15 @@
+import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pylog.files import processes
-from pylog.files.processes import has_ended, name_of
+from pylog.files.processes import has_ended, lock_holders, name_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the system does not tell of other processes")
 
@@ -51,3 +53,15 @@ def test_of_what_cannot_be_seen_from_here_nothing_is_said(tmp_path: Path, monkey
     assert not has_ended("/") and not has_ended(f"process {os.getpid()} 5e1a0c77")
     monkeypatch.setattr(processes, "PROC", str(tmp_path))
     assert not has_ended(f"{where} {boot}-{namespace}-1") and name_of(os.getpid()) == ""
+
+
+def test_the_processes_that_have_a_lock_are_known_with_their_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of files in memory the system tells the same device everywhere; not so of files in a container's layers.
+    with tempfile.TemporaryFile(dir="/dev/shm") as file:
+        assert lock_holders(os.fstat(file.fileno())) == []
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert lock_holders(os.fstat(file.fileno())) == [(os.getpid(), os.geteuid())]
+        monkeypatch.setattr(processes, "PROC", str(tmp_path))
+        assert lock_holders(os.fstat(file.fileno())) == []

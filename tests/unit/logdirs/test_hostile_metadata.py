@@ -144,3 +144,23 @@ def test_the_number_of_a_node_that_cannot_be_is_told(number: int) -> None:
     files.replace_file("log/meta.properties", "\n".join([*lines, ""]).encode())
     with pytest.raises(StorageError, match=r"^log/meta.properties: node.id='.*' cannot be read .*from 0 to 2147483647"):
         open_in_memory(files, SimClock(NOW))
+
+
+def test_where_folders_cannot_be_listed_every_partition_may_have_one() -> None:
+    class Unlisted(MemoryFiles):
+        is_listed = True
+
+        def list_dir(self, path: str) -> list[str]:
+            if path == "log" and not self.is_listed:
+                raise StorageError("log cannot be listed")
+            return super().list_dir(path)
+
+    files = Unlisted()
+    with open_in_memory(files, SimClock(NOW)) as log:
+        log.create_topic("t", partitions=3)
+        log.topic("t")[1].append([pylog.Record(b"v")])
+        topics = log.broker.node.topics
+        assert topics.present == [("t", 1)]
+        files.is_listed = False
+        assert topics.present == topics.kept == [("t", 0), ("t", 1), ("t", 2)]
+        files.is_listed = True
