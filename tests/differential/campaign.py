@@ -45,7 +45,8 @@ NOT_YET = AGAIN | {"UNKNOWN_TOPIC_OR_PARTITION"}
 REFUSED_TWICE = {"CreateTopics", "DeleteTopics", "CreatePartitions", "AlterConfigs", "IncrementalAlterConfigs"}
 """Requests in which nothing may be named twice."""
 AGAIN_TIMES, MOMENT_SECONDS = 6, 0.02
-SETTINGS = {"log_cleaner_backoff_ms": "100000000"}
+SETTINGS = {"log_cleaner_backoff_ms": "100000000", "max_incremental_fetch_session_cache_slots": "100000"}
+"""Nothing is compacted meanwhile, and no fetch session is given up for another one."""
 SHORT = reprlib.Repr()
 SHORT.maxlevel, SHORT.maxstring, SHORT.maxother, SHORT.maxlist, SHORT.maxdict = 12, 60, 60, 4, 30
 
