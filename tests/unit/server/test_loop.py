@@ -246,6 +246,34 @@ def test_an_answer_is_made_and_encoded_by_the_thread_that_its_key_has(node: Node
     assert set(threads) == {"pylog-server-large-1"}
 
 
+def test_a_late_answer_to_many_elements_is_encoded_by_their_thread(
+    server: Server, node: Node, client: WireClient
+) -> None:  # fmt: skip
+    threads: list[str] = []
+    asked, future = threading.Event(), Future[Any]()
+
+    class Noted(list[EpochEndPart]):
+        def __iter__(self) -> Iterator[EpochEndPart]:
+            threads.append(threading.current_thread().name)
+            return iter(())
+
+    def answer(message: Any) -> Future[Any]:
+        asked.set()
+        return future
+
+    node.answer = answer
+    client.send(*LARGE)
+    asked.wait(240)
+    # When another one is answered, that thread has left the answer to the one that completes it.
+    node.answer = epoch_ends
+    with WireClient(server.bootstrap_servers) as other:
+        other.ask(*LARGE)
+    future.set_result(EpochEnds(Noted()))
+
+    assert client.receive(*LARGE[:2])[1]["topics"] == []
+    assert set(threads) == {"pylog-server-large-1"}
+
+
 def test_requests_behind_one_of_many_elements_keep_their_order(server: Server, node: Node, client: WireClient) -> None:
     node.answer = epoch_ends
 
