@@ -104,7 +104,7 @@ class Numbers:
             self.put("memberEpoch", request["groupId"], answer["memberEpoch"])
             if answer["memberId"] is not None:
                 self.put("memberId", request["groupId"], answer["memberId"])
-        elif message == "Fetch" and answer.get("sessionId"):
+        elif message == "Fetch" and answer.get("errorCode") == 0 and answer["sessionId"]:
             self.put("sessionId", "session", answer["sessionId"])
             self.values[("sessionEpoch", "session")] = [request["sessionEpoch"] + 1]
         elif message == "DescribeLogDirs":
