@@ -267,3 +267,15 @@ def test_a_topic_is_deleted_where_it_is_named_once(node: WireNode, version: int)
     assert [(one["name"], one["errorCode"]) for one in responses] == [("t", 42), ("t", 42), ("u", 0)]
     assert [one["errorCode"] for one in wrong] == [42, 42]
     assert node.log.topics() == ["t"]
+
+
+def test_a_full_page_ends_before_a_topic_that_is_not_there(node: WireNode) -> None:
+    node.log.create_topic("a")
+    asked = {"topics": [{"name": "a"}, {"name": "none"}], "responsePartitionLimit": 1}
+
+    first = node.ask("DescribeTopicPartitions", 0, asked)
+    second = node.ask("DescribeTopicPartitions", 0, {**asked, "cursor": first["nextCursor"]})
+
+    assert first["nextCursor"] == {"topicName": "none", "partitionIndex": 0}
+    assert [topic["name"] for page in (first, second) for topic in page["topics"]] == ["a", "none"]
+    assert second["nextCursor"] is None

@@ -31,8 +31,8 @@ def answer(request: Request, node: ServedNode) -> Outcome:
             continue
         first = cursor["partitionIndex"] if cursor is not None and topic.name == cursor["topicName"] else 0
         parts = [part for part in topic.partitions if part.partition >= first]
-        if left <= 0 and parts:
-            following = {"topicName": topic.name, "partitionIndex": parts[0].partition}
+        if left <= 0:
+            following = {"topicName": topic.name, "partitionIndex": parts[0].partition if parts else 0}
             break
         described = {**topic_body(topic, AS_METADATA), "partitions": [_part(part) for part in parts[:left]]}
         topics.append({**described, "topicAuthorizedOperations": OF_TOPIC})
