@@ -51,7 +51,8 @@ class Room:
         self._again, self._refuse, self._wake = again, refuse, wake
         self._lock = WholeLock()
         self._waiting: dict[TopicPartition, deque[_Waiting]] = {}
-        """By partition, in the order in which they came. Only the worker takes any out."""
+        """By partition, in the order in which they came. Who takes one out answers it: the worker, or a close."""
+        self._is_closed = False
         self._look_ms = TICK_MAX
         self._latest_ms = TICK_MAX
 
@@ -70,8 +71,12 @@ class Room:
         now = self._clock.tick_ms()
         waiting = _Waiting(message, full, now + message.timeout_ms)
         with self._lock:
-            self._waiting.setdefault(TopicPartition(part.topic, part.partition), deque()).append(waiting)
-            self._look_ms = min(self._look_ms, now + POLL_MS)
+            is_closed = self._is_closed
+            if not is_closed:
+                self._waiting.setdefault(TopicPartition(part.topic, part.partition), deque()).append(waiting)
+                self._look_ms = min(self._look_ms, now + POLL_MS)
+        if is_closed:
+            waiting.set_result(self._refuse(message, full))
         self._wake()
         return waiting
 
@@ -92,16 +97,26 @@ class Room:
             return
         self._look_ms = now_ms + POLL_MS
         for key, queue in list(self._waiting.items()):
-            while queue and self._is_over(queue[0]):
-                queue.popleft()
-            with self._lock:
-                behind = list(queue)
-            for one in behind:
-                if self._has_left(one, now_ms):
-                    queue.remove(one)
+            while (first := self._taken(queue)) is not None:
+                if not self._is_over(first):
+                    self._put_back(queue, first)
+                    break
+            self._refuse_late(queue, now_ms)
             with self._lock:
                 if not queue:
-                    del self._waiting[key]
+                    self._waiting.pop(key, None)
+
+    def _taken(self, queue: deque[_Waiting]) -> _Waiting | None:
+        """The first of a queue, for the one who takes it out to answer: a close may come at any time."""
+        with self._lock:
+            return queue.popleft() if queue else None
+
+    def _put_back(self, queue: deque[_Waiting], first: _Waiting) -> None:
+        with self._lock:
+            if not self._is_closed:
+                queue.appendleft(first)
+                return
+        first.set_result(self._refuse(first.message, first.full))
 
     def _is_over(self, first: _Waiting) -> bool:
         """Append the first one of its partition, unless the queue is full still."""
@@ -118,15 +133,21 @@ class Room:
         again.add_done_callback(lambda done: first.set_result(done.result()))
         return True
 
-    def _has_left(self, waiting: _Waiting, now_ms: int) -> bool:
-        if now_ms >= min(waiting.deadline_ms, self._latest_ms) and not waiting.is_abandoned:
-            waiting.set_result(self._refuse(waiting.message, waiting.full))
-            return True
-        return waiting.is_abandoned
+    def _refuse_late(self, queue: deque[_Waiting], now_ms: int) -> None:
+        with self._lock:
+            late = [one for one in queue if one.is_abandoned or now_ms >= min(one.deadline_ms, self._latest_ms)]
+            for one in late:
+                queue.remove(one)
+        for one in late:
+            if not one.is_abandoned:
+                one.set_result(self._refuse(one.message, one.full))
 
     def close(self) -> None:
-        """Refuse all that wait."""
+        """Refuse all that wait, and all that come."""
         with self._lock:
-            queues, self._waiting = list(self._waiting.values()), {}
-        for one in (one for queue in queues for one in queue):
+            self._is_closed = True
+            waiting = [one for queue in self._waiting.values() for one in queue]
+            for queue in self._waiting.values():
+                queue.clear()
+        for one in waiting:
             one.set_result(self._refuse(one.message, one.full))

@@ -181,3 +181,27 @@ def test_one_whose_time_is_up_leaves_from_behind_one_that_waits_on(log: pylog.Lo
 
     assert isinstance(second.result(240).parts[0].error, PartitionFull)
     assert not first.done()
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_one_that_is_being_tried_when_the_node_closes_is_answered_once(is_full: bool) -> None:
+    """The close answered it, too: RuntimeError, this future is answered already."""
+    clock, full, appended = SimClock(), PartitionFull("full"), Produced([])
+    refused: list[Produce] = []
+
+    def again(message: Produce) -> Future[Produced] | PartitionFull:
+        room.close()
+        return full if is_full else completed(appended)
+
+    def refuse(message: Produce, error: PartitionFull) -> Produced:
+        refused.append(message)
+        return Produced([])
+
+    room = Room(clock, again, refuse, lambda: None)
+    first, second = (room.park(Produce([ProducePart("full", 0, batch())], timeout_ms=1000), full) for _ in range(2))
+    room.note()
+    room.work(clock.tick_ms())
+
+    assert first.done() and second.done() and len(refused) == (2 if is_full else 1)
+    assert (first.result() is appended) != is_full
+    assert room.park(first.message, full).done() and room.due_ms is None  # type: ignore[attr-defined]
