@@ -48,6 +48,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@pytest.fixture(autouse=True)
+def places() -> Iterator[None]:
+    """A worker keeps the logs that it reads. Here one test after the other is the worker."""
+    yield
+    if missing() is None:
+        from pylog.spark import place
+
+        while place._places:
+            place._places.popitem()[1].close()
+
+
 @pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A local session of two cores. Its Python workers are this interpreter with this pylog."""
