@@ -141,14 +141,14 @@ def test_an_append_that_waits_for_room_holds_nobody_else_up(server: Server, clie
 
 def test_many_appends_that_wait_for_room_leave_threads_for_other_calls() -> None:
     with pylog.open(":memory:") as log, log.serve() as served, ExitStack() as closing:
-        log.create_topic("t", config={"retention.bytes": 1000, "pylog.full.policy": "block"})
+        # One that takes nearly all of it, and seven that all have room when that is gone.
+        log.create_topic("t", config={"retention.bytes": 1400, "pylog.full.policy": "block"})
         clients = [closing.enter_context(WireClient(served.bootstrap_servers)) for _ in range(8)]
-        assert clients[0].ask("Produce", 9, produce("t", b"x" * 800))["responses"]
+        assert clients[0].ask("Produce", 9, produce("t", b"x" * 1300))["responses"]
         for one in clients[1:]:
             one.send("Produce", 9, {**produce("t", b"y" * 100), "timeoutMs": 60_000})
         deleted = {"topics": [{"name": "t", "partitions": [{"partitionIndex": 0, "offset": -1}]}], "timeoutMs": 1000}
 
-        clients[0].ask("DeleteRecords", 2, deleted)
         clients[0].ask("DeleteRecords", 2, deleted)
 
         answers = [one.receive("Produce", 9)[1] for one in clients[1:]]
