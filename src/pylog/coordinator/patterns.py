@@ -2,7 +2,8 @@
 
     google-re2 is there     what RE2 knows, as in Kafka (RE2/J): no references back, no looking around
     elsewhere               what `re` decides without trying many ways: letters, classes and `.`, alternatives, one
-                            choice in parentheses, one class or letter that is repeated, and `.*` or `.+` at the end
+                            choice in parentheses, one class or letter that is repeated, and `.*` or `.+` at the end;
+                            each alternative may be in parentheses of its own
 
 `re` tries every way to match before it gives up, about 1.6^n ways for (a|aa)+b and a text of n letters. So other
 patterns from outside never meet it.
@@ -32,7 +33,9 @@ _ATOM = r"(?:[^\\.^$*+?{}()|\[\]]|\\[^A-Za-z0-9]|\\[dDsSwW]|\[\^?(?:[A-Za-z0-9_.
 _ONCE = rf"(?:{_ATOM}(?![*+?{{]))*+"
 _CHOICE = rf"\((?:\?:)?{_ONCE}(?:\|{_ONCE})*+\)(?![*+?{{])"
 _ALTERNATIVE = rf"{_ONCE}(?:{_CHOICE}{_ONCE})?+(?:{_ATOM}[*+?](?![*+?{{]){_ONCE})?+(?:\.[*+](?![*+?{{]))?+"
-_PLAIN = re.compile(rf"\^?{_ALTERNATIVE}(?:\|{_ALTERNATIVE})*+\$?", re.DOTALL)
+# librdkafka puts each pattern of a subscription into parentheses: (^a.*)|(^b.*).
+_WHOLE = rf"(?:\((?:\?:)?\^?{_ALTERNATIVE}\$?\)(?=\||\$?\Z)|\^?{_ALTERNATIVE}\$?(?=\||\Z))"
+_PLAIN = re.compile(rf"\^?{_WHOLE}(?:\|{_WHOLE})*+\$?", re.DOTALL)
 
 
 @lru_cache(256)

@@ -42,6 +42,8 @@ def engine(request: pytest.FixtureRequest) -> None:
         ("[^a-c_]+", ["xyz", "ü"], ["", "xa", "_"]),
         ("x-[a.:/ -]*y", ["x-y", "x-a.: /-y"], ["x-by"]),
         ("é+", ["éé"], ["e"]),
+        ("(^ab-.*)", ["ab-", "ab-1"], ["a", "xab-1"]),
+        ("(^a.*)|(^(?:b|c)-[0-9]+$)|^d$", ["a", "ab", "b-1", "d"], ["b", "xa", "dd"]),
     ],
 )
 def test_a_pattern_matches_whole_texts(pattern: str, fits: list[str], others: list[str]) -> None:
@@ -62,7 +64,7 @@ def test_what_kafka_would_not_know_is_refused(pattern: str) -> None:
 
 
 HOSTILE = ["(a|aa)+b", "(a*)*b", "a*a*b", "(a|a)(a|a)b", "(.*)(.*)b", "(a?|b)a?a?", "((a|b)|a)b", "a*.*b", "a.*?b",
-           "(a|b)*", "a{1,9}b", "a?" * 100 + "a" * 100]  # fmt: skip
+           "(a|b)*", "(a.*)*b", "(a.*)+b", "(^a+b)b|(a.*)*b", "a{1,9}b", "a?" * 100 + "a" * 100]  # fmt: skip
 
 
 @pytest.mark.usefixtures("with_re2")
