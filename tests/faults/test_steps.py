@@ -29,5 +29,6 @@ def test_a_fault_at_some_step_of_a_repair_loses_nothing() -> None:
 
 
 def test_failed_writes_that_report_success_are_detected() -> None:
-    ran = campaign("20", "--jobs", "1", "--only", "pairs", PYLOG_FAIL_LIES="1")
+    # Two or three of twenty are found, and once it was none: how many steps there are differs from run to run.
+    ran = campaign("60", "--jobs", "1", "--only", "pairs", PYLOG_FAIL_LIES="1")
     assert ran.returncode == 1 and "FAILED pairs" in ran.stdout, ran.stdout + ran.stderr
