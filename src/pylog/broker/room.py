@@ -76,8 +76,9 @@ class Room:
                 self._waiting.setdefault(TopicPartition(part.topic, part.partition), deque()).append(waiting)
                 self._look_ms = min(self._look_ms, now + POLL_MS)
         if is_closed:
-            waiting.set_result(self._refuse(message, full))
-        self._wake()
+            self._give_up(waiting)
+        else:
+            self._wake()
         return waiting
 
     def note(self) -> None:
@@ -116,7 +117,10 @@ class Room:
             if not self._is_closed:
                 queue.appendleft(first)
                 return
-        first.set_result(self._refuse(first.message, first.full))
+        self._give_up(first)
+
+    def _give_up(self, waiting: _Waiting) -> None:
+        waiting.set_result(self._refuse(waiting.message, waiting.full))
 
     def _is_over(self, first: _Waiting) -> bool:
         """Append the first one of its partition, unless the queue is full still."""
@@ -140,7 +144,7 @@ class Room:
                 queue.remove(one)
         for one in late:
             if not one.is_abandoned:
-                one.set_result(self._refuse(one.message, one.full))
+                self._give_up(one)
 
     def close(self) -> None:
         """Refuse all that wait, and all that come."""
@@ -150,4 +154,4 @@ class Room:
             for queue in self._waiting.values():
                 queue.clear()
         for one in waiting:
-            one.set_result(self._refuse(one.message, one.full))
+            self._give_up(one)

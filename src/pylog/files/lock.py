@@ -111,7 +111,7 @@ def _take(path: str, content: bytes) -> tuple[int, int, Identity]:
     directory = -1
     try:
         if found.st_mode & OTHERS and found.st_uid == os.geteuid():
-            # An older version has made it.
+            # A copy that was restored has the mode that its copier gave it.
             os.fchmod(descriptor, PRIVATE_MODE)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _require_effect(path)

@@ -50,8 +50,7 @@ _SNAPPY_RATIO = 32  # a copy of 64 bytes takes 3: no block grows by more
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _ZSTD_MAGIC, _ZSTD_SKIPPED = 0xFD2FB528, 0x184D2A5
 """A frame's first 4 bytes, and the first 28 bits of a frame that is passed over, little-endian (RFC 8878)."""
-_ZSTD_DICTIONARY_BYTES = (0, 1, 2, 4)  # by the flags in the first byte of a frame
-_ZSTD_SIZE_BYTES = (0, 2, 4, 8)
+_ZSTD_HEADER_BYTES_MAX = 18
 _ZSTD_RAW, _ZSTD_RUN = 0, 1  # kinds of blocks: as they are, and one byte that stands for many
 _ZSTD_BLOCK_BYTES = 128 << 10  # four bytes can stand for so many
 
@@ -333,8 +332,8 @@ def _zstd_bytes_max(data: memoryview) -> int:
         start = int.from_bytes(data[at : at + 4], "little")
         if start >> 4 == _ZSTD_SKIPPED:
             at += 8 + int.from_bytes(data[at + 4 : at + 8], "little")
-        elif start == _ZSTD_MAGIC and at + 5 <= end:
-            at, held = _zstd_frame(data, at + 4)
+        elif start == _ZSTD_MAGIC:
+            at, held = _zstd_frame(data, at)
             size += held
         else:
             raise damaged(Codec.ZSTD, f"no whole frame begins at its byte {at}")
@@ -345,10 +344,15 @@ def _zstd_bytes_max(data: memoryview) -> int:
 
 
 def _zstd_frame(data: memoryview, at: int) -> tuple[int, int]:
-    """The end of the frame whose descriptor is at `at`, beyond `data` where that ends early, and its bytes at most."""
-    flags, end, size = data[at], len(data), 0
-    single = flags >> 5 & 1
-    at += 1 + (1 - single) + _ZSTD_DICTIONARY_BYTES[flags & 3] + (_ZSTD_SIZE_BYTES[flags >> 6] or single)
+    """The end of the frame that begins at `at`, beyond `data` where that ends early, and its bytes at most."""
+    import zstandard
+
+    try:
+        head = zstandard.frame_header_size(data[at : at + _ZSTD_HEADER_BYTES_MAX])
+    except zstandard.ZstdError as error:
+        raise damaged(Codec.ZSTD, error) from None
+    flags, end, size = data[at + 4], len(data), 0
+    at += head
     while at + 3 <= end:
         block = int.from_bytes(data[at : at + 3], "little")
         kind, count = block >> 1 & 3, block >> 3
