@@ -1,10 +1,11 @@
-"""What a server logs about its clients: a line a second for each kind, and of each text as much as a line holds.
+"""The log of a server about its clients: one line a second for each kind, and long texts are cut.
 
 A client chooses what it sends and how often, so it would choose how much is logged.
 """
 
 import logging
 
+from pylog.protocol.wire.mapping import brief
 from pylog.runtime.clock import Clock
 from pylog.words import printable
 
@@ -33,9 +34,5 @@ class ClientLog:
             return
         self._said[message] = now + PAUSE_MS, 0
         text = f"{message} (and {left_out} more)" if left_out else message
-        shown = [printable(_cut(str(value))) for value in (host or "here", *values)]
+        shown = [printable(brief(str(value), VALUE_CHARS_MAX)) for value in (host or "here", *values)]
         logger.log(level, text, *shown, extra={"host": host}, exc_info=error)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= VALUE_CHARS_MAX else f"{text[:VALUE_CHARS_MAX]}..."

@@ -24,8 +24,11 @@ class Metadata:
     creates: bool = False
     """Whether a topic that is missing is to be made, where the node makes topics (`auto.create.topics.enable`)."""
     partitions_max: int | None = None
-    """Where the topics have more partitions than this in all, a node of this process leaves them out of its answer; and
-    the topics, too, where all are asked for and there are more of them. With 0 there are topics without partitions."""
+    """The most partitions that a node of this process puts into its answer; None: all of them.
+
+    Where the topics have more in all, the answer has no partitions. Where all topics are asked for, and there are more
+    topics than this, it has no topics either. With 0 the topics come without partitions.
+    """
 
 
 @message
@@ -55,7 +58,7 @@ class ClusterMetadata:
     nodes: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Host and port of nodes by their ids; in an answer within a process those of leaders elsewhere alone."""
     lacks_partitions: bool = False
-    """Whether partitions were left out, as there are more than were asked for."""
+    """True if the answer has no partitions, because there are more than `partitions_max`."""
 
 
 @message

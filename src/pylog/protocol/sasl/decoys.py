@@ -20,12 +20,12 @@ _AS_LETTERS = bytes(LETTERS[byte % len(LETTERS)] for byte in range(256))
 
 
 class Shape(NamedTuple):
-    """What a client is shown of a credential, besides the salt's value."""
+    """The part of a credential that a client can see, without the value of the salt."""
 
     iterations: int = ITERATIONS_MIN
     salt_bytes: int = SALT_BYTES
     is_text: bool = False
-    """Whether the salt is letters and digits."""
+    """True if the salt has letters and digits alone."""
 
 
 def shapes_of(credentials: Iterable[ScramCredential]) -> list[Shape]:

@@ -66,7 +66,7 @@ class MessageSchema:
         return low <= version <= high
 
     def has_field(self, name: str, version: int) -> bool:
-        """Whether the message itself has such a field in this version."""
+        """True if the top level of the message has a field of this name in this version."""
         return any(field.name == name and version in field.versions for field in self._table.fields)
 
     def _check(self, version: int) -> None:

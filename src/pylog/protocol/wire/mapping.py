@@ -107,9 +107,9 @@ def error_message(error: PylogError | None) -> str | None:
     return brief(f"{name}: {error}" if name in _BY_NAME else str(error))
 
 
-def brief(text: str) -> str:
+def brief(text: str, most: int = TEXT_MAX) -> str:
     """A text as an answer tells it: it may repeat a name of 32 KiB, and has to fit into a string."""
-    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def own_error(code: int, text: str | None) -> PylogError | None:

@@ -1,4 +1,4 @@
-"""What a client may do with a topic, a group and the cluster, as bits by the number of the operation (KIP-430).
+"""The operations that a client may do with a topic, a group and the cluster. Bit n is operation n (KIP-430).
 
 There are no ACLs, so it is all that there is to do (Kafka: AclEntry.supportedOperations).
 """

@@ -22,7 +22,7 @@ EARLIEST_LOCAL, TIERED = -4, frozenset({-5, -6})
 KNOWN_FROM = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """Since which version a time below 0 means something."""
 IN_THE_LOG = {EARLIEST_LOCAL: EARLIEST, **dict.fromkeys(TIERED, LATEST)}
-"""The time that a node is asked for in place of one of tiered storage: the errors of the partition are the same."""
+"""The time that stands in for a time of tiered storage. The partition has the same errors for both."""
 MAPPING = MAPPINGS["ListOffsets"]
 
 

@@ -77,9 +77,7 @@ def answer(request: Request, node: ServedNode) -> Outcome:
 
 
 def _is_long(batch: Batch) -> bool:
-    """Whether it may take long to look at the records: a payload grows up to a thousand times, and may be of many
-    frames without a byte.
-    """
+    """True if a check of the records may take long: a payload may grow a thousand times, or be of many empty frames."""
     return batch.size > PACKED_AT_ONCE and batch.codec is not Codec.NONE
 
 
