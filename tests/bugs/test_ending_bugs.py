@@ -18,11 +18,11 @@ from pylog import TopicPartition, errors
 from pylog.broker.describe import describe_log_dirs
 from pylog.errors import LogNotFound
 from pylog.files import MemoryFiles
+from support.patience import HANG_SECONDS
 
 T0 = TopicPartition("t", 0)
 FLUSHES = pytest.mark.parametrize("flush", ["sync", "none"])
 Flush = Literal["sync", "none"]
-SOON = 240.0
 
 
 def in_threads(*works: Callable[[], object]) -> None:
@@ -39,7 +39,7 @@ def in_threads(*works: Callable[[], object]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(SOON)
+        thread.join(HANG_SECONDS)
     assert not [thread for thread in threads if thread.is_alive()]
     if raised:
         raise raised[0]
@@ -68,7 +68,7 @@ def test_callbacks_that_send_to_each_others_partitions_do_not_deadlock() -> None
         in_threads(lambda: run(0, 1), lambda: run(1, 0))
         while (stored := sum(view.next_offset for view in log.topic("t"))) < 2 * 300 * 21:
             # What is sent in a callback comes after what a flush waits for.
-            producer.flush(SOON)
+            producer.flush(HANG_SECONDS)
         assert stored == 2 * 300 * 21
 
 
@@ -250,7 +250,7 @@ def test_a_consumer_that_waits_for_its_position_ends_with_its_log() -> None:
             consumer.position(T0)
 
     def close() -> None:
-        waits.wait(SOON)
+        waits.wait(HANG_SECONDS)
         log.close()
 
     in_threads(position, close)

@@ -5,8 +5,9 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec
 
+from support.patience import HANG_SECONDS
+
 P = ParamSpec("P")
-SECONDS = 240
 
 
 def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
@@ -15,7 +16,7 @@ def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     @wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         async def within() -> None:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(HANG_SECONDS):
                 await test(*args, **kwargs)
 
         asyncio.run(within())

@@ -17,8 +17,8 @@ from typing import Any, Self
 from kio.schema.errors import ErrorCode
 
 from pylog.protocol import schema
+from support.patience import HANG_SECONDS
 
-TIMEOUT_SECONDS = 240.0
 API_VERSIONS = 18
 Body = dict[str, Any]
 
@@ -33,7 +33,7 @@ class WireClient:
     def __init__(self, bootstrap_servers: str, client_id: str = "wire") -> None:
         host, port = bootstrap_servers.rsplit(":", 1)
         self.bootstrap_servers = bootstrap_servers
-        self._socket = socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
+        self._socket = socket.create_connection((host, int(port)), HANG_SECONDS)
         self._client_id = client_id
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None

@@ -8,9 +8,9 @@ import pytest
 
 import pylog
 from pylog.protocol.messages import EndTxn, Fetch, JoinGroup, OffsetCommit, Produce
+from support.patience import HANG_SECONDS
 from support.two_nodes import TwoNodes
 
-SECONDS = 240
 T0, T1 = pylog.TopicPartition("t", 0), pylog.TopicPartition("t", 1)
 
 
@@ -35,7 +35,7 @@ def test_each_partition_is_written_and_read_at_its_leader(cluster: TwoNodes, log
     with log.consumer("t", auto_offset_reset="earliest") as consumer:
         got: list[bytes | None] = []
         while len(got) < 10:
-            got += [record.value for record in consumer.poll(SECONDS * 1000)]
+            got += [record.value for record in consumer.poll(HANG_SECONDS * 1000)]
     assert sorted(got) == [b"%d" % i for i in range(10)]
     assert {kind for node, kind in cluster.asked if node == 2} >= {Produce, Fetch}
     assert {kind for node, kind in cluster.asked if node == 1} >= {Produce, Fetch}
@@ -50,9 +50,9 @@ def test_a_producer_and_a_consumer_follow_a_leader_that_moves(cluster: TwoNodes,
             cluster.lead(1 + turn % 2, T0)
             for i in range(40):
                 producer.send("t", b"%d" % (turn * 40 + i), partition=0)
-            producer.flush(SECONDS)
+            producer.flush(HANG_SECONDS)
             while len(got) < turn * 40 + 40:
-                got += [record.value for record in consumer.poll(SECONDS * 1000)]
+                got += [record.value for record in consumer.poll(HANG_SECONDS * 1000)]
     assert got == [b"%d" % i for i in range(200)]
     assert {(1, Produce), (2, Produce), (1, Fetch), (2, Fetch)} <= set(cluster.asked)
 
@@ -63,12 +63,12 @@ def test_a_group_follows_its_coordinator(cluster: TwoNodes, log: pylog.Connected
     if protocol == "classic":
         config["heartbeat_interval_ms"] = 50
     with log.producer() as producer, log.consumer("t", **config) as consumer:
-        producer.send("t", b"1", partition=0).result(SECONDS)
-        assert [record.value for record in consumer.poll(SECONDS * 1000)] == [b"1"]
+        producer.send("t", b"1", partition=0).result(HANG_SECONDS)
+        assert [record.value for record in consumer.poll(HANG_SECONDS * 1000)] == [b"1"]
         consumer.commit()
         cluster.coordinator = 2
-        producer.send("t", b"2", partition=0).result(SECONDS)
-        assert [record.value for record in consumer.poll(SECONDS * 1000)] == [b"2"]
+        producer.send("t", b"2", partition=0).result(HANG_SECONDS)
+        assert [record.value for record in consumer.poll(HANG_SECONDS * 1000)] == [b"2"]
         consumer.commit()
         assert log.admin.committed("g")[T0].offset == 2
         assert log.admin.describe_group("g").coordinator == 2
@@ -98,7 +98,7 @@ def test_what_any_node_answers_is_asked_of_the_one_that_is_left(cluster: TwoNode
         for _ in range(3):
             assert log.topics() == ["t"]
         with log.producer(retry_backoff_ms=5) as producer:
-            producer.send("t", b"x", partition=0).result(SECONDS)
+            producer.send("t", b"x", partition=0).result(HANG_SECONDS)
         log.admin.alter_offsets("g", {T0: 1})
         assert log.admin.committed("g")[T0].offset == 1
 
@@ -113,7 +113,7 @@ def test_a_producer_goes_on_when_the_leader_dies_and_another_node_takes_over(
                 cluster.stop(1)
                 cluster.lead(2, T0, T1)
             futures.append(producer.send("t", b"%d" % i, partition=0))
-        assert [future.exception(SECONDS) for future in futures] == [None] * 100
+        assert [future.exception(HANG_SECONDS) for future in futures] == [None] * 100
     assert [record.value for record in cluster.log.topic("t")[0].records()] == [b"%d" % i for i in range(100)]
 
 
@@ -141,5 +141,5 @@ def test_a_partition_without_a_leader_is_asked_for_until_it_has_one(
     timer = threading.Timer(0.1, cluster.lead, [2, T0])
     timer.start()
     with log.producer(linger_ms=0, retry_backoff_ms=5) as producer:
-        assert producer.send("t", b"x", partition=0).result(SECONDS).offset == 0
+        assert producer.send("t", b"x", partition=0).result(HANG_SECONDS).offset == 0
     timer.join()

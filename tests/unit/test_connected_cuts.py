@@ -12,8 +12,8 @@ import pytest
 
 import pylog
 from support.cutting_proxy import CuttingProxy
+from support.patience import HANG_SECONDS
 
-SECONDS = 240
 RECORDS = 300
 BYTES_MAX = 6000
 
@@ -39,10 +39,10 @@ def test_an_idempotent_producer_loses_nothing_and_stores_nothing_twice(seed: int
         proxy.is_cutting = True
         with log.producer(linger_ms=0, retry_backoff_ms=2) as producer:
             futures = [producer.send("t", b"%d" % i, partition=i % 2) for i in range(RECORDS)]
-            assert [future.exception(SECONDS) for future in futures] == [None] * RECORDS
+            assert [future.exception(HANG_SECONDS) for future in futures] == [None] * RECORDS
             # One at a time, so that there are many requests.
             for i in range(RECORDS, RECORDS + 100):
-                producer.send("t", b"%d" % i, partition=i % 2).result(SECONDS)
+                producer.send("t", b"%d" % i, partition=i % 2).result(HANG_SECONDS)
             proxy.is_cutting = False
         assert proxy.cuts
         assert numbers(here) == [list(range(rest, RECORDS + 100, 2)) for rest in (0, 1)]
@@ -61,7 +61,7 @@ def test_a_consumer_reads_every_record_once_and_in_order(seed: int) -> None:
         with log.consumer(max_partition_fetch_bytes=500, **config) as consumer:
             consumer.assign([pylog.TopicPartition("t", number) for number in (0, 1)])
             while sum(map(len, got)) < RECORDS:
-                for record in consumer.poll(SECONDS * 1000):
+                for record in consumer.poll(HANG_SECONDS * 1000):
                     got[record.partition].append(int(record.value or b""))
         assert got == [list(range(rest, RECORDS, 2)) for rest in (0, 1)]
 

@@ -41,9 +41,8 @@ from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
 from pylog.transport import ANY_NODE
 from support.clients.values import until
-from support.patience import give_up_early
+from support.patience import HANG_SECONDS, give_up_early
 
-SECONDS = 240
 T0 = pylog.TopicPartition("t", 0)
 
 
@@ -80,7 +79,7 @@ def test_records_of_every_codec_come_back_as_they_were_sent(log: pylog.Connected
             for i in range(50)
         ]
         producer.flush()
-        placed = {(f.result(SECONDS).partition, f.result(SECONDS).offset): i for i, f in enumerate(futures)}
+        placed = {(f.result(HANG_SECONDS).partition, f.result(HANG_SECONDS).offset): i for i, f in enumerate(futures)}
     with log.consumer("t", auto_offset_reset="earliest", consumer_timeout_ms=300) as consumer:
         got = list(consumer)
     assert {(r.partition, r.offset): int((r.value or b"")[1:]) for r in got} == placed
@@ -96,7 +95,7 @@ def test_records_are_stored_whatever_acks_they_ask_for(log: pylog.ConnectedLog, 
     with log.consumer("t", auto_offset_reset="earliest") as consumer:
         got: list[bytes | None] = []
         while len(got) < 100:
-            got += [record.value for record in consumer.poll(SECONDS * 1000)]
+            got += [record.value for record in consumer.poll(HANG_SECONDS * 1000)]
     assert got == [b"%d" % i for i in range(100)]
 
 
@@ -109,7 +108,7 @@ def test_answers_of_many_mebibytes_are_received(log: pylog.ConnectedLog) -> None
     with log.consumer("t", auto_offset_reset="earliest", max_partition_fetch_bytes=16 << 20) as consumer:
         got: list[bytes | None] = []
         while len(got) < len(sent):
-            got += [record.value for record in consumer.poll(SECONDS * 1000)]
+            got += [record.value for record in consumer.poll(HANG_SECONDS * 1000)]
     assert sorted(value or b"" for value in got) == sent
 
 
@@ -136,11 +135,11 @@ def test_many_threads_share_one_producer(log: pylog.ConnectedLog) -> None:
 def test_a_record_that_is_too_large_for_its_topic_is_refused(log: pylog.ConnectedLog) -> None:
     log.create_topic("t", config={"max.message.bytes": 1000})
     with log.producer() as producer:
-        error = producer.send("t", b"x" * 5000).exception(SECONDS)
+        error = producer.send("t", b"x" * 5000).exception(HANG_SECONDS)
         assert type(error).__name__ == "RecordTooLarge"
         batch = producer.send_many("t", [b"x" * 300] * 10)
         producer.flush()
-        assert sorted(one.result(SECONDS).offset for one in batch) == list(range(10))
+        assert sorted(one.result(HANG_SECONDS).offset for one in batch) == list(range(10))
 
 
 def test_a_callback_that_waits_for_an_answer_is_told_so(log: pylog.ConnectedLog) -> None:
@@ -156,7 +155,7 @@ def test_a_callback_that_waits_for_an_answer_is_told_so(log: pylog.ConnectedLog)
 
         future = producer.send("t", b"x")
         future.add_done_callback(ask)
-        future.result(SECONDS)
+        future.result(HANG_SECONDS)
         producer.flush()
     assert "the thread that brings the answers" in str(told[0])
     assert log.topics() == ["t"]
@@ -172,10 +171,10 @@ def test_a_transaction_is_read_when_it_is_committed_and_never_when_it_is_aborted
             producer.send("t", b"committed")
             producer.send_offsets({T0: 7}, "g")
         producer.begin()
-        producer.send("t", b"aborted").result(SECONDS)
+        producer.send("t", b"aborted").result(HANG_SECONDS)
         lost = producer.send("t", b"unsent")
         producer.abort()
-        assert lost.exception(SECONDS) is None or isinstance(lost.exception(SECONDS), TransactionAborted)
+        assert lost.exception(HANG_SECONDS) is None or isinstance(lost.exception(HANG_SECONDS), TransactionAborted)
     assert values(log, isolation_level="read_committed") == [b"committed"]
     assert log.admin.committed("g")[T0].offset == 7
     assert log.admin.describe_transaction("tx").state == "CompleteAbort"
@@ -185,7 +184,7 @@ def test_a_second_producer_of_a_transactional_id_fences_the_first(log: pylog.Con
     log.create_topic("t")
     first = log.producer(transactional_id="tx")
     first.begin()
-    first.send("t", b"x").result(SECONDS)
+    first.send("t", b"x").result(HANG_SECONDS)
     with log.producer(transactional_id="tx") as second, second.transaction():
         second.send("t", b"y")
     with pytest.raises(ProducerFenced):
@@ -293,13 +292,13 @@ def test_a_producer_is_told_of_a_topic_that_is_not_there(log: pylog.ConnectedLog
 def test_a_topic_is_made_by_its_first_record_where_that_is_allowed(server: Server) -> None:
     with pylog.connect(server.bootstrap_servers, allow_auto_create_topics=True) as log:
         with log.producer() as producer:
-            assert producer.send("t", b"x").result(SECONDS).offset == 0
+            assert producer.send("t", b"x").result(HANG_SECONDS).offset == 0
         assert log.topics() == ["t"]
 
 
 def test_a_client_may_want_its_topics_made_though_the_connection_does_not(log: pylog.ConnectedLog) -> None:
     with log.producer(allow_auto_create_topics=True) as producer:
-        assert producer.send("t", b"x").result(SECONDS).offset == 0
+        assert producer.send("t", b"x").result(HANG_SECONDS).offset == 0
     with log.consumer("u", allow_auto_create_topics=True), log.consumer("v"):
         assert log.topics() == ["t", "u"]
 
@@ -333,7 +332,7 @@ def test_groups_and_transactions_and_directories_are_described(log: pylog.Connec
         admin.describe_group("gone")
     with log.producer(transactional_id="tx") as producer:
         producer.begin()
-        producer.send("t", b"x").result(SECONDS)
+        producer.send("t", b"x").result(HANG_SECONDS)
         assert [one.state for one in admin.list_transactions()] == ["Ongoing"]
         assert [one.producer_epoch for one in admin.describe_producers([T0])[T0]] == [0]
         assert admin.find_hanging_transactions() == []
@@ -473,7 +472,7 @@ def test_a_process_that_ends_without_a_close_delivers_what_was_sent(log: pylog.C
     )
     source = str(Path(pylog.__file__).parents[1])
     words = [sys.executable, "-c", program, server.bootstrap_servers]
-    subprocess.run(words, check=True, timeout=SECONDS, env={"PYTHONPATH": source})
+    subprocess.run(words, check=True, timeout=HANG_SECONDS, env={"PYTHONPATH": source})
     assert len(values(log)) == 100
 
 
@@ -497,14 +496,14 @@ def test_a_poll_ends_when_its_log_is_closed(server: Server) -> None:
     def poll() -> None:
         try:
             while True:
-                consumer.poll(SECONDS * 1000)
+                consumer.poll(HANG_SECONDS * 1000)
         except Closed as error:
             raised.append(error)
 
     thread = threading.Thread(target=poll)
     thread.start()
     log.close()
-    thread.join(SECONDS)
+    thread.join(HANG_SECONDS)
     assert len(raised) == 1
 
 
@@ -524,12 +523,12 @@ def test_no_thread_and_no_descriptor_is_left_by_a_closed_log(server: Server) -> 
     for _ in range(3):
         with pylog.connect(server.bootstrap_servers) as log:
             with log.producer() as producer:
-                producer.send("t", b"x").result(SECONDS)
+                producer.send("t", b"x").result(HANG_SECONDS)
             with log.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
                 consumer.poll(10)
-    until(lambda: not left(), patience=SECONDS)
+    until(lambda: not left(), patience=HANG_SECONDS)
     # The server closes its ends a moment later.
-    until(lambda: opened() <= before, patience=SECONDS)
+    until(lambda: opened() <= before, patience=HANG_SECONDS)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
@@ -537,7 +536,7 @@ def test_no_thread_and_no_descriptor_is_left_by_a_closed_log(server: Server) -> 
 def test_a_forked_child_has_a_closed_log_and_the_parent_goes_on(log: pylog.ConnectedLog) -> None:
     log.create_topic("t")
     with log.producer() as producer:
-        producer.send("t", b"before").result(SECONDS)
+        producer.send("t", b"before").result(HANG_SECONDS)
         child = os.fork()
         if child == 0:
             code = 1
@@ -551,7 +550,7 @@ def test_a_forked_child_has_a_closed_log_and_the_parent_goes_on(log: pylog.Conne
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        producer.send("t", b"after").result(SECONDS)
+        producer.send("t", b"after").result(HANG_SECONDS)
     assert values(log) == [b"before", b"after"]
 
 
@@ -573,12 +572,12 @@ def test_an_idempotent_producer_outlives_restarts_and_nothing_is_lost_or_twice(t
                 here = pylog.open(path, flush="none")
                 here.serve(listen)
             futures.append(producer.send("t", b"%d" % i, partition=i % 2))
-        producer.flush(SECONDS)
-        assert [future.exception(SECONDS) for future in futures] == [None] * count
+        producer.flush(HANG_SECONDS)
+        assert [future.exception(HANG_SECONDS) for future in futures] == [None] * count
         with log.consumer("t", auto_offset_reset="earliest") as consumer:
             got: list[bytes | None] = []
             while len(got) < count:
-                got += [record.value for record in consumer.poll(SECONDS * 1000)]
+                got += [record.value for record in consumer.poll(HANG_SECONDS * 1000)]
     here.close()
     assert sorted(int(value or b"") for value in got) == list(range(count))
 
@@ -593,7 +592,7 @@ def test_a_consumer_reads_on_when_its_server_comes_back(tmp_path: Path) -> None:
         producer.send("t", b"1")
     config: dict[str, Any] = {"auto_offset_reset": "earliest", "retry_backoff_ms": 5}
     with pylog.connect(listen) as log, log.consumer("t", group_id="g", **config) as consumer:
-        got = [record.value for record in consumer.poll(SECONDS * 1000)]
+        got = [record.value for record in consumer.poll(HANG_SECONDS * 1000)]
         consumer.commit()
         here.close()
         consumer.poll(10)
@@ -602,7 +601,7 @@ def test_a_consumer_reads_on_when_its_server_comes_back(tmp_path: Path) -> None:
         with here.producer() as producer:
             producer.send("t", b"2")
         while len(got) < 2:
-            got += [record.value for record in consumer.poll(SECONDS * 1000)]
+            got += [record.value for record in consumer.poll(HANG_SECONDS * 1000)]
         consumer.commit()
     here.close()
     assert got == [b"1", b"2"]
@@ -651,7 +650,7 @@ def test_a_network_takes_no_nodes_and_no_messages_between_nodes(log: pylog.Conne
     with pytest.raises(ValueError, match="serve its log"):
         transport.attach(1, lambda message, session: completed(None))
     transport.detach(1)
-    error = transport.send(-1, DescribeQuorum(), Session()).exception(SECONDS)
+    error = transport.send(-1, DescribeQuorum(), Session()).exception(HANG_SECONDS)
     assert isinstance(error, InvalidRequest)
 
 
@@ -673,7 +672,7 @@ def test_a_topic_that_a_server_does_not_make_by_itself_is_waited_for() -> None:
     ):
         timer = threading.Timer(0.05, here.create_topic, ["t"])
         timer.start()
-        assert producer.send("t", b"x").result(SECONDS).offset == 0
+        assert producer.send("t", b"x").result(HANG_SECONDS).offset == 0
         timer.join()
         log.topics()
 
@@ -692,4 +691,4 @@ def test_a_connection_that_has_failed_since_it_was_given_calls_is_passed_over(lo
         network._fail(link, NetworkError("it was cut"))
 
     network._submit(fail)
-    assert answer.result(SECONDS).topics == log.topics() == []
+    assert answer.result(HANG_SECONDS).topics == log.topics() == []

@@ -11,10 +11,10 @@ import pylog
 from pylog.errors import SaslAuthentication, SslAuthentication, UnsupportedSaslMechanism
 from pylog.server.server import Server
 from support.certificates import Authority, authority
+from support.patience import HANG_SECONDS
 
 __all__ = ["authority"]
 
-SECONDS = 240
 USERS = {"alice": "secret"}
 ALICE = {"sasl_username": "alice", "sasl_password": "secret"}
 
@@ -25,11 +25,11 @@ def round_trip(log: pylog.ConnectedLog, size: int = 10) -> None:
     sent = [os.urandom(size) for _ in range(20)]
     with log.producer(max_request_size=64 << 20, buffer_memory=256 << 20) as producer:
         for future in producer.send_many("t", sent):
-            future.result(SECONDS)
+            future.result(HANG_SECONDS)
     got: list[bytes | None] = []
     with log.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
         while len(got) < len(sent):
-            got += [record.value for record in consumer.poll(SECONDS * 1000)]
+            got += [record.value for record in consumer.poll(HANG_SECONDS * 1000)]
         consumer.commit()
     assert got == sent
 
@@ -131,7 +131,7 @@ def test_a_login_is_renewed_before_its_session_ends() -> None:
         pause = threading.Event()
         with log.producer(linger_ms=0, retries=0, enable_idempotence=False) as producer:
             for _ in range(15):
-                assert producer.send("t", b"x").exception(SECONDS) is None
+                assert producer.send("t", b"x").exception(HANG_SECONDS) is None
                 pause.wait(0.1)
         assert server.counts.connections == 2
 

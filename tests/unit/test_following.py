@@ -21,12 +21,11 @@ from support.certificates import Authority, authority
 from support.clients.values import until
 from support.copies import QUICK, caught_up, lag, same, values
 from support.killed import kill
-from support.patience import give_up_early
+from support.patience import HANG_SECONDS, give_up_early
 from support.raw_client import WireClient
 
 __all__ = ["authority"]
 
-SECONDS = 240
 T0 = pylog.TopicPartition("t", 0)
 
 
@@ -74,7 +73,7 @@ def test_a_copy_has_batches_of_every_kind(leader: pylog.Log, server: Server, cop
         with producer.transaction():
             producer.send("t", b"kept")
         with suppress(ZeroDivisionError), producer.transaction():
-            producer.send("t", b"aborted").result(SECONDS)
+            producer.send("t", b"aborted").result(HANG_SECONDS)
             raise ZeroDivisionError
     same(leader, copy)
     view = copy.topic("t")[0]
@@ -193,7 +192,7 @@ def test_a_client_of_a_copy_is_sent_to_the_leader(leader: pylog.Log, server: Ser
     leader.create_topic("t")
     copy.follow(server.bootstrap_servers)
     with copy.serve() as served, pylog.connect(served.bootstrap_servers) as client, client.producer() as producer:
-        assert producer.send("t", b"x").result(SECONDS).offset == 0
+        assert producer.send("t", b"x").result(HANG_SECONDS).offset == 0
     same(leader, copy)
 
 
@@ -222,7 +221,7 @@ def test_the_lag_of_a_copy_that_counts_is_what_appends_wait_for(
     fill(leader)
     copy.broker.partition("t", 0).latch(errors.StorageError("the copy's disk is gone"))
     with leader.producer(acks=1) as producer:
-        producer.send("t", b"is not copied").result(SECONDS)
+        producer.send("t", b"is not copied").result(HANG_SECONDS)
     assert (lag(following).leader_end, lag(following).lag) == (51, 1)
     server.close()
     assert (lag(following).leader_end, lag(following).lag) == (51, 1)
@@ -458,7 +457,7 @@ def test_acks_all_waits_for_the_followers_that_the_leader_was_told_of(
     with leader.producer(acks="all") as producer:
         future = producer.send("t", b"waits")
         following = copy.follow(server.bootstrap_servers)
-        assert future.result(SECONDS).offset == 0
+        assert future.result(HANG_SECONDS).offset == 0
         assert copy.topic("t")[0].next_offset == 1
     assert lag(following).is_replica
 
@@ -482,7 +481,7 @@ def test_who_counts_is_known_after_the_leader_was_opened_again(tmp_path: Path) -
     with pylog.open(tmp_path / "leader") as leader, leader.producer(**impatient) as producer:
         future = producer.send("t", b"no follower has it")
         with pytest.raises(errors.RequestTimedOut):
-            future.result(SECONDS)
+            future.result(HANG_SECONDS)
 
 
 @pytest.mark.parametrize("wrong", [{1}, {-1}, {"2"}, {True}])
@@ -546,11 +545,11 @@ def test_a_promoted_copy_gives_producer_ids_that_the_old_leader_has_not(
     leader.create_topic("t")
     copy.follow(server.bootstrap_servers)
     with leader.producer() as producer:
-        producer.send("t", b"by the old one").result(SECONDS)
+        producer.send("t", b"by the old one").result(HANG_SECONDS)
     caught_up(leader, copy)
     copy.lead("t")
     with copy.producer() as producer:
-        producer.send("t", b"by the new one").result(SECONDS)
+        producer.send("t", b"by the new one").result(HANG_SECONDS)
     (producers,) = copy.admin.describe_producers([T0]).values()
     assert sorted(one.producer_id for one in producers) == [0, 1_002_000_000_000]
 

@@ -11,7 +11,8 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
 
-from support.clients.values import PATIENCE_SECONDS, ClientError, Partition, Received, Sent
+from support.clients.values import ClientError, Partition, Received, Sent
+from support.patience import HANG_SECONDS
 from support.raw_client import error_name
 
 DEFAULTS = {
@@ -37,7 +38,7 @@ class AioKafka:
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_SECONDS)
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result(HANG_SECONDS)
         except KafkaError as error:
             code = getattr(error, "errno", None)
             raise ClientError(error_name(code) if code else type(error).__name__, str(error)) from error
@@ -64,7 +65,7 @@ class AioKafka:
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE_SECONDS)
+        self._thread.join(HANG_SECONDS)
         self._loop.close()
 
 

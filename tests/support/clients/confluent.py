@@ -5,7 +5,8 @@ from typing import Any
 
 import confluent_kafka as ck
 
-from support.clients.values import PATIENCE_SECONDS, ClientError, Partition, Received, Sent
+from support.clients.values import ClientError, Partition, Received, Sent
+from support.patience import HANG_SECONDS
 from support.raw_client import error_name
 
 DEFAULTS = {"log_level": 0, "allow.auto.create.topics": True}
@@ -48,29 +49,29 @@ class ConfluentProducer:
             more |= {} if sent.timestamp is None else {"timestamp": sent.timestamp}
             headers = list(sent.headers)
             self._producer.produce(topic, sent.value, sent.key, headers=headers, on_delivery=_into(reports), **more)
-        assert self._producer.flush(PATIENCE_SECONDS) == 0
+        assert self._producer.flush(HANG_SECONDS) == 0
         for error, _ in reports:
             raise_for(error)
         return [(message.partition(), -1 if message.offset() is None else message.offset()) for _, message in reports]
 
     def init_transactions(self) -> None:
-        call(self._producer.init_transactions, PATIENCE_SECONDS)
+        call(self._producer.init_transactions, HANG_SECONDS)
 
     def begin(self) -> None:
         call(self._producer.begin_transaction)
 
     def commit(self) -> None:
-        call(self._producer.commit_transaction, PATIENCE_SECONDS)
+        call(self._producer.commit_transaction, HANG_SECONDS)
 
     def abort(self) -> None:
-        call(self._producer.abort_transaction, PATIENCE_SECONDS)
+        call(self._producer.abort_transaction, HANG_SECONDS)
 
     def send_offsets(self, offsets: Mapping[Partition, int], consumer: "ConfluentConsumer") -> None:
         metadata = consumer.consumer.consumer_group_metadata()
-        call(self._producer.send_offsets_to_transaction, positions(offsets), metadata, PATIENCE_SECONDS)
+        call(self._producer.send_offsets_to_transaction, positions(offsets), metadata, HANG_SECONDS)
 
     def close(self) -> None:
-        self._producer.flush(PATIENCE_SECONDS)
+        self._producer.flush(HANG_SECONDS)
 
 
 class ConfluentConsumer:
@@ -97,16 +98,16 @@ class ConfluentConsumer:
             raise_for(done.error)
 
     def committed(self, partition: Partition) -> int | None:
-        (found,) = call(self.consumer.committed, [ck.TopicPartition(*partition)], PATIENCE_SECONDS)
+        (found,) = call(self.consumer.committed, [ck.TopicPartition(*partition)], HANG_SECONDS)
         return found.offset if found.offset >= 0 else None
 
     def watermarks(self, partition: Partition) -> tuple[int, int]:
-        low, high = call(self.consumer.get_watermark_offsets, ck.TopicPartition(*partition), PATIENCE_SECONDS)
+        low, high = call(self.consumer.get_watermark_offsets, ck.TopicPartition(*partition), HANG_SECONDS)
         return low, high
 
     def offset_for_time(self, partition: Partition, timestamp: int) -> int | None:
         asked = [ck.TopicPartition(*partition, timestamp)]
-        (found,) = call(self.consumer.offsets_for_times, asked, PATIENCE_SECONDS)
+        (found,) = call(self.consumer.offsets_for_times, asked, HANG_SECONDS)
         return found.offset if found.offset >= 0 else None
 
     def close(self) -> None:

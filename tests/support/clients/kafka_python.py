@@ -10,7 +10,8 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from support.clients.values import PATIENCE_SECONDS, ClientError, Partition, Received, Sent
+from support.clients.values import ClientError, Partition, Received, Sent
+from support.patience import HANG_SECONDS
 from support.raw_client import error_name
 
 DEFAULTS = {
@@ -59,7 +60,7 @@ class KafkaPythonProducer:
             )
             for sent in records
         ]  # fmt: skip
-        found = [call(future.get, PATIENCE_SECONDS) for future in waiting]
+        found = [call(future.get, HANG_SECONDS) for future in waiting]
         return [(metadata.partition, metadata.offset) for metadata in found]
 
     def init_transactions(self) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pylog
 from pylog.errors import ProtocolError
-from support.clients.values import PATIENCE_SECONDS, ClientError, Partition, Received, Sent
+from support.clients.values import ClientError, Partition, Received, Sent
+from support.patience import HANG_SECONDS
 
 DEFAULTS = {
     "auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait_ms": 50, "metadata_max_age_ms": 500,
@@ -58,7 +59,7 @@ class PylogProducer:
             )
             for sent in records
         ]  # fmt: skip
-        found = [call(future.result, PATIENCE_SECONDS) for future in futures]
+        found = [call(future.result, HANG_SECONDS) for future in futures]
         return [(metadata.partition, metadata.offset) for metadata in found]
 
     def init_transactions(self) -> None:
@@ -78,7 +79,7 @@ class PylogProducer:
 
     def close(self) -> None:
         if self._made is not None:
-            self._made.close(PATIENCE_SECONDS)
+            self._made.close(HANG_SECONDS)
 
 
 class PylogConsumer:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from support.patience import HANG_SECONDS
+
 T = TypeVar("T")
-PATIENCE_SECONDS = 240.0
 Headers = tuple[tuple[str, bytes | None], ...]
 Partition = tuple[str, int]
 """A topic and the number of a partition."""
@@ -101,7 +102,7 @@ class Client(Protocol):
     def close(self) -> None: ...
 
 
-def until(found: Callable[[], T], *, patience: float = PATIENCE_SECONDS) -> T:
+def until(found: Callable[[], T], *, patience: float = HANG_SECONDS) -> T:
     """Ask again and again until the answer is true; gives it. Fails with the last answer after `patience` seconds."""
     deadline = time.monotonic() + patience
     while True:
@@ -115,7 +116,7 @@ def until(found: Callable[[], T], *, patience: float = PATIENCE_SECONDS) -> T:
 def read_all(consumer: Consumer, count: int) -> list[Received]:
     """Poll until `count` records have come; one more poll has to give none."""
     received: list[Received] = []
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     while len(received) < count:
         received += consumer.poll()
         assert time.monotonic() < deadline, f"{len(received)} of {count} records came: {received[-3:]}"

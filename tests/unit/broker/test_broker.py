@@ -20,10 +20,10 @@ from pylog.protocol.batch import encode, split
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, Metadata, NewTopic, Produce, ProducePart, Session
 from pylog.testing import SimClock
+from support.patience import HANG_SECONDS
 
 SESSION = Session()
 FAST = {"replica.fetch.backoff.ms": 5, "replica.fetch.wait.max.ms": 100}
-SECONDS = 240
 NOW = 1_700_000_000_000
 
 
@@ -89,7 +89,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
 
 def wait_for(what: Callable[[], bool]) -> None:
     """Until something is so that another thread brings about."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     pause = threading.Event()
     while not what():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -110,7 +110,7 @@ def test_a_follower_catches_up_and_acknowledges(pair: Pair) -> None:
     pair.roles(leader=1)
     futures = [produce(pair.logs[1], b"after %d" % i) for i in range(20)]
     for future in futures:
-        assert future.result(SECONDS).parts[0].error is None
+        assert future.result(HANG_SECONDS).parts[0].error is None
     assert pair.partition(1).high_watermark == 80
     wait_for(lambda: pair.partition(2).high_watermark == 80)
     assert len(pair.partition(1).segments) > 2
@@ -128,26 +128,26 @@ def test_acks_all_needs_the_follower_and_acks_1_does_not(pair: Pair) -> None:
     assert not waiting.done()
     assert pair.partition(1).high_watermark == 0 and pair.partition(1).next_offset == 3
     pair.follow(2, leader=1)
-    part = waiting.result(SECONDS).parts[0]
+    part = waiting.result(HANG_SECONDS).parts[0]
     assert (part.error, part.base_offset, part.next_offset) == (None, 2, 3)
 
 
 def test_acks_all_times_out_without_the_follower(pair: Pair) -> None:
     pair.lead(1)
-    part = produce(pair.logs[1], b"x", timeout_ms=20).result(SECONDS).parts[0]
+    part = produce(pair.logs[1], b"x", timeout_ms=20).result(HANG_SECONDS).parts[0]
     assert isinstance(part.error, errors.RequestTimedOut)
     assert "offset 0 is in the leader's log" in str(part.error)
     assert "followers [2] have not said" in str(part.error)
     with pair.logs[1].producer(request_timeout_ms=20, linger_ms=0, retries=0) as producer:
-        error = producer.send("t", b"y").exception(SECONDS)
+        error = producer.send("t", b"y").exception(HANG_SECONDS)
     assert isinstance(error, errors.RequestTimedOut)
 
 
 def test_a_follower_comes_back_after_it_was_away(pair: Pair) -> None:
     pair.roles(leader=1)
-    produce(pair.logs[1], b"a").result(SECONDS)
+    produce(pair.logs[1], b"a").result(HANG_SECONDS)
     pair.logs[2].close()
-    produce(pair.logs[1], b"b", acks=1).result(SECONDS)
+    produce(pair.logs[1], b"b", acks=1).result(HANG_SECONDS)
     assert pair.partition(1).high_watermark == 1
     again = pair.open(2)
     with pytest.raises(errors.NotLeaderOrFollower, match="follows node 1"):
@@ -159,11 +159,11 @@ def test_a_follower_comes_back_after_it_was_away(pair: Pair) -> None:
 
 def test_a_leader_comes_back_and_its_follower_goes_on(pair: Pair) -> None:
     pair.roles(leader=1)
-    produce(pair.logs[1], b"a").result(SECONDS)
+    produce(pair.logs[1], b"a").result(HANG_SECONDS)
     pair.logs[1].close()
     pair.open(1)
     pair.roles(leader=1)
-    assert produce(pair.logs[1], b"b").result(SECONDS).parts[0].error is None
+    assert produce(pair.logs[1], b"b").result(HANG_SECONDS).parts[0].error is None
     assert pair.values(1) == [b"a", b"b"]
     assert pair.same_files()
 
@@ -173,17 +173,17 @@ def test_a_follower_closes_while_its_leader_keeps_the_answer(pair: Pair, monkeyp
     pair.logs[2].close()
     pair.open(2)
     pair.roles(leader=1)
-    produce(pair.logs[1], b"a").result(SECONDS)
+    produce(pair.logs[1], b"a").result(HANG_SECONDS)
     wait_for(lambda: pair.partition(2).high_watermark == 1)
     closing = threading.Thread(target=pair.logs[2].close)
     closing.start()
-    closing.join(SECONDS)
+    closing.join(HANG_SECONDS)
     assert not closing.is_alive()
 
 
 def test_a_change_of_leaders_drops_uncommitted_records(pair: Pair) -> None:
     pair.roles(leader=1)
-    produce(pair.logs[1], b"a").result(SECONDS)
+    produce(pair.logs[1], b"a").result(HANG_SECONDS)
     pair.logs[2].close()
     lost = produce(pair.logs[1], b"never committed")
     pair.open(2)
@@ -191,20 +191,20 @@ def test_a_change_of_leaders_drops_uncommitted_records(pair: Pair) -> None:
     # It was waiting when node 1 lost the lead: it must not be told that offset 1 is safe, now that another has it.
     produced = produce(pair.logs[2], b"b")
     pair.follow(1, leader=2)
-    error = lost.result(SECONDS).parts[0].error
+    error = lost.result(HANG_SECONDS).parts[0].error
     assert isinstance(error, errors.NotLeaderOrFollower)
-    assert produced.result(SECONDS).parts[0].base_offset == 1
+    assert produced.result(HANG_SECONDS).parts[0].base_offset == 1
     wait_for(lambda: pair.partition(1).high_watermark == 2)
     assert pair.values(1) == pair.values(2) == [b"a", b"b"]
     assert pair.same_files()
-    refused = produce(pair.logs[1], b"x").result(SECONDS).parts[0].error
+    refused = produce(pair.logs[1], b"x").result(HANG_SECONDS).parts[0].error
     assert isinstance(refused, errors.NotLeaderOrFollower)
 
 
 def test_clients_of_any_node_find_the_leader(pair: Pair) -> None:
     pair.roles(leader=1)
     with pair.logs[2].producer() as producer:
-        assert producer.send("t", b"by way of node 2").result(SECONDS).offset == 0
+        assert producer.send("t", b"by way of node 2").result(HANG_SECONDS).offset == 0
     pair.roles(leader=2)
     described = pair.logs[2].broker.handle(Metadata(["t"]), SESSION).result(0).topics[0].partitions[0]
     assert (described.leader, described.leader_epoch) == (2, 2)
@@ -216,7 +216,7 @@ def test_clients_of_any_node_find_the_leader(pair: Pair) -> None:
 def test_a_follower_whose_start_was_deleted_on_the_leader_begins_anew(pair: Pair) -> None:
     pair.logs[1].broker.partition("t", 0).truncate_fully(500, 0)
     pair.roles(leader=1)
-    assert produce(pair.logs[1], b"a").result(SECONDS).parts[0].base_offset == 500
+    assert produce(pair.logs[1], b"a").result(HANG_SECONDS).parts[0].base_offset == 500
     wait_for(lambda: pair.partition(2).high_watermark == 501)
     assert pair.partition(2).start_offset == 500
     assert pair.same_files()
@@ -225,7 +225,7 @@ def test_a_follower_whose_start_was_deleted_on_the_leader_begins_anew(pair: Pair
 def test_an_old_epoch_gives_no_role(pair: Pair) -> None:
     pair.epoch = 4
     pair.roles(leader=1)
-    produce(pair.logs[1], b"a").result(SECONDS)
+    produce(pair.logs[1], b"a").result(HANG_SECONDS)
     pair.epoch = 2
     with pytest.raises(errors.FencedLeaderEpoch):
         pair.lead(1)
@@ -245,7 +245,7 @@ def test_many_writers_and_a_follower_end_up_with_the_same_log(pair: Pair) -> Non
     def work(number: int) -> None:
         for i in range(30):
             value = b"%d:%d" % (number, i)
-            part = produce(pair.logs[1], value).result(SECONDS).parts[0]
+            part = produce(pair.logs[1], value).result(HANG_SECONDS).parts[0]
             acknowledged.append((part.base_offset, value))
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
@@ -279,14 +279,14 @@ def sizes(fetched: Any) -> list[int]:
 
 
 def test_a_fetch_waits_for_a_record_of_any_partition(log: pylog.Log) -> None:
-    waiting = fetch(log, max_wait_ms=SECONDS * 1000)
+    waiting = fetch(log, max_wait_ms=HANG_SECONDS * 1000)
     assert not waiting.done()
     log.topic("t")[1].append([Record(b"x")])
     assert sizes(waiting.result(0)) == [0, 1], "the append answered it"
 
 
 def test_a_fetch_waits_for_min_bytes(log: pylog.Log) -> None:
-    waiting = fetch(log, max_wait_ms=SECONDS * 1000, min_bytes=300)
+    waiting = fetch(log, max_wait_ms=HANG_SECONDS * 1000, min_bytes=300)
     for _ in range(2):
         log.topic("t")[0].append([Record(b"x" * 50)])
         assert not waiting.done()
@@ -297,11 +297,11 @@ def test_a_fetch_waits_for_min_bytes(log: pylog.Log) -> None:
 def test_a_fetch_of_many_partitions_is_answered_by_the_worker(log: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(purgatory, "PARTS_AT_ONCE", 1)
     threads: list[threading.Thread] = []
-    waiting = fetch(log, max_wait_ms=SECONDS * 1000, min_bytes=300)
+    waiting = fetch(log, max_wait_ms=HANG_SECONDS * 1000, min_bytes=300)
     waiting.add_done_callback(lambda _: threads.append(threading.current_thread()))
     for _ in range(3):
         log.topic("t")[0].append([Record(b"x" * 50)])
-    assert sizes(waiting.result(SECONDS)) == [3, 0]
+    assert sizes(waiting.result(HANG_SECONDS)) == [3, 0]
     assert threads and threads[0] is not threading.current_thread()
 
 
@@ -310,7 +310,7 @@ def test_a_fetch_of_many_partitions_that_rests_ends_with_its_client(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(purgatory, "PARTS_AT_ONCE", 1)
     monkeypatch.setattr(purgatory, "PARTS_PER_MS", 1e-9)
-    waiting = fetch(log, max_wait_ms=SECONDS * 1000)
+    waiting = fetch(log, max_wait_ms=HANG_SECONDS * 1000)
     log.topic("t")[0].append([Record(b"x")])
     assert log.broker._purgatory.sizes == (0, 1) and not waiting.done()
     waiting.abandon()
@@ -330,7 +330,7 @@ def test_a_waiting_fetch_gets_the_bytes_that_a_read_would_find(
     log: pylog.Log, changes: dict[str, Any], asked: FetchPart, is_given: bool
 ) -> None:
     log.topic("t")[0].append([Record(b"before")])
-    waiting = log.broker.handle(Fetch([asked], max_wait_ms=SECONDS * 1000, **changes), SESSION)
+    waiting = log.broker.handle(Fetch([asked], max_wait_ms=HANG_SECONDS * 1000, **changes), SESSION)
     assert not waiting.done()
     leader = log.broker.node.roles.writer("t", 0)
     batch = encode([(b"x" * 50, b"key", None, [])], now_ms=7)
@@ -346,7 +346,7 @@ def test_a_waiting_fetch_gets_the_bytes_that_a_read_would_find(
 def test_a_fetcher_of_an_older_epoch_is_answered_from_the_log(log: pylog.Log) -> None:
     log.topic("t")[0].append([Record(b"before")])
     waiting = log.broker.handle(
-        Fetch([FetchPart("t", 0, 1, last_fetched_epoch=0)], max_wait_ms=SECONDS * 1000), SESSION
+        Fetch([FetchPart("t", 0, 1, last_fetched_epoch=0)], max_wait_ms=HANG_SECONDS * 1000), SESSION
     )
     partition = log.broker.partition("t", 0)
     partition.begin_epoch(5)
@@ -367,7 +367,7 @@ def test_a_batch_of_a_topic_that_was_made_anew_meanwhile_is_not_given(log: pylog
     log.delete_topic("t")
     log.create_topic("t")
     log.topic("t")[0].append([Record(b"new")])
-    waiting = log.broker.handle(Fetch([FetchPart("t", 0, 1)], max_wait_ms=SECONDS * 1000), SESSION)
+    waiting = log.broker.handle(Fetch([FetchPart("t", 0, 1)], max_wait_ms=HANG_SECONDS * 1000), SESSION)
     log.broker._purgatory.release(leader.partition, batch)
     assert not waiting.done()
     log.topic("t")[0].append([Record(b"newer")])
@@ -376,7 +376,7 @@ def test_a_batch_of_a_topic_that_was_made_anew_meanwhile_is_not_given(log: pylog
 
 
 def test_a_batch_too_small_for_min_bytes_is_read_with_the_others(log: pylog.Log) -> None:
-    waiting = log.broker.handle(Fetch([FetchPart("t", 0, 0)], max_wait_ms=SECONDS * 1000, min_bytes=150), SESSION)
+    waiting = log.broker.handle(Fetch([FetchPart("t", 0, 0)], max_wait_ms=HANG_SECONDS * 1000, min_bytes=150), SESSION)
     leader = log.broker.node.roles.writer("t", 0)
     batches = [encode([(b"x" * 50, None, None, [])], now_ms=7) for _ in range(2)]
     for batch in batches:
@@ -411,16 +411,16 @@ def test_a_consumer_of_large_batches_reads_all_partitions(log: pylog.Log) -> Non
 
 def test_min_bytes_beyond_max_bytes_do_not_wait_for_ever(log: pylog.Log) -> None:
     log.topic("t")[0].append([Record(b"x" * 1000)])
-    assert fetch(log, max_wait_ms=SECONDS * 1000, min_bytes=1 << 30, max_bytes=500).done()
+    assert fetch(log, max_wait_ms=HANG_SECONDS * 1000, min_bytes=1 << 30, max_bytes=500).done()
 
 
 def test_a_fetch_answers_with_nothing_when_its_time_is_up(log: pylog.Log) -> None:
     assert sizes(fetch(log, max_wait_ms=0).result(0)) == [0, 0]
-    assert sizes(fetch(log, max_wait_ms=10).result(SECONDS)) == [0, 0]
+    assert sizes(fetch(log, max_wait_ms=10).result(HANG_SECONDS)) == [0, 0]
 
 
 def test_a_fetch_outside_the_log_is_answered_at_once(log: pylog.Log) -> None:
-    part = fetch(log, 5, max_wait_ms=SECONDS * 1000).result(0).parts[0]
+    part = fetch(log, 5, max_wait_ms=HANG_SECONDS * 1000).result(0).parts[0]
     assert isinstance(part.error, errors.OffsetOutOfRange) and part.log_start_offset == 0
     message = Fetch([FetchPart("t", 9, 0), FetchPart("nope", 0, 0)])
     parts = log.broker.handle(message, SESSION).result(0).parts
@@ -430,15 +430,15 @@ def test_a_fetch_outside_the_log_is_answered_at_once(log: pylog.Log) -> None:
 def test_a_topic_may_go_while_a_fetch_waits_for_it(log: pylog.Log) -> None:
     waiting = fetch(log, max_wait_ms=30)
     log.delete_topic("t")
-    assert isinstance(waiting.result(SECONDS).parts[0].error, errors.UnknownTopicOrPartition)
+    assert isinstance(waiting.result(HANG_SECONDS).parts[0].error, errors.UnknownTopicOrPartition)
 
 
 def test_a_close_answers_waiting_requests(tmp_path: Path) -> None:
     with ExitStack() as closing:
         pair = Pair(tmp_path, closing, "none")
         pair.lead(1)
-        produced = produce(pair.logs[1], b"x", timeout_ms=SECONDS * 1000)
-        waiting = fetch(pair.logs[1], max_wait_ms=SECONDS * 1000)
+        produced = produce(pair.logs[1], b"x", timeout_ms=HANG_SECONDS * 1000)
+        waiting = fetch(pair.logs[1], max_wait_ms=HANG_SECONDS * 1000)
         pair.logs[1].close()
         assert isinstance(produced.result(0).parts[0].error, errors.RequestTimedOut)
         assert waiting.result(0).parts[0].error is None
@@ -546,7 +546,7 @@ class BlockingClock(SimClock):
             self.left[threading.get_ident()] = left - 1
         if left == 1:
             self.looked.set()
-            assert self.let_go.wait(SECONDS)
+            assert self.let_go.wait(HANG_SECONDS)
         return found
 
 
@@ -564,10 +564,10 @@ def test_the_append_time_of_a_log_does_not_go_back_where_threads_append(tmp_path
 
         thread = threading.Thread(target=late)
         thread.start()
-        assert clock.looked.wait(SECONDS)
+        assert clock.looked.wait(HANG_SECONDS)
         partition.append([Record(b"between")])
         clock.let_go.set()
-        thread.join(SECONDS)
+        thread.join(HANG_SECONDS)
         records = list(partition.records(0))
         assert [record.value for record in records] == [b"first", b"between", b"late"]
         stamps = [record.timestamp for record in records]

@@ -30,9 +30,9 @@ from pylog.protocol.messages import (
 )
 from support.clients.values import until
 from support.copies import QUICK
+from support.patience import HANG_SECONDS
 
 SESSION = Session()
-SECONDS = 240
 T0 = TopicPartition("t", 0)
 ONE = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partitions": 1}
 
@@ -93,7 +93,7 @@ def test_a_transactional_id_waits_for_its_own_records_alone(log: pylog.Log) -> N
     waiting = log.broker.handle(InitProducerId("late"), SESSION)
     assert not waiting.done()
     with log.producer() as producer:
-        assert producer.send("t", b"x").result(SECONDS).offset == 0
+        assert producer.send("t", b"x").result(HANG_SECONDS).offset == 0
     assert [one.transactional_id for one in log.admin.list_transactions()] == ["known", "late"]
     fenced = ask(log, InitProducerId("known", 60_000, known.producer_id, known.producer_epoch + 5))
     assert isinstance(fenced.error, errors.ProducerFenced)
@@ -140,7 +140,7 @@ def isr(log: pylog.Log, topic: str) -> list[int]:
 
 
 def described(log: pylog.Log, name: str) -> Any:
-    return log.broker.handle(DescribeTransactions([name]), SESSION).result(SECONDS).transactions[0]
+    return log.broker.handle(DescribeTransactions([name]), SESSION).result(HANG_SECONDS).transactions[0]
 
 
 def committed(log: pylog.Log) -> list[bytes | None]:
@@ -213,13 +213,13 @@ def test_a_transaction_that_its_leader_left_open_is_aborted_in_each_order(pair: 
         known = described(pair.leader, "idle")
         producer = pair.leader.producer(transactional_id="tx")
         producer.begin()
-        producer.send("t", b"open").result(SECONDS)
+        producer.send("t", b"open").result(HANG_SECONDS)
         pair.server.close()
         pair.leader.close()
     for name in order:
         pair.copy.lead(name)
     with pair.copy.producer() as plain:
-        plain.send("t", b"plain").result(SECONDS)
+        plain.send("t", b"plain").result(HANG_SECONDS)
     until(lambda: committed(pair.copy) == [b"committed", b"plain"])
     view = pair.copy.topic("t")[0]
     assert view.last_stable_offset == view.high_watermark
@@ -231,7 +231,7 @@ def test_a_copy_that_never_had_the_coordinators_aborts_what_is_open(pair: Pair) 
     pair.follow()
     producer = pair.leader.producer(transactional_id="tx")
     producer.begin()
-    producer.send("t", b"open").result(SECONDS)
+    producer.send("t", b"open").result(HANG_SECONDS)
     pair.leader.flush()
     until(lambda: pair.copy.topic("t")[0].next_offset == 1)
     pair.leader.close()
@@ -245,7 +245,7 @@ def test_a_transaction_commits_when_the_follower_has_all_its_records(pair: Pair)
     leader = pair.leader
     with leader.producer(transactional_id="tx") as producer:
         producer.begin()
-        producer.send("t", b"x").result(SECONDS)
+        producer.send("t", b"x").result(HANG_SECONDS)
         leader.lead("t", followers={2})
         held = leader.broker.node.roles.leader("t", 0)
         known = described(leader, "tx")
@@ -253,7 +253,7 @@ def test_a_transaction_commits_when_the_follower_has_all_its_records(pair: Pair)
         waiting = leader.broker.handle(end, SESSION)
         assert not waiting.done() and held.partition.next_offset == 1
         pair.follow()
-        assert waiting.result(SECONDS).error is None
+        assert waiting.result(HANG_SECONDS).error is None
         until(lambda: committed(leader) == [b"x"])
 
 
@@ -269,7 +269,9 @@ def test_an_abort_waits_for_no_follower(log: pylog.Log) -> None:
 
 def appends_wait(log: pylog.Log, partition: int = 0) -> bool:
     batch = encode([pylog.Record(b"x")], now_ms=1)
-    answer = log.broker.handle(Produce([ProducePart("t", partition, batch)], ACKS_ALL, 50), SESSION).result(SECONDS)
+    answer = log.broker.handle(Produce([ProducePart("t", partition, batch)], ACKS_ALL, 50), SESSION).result(
+        HANG_SECONDS
+    )
     return isinstance(answer.parts[0].error, errors.RequestTimedOut)
 
 
@@ -320,7 +322,7 @@ def test_of_two_copies_with_one_id_the_second_is_refused(pair: Pair, tmp_path: P
         clone.follow(pair.server.bootstrap_servers, ["t"])
         back = pair.copy.broker
         fetch = FetchPart("t", 0, 0, high_watermark=0, directory_id=back.directory_id)
-        answer = pair.leader.broker.handle(Fetch([fetch], replica_id=2), SESSION).result(SECONDS)
+        answer = pair.leader.broker.handle(Fetch([fetch], replica_id=2), SESSION).result(HANG_SECONDS)
         assert isinstance(answer.parts[0].error, errors.DuplicateBrokerRegistration)
 
 

@@ -15,9 +15,8 @@ from pylog.errors import DurabilityUnknown
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import Produce, ProducePart, Session
 from pylog.runtime.future import Future, gathered
+from support.patience import HANG_SECONDS
 from tests.support.threads import no_threads
-
-SECONDS = 240
 
 
 def sent(log: pylog.Log, value: bytes = b"x", acks: int = -1) -> Future[Any]:
@@ -26,7 +25,7 @@ def sent(log: pylog.Log, value: bytes = b"x", acks: int = -1) -> Future[Any]:
 
 
 def offset(answer: Future[Any]) -> int:
-    part = answer.result(SECONDS).parts[0]
+    part = answer.result(HANG_SECONDS).parts[0]
     assert part.error is None
     base_offset: int = part.base_offset
     return base_offset
@@ -51,7 +50,7 @@ def test_an_answer_that_is_led_comes_with_all_that_had_joined(log: pylog.Log) ->
     offset(sent(log))
     unled(log)
     answers = [sent(log) for _ in range(3)]
-    answers[1].lead(SECONDS)
+    answers[1].lead(HANG_SECONDS)
     assert [offset(answer) for answer in answers] == [2, 3, 4]
     assert log.topic("t")[0].durable_offset == 5
 
@@ -72,7 +71,7 @@ def test_an_answer_that_no_thread_waits_for_comes_soon(log: pylog.Log) -> None:
         told = threading.Event()
         answer = sent(log)
         answer.add_done_callback(lambda _, told=told: told.set())  # type: ignore[misc]
-        assert told.wait(SECONDS)
+        assert told.wait(HANG_SECONDS)
         assert offset(answer) == number + 1
         threading.Event().wait(0.05)
 
@@ -90,7 +89,7 @@ def test_the_commit_thread_of_an_idle_log_does_not_look_and_is_woken(log: pylog.
     thread._lead_all = counted
     for _ in range(3):
         assert offset(sent(log)) > 0
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while thread._is_looking and time.monotonic() < deadline:
             threading.Event().wait(0.005)
         before = looks
@@ -127,7 +126,7 @@ def test_callers_lead_where_the_commit_thread_cannot_begin(log: pylog.Log) -> No
     begin = threading.Event()
 
     def run() -> None:
-        begin.wait(SECONDS)
+        begin.wait(HANG_SECONDS)
         answers.extend([sent(log) for _ in range(20)])
 
     callers = [threading.Thread(target=run) for _ in range(8)]
@@ -151,14 +150,14 @@ def test_threads_that_lead_for_their_answers_share_syncs(log: pylog.Log) -> None
     def run() -> None:
         for _ in range(20):
             answer = sent(log)
-            answer.lead(SECONDS)
+            answer.lead(HANG_SECONDS)
             offsets.append(offset(answer))
 
     threads = [threading.Thread(target=run) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(SECONDS)
+        thread.join(HANG_SECONDS)
     assert sorted(offsets) == list(range(2, 162)) and not group_commit.engine.is_unattended
     group_commit._thread.close()
 
@@ -170,11 +169,11 @@ def test_a_loop_of_sends_that_waits_for_the_last_costs_a_few_syncs(
         log.create_topic("t")
         groups: list[int] = []
         with log.producer(linger_ms=0) as producer:
-            producer.send("t", b"first").result(SECONDS)
+            producer.send("t", b"first").result(HANG_SECONDS)
             node = log.broker._produce
             monkeypatch.setattr(type(node), "_answer", counting(type(node)._answer, groups))
             futures = [producer.send("t", b"%d" % number) for number in range(1000)]
-            assert [future.result(SECONDS).offset for future in futures] == list(range(1, 1001))
+            assert [future.result(HANG_SECONDS).offset for future in futures] == list(range(1, 1001))
         assert len(groups) < 50, "each answer is a batch, and a sync at most"
         assert log.topic("t")[0].durable_offset == 1001
 
@@ -192,7 +191,7 @@ def test_a_thread_that_does_not_wait_makes_its_appends_durable_together(tmp_path
         log.create_topic("t")
         with log.producer(linger_ms=0) as producer:
             futures = [producer.send("t", b"%d" % number) for number in range(50)]
-            assert [future.result(SECONDS).offset for future in futures] == list(range(50))
+            assert [future.result(HANG_SECONDS).offset for future in futures] == list(range(50))
         assert log.topic("t")[0].durable_offset == log.topic("t")[0].high_watermark == 50
 
 
@@ -211,7 +210,7 @@ def test_threads_that_append_each_find_their_records_durable(tmp_path: Path) -> 
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(SECONDS)
+            thread.join(HANG_SECONDS)
         assert (wrong, partition.high_watermark) == ([], 160)
 
 
@@ -274,7 +273,7 @@ def test_a_partition_that_moves_takes_pending_appends_along(tmp_path: Path, mome
             # A name that is not durable makes the sync one that the kernel does not do by itself.
             partition._local.pending.note_names()
         answer.lead()
-        part = answer.result(SECONDS).parts[0]
+        part = answer.result(HANG_SECONDS).parts[0]
         assert (part.error, part.base_offset) == (None, 1)
         assert [record.value for record in log.topic("t")[0].records()] == [b"0", b"1"]
         assert node.roles.partition("t", 0).directory.startswith(target)

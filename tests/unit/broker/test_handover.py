@@ -25,10 +25,10 @@ from pylog.protocol.messages import (
     Session,
 )
 from pylog.testing import SimClock
+from support.patience import HANG_SECONDS
 
 SESSION = Session()
 NOW = 1_700_000_000_000
-SECONDS = 240
 WITHOUT, WITH = (0,), (0, 2)
 
 
@@ -41,7 +41,7 @@ def broker() -> Broker:
 
 
 def ask(broker: Broker, message: object) -> object:
-    return broker.handle(message, SESSION).result(SECONDS)  # type: ignore[arg-type]
+    return broker.handle(message, SESSION).result(HANG_SECONDS)  # type: ignore[arg-type]
 
 
 def lead(broker: Broker, replicas: tuple[int, ...], epoch: int) -> None:
@@ -180,7 +180,7 @@ def test_a_thread_that_was_about_to_take_an_epoch_takes_no_lead_from_the_leader(
     with lock.lock:
         roles._lock = lock  # type: ignore[assignment]
         thread.start()
-        assert lock.asked.wait(SECONDS)
+        assert lock.asked.wait(HANG_SECONDS)
         follow(broker, 2_000_000)
     thread.join()
     assert refused

@@ -17,9 +17,9 @@ from pylog.files import DiskFiles, File
 from pylog.protocol.batch import split
 from pylog.protocol.messages import Fetch, FetchPart, Session
 from support.partition_log import InterruptingFiles
+from support.patience import HANG_SECONDS
 
 T0 = 1_700_000_000_000
-SECONDS = 240
 
 
 def fill(log: pylog.Log, count: int, size: int = 10, topic: str = "t") -> None:
@@ -163,7 +163,7 @@ def test_an_empty_fetch_is_answered_when_its_time_is_up(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
         owner.create_topic("t")
         assert isinstance(reader._node, ReadOnlyBroker)
-        assert reader._node.handle(Fetch([], max_wait_ms=1), Session()).result(SECONDS).parts == []
+        assert reader._node.handle(Fetch([], max_wait_ms=1), Session()).result(HANG_SECONDS).parts == []
 
 
 def test_an_owner_that_comes_later_is_noticed(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from pylog.files import DiskFiles
 from pylog.protocol.messages import Fetch, Fetched, FetchPart, Session
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future
+from support.patience import HANG_SECONDS
 
-SECONDS = 240
 READER_THREAD = "pylog-reader"
 
 
@@ -34,7 +34,7 @@ def logs(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
 
 def ask(reader: pylog.Log, partition: int = 0, **options: int) -> Future[Fetched]:
-    message = Fetch([FetchPart("t", partition, 0)], **{"max_wait_ms": SECONDS * 1000, **options})
+    message = Fetch([FetchPart("t", partition, 0)], **{"max_wait_ms": HANG_SECONDS * 1000, **options})
     future: Future[Fetched] = reader._node.handle(message, Session())
     return future
 
@@ -60,14 +60,14 @@ def test_a_fetch_that_waits_is_answered_by_the_watching_thread(logs: list[pylog.
     for partition, future in enumerate(futures):
         heard = answering_thread(future)
         append(owner, partition)
-        assert len(future.result(SECONDS).parts[0].data) > 0
-        assert heard.get(timeout=SECONDS) == READER_THREAD
+        assert len(future.result(HANG_SECONDS).parts[0].data) > 0
+        assert heard.get(timeout=HANG_SECONDS) == READER_THREAD
 
 
 def test_a_fetch_waits_no_longer_than_it_was_told(logs: list[pylog.Log]) -> None:
     _, reader = logs
     long, short = ask(reader), ask(reader, max_wait_ms=5)
-    assert short.result(SECONDS).parts[0].data == b""
+    assert short.result(HANG_SECONDS).parts[0].data == b""
     assert not long.done()
 
 
@@ -77,9 +77,9 @@ def test_a_led_fetch_is_answered_in_its_leaders_thread(logs: list[pylog.Log]) ->
     heard = answering_thread(future)
     appending = threading.Timer(0.02, append, [owner])
     appending.start()
-    future.lead(SECONDS)
+    future.lead(HANG_SECONDS)
     appending.join()
-    assert future.done() and heard.get(timeout=SECONDS) == threading.current_thread().name
+    assert future.done() and heard.get(timeout=HANG_SECONDS) == threading.current_thread().name
 
 
 def test_a_lead_that_ends_leaves_the_fetch_to_the_watching_thread(logs: list[pylog.Log]) -> None:
@@ -93,7 +93,7 @@ def test_a_lead_that_ends_leaves_the_fetch_to_the_watching_thread(logs: list[pyl
     stopping.join()
     assert not future.done()
     append(owner)
-    assert len(future.result(SECONDS).parts[0].data) > 0
+    assert len(future.result(HANG_SECONDS).parts[0].data) > 0
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, ValueError])
@@ -107,12 +107,12 @@ def test_a_signal_ends_a_lead_and_the_fetch_goes_on(logs: list[pylog.Log], raise
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)
         with pytest.raises(raised):
-            future.lead(SECONDS)
+            future.lead(HANG_SECONDS)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     append(owner)
-    assert len(future.result(SECONDS).parts[0].data) > 0
+    assert len(future.result(HANG_SECONDS).parts[0].data) > 0
 
 
 def test_a_fetch_may_be_led_by_a_handler_while_another_one_is(logs: list[pylog.Log]) -> None:
@@ -121,7 +121,7 @@ def test_a_fetch_may_be_led_by_a_handler_while_another_one_is(logs: list[pylog.L
 
     def handle(*_: object) -> None:
         append(owner, 1)
-        second.lead(SECONDS)
+        second.lead(HANG_SECONDS)
         append(owner)
 
     before = signal.signal(signal.SIGALRM, handle)
@@ -147,10 +147,10 @@ def test_a_close_answers_what_waits_and_leaves_nothing_behind(tmp_path: Path) ->
         leading = threading.Thread(target=led.lead)
         leading.start()
         reader.close()
-        leading.join(SECONDS)
+        leading.join(HANG_SECONDS)
         assert not leading.is_alive() and threads() == []
         for future in (waiting, led):
-            assert isinstance(future.exception(SECONDS), errors.Closed)
+            assert isinstance(future.exception(HANG_SECONDS), errors.Closed)
     assert set(os.listdir("/proc/self/fd")) == before
 
 
@@ -163,30 +163,30 @@ def test_a_lead_without_a_descriptor_leaves_the_fetch_to_the_thread(
     owner, reader = logs
     future = ask(reader)
     monkeypatch.setattr(os, "pipe", full)
-    future.lead(SECONDS)
+    future.lead(HANG_SECONDS)
     assert not future.done()
     append(owner)
-    assert len(future.result(SECONDS).parts[0].data) > 0
+    assert len(future.result(HANG_SECONDS).parts[0].data) > 0
 
 
 def test_wakeup_ends_the_poll_of_a_reader_at_once(logs: list[pylog.Log]) -> None:
     _, reader = logs
-    with reader.consumer("t", fetch_max_wait_ms=SECONDS * 1000) as consumer:
+    with reader.consumer("t", fetch_max_wait_ms=HANG_SECONDS * 1000) as consumer:
         waking = threading.Timer(0.05, consumer.wakeup)
         waking.start()
         with pytest.raises(errors.Wakeup):
-            consumer.poll(SECONDS * 1000)
+            consumer.poll(HANG_SECONDS * 1000)
         waking.join()
 
 
 def test_a_closed_reader_ends_the_poll_of_another_thread(logs: list[pylog.Log]) -> None:
     _, reader = logs
-    consumer = reader.consumer("t", fetch_max_wait_ms=SECONDS * 1000)
+    consumer = reader.consumer("t", fetch_max_wait_ms=HANG_SECONDS * 1000)
     raised: SimpleQueue[BaseException] = SimpleQueue()
 
     def polling() -> None:
         try:
-            consumer.poll(SECONDS * 1000)
+            consumer.poll(HANG_SECONDS * 1000)
         except errors.PylogError as error:
             raised.put(error)
 
@@ -195,8 +195,8 @@ def test_a_closed_reader_ends_the_poll_of_another_thread(logs: list[pylog.Log]) 
     while not reader._node._purgatory._led:
         thread.join(0.001)
     reader.close()
-    assert isinstance(raised.get(timeout=SECONDS), errors.Closed)
-    thread.join(SECONDS)
+    assert isinstance(raised.get(timeout=HANG_SECONDS), errors.Closed)
+    thread.join(HANG_SECONDS)
     assert not thread.is_alive()
 
 
@@ -206,7 +206,7 @@ def test_a_handler_may_close_the_reader_whose_fetch_its_thread_leads(logs: list[
     before = signal.signal(signal.SIGALRM, lambda *_: reader.close())
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)
-        future.lead(SECONDS)
+        future.lead(HANG_SECONDS)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -224,12 +224,12 @@ def test_an_error_of_a_look_is_the_answer_of_its_fetch_alone(is_led: bool) -> No
 
     clock = SystemClock()
     purgatory = ReadOnlyPurgatory(clock, read, lambda: None)
-    waiting = purgatory.park(good, clock.tick_ms() + SECONDS * 1000)
-    future = purgatory.park(damaged, clock.tick_ms() + SECONDS * 1000)
+    waiting = purgatory.park(good, clock.tick_ms() + HANG_SECONDS * 1000)
+    future = purgatory.park(damaged, clock.tick_ms() + HANG_SECONDS * 1000)
     if is_led:
-        future.lead(SECONDS)
+        future.lead(HANG_SECONDS)
     with pytest.raises(ValueError, match="it cannot be read"):
-        future.result(SECONDS)
+        future.result(HANG_SECONDS)
     waiting.stop_leading()
     assert not waiting.done()
     purgatory.close()
@@ -241,7 +241,7 @@ def test_a_closed_purgatory_keeps_no_fetch() -> None:
     purgatory = ReadOnlyPurgatory(clock, lambda _: Fetched([]), lambda: None)
     purgatory.close()
     purgatory.close()
-    future = purgatory.park(Fetch([]), clock.tick_ms() + SECONDS * 1000)
+    future = purgatory.park(Fetch([]), clock.tick_ms() + HANG_SECONDS * 1000)
     future.lead()
     future.stop_leading()
     assert isinstance(future.exception(0), errors.Closed)
@@ -254,10 +254,10 @@ def test_a_forked_child_waits_with_a_thread_of_its_own(logs: list[pylog.Log]) ->
     child = os.fork()
     if child == 0:
         try:
-            answered = ask(reader, 1, max_wait_ms=20).result(SECONDS)
+            answered = ask(reader, 1, max_wait_ms=20).result(HANG_SECONDS)
             os._exit(0 if len(answered.parts) == 1 and not waiting.done() else 1)
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     append(owner)
-    assert len(waiting.result(SECONDS).parts[0].data) > 0
+    assert len(waiting.result(HANG_SECONDS).parts[0].data) > 0

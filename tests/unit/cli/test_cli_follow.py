@@ -17,10 +17,10 @@ import pylog
 from pylog.cli.follow import lines
 from pylog.errors import NetworkError, PylogError
 from support.command_line import Run, failed, misused, run
+from support.patience import HANG_SECONDS
 
 __all__ = ["run"]
 
-SECONDS = 240
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYLOG_LOG"}
 
 
@@ -47,7 +47,7 @@ def followed(tmp_path: Path, address: str, *words: str) -> str:
             assert line, said
             said += line
         process.send_signal(signal.SIGINT)
-        said += process.communicate(timeout=SECONDS)[1]
+        said += process.communicate(timeout=HANG_SECONDS)[1]
     assert process.returncode == 0, said
     return said
 
@@ -76,7 +76,7 @@ def test_a_terminal_shows_how_far_each_partition_is(tmp_path: Path, leader: pylo
                 while b"0 behind" not in said:
                     said += os.read(master, 1 << 16)
                 process.send_signal(signal.SIGINT)
-                assert process.wait(SECONDS) == 0
+                assert process.wait(HANG_SECONDS) == 0
             finally:
                 process.kill()
     os.close(master)

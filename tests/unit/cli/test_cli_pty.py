@@ -16,10 +16,10 @@ from typing import Literal
 import pytest
 
 import pylog
+from support.patience import HANG_SECONDS
 
 SOURCE = Path(pylog.__file__).parents[1]
 COMMAND = [sys.executable, "-m", "pylog"]
-SECONDS = 240
 
 
 def environment(data: Path) -> dict[str, str]:
@@ -71,11 +71,11 @@ class Terminal:
         """The exit code; everything that was shown is in `seen`."""
         while self._read():
             pass
-        return self.process.wait(SECONDS)
+        return self.process.wait(HANG_SECONDS)
 
     def _read(self) -> bool:
-        ready, _, _ = select.select([self.master], [], [], SECONDS)
-        assert ready, f"nothing more in {SECONDS} s: {self.seen!r}"
+        ready, _, _ = select.select([self.master], [], [], HANG_SECONDS)
+        assert ready, f"nothing more in {HANG_SECONDS} s: {self.seen!r}"
         try:
             data = os.read(self.master, 65536)
         except OSError:
@@ -100,7 +100,9 @@ def terminals() -> Iterator[list[Terminal]]:
 
 
 def piped(data: Path, *args: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*COMMAND, *args], input=stdin, capture_output=True, env=environment(data), timeout=SECONDS)
+    return subprocess.run(
+        [*COMMAND, *args], input=stdin, capture_output=True, env=environment(data), timeout=HANG_SECONDS
+    )
 
 
 def plain(text: str) -> str:
@@ -217,7 +219,7 @@ def test_a_closed_pipe_is_a_clean_end(data: Path, args: tuple[str, ...]) -> None
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
         assert stream.readline()
-    _, errors = process.communicate(timeout=SECONDS)
+    _, errors = process.communicate(timeout=HANG_SECONDS)
     assert (process.returncode, errors) == (0, b"")
 
 
@@ -235,7 +237,9 @@ def test_output_that_cannot_be_encoded(data: Path) -> None:
     piped(data, "produce", "lines", stdin="grüß\n".encode())
     path = str(next(data.glob("lines-0/*.log")))
     env = {**environment(data), "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    done = subprocess.run([*COMMAND, "segment", "dump", "-v", path], capture_output=True, env=env, timeout=SECONDS)
+    done = subprocess.run([*COMMAND, "segment", "dump", "-v", path], capture_output=True, env=env, timeout=HANG_SECONDS)
     assert done.returncode == 0 and rb"gr\xfc\xdf" in done.stdout
-    done = subprocess.run([*COMMAND, "consume", "lines", "-o", "-1"], capture_output=True, env=env, timeout=SECONDS)
+    done = subprocess.run(
+        [*COMMAND, "consume", "lines", "-o", "-1"], capture_output=True, env=env, timeout=HANG_SECONDS
+    )
     assert done.stdout == "grüß\n".encode()

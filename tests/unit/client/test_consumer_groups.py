@@ -15,8 +15,8 @@ from pylog import Consumer, OffsetAndMetadata, RebalanceListener, Record, TopicP
 from pylog.client.consumer.membership import MembershipState
 from pylog.protocol.messages import LEAVE_EPOCH, ConsumerGroupHeartbeat, LeaveGroup, LeavingMember, Session
 from pylog.testing import SimClock
+from support.patience import HANG_SECONDS
 
-SECONDS = 240
 PARTITIONS = 6
 RECORDS = 50
 KEYS = [TopicPartition("t", number) for number in range(PARTITIONS)]
@@ -42,7 +42,7 @@ def member(log: pylog.Log, *topics: str, **config: Any) -> Consumer:
 def until(holds: Callable[[], bool], *consumers: Consumer) -> list[pylog.ConsumerRecord]:
     """Poll in turn, without waiting, until that holds; gives what came."""
     records: list[pylog.ConsumerRecord] = []
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     while True:
         for consumer in consumers:
             records += consumer.poll(0)
@@ -681,7 +681,7 @@ class Crowd:
             self.members.append(member(self.log, **self.config))
         ends = {partition.partition: partition.next_offset for partition in self.log.topic("t")}
         wanted = {(number, offset) for number, end in ends.items() for offset in range(end)}
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while not (wanted <= set(self.seen) and shared_by(*self.members)):
             for consumer in self.members:
                 self.poll(consumer)

@@ -27,9 +27,9 @@ from pylog.protocol.messages import (
 )
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
+from support.patience import HANG_SECONDS
 
 NODE = 1
-SECONDS = 240
 
 
 class SlowNode:
@@ -92,10 +92,10 @@ def test_a_full_buffer_makes_send_fail_when_nothing_comes_free(node: SlowNode) -
 
 
 def test_a_send_that_waits_for_room_goes_on_when_there_is_some(node: SlowNode) -> None:
-    sending = producer(node, buffer_memory=400, max_block_ms=SECONDS * 1000, linger_ms=1000)
+    sending = producer(node, buffer_memory=400, max_block_ms=HANG_SECONDS * 1000, linger_ms=1000)
     for _ in range(2):
         sending.send("t", b"x" * 150, partition=0)
-    answered = threading.Thread(target=lambda: (node.arrived.acquire(timeout=SECONDS), node.answer()))
+    answered = threading.Thread(target=lambda: (node.arrived.acquire(timeout=HANG_SECONDS), node.answer()))
     answered.start()
     assert not sending.send("t", b"x" * 150, partition=0).done()
     answered.join()
@@ -103,7 +103,7 @@ def test_a_send_that_waits_for_room_goes_on_when_there_is_some(node: SlowNode) -
         sending.close(timeout=0)
 
 
-@pytest.mark.parametrize("max_block_ms", [SECONDS * 1000, 2**63 - 1])
+@pytest.mark.parametrize("max_block_ms", [HANG_SECONDS * 1000, 2**63 - 1])
 def test_a_send_that_waits_for_room_is_told_when_the_producer_closes(node: SlowNode, max_block_ms: int) -> None:
     sending = producer(node, buffer_memory=400, max_block_ms=max_block_ms, linger_ms=1000)
     for _ in range(2):
@@ -118,11 +118,11 @@ def test_a_send_that_waits_for_room_is_told_when_the_producer_closes(node: SlowN
 
     blocked = threading.Thread(target=send)
     blocked.start()
-    node.arrived.acquire(timeout=SECONDS)
+    node.arrived.acquire(timeout=HANG_SECONDS)
     with pytest.raises(TimeoutError, match="1 batches"):
         sending.close(timeout=0.01)
     node.answer()
-    blocked.join(SECONDS)
+    blocked.join(HANG_SECONDS)
     assert [type(error) for error in raised] == [errors.Closed]
 
 
@@ -225,9 +225,9 @@ def test_after_a_retriable_error_the_leader_is_asked_for_again(node: SlowNode) -
 def test_linger_sends_records_without_a_flush(node: SlowNode) -> None:
     sending = producer(node, linger_ms=1)
     future = sending.send("t", b"x")
-    assert node.arrived.acquire(timeout=SECONDS)
+    assert node.arrived.acquire(timeout=HANG_SECONDS)
     node.answer()
-    assert future.result(SECONDS).offset == 100
+    assert future.result(HANG_SECONDS).offset == 100
     sending.close()
 
 
@@ -241,9 +241,9 @@ def test_a_callback_that_raises_harms_nobody(node: SlowNode, caplog: pytest.LogC
     future.add_done_callback(fail)
     flushed = threading.Thread(target=sending.flush)
     flushed.start()
-    node.arrived.acquire(timeout=SECONDS)
+    node.arrived.acquire(timeout=HANG_SECONDS)
     node.answer()
-    flushed.join(SECONDS)
+    flushed.join(HANG_SECONDS)
     assert not flushed.is_alive(), "flush waits for a batch that was answered"
     assert "a callback of a record of t-0 raised" in caplog.text
     sending.close(timeout=0)
@@ -267,9 +267,9 @@ def test_a_callback_may_send_and_must_not_wait_for_itself() -> None:
 
         first = sending.send("t", b"first")
         first.add_done_callback(again)
-        assert first.result(SECONDS).offset == 0
-        sending.flush(SECONDS)
-        assert [future.result(SECONDS).offset for future in sent] == list(range(1, 11))
+        assert first.result(HANG_SECONDS).offset == 0
+        sending.flush(HANG_SECONDS)
+        assert [future.result(HANG_SECONDS).offset for future in sent] == list(range(1, 11))
     assert [text.split(" in a ")[0] for text in refused] == ["flush", "close", "close of the log"]
 
 
@@ -287,16 +287,16 @@ def test_a_callback_that_finds_the_buffer_full_is_told_so_in_time() -> None:
                 refused.append(error)
 
         sending.send("t", b"x" * 150).add_done_callback(again)
-        sending.flush(SECONDS)
+        sending.flush(HANG_SECONDS)
         assert [type(error) for error in refused] == [errors.BufferExhausted]
-        assert sending.send("t", b"x" * 150).result(SECONDS).offset == 1
+        assert sending.send("t", b"x" * 150).result(HANG_SECONDS).offset == 1
 
 
 def test_the_longest_linger_waits_until_a_flush() -> None:
     with pylog.open(":memory:") as log, log.producer(linger_ms=2**63 - 1, batch_size=300) as sending:
         log.create_topic("t")
         first = sending.send("t", b"")
-        sending.flush(SECONDS)
+        sending.flush(HANG_SECONDS)
         assert first.done()
         # The thread that lingers is still there.
         assert sending._client.sender._worker._thread is not None
@@ -309,8 +309,8 @@ def test_an_unexpected_error_fails_the_records_and_linger_goes_on(monkeypatch: p
         log.create_topic("t")
         with monkeypatch.context() as patched:
             patched.setattr("pylog.client.producer.load.seal", lambda *_, **__: 1 // 0)
-            assert isinstance(sending.send("t", b"").exception(SECONDS), ZeroDivisionError)
-        assert sending.send("t", b"").result(SECONDS).offset == 0
+            assert isinstance(sending.send("t", b"").exception(HANG_SECONDS), ZeroDivisionError)
+        assert sending.send("t", b"").result(HANG_SECONDS).offset == 0
 
 
 @pytest.mark.parametrize(
@@ -359,11 +359,11 @@ def test_batches_of_a_partition_keep_their_order(node: SlowNode) -> None:
     closing = threading.Thread(target=sending.close)
     closing.start()
     for _ in range(20):
-        assert node.arrived.acquire(timeout=SECONDS)
+        assert node.arrived.acquire(timeout=HANG_SECONDS)
         (part,) = node.waiting[0][0].parts
         sent[part.partition] += [record.value for record in part.batch.records("t", 0)]
         node.answer()
-    closing.join(SECONDS)
+    closing.join(HANG_SECONDS)
     assert sent == {n: [b"%d" % i * 40 for i in range(n, 20, 2)] for n in (0, 1)}
 
 

@@ -35,10 +35,10 @@ from pylog.protocol.partitioner import partition_for_key
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
+from support.patience import HANG_SECONDS
 from support.stepping import Steps
 
 NODE = 1
-SECONDS = 240
 T0 = 1_700_000_000_000
 
 
@@ -113,57 +113,57 @@ def log() -> Iterator[pylog.Log]:
 
 def test_batches_are_numbered_for_each_partition_and_sent_again_as_they_were(node: Node) -> None:
     with producer(node) as sending:
-        sending.send("t", b"1", partition=0).result(SECONDS)
+        sending.send("t", b"1", partition=0).result(HANG_SECONDS)
         node.errors = [errors.NotLeaderOrFollower(""), errors.NetworkError("")]
-        assert sending.send("t", b"2", partition=0).result(SECONDS).offset == 100
-        sending.send("t", b"3", partition=1).result(SECONDS)
-        sending.send("t", b"4", partition=0).result(SECONDS)
+        assert sending.send("t", b"2", partition=0).result(HANG_SECONDS).offset == 100
+        sending.send("t", b"3", partition=1).result(HANG_SECONDS)
+        sending.send("t", b"4", partition=0).result(HANG_SECONDS)
     assert node.ids_asked == 1
     assert node.batches == [(0, 0, 0, 1), *[(0, 0, 1, 1)] * 3, (1, 0, 0, 1), (0, 0, 2, 1)]
 
 
 def test_without_idempotence_no_producer_id_is_asked_for(node: Node) -> None:
     with producer(node, enable_idempotence=False) as sending:
-        sending.send("t", b"1", partition=0).result(SECONDS)
+        sending.send("t", b"1", partition=0).result(HANG_SECONDS)
     assert node.ids_asked == 0 and node.batches == [(0, -1, -1, 1)]
 
 
 def test_an_undeliverable_batch_leaves_no_gap_in_the_sequence(node: Node) -> None:
     with producer(node) as sending:
-        sending.send("t", b"1", partition=0).result(SECONDS)
-        sending.send("t", b"1", partition=1).result(SECONDS)
+        sending.send("t", b"1", partition=0).result(HANG_SECONDS)
+        sending.send("t", b"1", partition=1).result(HANG_SECONDS)
         node.errors = [errors.InvalidRecord("no")]
-        assert isinstance(sending.send("t", b"2", partition=0).exception(SECONDS), errors.InvalidRecord)
-        sending.send("t", b"3", partition=0).result(SECONDS)
-        sending.send("t", b"4", partition=1).result(SECONDS)
+        assert isinstance(sending.send("t", b"2", partition=0).exception(HANG_SECONDS), errors.InvalidRecord)
+        sending.send("t", b"3", partition=0).result(HANG_SECONDS)
+        sending.send("t", b"4", partition=1).result(HANG_SECONDS)
     assert node.batches[2:] == [(0, 0, 1, 1), (0, 1, 0, 1), (1, 1, 0, 1)]
 
 
 def test_a_topic_made_again_takes_new_records(log: pylog.Log) -> None:
     with log.producer(linger_ms=0) as sending:
-        sending.send("t", b"old", partition=0).result(SECONDS)
+        sending.send("t", b"old", partition=0).result(HANG_SECONDS)
         log.delete_topic("t")
         log.create_topic("t")
-        assert sending.send("t", b"new", partition=0).result(SECONDS).offset == 0
+        assert sending.send("t", b"new", partition=0).result(HANG_SECONDS).offset == 0
         log.delete_topic("t")
         with pytest.raises(errors.UnknownTopicOrPartition):
-            sending.send("t", b"none", partition=0).result(SECONDS)
+            sending.send("t", b"none", partition=0).result(HANG_SECONDS)
         log.create_topic("t")
-        assert sending.send("t", b"again", partition=0).result(SECONDS).offset == 0
+        assert sending.send("t", b"again", partition=0).result(HANG_SECONDS).offset == 0
 
 
 def test_a_producer_id_is_asked_for_until_it_is_given(node: Node) -> None:
     node.id_answers = [errors.NetworkError("gone"), errors.CoordinatorNotAvailable("wait")]
     with producer(node, retry_backoff_ms=1) as sending:
         futures = [sending.send("t", b"x", partition=number % 2) for number in range(10)]
-        assert {future.result(SECONDS).offset for future in futures} <= set(range(100, 110))
+        assert {future.result(HANG_SECONDS).offset for future in futures} <= set(range(100, 110))
     assert node.ids_asked == 3
 
 
 def test_a_producer_without_an_id_says_so_at_every_call(node: Node) -> None:
     node.id_answers = [errors.ClusterAuthorization("not you")]
     sending = producer(node)
-    assert isinstance(sending.send("t", b"x").exception(SECONDS), errors.ClusterAuthorization)
+    assert isinstance(sending.send("t", b"x").exception(HANG_SECONDS), errors.ClusterAuthorization)
     with pytest.raises(
         errors.ClusterAuthorization, match=r"can send no more \(ClusterAuthorization: not you\): close it"
     ):
@@ -174,7 +174,7 @@ def test_a_producer_without_an_id_says_so_at_every_call(node: Node) -> None:
 def test_a_transport_that_raises_gives_no_id(node: Node) -> None:
     node.id_answers = [ZeroDivisionError()]
     sending = producer(node)
-    assert isinstance(sending.send("t", b"x").exception(SECONDS), ZeroDivisionError)
+    assert isinstance(sending.send("t", b"x").exception(HANG_SECONDS), ZeroDivisionError)
     with pytest.raises(PylogError, match="can send no more"):
         sending.send("t", b"x")
     sending.close()
@@ -207,14 +207,14 @@ def test_the_thread_gives_up_unanswered_batches(node: Node) -> None:
     node.waits = True
     sending = producer(node, delivery_timeout_ms=30, request_timeout_ms=30)
     with pytest.raises(errors.RequestTimedOut, match="delivery_timeout_ms"):
-        sending.send("t", b"x").result(SECONDS)
+        sending.send("t", b"x").result(HANG_SECONDS)
     sending.close()
 
 
 def test_a_batch_that_has_to_wait_is_sent_again_by_a_thread(node: Node) -> None:
     with producer(node, retry_backoff_ms=1) as sending:
         node.errors = [errors.NotLeaderOrFollower("")] * 3
-        assert sending.send("t", b"x").result(SECONDS).offset == 100
+        assert sending.send("t", b"x").result(HANG_SECONDS).offset == 100
 
 
 def test_a_batch_that_waits_longer_is_sent_again_in_its_time(node: Node) -> None:
@@ -404,8 +404,8 @@ def test_a_partitioner_of_ones_own(log: pylog.Log) -> None:
         return 3
 
     with log.producer(partitioner=choose, value_serializer=str.encode) as sending:
-        assert sending.send("t", "v", key=b"k").result(SECONDS).partition == 3  # type: ignore[arg-type]
-        assert sending.send("t", "v", partition=1).result(SECONDS).partition == 1  # type: ignore[arg-type]
+        assert sending.send("t", "v", key=b"k").result(HANG_SECONDS).partition == 3  # type: ignore[arg-type]
+        assert sending.send("t", "v", partition=1).result(HANG_SECONDS).partition == 1  # type: ignore[arg-type]
     assert asked == [("t", b"k", b"v", 4)]
 
 
@@ -434,7 +434,7 @@ def test_threads_keep_their_order_before_a_node_that_refuses_at_times(config: di
                 return failed(errors.NetworkError("before"))
             answer: Future[Any] = log._transport.send(log.node_id, message, session)
             if isinstance(message, Produce) and calls["all"] % 7 == 0:
-                answer.result(SECONDS)
+                answer.result(HANG_SECONDS)
                 return failed(errors.NetworkError("behind"))
             return answer
 
@@ -471,19 +471,19 @@ def test_only_the_culprits_of_a_refused_batch_get_its_error(codec: str) -> None:
     with pylog.open(":memory:") as log, log.producer(linger_ms=10_000, compression_type=codec) as sending:
         log.create_topic("t", config={"cleanup.policy": "compact"})
         several = [sending.send("t", b"v", key) for key in (b"0", None, b"2", b"3", None)]
-        sending.flush(SECONDS)
+        sending.flush(HANG_SECONDS)
         raised = [future.exception(0) for future in several]
         good, bad = errors.RefusedWithBatch, errors.InvalidRecord
         assert [type(error) for error in raised] == [good, bad, good, good, bad]
         assert "no key" in str(raised[1])
         one, heard = [sending.send("t", b"v", b"k"), sending.send("t", b"v", b"k", timestamp_ms=1 << 62)], []
         one[1].add_done_callback(lambda done: heard.append(type(done.exception())))
-        sending.flush(SECONDS)
+        sending.flush(HANG_SECONDS)
         # One alone has the very error of the batch.
         assert [type(future.exception(0)) for future in one] == [good, errors.InvalidTimestamp]
         assert heard == [errors.InvalidTimestamp]
         last = sending.send("t", b"v", b"k")
-        sending.flush(SECONDS)
+        sending.flush(HANG_SECONDS)
         assert last.result(0).offset == 0
 
 

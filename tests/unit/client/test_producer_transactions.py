@@ -28,8 +28,8 @@ from pylog.protocol.messages import (
 )
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
+from support.patience import HANG_SECONDS
 
-SECONDS = 240
 NODE = 1
 
 
@@ -115,10 +115,10 @@ def test_a_producer_that_takes_an_id_fences_the_one_before(log: pylog.Log) -> No
 def test_a_fenced_block_raises_producer_fenced_whatever_it_raised(log: pylog.Log) -> None:
     elder = log.producer(transactional_id="etl", linger_ms=0)
     with pytest.raises(errors.ProducerFenced), elder.transaction():
-        elder.send("t", b"before").result(SECONDS)
+        elder.send("t", b"before").result(HANG_SECONDS)
         log.producer(transactional_id="etl", retry_backoff_ms=1).close()
         late = elder.send("t", b"late")
-        assert isinstance(late.exception(SECONDS), errors.InvalidProducerEpoch | errors.ProducerFenced)
+        assert isinstance(late.exception(HANG_SECONDS), errors.InvalidProducerEpoch | errors.ProducerFenced)
         late.result()
     assert read(log) == []
 
@@ -129,7 +129,7 @@ def test_a_record_that_fails_leaves_only_to_abort(log: pylog.Log) -> None:
         producer.begin()
         good = producer.send("t", b"good", partition=1)
         bad = producer.send("t", b"x" * 300, partition=0)
-        assert isinstance(bad.exception(SECONDS), errors.RecordTooLarge) and good.exception(SECONDS) is None
+        assert isinstance(bad.exception(HANG_SECONDS), errors.RecordTooLarge) and good.exception(HANG_SECONDS) is None
         with pytest.raises(errors.TransactionAbortable, match=r"RecordTooLarge.*abort\(\) it"):
             producer.send("t", b"after")
         with pytest.raises(errors.TransactionAbortable):
@@ -247,7 +247,7 @@ def test_offsets_of_no_member_any_more_are_refused(log: pylog.Log) -> None:
 def committed(log: pylog.Log, group: str) -> dict[TopicPartition, tuple[int, str]]:
     from pylog.protocol.messages import OffsetFetch, Session
 
-    answer = log._transport.send(log.node_id, OffsetFetch(group), Session()).result(SECONDS)
+    answer = log._transport.send(log.node_id, OffsetFetch(group), Session()).result(HANG_SECONDS)
     return {TopicPartition(part.topic, part.partition): (part.offset, part.metadata) for part in answer.parts}
 
 
@@ -277,7 +277,7 @@ def test_threads_send_in_one_transaction(log: pylog.Log) -> None:
                 for thread in threads:
                     thread.start()
                 for thread in threads:
-                    thread.join(SECONDS)
+                    thread.join(HANG_SECONDS)
     values = read(log)
     assert len(values) == 1800 and len(set(values)) == 600
 
@@ -351,7 +351,7 @@ def test_the_coordinator_is_asked_until_it_answers(coordinator: Coordinator) -> 
     producer = producer_of(coordinator, transaction_timeout_ms=77)
     assert coordinator.heard == [InitProducerId("etl", 77)] * 3
     producer.begin()
-    producer.send("t", b"x").result(SECONDS)
+    producer.send("t", b"x").result(HANG_SECONDS)
     coordinator.answers = [BUSY, BUSY]
     producer.commit()
     assert coordinator.heard[4:] == [EndTxn("etl", 7, 0, True)] * 3
@@ -380,7 +380,7 @@ def test_no_coordinator_in_time_is_an_error_that_says_so(coordinator: Coordinato
 def test_an_end_that_was_not_answered_is_asked_for_again(coordinator: Coordinator) -> None:
     producer = producer_of(coordinator)
     producer.begin()
-    producer.send("t", b"x").result(SECONDS)
+    producer.send("t", b"x").result(HANG_SECONDS)
     coordinator.answers = [Future()]
     with pytest.raises(TimeoutError, match="could not end the transaction in time"):
         producer.commit(timeout=0.01)
@@ -397,7 +397,7 @@ def test_a_close_without_its_coordinator_leaves_the_transaction_to_it(
 ) -> None:
     producer = producer_of(coordinator)
     producer.begin()
-    producer.send("t", b"x").result(SECONDS)
+    producer.send("t", b"x").result(HANG_SECONDS)
     coordinator.answers = [Future()]
     producer.close(timeout=0.01)
     assert "its coordinator will do that" in caplog.text
@@ -411,7 +411,7 @@ def test_records_behind_a_failed_batch_fail_with_the_transaction(coordinator: Co
     first = producer.send("t", b"x" * 80)
     waiting = [producer.send("t", b"y" * 80) for _ in range(3)]
     answer.set_result(Produced([ProducedPart("t", 0, errors.InvalidRecord("no"))]))
-    assert {type(future.exception(SECONDS)) for future in [first, *waiting]} == {errors.InvalidRecord}
+    assert {type(future.exception(HANG_SECONDS)) for future in [first, *waiting]} == {errors.InvalidRecord}
     producer.abort()
     with producer.transaction():
         producer.send("t", b"z")

@@ -22,13 +22,13 @@ from pylog.kernel import Appended, pure
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch, encode
 from pylog.runtime.signals import WHOLE
+from support.patience import HANG_SECONDS
 
 TWINS = {"pure": pure.GroupAppends, "compiled": kernel.GroupAppends} if kernel.NAME == "compiled" else {
     "pure": pure.GroupAppends
 }  # fmt: skip
 NOW = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)
-SECONDS = 240
 
 
 class Lead:
@@ -90,7 +90,7 @@ class Log:
             number = len(self.threads)
             self.threads.append(threading.Thread(target=self._answered, args=(number, size)))
             self.threads[-1].start()
-            self.leading.refused.get(timeout=SECONDS)
+            self.leading.refused.get(timeout=HANG_SECONDS)
 
     def _answered(self, number: int, size: int) -> None:
         try:
@@ -103,7 +103,7 @@ class Log:
         self.leading.release()
         self.group.hand_over()
         for thread in self.threads:
-            thread.join(SECONDS)
+            thread.join(HANG_SECONDS)
         return [self.answers[number] for number in range(len(self.threads))]
 
 
@@ -183,7 +183,7 @@ def test_a_batch_of_another_epoch_goes_the_general_way(log: Log) -> None:
     log.join(1)
     log.threads.append(threading.Thread(target=lambda: log.answers.update({1: log.append(epoch=1)})))
     log.threads[-1].start()
-    log.leading.refused.get(timeout=SECONDS)
+    log.leading.refused.get(timeout=HANG_SECONDS)
     assert log.let_go() == [Appended(1, 2), Appended(2, 3)]
     log.partition.begin_epoch(1)
     assert log.append(epoch=0) is None
@@ -231,7 +231,7 @@ def test_a_sync_that_fails_is_the_answer_of_all_that_were_written(tmp_path: Path
 
 def test_a_waiter_that_is_interrupted_has_appended_nothing(log: Log) -> None:
     def interrupt() -> None:
-        log.leading.refused.get(timeout=SECONDS)
+        log.leading.refused.get(timeout=HANG_SECONDS)
         log.join(1)
         signal.raise_signal(signal.SIGINT)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
@@ -242,7 +242,7 @@ def test_a_waiter_that_is_interrupted_has_appended_nothing(log: Log) -> None:
     with pytest.raises(KeyboardInterrupt):
         log.append(7)
         pytest.fail("nobody leads")
-    other.join(SECONDS)
+    other.join(HANG_SECONDS)
     assert log.let_go() == [Appended(1, 2)]
     assert log.partition.next_offset == 2
 
@@ -289,7 +289,7 @@ def test_an_append_that_is_answered_later_is_of_the_group_in_its_place(log: Log)
     second = log.group.join(log.partition, batch(3), 0, NOW, "second")
     assert first is second
     assert log.let_go() == [Appended(2, 3)]
-    assert log.group.wait(first, SECONDS)
+    assert log.group.wait(first, HANG_SECONDS)
     assert log.answered == [("first", Appended(1, 2)), ("second", Appended(3, 4))]
     assert log.partition.durable_offset == 4 and not log.group.is_unattended
 
@@ -378,15 +378,15 @@ def test_a_log_is_closed_while_threads_share_and_others_send(tmp_path: Path) -> 
 
     producer = log.producer(linger_ms=0)
     ways: list[Callable[[bytes], int]] = [lambda value: partition.append([pylog.Record(value)]).base_offset] * 6
-    ways += [lambda value: producer.send("t", value).result(SECONDS).offset] * 2
+    ways += [lambda value: producer.send("t", value).result(HANG_SECONDS).offset] * 2
     threads = [threading.Thread(target=run, args=(way, b"%d" % number)) for number, way in enumerate(ways)]
     for thread in threads:
         thread.start()
     for _ in range(200):
-        assert begun.acquire(timeout=SECONDS)
+        assert begun.acquire(timeout=HANG_SECONDS)
     log.close()
     for thread in threads:
-        thread.join(SECONDS)
+        thread.join(HANG_SECONDS)
         assert not thread.is_alive()
     assert {value[:1] for _, value in acknowledged} >= {b"6", b"7"}, "senders get their turn"
     with pylog.open(tmp_path / "log") as log:
@@ -409,7 +409,7 @@ def test_many_threads_through_a_log_lose_nothing(tmp_path: Path) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(SECONDS)
+            thread.join(HANG_SECONDS)
         assert partition.durable_offset == partition.high_watermark == each * count
         assert all(found == sorted(found) for found in offsets.values())
         values = {record.offset: record.value for record in partition.records()}

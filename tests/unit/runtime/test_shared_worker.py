@@ -8,8 +8,7 @@ import pytest
 from pylog.runtime import shared_worker as module
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.shared_worker import SharedWorker, Shift
-
-SECONDS = 240
+from support.patience import HANG_SECONDS
 
 
 class Task:
@@ -40,7 +39,7 @@ def test_many_share_one_thread_that_ends_with_the_last_of_them() -> None:
     tasks = [Task(worker) for _ in range(100)]
     for number, task in enumerate(tasks):
         task.wake(clock.tick_ms() + number % 3)
-    assert all(task.done.wait(SECONDS) for task in tasks)
+    assert all(task.done.wait(HANG_SECONDS) for task in tasks)
     (thread,) = {task.thread for task in tasks}
     assert thread is not None and thread.name == "test"
     for task in tasks:
@@ -54,7 +53,7 @@ def test_a_shift_begins_again_after_the_thread_has_ended() -> None:
     for _ in range(2):
         task = Task(worker)
         task.wake(0)
-        assert task.done.wait(SECONDS)
+        assert task.done.wait(HANG_SECONDS)
         task.shift.close()
 
 
@@ -65,7 +64,7 @@ def test_an_earlier_time_of_one_is_not_hidden_by_a_later_one_of_another() -> Non
     late.wake(clock.tick_ms() + 3_600_000)
     early.wake(clock.tick_ms() + 3_600_000)
     early.wake(clock.tick_ms())
-    assert early.done.wait(SECONDS) and not late.done.is_set()
+    assert early.done.wait(HANG_SECONDS) and not late.done.is_set()
     late.shift.close()
     early.shift.close()
 
@@ -77,7 +76,7 @@ def test_a_time_that_has_become_a_later_one_does_no_work() -> None:
     moved.wake(clock.tick_ms() + 1)
     moved.due_ms = clock.tick_ms() + 3_600_000
     other.wake(clock.tick_ms() + 2)
-    assert other.done.wait(SECONDS) and not moved.done.is_set()
+    assert other.done.wait(HANG_SECONDS) and not moved.done.is_set()
     moved.shift.close()
     other.shift.close()
 
@@ -92,7 +91,7 @@ def test_work_that_raises_is_tried_again_and_others_go_on(
     with caplog.at_level(logging.ERROR, logger="pylog"):
         bad.wake(0)
         good.wake(0)
-        assert good.done.wait(SECONDS) and bad.done.wait(SECONDS)
+        assert good.done.wait(HANG_SECONDS) and bad.done.wait(HANG_SECONDS)
     assert "no luck" in caplog.text
     bad.shift.close()
     good.shift.close()

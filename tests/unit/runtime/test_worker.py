@@ -7,9 +7,8 @@ import pytest
 from pylog.runtime import worker as worker_module
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.worker import Worker
+from support.patience import HANG_SECONDS
 from support.stepping import Steps
-
-SECONDS = 240
 
 
 def test_work_is_done_when_it_is_due_or_woken() -> None:
@@ -27,7 +26,7 @@ def test_work_is_done_when_it_is_due_or_woken() -> None:
     for wait_ms in (0, 5):
         due.append(clock.tick_ms() + wait_ms)
         worker.wake()
-        assert done.wait(SECONDS)
+        assert done.wait(HANG_SECONDS)
         done.clear()
     worker.close()
     worker.wake()
@@ -47,7 +46,7 @@ def test_an_earlier_deadline_wakes_it_up() -> None:
     worker.wake()
     due[0] = clock.tick_ms()
     worker.wake()
-    assert done.wait(SECONDS)
+    assert done.wait(HANG_SECONDS)
     worker.close()
 
 
@@ -65,7 +64,7 @@ def test_one_call_for_what_is_done_by_then_wakes_it_once_however_often_it_comes(
     until = clock.tick_ms() + 60_000
     with worker._lock:  # the thread looks when the work is done already
         worker.wake_by(until)
-    assert asked.wait(SECONDS)
+    assert asked.wait(HANG_SECONDS)
     with worker._lock:  # it sleeps now
         assert worker._sleeps_until == until
     asked.clear()
@@ -123,6 +122,6 @@ def test_work_that_fails_is_logged_and_tried_again(
 
     worker = Worker("test", clock, lambda: due[0] if due else None, work)
     worker.wake()
-    assert done.wait(SECONDS)
+    assert done.wait(HANG_SECONDS)
     worker.close()
     assert caplog.text.count("the work of thread test failed") == 2

@@ -8,10 +8,9 @@ import pytest
 from pylog import Record, errors
 from pylog.server.api.table import APIS
 from pylog.testing import StandIn
+from support.patience import HANG_SECONDS
 from support.wire_bodies import BODIES, UNREFUSED, batch, fetch, fetched_part, produce, produced_parts
 from support.wire_client import WireClient
-
-SECONDS = 240
 
 
 @pytest.fixture
@@ -134,7 +133,7 @@ def test_a_dropped_answer_leaves_its_request_done(kafka: StandIn, client: WireCl
 
     client.send("Produce", 9, produce("t", batch(b"a")))
     with kafka.log.consumer("t", auto_offset_reset="earliest") as consumer:
-        assert [record.value for record in consumer.poll(SECONDS * 1000)] == [b"a"]
+        assert [record.value for record in consumer.poll(HANG_SECONDS * 1000)] == [b"a"]
 
     client.socket.settimeout(0.05)
     with pytest.raises(TimeoutError):

@@ -17,8 +17,8 @@ from pylog.protocol.messages import EndTxn, Metadata, Session
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.clock import MovableClock, SystemClock
 from pylog.runtime.future import Future, completed, failed
+from support.patience import HANG_SECONDS
 
-SECONDS = 240
 NOWHERE = Address("127.0.0.1", 1)
 
 
@@ -30,12 +30,12 @@ def network() -> Iterator[Network]:
 
 
 def call(network: Network, node: int = -1) -> Call:
-    deadline = SystemClock().tick_ms() + 1000 * SECONDS
+    deadline = SystemClock().tick_ms() + 1000 * HANG_SECONDS
     return Call(node, Metadata(["t"]), QUESTIONS[Metadata], Session("me"), network.future(), deadline)
 
 
 def end_transaction(network: Network, epoch: int, name: str = "x") -> Call:
-    deadline, message = SystemClock().tick_ms() + 100 * 1000 * SECONDS, EndTxn(name, 1, epoch, committed=True)
+    deadline, message = SystemClock().tick_ms() + 100 * 1000 * HANG_SECONDS, EndTxn(name, 1, epoch, committed=True)
     return Call(-1, message, QUESTIONS[EndTxn], Session("me"), network.future(), deadline)
 
 
@@ -43,7 +43,7 @@ def test_a_call_to_a_node_that_is_not_there_fails(network: Network) -> None:
     asked = call(network)
     network.send(asked)
     with pytest.raises(NetworkError, match="can be reached"):
-        asked.future.result(SECONDS)
+        asked.future.result(HANG_SECONDS)
 
 
 def test_a_call_that_fails_within_is_answered_with_that(network: Network, caplog: pytest.LogCaptureFixture) -> None:
@@ -52,7 +52,7 @@ def test_a_call_that_fails_within_is_answered_with_that(network: Network, caplog
     asked = call(network, node=7)
     network.send(asked)
     with pytest.raises(NetworkError, match="failed within: AttributeError"):
-        asked.future.result(SECONDS)
+        asked.future.result(HANG_SECONDS)
     assert "a call failed within" in caplog.text
 
 
@@ -68,7 +68,7 @@ def links(network: Network) -> int:
     """How many connections there are, when all that is due has been done."""
     found: Future[int] = Future()
     network.later(0, lambda: found.set_result(len(list(network._links))))
-    return found.result(SECONDS)
+    return found.result(HANG_SECONDS)
 
 
 def test_a_connection_is_closed_when_it_was_of_no_use_for_long_and_made_anew() -> None:
@@ -80,7 +80,7 @@ def test_a_connection_is_closed_when_it_was_of_no_use_for_long_and_made_anew() -
         def ask() -> None:
             asked = Call(-1, Metadata(["t"]), QUESTIONS[Metadata], session, network.future(), clock.tick_ms() + 10_000)
             network.send(asked)
-            asked.future.result(SECONDS)
+            asked.future.result(HANG_SECONDS)
 
         ask()
         clock.advance(539_000)
@@ -126,16 +126,16 @@ def test_a_call_that_waits_to_be_sent_again_goes_to_the_successor_first() -> Non
     network.send(waiting)
     # The first one has been tried when the other one has an answer.
     network.send(told)
-    told.future.exception(SECONDS)
+    told.future.exception(HANG_SECONDS)
     # This one waits for its coordinator, which nothing finds.
     looked_up = end_transaction(network, 3, "y")
     network.send(looked_up)
     network.retire(succeed, is_over)
     later = end_transaction(network, 2)
     network.send(later)
-    assert later.future.result(SECONDS) is waiting.future.result(SECONDS) is None
-    assert looked_up.future.result(SECONDS) is None
-    assert passed == [waiting.message, looked_up.message, later.message] and done.wait(SECONDS)
+    assert later.future.result(HANG_SECONDS) is waiting.future.result(HANG_SECONDS) is None
+    assert looked_up.future.result(HANG_SECONDS) is None
+    assert passed == [waiting.message, looked_up.message, later.message] and done.wait(HANG_SECONDS)
     network.close()
 
 
