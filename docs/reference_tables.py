@@ -5,9 +5,7 @@ reference/errors.md      the classes in `pylog.errors`, as the tree that they ar
 reference/command.md     the help texts of the command
 """
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -18,6 +16,7 @@ import click
 from pylog import cli, errors
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig, TopicConfig
 from pylog.config.connection import ConnectionConfig
+from pylog.config.documentation import documentation
 from pylog.config.options import Config, kafka_name
 
 CONFIGS: dict[type[Config], str] = {
@@ -55,7 +54,7 @@ def configs() -> str:
     )
     parts = [head]
     for kind, place in CONFIGS.items():
-        meanings = _meanings(kind)
+        meanings = documentation(kind)
         parts.append(f"## {kind.__name__.removesuffix('Config')}: `{place}`")
         for field in fields(kind):
             if "kind" not in field.metadata:
@@ -65,7 +64,7 @@ def configs() -> str:
             parts.append(
                 f"### `{kafka_name(field.name)}`\n\nDefault: {_shown(field.default)}"
                 f"{f', or what the node has as {on_node}' if on_node else ''}. Allowed: "
-                f"{field.metadata['kind'].allowed}.\n\n{meanings[field.name]}"
+                f"{field.metadata['kind'].allowed}.\n\n{meanings[kafka_name(field.name)]}"
             )
     return "\n\n".join(parts) + "\n"
 
@@ -74,24 +73,6 @@ def _shown(value: object) -> str:
     if isinstance(value, frozenset):
         value = ",".join(sorted(value))
     return "`(empty)`" if value == "" else f"`{value}`"
-
-
-def _meanings(kind: type[Config]) -> dict[str, str]:
-    """The string below each field of a class, and of those that it inherits from."""
-    found: dict[str, str] = {}
-    for cls in reversed(kind.__mro__[:-1]):
-        (body,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-        assert isinstance(body, ast.ClassDef), cls
-        for field, text in zip(body.body, body.body[1:], strict=False):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-                and isinstance(text.value.value, str)
-            ):
-                found[field.target.id] = inspect.cleandoc(text.value.value)
-    return found
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig, TopicConfig
 from pylog.config.clients import duration_ms
+from pylog.config.documentation import documentation
 from pylog.errors import InvalidConfig
 
 KAFKAS = "org.apache.kafka.clients.consumer."
@@ -392,3 +393,11 @@ def test_a_deserializer_is_called() -> None:
     assert ConsumerConfig(value_deserializer=bytes.decode).value_deserializer is bytes.decode
     with pytest.raises(InvalidConfig, match="a callable bytes -> key"):
         ConsumerConfig(key_deserializer="json")  # type: ignore[arg-type]
+
+
+def test_a_config_without_a_source_has_no_documentation() -> None:
+    scope = {"ProducerConfig": ProducerConfig, "__name__": "frozen"}
+    exec("class Frozen(ProducerConfig):\n    __slots__ = ()", scope)
+
+    assert documentation(scope["Frozen"]) == documentation(ProducerConfig)  # type: ignore[arg-type]
+    assert documentation(ProducerConfig)["linger.ms"].startswith("How long")

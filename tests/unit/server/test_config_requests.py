@@ -64,6 +64,18 @@ def test_an_empty_list_of_names_asks_for_all_configs(node: WireNode) -> None:
     assert {one["documentation"] for one in everything} == {None}
 
 
+@pytest.mark.parametrize("resource", [{"resourceName": "t"}, {"resourceType": 4, "resourceName": ""}])
+def test_each_config_has_a_documentation_where_it_is_asked_for(node: WireNode, resource: dict[str, Any]) -> None:
+    node.log.create_topic("t")
+    asked = {"resources": [{"resourceType": 2, "configurationKeys": None, **resource}], "includeDocumentation": True}
+
+    (result,) = node.ask("DescribeConfigs", 3, asked)["results"]
+
+    told = {one["name"]: one["documentation"] for one in result["configs"]}
+    assert all(told.values()), told
+    assert "replicas" in told["min.insync.replicas"]
+
+
 @pytest.mark.parametrize(
     ("resource", "code"), [({"resourceName": "none"}, 3), ({"resourceType": 4}, 42), ({"resourceType": 8}, 42)]
 )

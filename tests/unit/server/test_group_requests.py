@@ -26,12 +26,13 @@ def test_this_node_coordinates_everything(node: WireNode, version: int) -> None:
 
     places = response["coordinators"] if version >= 4 else [response]
     assert {(one["host"], one["port"], one["errorCode"]) for one in places} == {("127.0.0.1", 9092, 0)}
+    assert {one.get("errorMessage") for one in places} == {None if version < 1 else "NONE" if version < 4 else ""}
 
 
 def test_a_coordinator_of_another_kind_is_not_there(node: WireNode) -> None:
-    response = node.ask("FindCoordinator", 6, {"keyType": 2, "coordinatorKeys": ["a"]})
+    (found,) = node.ask("FindCoordinator", 6, {"keyType": 2, "coordinatorKeys": ["a"]})["coordinators"]
 
-    assert response["coordinators"][0]["errorCode"] == 42
+    assert (found["errorCode"], found["errorMessage"][:14]) == (42, "keys of type 2")
 
 
 def commit(node: WireNode, version: int, offset: int, *, topic: dict[str, Any] | None = None) -> int:

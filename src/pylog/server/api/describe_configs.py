@@ -1,6 +1,6 @@
 """DescribeConfigs: the configs of topics and of the node, with where each comes from.
 
-    1-2    sources and synonyms            3    types and documentation (KIP-569): no documentation is told
+    1-2    sources and synonyms            3    types, and documentation where it is asked for (KIP-569)
 
 An empty list of names asks for all configs, as null does (Kafka: ConfigHelper.createResponseConfig).
 A topic's config is its own, or the node's default under its broker name, or Kafka's. A config of the node is read-only:
@@ -10,6 +10,7 @@ it is given when the log is opened. Other kinds of resources (loggers, client me
 from collections.abc import Mapping
 
 from pylog.config import ConfigType, NodeConfig, TopicConfig, config_type
+from pylog.config.documentation import documentation
 from pylog.errors import InvalidRequest, PylogError
 from pylog.protocol.messages import ClusterMetadata, Metadata
 from pylog.protocol.wire.mapping import Body, error_code, error_message
@@ -27,8 +28,8 @@ RESOURCES_AT_ONCE = 4
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
-    """Describe each resource."""
-    if len(request.body["resources"]) > RESOURCES_AT_ONCE:
+    """Describe each resource. The first documentation is read from files, so all of it is outside of the loop."""
+    if len(request.body["resources"]) > RESOURCES_AT_ONCE or request.body.get("includeDocumentation"):
         return Later(lambda: _all(request, node), is_long=True)
     return _all(request, node)
 
@@ -56,7 +57,18 @@ def _described(resource: Body, request: Request, node: ServedNode) -> Body:
     if request.version < TYPES_FROM:
         for config in configs:
             del config["configType"], config["documentation"]
+    elif request.body["includeDocumentation"]:
+        told = documentation(TopicConfig) if kind == TOPIC else _documentation_of_node()
+        for config in configs:
+            config["documentation"] = told.get(config["name"])
     return {**result, "configs": configs}
+
+
+def _documentation_of_node() -> Mapping[str, str]:
+    """The text of each config of the node; that of a default of topics is the topic's."""
+    of_topics = documentation(TopicConfig)
+    defaults = {names[0]: of_topics.get(name, "") for name, names in TopicConfig.broker_names().items() if names}
+    return {**documentation(NodeConfig), **defaults}
 
 
 def overrides_of(topic: str, request: Request, node: ServedNode) -> dict[str, str]:

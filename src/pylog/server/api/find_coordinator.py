@@ -1,8 +1,8 @@
 """FindCoordinator: this node coordinates everything.
 
     0      groups alone
-    1-3    a group or a transactional id
-    4-6    several keys at once
+    1-3    a group or a transactional id; the message beside no error is "NONE"
+    4-6    several keys at once; the message beside no error is empty
 
 Share groups (key type 2) are not there.
 """
@@ -23,10 +23,12 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     is_known = body.get("keyType", 0) in KINDS
     place = {"nodeId": node.node_id, "host": node.address.host, "port": node.address.port} if is_known else NOBODY
     code = 0 if is_known else InvalidRequest.code
+    refusal = f"keys of type {body.get('keyType')} have no coordinator here: groups (0) and transactional ids (1) have"
     if version >= SEVERAL_FROM:
-        coordinators: list[Body] = [{"key": key, **place, "errorCode": code} for key in body["coordinatorKeys"]]
+        found = {**place, "errorCode": code, "errorMessage": "" if is_known else refusal}
+        coordinators: list[Body] = [{"key": key, **found} for key in body["coordinatorKeys"]]
         return {"coordinators": coordinators}
-    return {**place, "errorCode": code}
+    return {**place, "errorCode": code, "errorMessage": "NONE" if is_known else refusal}
 
 
 API = api("FindCoordinator", answer)

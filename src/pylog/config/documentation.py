@@ -1,0 +1,40 @@
+"""What each config means, as it stands below its field: for pages, and for clients that ask DescribeConfigs for it.
+
+A text stands once, in the source of its class, so it is read from there.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Mapping
+from functools import cache
+
+from pylog.config.options import Config, kafka_name
+
+__all__ = ["documentation"]
+
+
+@cache
+def documentation(kind: type[Config]) -> Mapping[str, str]:
+    """The text of each config of a class, and of those that it inherits from, by Kafka's names.
+
+    None of a class without a source, as in a program that was frozen into one file.
+    """
+    found: dict[str, str] = {}
+    for cls in reversed(kind.__mro__[:-1]):
+        try:
+            source = inspect.getsource(cls)
+        except (OSError, TypeError):
+            continue
+        (body,) = ast.parse(textwrap.dedent(source)).body
+        assert isinstance(body, ast.ClassDef), cls
+        for field, text in zip(body.body, body.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+                and isinstance(text.value.value, str)
+            ):
+                found[kafka_name(field.target.id)] = inspect.cleandoc(text.value.value)
+    return found
