@@ -1,11 +1,15 @@
 """A few threads for calls that wait: for a disk, for a coordinator, for a new topic.
 
 A thread starts with a call that finds all others busy. Threads are daemons and hold nothing.
+
+A pool whose calls mostly compute makes one at a time, so that the rest of the process shares the interpreter with one
+thread. A call that takes longer than the patience of the pool loses its turn: the next one is made beside it.
 """
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from queue import SimpleQueue
 
 from pylog.errors import ThreadsExhausted
@@ -14,11 +18,51 @@ from pylog.runtime.threads import started
 logger = logging.getLogger("pylog.runtime")
 
 
-class Pool:
-    """Calls functions in threads of its own, `threads_max` at most, which are called `name`. Thread-safe."""
+class Turn:
+    """The turn that one thread has at a time, for `patience_s` while others wait. Thread-safe."""
 
-    def __init__(self, name: str, threads_max: int) -> None:
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._changing = threading.Lock()
+        self._held = threading.Lock()
+        self._times = 0
+        """How often the turn was taken."""
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Wait for the turn, and give it back."""
+        held = self._take()
+        try:
+            yield
+        finally:
+            held.release()
+
+    def _take(self) -> threading.Lock:
+        while True:
+            with self._changing:
+                held, times = self._held, self._times
+            is_free = held.acquire(timeout=self._patience_s)
+            with self._changing:
+                is_current = held is self._held
+                if is_free and is_current:
+                    self._times += 1
+                    return held
+                if is_free:
+                    held.release()
+                elif is_current and times == self._times:
+                    # One thread has had it all the time. It goes on without it.
+                    self._held = threading.Lock()
+
+
+class Pool:
+    """Calls functions in threads of its own, `threads_max` at most, which are called `name`. Thread-safe.
+
+    `patience_s`: the pool makes one call at a time, until that has taken so long; None: as many as there are threads.
+    """
+
+    def __init__(self, name: str, threads_max: int, patience_s: float | None = None) -> None:
         self._name, self._threads_max = name, threads_max
+        self._turn = None if patience_s is None else Turn(patience_s)
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -70,7 +114,8 @@ class Pool:
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
             try:
-                call()
+                with nullcontext() if self._turn is None else self._turn.taken():
+                    call()
             except Exception:
                 logger.exception("a call of %s failed", self._name)
             finally:

@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from pylog.errors import ThreadsExhausted
-from pylog.runtime.pool import Pool
+from pylog.runtime.pool import Pool, Turn
 
 THREADS_MAX = 4
 
@@ -76,3 +76,48 @@ def test_an_interpreter_that_ends_gives_no_thread(monkeypatch: pytest.MonkeyPatc
     pool = Pool("late", 1)
     with pytest.raises(ThreadsExhausted, match="the interpreter ends"):
         pool.begin()
+
+
+def test_a_pool_with_patience_makes_one_call_at_a_time() -> None:
+    pool, under_way, most, done = Pool("one", THREADS_MAX, 3600), [], [], threading.Semaphore(0)
+
+    def call() -> None:
+        under_way.append(None)
+        most.append(len(under_way))
+        threading.Event().wait(0.001)
+        under_way.pop()
+        done.release()
+
+    for _ in range(50):
+        pool.submit(call)
+
+    assert all(done.acquire(timeout=240) for _ in range(50))
+    assert max(most) == 1
+    pool.close()
+
+
+def test_a_call_that_takes_longer_than_the_patience_lets_the_next_one_begin() -> None:
+    pool, gate, done = Pool("few", THREADS_MAX, 0.001), threading.Event(), threading.Semaphore(0)
+    for _ in range(THREADS_MAX - 1):
+        pool.submit(lambda: (gate.wait(), done.release()))
+
+    for _ in range(3):
+        pool.submit(done.release)
+
+    assert all(done.acquire(timeout=240) for _ in range(3))
+    gate.set()
+    assert all(done.acquire(timeout=240) for _ in range(THREADS_MAX - 1))
+    pool.close()
+
+
+def test_who_waits_behind_a_turn_that_was_lost_waits_for_the_next_one() -> None:
+    """A waits for the turn of a holder who loses it to B, and gets the old lock when that is given back."""
+    turn = Turn(3600)
+    with turn.taken():
+        lost = turn._held
+        waiting = threading.Thread(target=lambda: turn._take().release())
+        waiting.start()
+        turn._held = threading.Lock()
+    waiting.join(240)
+    assert not waiting.is_alive() and not lost.locked() and not turn._held.locked()
+    assert turn._times == 2
