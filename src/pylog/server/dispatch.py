@@ -71,14 +71,21 @@ def refusal(call: Call, error: ProtocolError) -> Body | None:
     return {"errorCode": error.code, **texts} if has("errorCode") else None
 
 
-def response(call: Call, body: Body | NoResponse | BareToken) -> tuple[list[Any], int]:
-    """The pieces of a response and their size; none where there is none. Raises ValueError: a body that is wrong."""
+def response(call: Call, body: Body | NoResponse | BareToken, *, is_large: bool = False) -> tuple[list[Any], int]:
+    """The pieces of a response and their size; none where there is none. Raises ValueError: a body that is wrong.
+
+    `is_large`: it may have many fields.
+    """
     if isinstance(body, NoResponse):
         return [], 0
     if isinstance(body, BareToken):
         return [len(body.data).to_bytes(SIZE_BYTES, "big") + body.data], SIZE_BYTES + len(body.data)
     schema = call.api.response
     header = response_header(call.api.key, call.correlation_id, flexible=schema.is_flexible(call.version))
-    first, *others = schema.encode_pieces(call.version, body)
-    size = len(header) + len(first) + sum(map(len, others))
-    return [b"".join((size.to_bytes(SIZE_BYTES, "big"), header, first)), *others], SIZE_BYTES + size
+    pieces = schema.encode_pieces(call.version, body, is_large=is_large)
+    size = len(header) + sum(map(len, pieces))
+    head = size.to_bytes(SIZE_BYTES, "big") + header
+    if is_large:
+        return [head, *pieces], SIZE_BYTES + size
+    pieces[0] = head + pieces[0]
+    return pieces, SIZE_BYTES + size

@@ -1,6 +1,7 @@
 """The schema codec by itself: known bytes, round trips of every message, and what hostile bytes and wrong values do."""
 
 import struct
+import tracemalloc
 from typing import Any
 from uuid import UUID
 
@@ -245,6 +246,25 @@ def test_a_negative_position_is_refused() -> None:
 def test_a_value_that_does_not_fit_is_named(value: Any, where: str) -> None:
     with pytest.raises(ValueError, match=where):
         message("TopicRecord").encode(0, value)
+
+
+def test_a_large_message_has_the_same_pieces() -> None:
+    parts = [{"partitionIndex": number, "records": b"r" * number} for number in range(3)]
+    schema, value = message("FetchResponse"), {"responses": [{"topic": "t", "partitions": parts}]}
+    assert schema.encode_pieces(12, value, is_large=True) == schema.encode_pieces(12, value)
+
+
+def test_a_large_message_takes_no_object_for_each_field() -> None:
+    groups = [{"groupId": f"g{number}", "errorCode": 69} for number in range(2000)]
+    schema = message("DescribeGroupsResponse")
+    schema.encode(6, {})
+    tracemalloc.start()
+    try:
+        (data,) = schema.encode_pieces(6, {"groups": groups}, is_large=True)
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(data)
+    finally:
+        tracemalloc.stop()
+    assert data == schema.encode(6, {"groups": groups})
 
 
 def test_a_misfit_deep_inside_is_named() -> None:
