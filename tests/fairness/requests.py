@@ -15,6 +15,7 @@ from uuid import UUID
 from fairness.attack import PATIENCE_SECONDS, Attack, Strike, one_request
 from pylog.protocol import schema
 from pylog.protocol.schema.table import BYTES, FIXED, SIZES, Field, load
+from pylog.server.calls import elements_max
 from support.every_request import fitting, requests_for
 from support.raw_client import Body
 from wirefuzz.sockets import WAITING
@@ -22,7 +23,11 @@ from wirefuzz.sockets import WAITING
 Path = tuple[str, ...]
 Make = Callable[[], bytes]
 ELEMENTS_MAX = 65_000
-"""How many elements a request has at most, in all of its arrays: pylog refuses more than 65,536."""
+"""How many elements a request has at most, in all of its arrays: pylog refuses more than 65,536, and fewer of few
+bytes (`elements_max`).
+"""
+ROOM = 100
+"""How many elements a usual request has besides."""
 MARK = "\u00b5mark"
 LONGEST_TEXT = 32_767
 """The longest text of Kafka's protocol, in bytes."""
@@ -117,10 +122,14 @@ def _with_elements(name: str, version: int, body: Body, path: Path, kind: str, s
     def made(number: int) -> Any:
         return _element(field.element, version, template, None if kind == "same" else number, is_long=kind == "longest")
 
-    each, elements = max(_size(made(10_000)), 1), 1 + _elements(made(10_000))
-    count = max(min(size // each, ELEMENTS_MAX // elements), 1)
-    changed = _set(fields, version, body, path, list(islice(map(made, range(ELEMENTS_MAX)), count)))
-    return _frame(name, version, _encoded(name, version, changed))
+    def frame(most: int) -> bytes:
+        each, elements = max(_size(made(10_000)), 1), 1 + _elements(made(10_000))
+        count = max(min(size // each, most // elements), 1)
+        changed = _set(fields, version, body, path, list(islice(map(made, range(ELEMENTS_MAX)), count)))
+        return _frame(name, version, _encoded(name, version, changed))
+
+    found = frame(ELEMENTS_MAX)
+    return found if elements_max(len(found)) >= ELEMENTS_MAX else frame(elements_max(0) - ROOM)
 
 
 def _at(fields: tuple[Field, ...], version: int, body: Any, path: Path) -> tuple[Field, Any]:

@@ -3,9 +3,10 @@
     frame -> Connection.read -> a call -> answered at once, by the pool, or when the node's future is done
           -> pieces in the place of the request -> outgoing, in the order of the requests
 
-A request with many elements is large: a thread for all of those decodes it, answers it and encodes the response, so the
-loop's thread has its turn whenever it asks for it (`sys.setswitchinterval`). The same thread makes answers that may be
-large where their requests are small. A pool that makes an answer encodes the response, too.
+A request with many elements is large: a pool of its own decodes it, answers it and encodes the response, one at a time,
+so the loop's thread has its turn whenever it asks for it (`sys.setswitchinterval`). The same pool makes answers that
+may be large where their requests are small. One that takes long, as it waits for a disk, lets the next one begin. A
+pool that makes an answer encodes the response, too.
 
 For the loop's thread, but for what the pools call. An answer of another thread comes back by `Agenda.post`.
 """
@@ -32,10 +33,16 @@ UNANSWERED = "a request of %s could not be answered"
 
 CALLS_MAX, APPENDS_MAX = 4, 16
 """How many calls may wait at once, and how many appends besides them."""
+LARGE_MAX, LARGE_PATIENCE_S = 4, 1.0
+"""How many large requests are made at once, and how long one is made alone."""
 ELEMENTS_AT_ONCE = 1000
 """How many elements a request may have that the loop's thread decodes. What has more is large."""
+ELEMENT_BYTES = 1 << 10
+"""How much memory an element takes until it is answered, at most in nearly all keys (decision 0029)."""
+MEMORY_TIMES, MEMORY_BYTES = 16, 24 << 20
+"""How much memory the elements of a request may take: so many times its size, or this where it is more."""
 REQUEST_ELEMENTS_MAX = 1 << 16
-"""How many elements a request may have in all: one takes about a KiB until it is answered, so a request 64 MiB."""
+"""How many elements a request may have whatever its size: each takes some microseconds."""
 POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
 """The keys whose answer may wait for an event. A stop does not wait for them."""
 
@@ -76,6 +83,11 @@ class Sockets(Protocol):
         """Close a connection."""
 
 
+def elements_max(frame_bytes: int) -> int:
+    """How many elements a request of this size may have in all of its arrays."""
+    return min(max(MEMORY_TIMES * frame_bytes, MEMORY_BYTES) // ELEMENT_BYTES, REQUEST_ELEMENTS_MAX)
+
+
 class Calls:
     """Begins requests and takes their answers. `intercept` sees each call before it takes effect."""
 
@@ -87,8 +99,8 @@ class Calls:
         self._unhurried: Future[Any] | None = None
         """The last answer of this turn that waits for a sync, or for followers."""
         self._calls, self._appends = Pool("pylog-server-calls", CALLS_MAX), Pool("pylog-server-appends", APPENDS_MAX)
-        self._large = Pool("pylog-server-large", 1)
-        """One thread: other clients share the interpreter with one large request, however many there are."""
+        self._large = Pool("pylog-server-large", LARGE_MAX, LARGE_PATIENCE_S)
+        """Other clients share the interpreter with one large request, however many there are, unless one takes long."""
 
     def start(self) -> None:
         """Have threads for what is not done in the loop's. Raises ThreadsExhausted."""
@@ -148,7 +160,7 @@ class Calls:
 
     def _outcome_of_large(self, connection: Connection, pending: Pending, frame: bytearray) -> Outcome:
         try:
-            call = connection.read(frame, REQUEST_ELEMENTS_MAX)
+            call = connection.read(frame, elements_max(len(frame)))
         except TooManyElements as error:
             told = refusal(pending.call, InvalidRequest(str(error)))
             if told is None:
@@ -200,7 +212,7 @@ class Calls:
             return
         try:
             made = body_of(outcome) if isinstance(outcome, Reply) else outcome
-            given = made, *response(pending.call, made)
+            given = made, *response(pending.call, made, is_large=True)
         except Exception as error:  # noqa: BLE001
             self._agenda.post(partial(self._fail, connection, error))
         else:

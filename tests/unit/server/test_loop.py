@@ -24,6 +24,7 @@ from pylog.protocol.messages import (
     JoinedGroup,
     JoinGroup,
     ListedGroups,
+    ListedTransactions,
     ListGroups,
     Metadata,
     Session,
@@ -199,6 +200,11 @@ def test_requests_behind_long_answers_begin_when_those_are_sent(node: Node, clie
 LARGE = epochs("t", 2000)
 
 
+def pools(threads: list[str]) -> set[str]:
+    """The pools of these threads."""
+    return {name.rpartition("-")[0] for name in threads}
+
+
 def test_a_request_of_many_elements_holds_nobody_up(server: Server, node: Node, client: WireClient) -> None:
     entered, gate = threading.Event(), threading.Event()
 
@@ -218,6 +224,29 @@ def test_a_request_of_many_elements_holds_nobody_up(server: Server, node: Node, 
     assert len(client.receive(*LARGE[:2])[1]["topics"][0]["partitions"]) == 2000
 
 
+def test_a_request_of_many_elements_that_waits_lets_the_next_ones_begin(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "LARGE_PATIENCE_S", 0.001)
+    entered, gate = threading.Event(), threading.Event()
+
+    def answer(message: Any) -> Future[Any]:
+        if message.parts[0].topic == "slow":
+            entered.set()
+            gate.wait(240)
+        return epoch_ends(message)
+
+    node.answer = answer
+    slow = epochs("slow", 2000)
+    with Server(served(node), "127.0.0.1:0") as server, WireClient(server.bootstrap_servers) as client:
+        client.send(*slow)
+        entered.wait(240)
+        with WireClient(server.bootstrap_servers) as other:
+            assert len(other.ask(*LARGE)["topics"][0]["partitions"]) == 2000
+        gate.set()
+        assert len(client.receive(*slow[:2])[1]["topics"][0]["partitions"]) == 2000
+
+
 def test_an_answer_is_made_and_encoded_by_the_thread_that_its_key_has(node: Node, client: WireClient) -> None:
     threads: list[str] = []
 
@@ -234,16 +263,16 @@ def test_an_answer_is_made_and_encoded_by_the_thread_that_its_key_has(node: Node
 
     node.answer = answer
     client.ask("ListGroups", 4, {})
-    assert {name.rpartition("-")[0] for name in threads} == {"pylog-server-calls"} and len(threads) > 1
+    assert pools(threads) == {"pylog-server-calls"} and len(threads) > 1
     threads.clear()
     client.ask(*LARGE)
-    assert set(threads) == {"pylog-server-large-1"} and len(threads) > 1
+    assert pools(threads) == {"pylog-server-large"} and len(threads) > 1
     threads.clear()
     client.ask(*AT_ONCE)
     assert set(threads) == {"pylog-server"}
     threads.clear()
     client.ask("DescribeConfigs", 4, {"resources": [{"resourceType": 2, "resourceName": "t"}] * 5})
-    assert set(threads) == {"pylog-server-large-1"}
+    assert pools(threads) == {"pylog-server-large"}
 
 
 def test_a_late_answer_to_many_elements_is_encoded_by_their_thread(
@@ -271,7 +300,7 @@ def test_a_late_answer_to_many_elements_is_encoded_by_their_thread(
     future.set_result(EpochEnds(Noted()))
 
     assert client.receive(*LARGE[:2])[1]["topics"] == []
-    assert set(threads) == {"pylog-server-large-1"}
+    assert pools(threads) == {"pylog-server-large"}
 
 
 def test_requests_behind_one_of_many_elements_keep_their_order(server: Server, node: Node, client: WireClient) -> None:
@@ -311,6 +340,21 @@ def test_too_many_elements_are_an_error_where_the_answer_has_a_place_for_it(
     client.send("Fetch", 6, fetch)
     assert client.is_closed()
     assert "more than 1500 elements" in caplog.text
+
+
+def test_a_request_may_have_more_elements_the_more_it_sends() -> None:
+    small = calls.MEMORY_BYTES // calls.ELEMENT_BYTES
+    assert calls.elements_max(0) == calls.elements_max(1 << 20) == small
+    assert small < calls.elements_max(2 << 20) == calls.MEMORY_TIMES * (2 << 20) // calls.ELEMENT_BYTES
+    assert calls.elements_max(100 << 20) == calls.REQUEST_ELEMENTS_MAX
+
+
+def test_many_elements_of_few_bytes_are_refused(node: Node, client: WireClient) -> None:
+    node.answer = lambda message: completed(ListedTransactions([]))
+    few = calls.elements_max(0)
+    answered = client.ask("ListTransactions", 0, {"stateFilters": [""] * (few + 1)})
+    assert answered["errorCode"] == InvalidRequest.code
+    assert client.ask("ListTransactions", 0, {"stateFilters": ["x" * 70] * (few + 1)})["errorCode"] == 0
 
 
 @pytest.mark.parametrize("answer", [raising(RuntimeError("odd")), lambda message: completed("odd")])

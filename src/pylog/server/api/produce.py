@@ -173,7 +173,8 @@ def _part(topic: Body, part: Body, version: int) -> ProducePart | ProducedPart:
     """The part of a partition for the node, or its error."""
     name, number = topic["name"], part["index"]
     try:
-        batch = _batch(part["records"], version)
+        # The body is held until the answer: it does not hold the records, too.
+        batch = _batch(part.pop("records"), version)
     except CorruptBatch as error:
         return ProducedPart(name, number, error.with_traceback(None))
     except PylogError as error:
