@@ -79,6 +79,7 @@ LAZILY = {
     "pylog.cli.follow": {"rich"},
     "pylog.cli.meter": {"pylog.cli.bar"},
     "pylog.cli.output": {"rich"},
+    "pylog.cli.place": {"pylog.config.connection"},
     "pylog.cli.top": {"rich"},
     "pylog.aio.opening": {"pylog.opening"},
     "pylog.attach.doorway": {"pylog.server"},

@@ -28,6 +28,7 @@ __all__ = [
     "bytes_of",
     "config_pair",
     "count",
+    "delimiter",
     "headers",
     "moment",
     "natural",
@@ -75,11 +76,19 @@ def bytes_of(text: str) -> bytes:
 
 def separator(text: str) -> bytes:
     """The bytes between key and value; `\\t` and other escapes of Python strings are understood."""
+    data = delimiter(text)
+    if b"\n" in data:
+        raise click.BadParameter("the separator must not hold a line break")
+    return data
+
+
+def delimiter(text: str) -> bytes:
+    """The bytes that end a record; escapes as for `separator`."""
     data = (
         text.encode("latin-1", "backslashreplace").decode("unicode_escape").encode() if "\\" in text else bytes_of(text)
     )
-    if not data or b"\n" in data:
-        raise click.BadParameter("the separator must not be empty, nor hold a line break")
+    if not data:
+        raise click.BadParameter("it must not be empty")
     return data
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
+from pylog.cli.output import print_line
 from pylog.cli.params import OPTIONS, Argument
-from pylog.cli.place import Place, file_options, log_options
+from pylog.cli.place import SECTION, Place, file_options, log_options
 
 __all__ = ["COMPLETION", "Command", "Group", "command"]
 
@@ -36,17 +37,20 @@ class Command(click.Command):
         self.below = "\n\n".join(filter(None, (shown, notes)))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the arguments, and the options by section."""
+        """Write the arguments, and the options by section; those of the log in full for `pylog` itself alone."""
         sections: dict[str, list[tuple[str, str]]] = {"arguments": [], OPTIONS: []}
         for param in self.get_params(ctx):
             if isinstance(param, Argument):
                 sections["arguments"].append((param.metavar or "", param.words))
             elif (record := param.get_help_record(ctx)) is not None:
                 sections.setdefault(getattr(param, "section", OPTIONS), []).append(record)
+        of_log = sections.pop(SECTION, []) if ctx.parent is not None else []
         for name, rows in sections.items():
             if rows:
                 with formatter.section(name):
                     formatter.write_dl(rows)
+        if of_log:
+            formatter.write(f"\nthe log: {', '.join(names.split()[0] for names, _ in of_log)}; see `pylog --help`\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write examples and notes, unwrapped."""
@@ -59,6 +63,14 @@ class Group(Command, click.Group):
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, subcommand_metavar="COMMAND ...", no_args_is_help=False, **settings)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words; without one the help is the answer."""
+        if not args and not ctx.resilient_parsing:
+            for line in ctx.get_help().splitlines():
+                print_line(line)
+            ctx.exit()
+        return super().parse_args(ctx, args)
 
     def verb(self, name: str, **settings: Any) -> Callable[[Callable[..., int]], Command]:
         """Make a command below this one of a function, as `command` does."""

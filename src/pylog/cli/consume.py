@@ -29,6 +29,7 @@ from pylog.cli.reading import Offset, Range, Wanted, offset, read
 from pylog.cli.template import Renderer, renderer
 from pylog.client.consumer.consumer import Consumer
 from pylog.client_half import ClientHalf
+from pylog.config import ConsumerConfig
 from pylog.errors import UnknownTopicOrPartition
 from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord, TopicPartition
@@ -37,6 +38,8 @@ from pylog.words import plural
 
 __all__ = ["command"]
 
+OF_OPTIONS = ("auto.offset.reset", "enable.auto.commit", "group.id", "isolation.level")
+"""The configs of a consumer that options say here."""
 
 FORMATS = """formats:
   raw        the value as it is, and a line feed
@@ -128,10 +131,9 @@ def command(
     if is_table and reading.group is not None:
         # The file is whole only at its end, and a group commits on the way.
         raise click.UsageError("--group is not allowed with a Parquet file: a group commits before the file is whole")
-    # A member of a group writes: what it commits.
     with (
-        looking(place) if reading.group is None else changing(place) as log,
-        reading.records(log) as records,
+        _opened(place, reading) as log,
+        reading.records(log, place.client_configs(ConsumerConfig, OF_OPTIONS)) as records,
     ):
         if is_table:
             assert output is not None
@@ -141,6 +143,11 @@ def command(
             is_urgent = reading.follow or reading.group is not None
             _write_lines(records, renderer("json") if is_json else render or renderer("raw"), output, is_urgent)
     return 0
+
+
+def _opened(place: Place, reading: "_Reading") -> ClientHalf[Any]:
+    # A member of a group writes: what it commits.
+    return (looking if reading.group is None else changing)(place, client=ConsumerConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +175,11 @@ class _Reading:
             at_most_one({"--group": self.group, name: value})
 
     @contextmanager
-    def records(self, log: ClientHalf[Any]) -> Iterator[Iterator[list[ConsumerRecord]]]:
+    def records(self, log: ClientHalf[Any], configs: dict[str, Any]) -> Iterator[Iterator[list[ConsumerRecord]]]:
         """The records, as they come. What is not there is an error before the first is asked for."""
         chosen = self._chosen(log)
         wanted = Wanted(bytes_of(self.key) if self.key is not None else None, self.grep, self.max_records)
-        with self._consumer(log) as consumer:
+        with self._consumer(log, configs) as consumer:
             ends = consumer.end_offsets(chosen)
             if self.group is not None:
                 consumer.subscribe(sorted({key.topic for key in chosen}))
@@ -186,14 +193,15 @@ class _Reading:
             with closing(read(consumer, stops, wanted, commits=self.group is not None)) as records:
                 yield records
 
-    def _consumer(self, log: ClientHalf[Any]) -> Consumer:
+    def _consumer(self, log: ClientHalf[Any], configs: dict[str, Any]) -> Consumer:
         if self.group is None:
             # "none": an offset that is not there any more (an owner's retention) is an error, never a silent jump.
-            return log.consumer(auto_offset_reset="none", isolation_level=self.isolation)
+            return log.consumer(auto_offset_reset="none", isolation_level=self.isolation, **configs)
         start = "earliest" if self.range.from_beginning else "latest"
         return log.consumer(
-            group_id=self.group, auto_offset_reset=start, isolation_level=self.isolation, enable_auto_commit=False
-        )
+            group_id=self.group, auto_offset_reset=start, isolation_level=self.isolation, enable_auto_commit=False,
+            **configs,
+        )  # fmt: skip
 
     def _chosen(self, log: ClientHalf[Any]) -> list[TopicPartition]:
         """The partitions. Raises UnknownTopicOrPartition."""

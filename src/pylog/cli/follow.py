@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import click
 
 from pylog.cli import commands
-from pylog.cli.arguments import natural
+from pylog.cli.arguments import config_pair, natural
 from pylog.cli.interrupts import interrupted_later
 from pylog.cli.opening import owned
 from pylog.cli.output import is_terminal, live_text, rate_text, say
 from pylog.cli.params import argument, option
-from pylog.cli.place import Place, keep
+from pylog.cli.place import Place, keep, keep_configs
 from pylog.opening import load_parts
 from pylog.record import TopicPartition
 from pylog.words import count_text, plural
@@ -56,6 +56,10 @@ Lags = Mapping[TopicPartition, "ReplicaLag"]
 @option(
     "--command-config", metavar="FILE", type=click.Path(), expose_value=False, callback=keep,
     help="lines of configs for the connection: security.protocol=SASL_SSL, sasl.mechanism=..., sasl.username=...",
+)  # fmt: skip
+@option(
+    "-X", "client_configs", metavar="NAME=VALUE", type=config_pair, multiple=True, expose_value=False,
+    callback=keep_configs, help="one such config; may be repeated",
 )  # fmt: skip
 @option(
     "--node-id", type=natural, metavar="N",

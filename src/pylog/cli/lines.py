@@ -3,7 +3,8 @@
     raw         the line is the value; with a key separator, key SEP value, split at the first
     json        an object as `consume --format json` prints them: key, value, timestamp, headers and partition are kept
     template    '{key}\\t{timestamp}\\t{value}': what lies between the literal pieces, each taken as short as it can be;
-                topic and offset say where a record came from, and a new one does not take them
+                topic and offset say where a record came from, and a new one does not take them; a timestamp is a
+                number (ms since 1970), ISO 8601 (UTC where it names no zone), or like {timestamp:%d.%m.%Y %H:%M}
 
 All parsers take a line without its line feed, and raise ValueError, which says what is wrong with it.
 """
@@ -13,6 +14,7 @@ import binascii
 import json
 import string
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import click
@@ -20,7 +22,7 @@ import click
 from pylog.cli.arguments import bytes_of
 from pylog.cli.template import FIELDS, KNOWN, unescaped
 
-__all__ = ["JSON", "Line", "Parser", "parser", "raw"]
+__all__ = ["JSON", "Fields", "Line", "Parser", "line_of", "parser", "raw"]
 
 NO_TIMESTAMP = -1
 DIGITS_MAX = 19
@@ -39,7 +41,7 @@ class Line(NamedTuple):
 
 Fields = tuple[bytes | None, bytes | None, int | None, int | None, tuple[tuple[str, bytes | None], ...]]
 """A `Line` without its names."""
-Parser = Callable[[bytes], Fields]
+Parser = Callable[[Any], Fields]
 
 
 def parser(text: str) -> Parser | None:
@@ -118,6 +120,7 @@ def _bytes(value: object, name: str) -> bytes | None:
 
 def _template(text: str) -> Parser:
     names: list[str] = []
+    style = ""
     # The literal before the first field, and the one behind each field.
     literals = [b""]
     try:
@@ -125,8 +128,12 @@ def _template(text: str) -> Parser:
             literals[-1] += bytes_of(literal)
             if name is None:
                 continue
-            if name not in FIELDS or name in names or spec or conversion:
-                raise click.BadParameter(f"{{{name}}}: each of {KNOWN} may stand there once, and no formats")
+            is_style = name == "timestamp" and "%" in (spec or "")
+            if name not in FIELDS or name in names or (spec and not is_style) or conversion:
+                raise click.BadParameter(
+                    f"{{{name}}}: each of {KNOWN} may stand there once, and no formats but {{timestamp:%Y-%m-%d %H:%M}}"
+                )
+            style = spec or style
             if names and not literals[-1]:
                 raise click.BadParameter(f"{text!r}: nothing stands between {{{names[-1]}}} and {{{name}}}")
             names.append(name)
@@ -140,7 +147,7 @@ def _template(text: str) -> Parser:
         found = _apart(line, literals)
         if found is None:
             raise ValueError(f"it is not like {text!r}")
-        return _line(dict(zip(names, found, strict=True)))
+        return line_of(dict(zip(names, found, strict=True)), style)
 
     return parse
 
@@ -162,17 +169,35 @@ def _apart(line: bytes, literals: Sequence[bytes]) -> list[bytes] | None:
     return [*fields, rest.removesuffix(last)] if rest.endswith(last) else None
 
 
-def _line(found: dict[str, bytes]) -> Line:
-    numbers = {}
-    for name in ("partition", "timestamp"):
-        if name in found:
-            digits = found[name]
-            if not digits.isdigit() or len(digits) > DIGITS_MAX:
-                raise ValueError(f"its {name} is {digits[:40].decode(errors='replace')!r}, no whole number that fits")
-            numbers[name] = int(digits)
+def line_of(found: dict[str, bytes], style: str = "") -> Line:
+    """The record of fields as text; a timestamp is written in `style`, where there is one. Raises ValueError."""
+    partition = _whole("partition", found["partition"]) if "partition" in found else None
+    timestamp = _moment(found["timestamp"], style) if "timestamp" in found else None
     pairs = [one.partition(b"=") for one in found["headers"].split(b",")] if found.get("headers") else []
     try:
         headers = tuple((name.decode(), value) for name, _, value in pairs)
     except UnicodeDecodeError as error:
         raise ValueError(f"the name of a header is no UTF-8: {error}") from error
-    return Line(found["value"], found.get("key"), numbers.get("partition"), numbers.get("timestamp"), headers)
+    return Line(found["value"], found.get("key"), partition, timestamp, headers)
+
+
+def _whole(name: str, digits: bytes) -> int:
+    if not digits.isdigit() or len(digits) > DIGITS_MAX:
+        raise ValueError(f"its {name} is {digits[:40].decode(errors='replace')!r}, no whole number that fits")
+    return int(digits)
+
+
+def _moment(data: bytes, style: str) -> int:
+    """The ms since 1970 of a time as text."""
+    if not style and data.isdigit():
+        return _whole("timestamp", data)
+    text = data[:100].decode(errors="replace")
+    try:
+        at = datetime.strptime(text, style) if style else datetime.fromisoformat(text)  # noqa: DTZ007
+    except ValueError as error:
+        wanted = f"like {style!r}" if style else "ms since 1970 or ISO 8601"
+        raise ValueError(f"its timestamp is {text[:40]!r}, and not {wanted}") from error
+    ms = round((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    if ms < 0:
+        raise ValueError(f"its timestamp {text[:40]!r} is before 1970")
+    return ms

@@ -12,6 +12,7 @@ from typing import Any
 import pylog
 from pylog.cli.place import Place
 from pylog.client_half import ClientHalf
+from pylog.config.options import Config
 from pylog.files import DiskFiles
 from pylog.logdirs.foreign import refuse_foreign
 from pylog.opening import open_lazily
@@ -34,21 +35,23 @@ def _opened(paths: Sequence[str], **options: Any) -> pylog.Log:
     return open_lazily(list(paths), **options)
 
 
-def looking(place: Place, *, patience_ms: int | None = None) -> ClientHalf[Any]:
-    """The log, to be looked at; `patience_ms` is how long a server may take. Raises what `pylog.open` and
-    `pylog.connect` raise.
+def looking(
+    place: Place, *, patience_ms: int | None = None, client: type[Config] | None = None
+) -> ClientHalf[Any]:  # fmt: skip
+    """The log, to be looked at; `patience_ms` is how long a server may take, and `client` has the configs of -X that
+    are none of the connection. Raises what `pylog.open` and `pylog.connect` raise.
     """
-    return _connected(place, patience_ms) or open_lazily(place.paths, mode="read")
+    return _connected(place, patience_ms, client) or open_lazily(place.paths, mode="read")
 
 
-def changing(place: Place, **options: Any) -> ClientHalf[Any]:
+def changing(place: Place, *, client: type[Config] | None = None, **options: Any) -> ClientHalf[Any]:
     """The log, to be changed; `options` are those of `pylog.open`. Raises what that and `pylog.connect` raise."""
-    return _connected(place) or _opened(place.paths, mode="auto", **options)
+    return _connected(place, None, client) or _opened(place.paths, mode="auto", **options)
 
 
-def _connected(place: Place, patience_ms: int | None = None) -> ClientHalf[Any] | None:
-    servers = place.servers
+def _connected(place: Place, patience_ms: int | None, client: type[Config] | None) -> ClientHalf[Any] | None:
+    servers, configs = place.servers, place.connection_configs(client)
     if servers is None:
         return None
     limits = dict.fromkeys(LIMITS, str(patience_ms)) if patience_ms is not None else {}
-    return pylog.connect(servers, config={**place.properties(), **limits})
+    return pylog.connect(servers, config={**configs, **limits})

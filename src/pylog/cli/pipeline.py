@@ -144,7 +144,7 @@ def _log(place: Place) -> list[str] | dict[str, str]:
     """The log as the jobs take it."""
     if place.servers is None:
         return place.paths
-    config = {f"kafka.{name}": text for name, text in place.properties().items()}
+    config = {f"kafka.{name}": text for name, text in place.connection_configs().items()}
     return {"kafka.bootstrap.servers": place.servers, **config}
 
 

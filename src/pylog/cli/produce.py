@@ -2,7 +2,9 @@
 
     one line                      ->  one record: its bytes without the line feed
     --key-separator SEP           ->  key SEP value, split at the first; a line without one is an error that names it
-    an empty line                 ->  a record with an empty value
+    an empty line                 ->  a record with an empty value; with --empty-as-null a tombstone
+    --delimiter SEP, --whole      ->  a record ends with SEP, or is a file (`cutting`)
+    --input FILE                  ->  the rows of a table (`rows`)
 
 Bytes stay bytes: nothing is decoded. With --format or --json a line has more than a value in it (`lines`). The command
 ends when all records are acknowledged; Ctrl-C stops reading, waits for what was sent, and says how much that was. With
@@ -10,13 +12,14 @@ ends when all records are acknowledged; Ctrl-C stops reading, waits for what was
 """
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import click
 
-from pylog.cli import commands
+from pylog.cli import commands, rows
 from pylog.cli import completion as complete
-from pylog.cli.arguments import count, headers, natural, partitions_of, separator
+from pylog.cli.arguments import bytes_of, count, delimiter, headers, natural, partitions_of, separator
+from pylog.cli.cutting import LINES, WHOLE, Cut, delimited
 from pylog.cli.lines import JSON, Parser, parser, raw
 from pylog.cli.opening import changing
 from pylog.cli.output import rate_text, say
@@ -24,28 +27,27 @@ from pylog.cli.params import argument, at_most_one, option
 from pylog.cli.place import Place
 from pylog.cli.sending import STDIN, Brake, Count, Input, send_all
 from pylog.client_half import ClientHalf
+from pylog.config import ProducerConfig
 from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.logdirs.foreign import require_directory
 from pylog.runtime.clock import SystemClock
 from pylog.words import plural, size_text
 
-if TYPE_CHECKING:
-    from pylog.config.typed import ProducerOptions
-
 __all__ = ["command"]
 
-LINE_BYTES = 1 << 20
-"""The longest line that is a record as it is: a producer's `max.request.size`."""
 ESCAPED = 6
 """How much longer a record may be in JSON: six characters for a byte that is no letter."""
+OF_OPTIONS = ("acks", "compression.type", "transactional.id")
+"""The configs of a producer that have an option here."""
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 FORMATS = """formats:
   raw        the line is the value, or key and value with --key-separator
   json       one object a line, as `pylog consume --json` prints them: key, value, headers, timestamp and partition are
              kept; bytes that are no text are {\"base64\": \"...\"}, a value of null is a tombstone
-  template   '{key}\\t{value}' takes a line apart again: {key} {value} {partition} {timestamp} {headers}"""
+  template   '{key}\\t{value}' takes a line apart again: {key} {value} {partition} {timestamp} {headers}; a timestamp is
+             ms since 1970, ISO 8601 (UTC where it names no zone), or as {timestamp:%Y-%m-%d %H:%M} has it"""
 
 
 @commands.command(
@@ -54,9 +56,12 @@ FORMATS = """formats:
     examples=(
         "pylog produce clicks access.log",
         "zcat access.log.gz | pylog produce clicks --key-separator ' ' --codec zstd",
-        "pylog produce clicks access.log --bootstrap 127.0.0.1:9092",
+        "pylog produce clicks access.log --bootstrap 127.0.0.1:9092 -X linger.ms=50",
         "pylog consume clicks -b --json | pylog produce copy --json",
         "pylog produce orders day.csv --format '{key},{value}' --transactional-id import",
+        "pylog produce orders --input may.parquet                # as `pylog consume --output` writes it",
+        "pylog produce photos --whole --key cat cat.png",
+        "echo | pylog produce users --key ada --empty-as-null    # a tombstone: compaction forgets ada",
         "tail -f app.log | pylog produce logs --headers host=web1,env=prod --flush interval",
     ),
     notes=FORMATS,
@@ -66,6 +71,21 @@ FORMATS = """formats:
 @option(
     "--key-separator", "-K", type=separator, metavar="SEP",
     help="what stands between key and value in a line (\\t is a tab); without it records have no key",
+)  # fmt: skip
+@option("--key", "-k", type=bytes_of, metavar="KEY", help="the key of every record that has none of its own")
+@option(
+    "--empty-as-null", "-Z", "is_null_empty", is_flag=True,
+    help="an empty value is null: a tombstone, which lets compaction forget the key",
+)  # fmt: skip
+@option(
+    "--delimiter", "-D", type=delimiter, metavar="SEP",
+    help="what ends a record in place of a line feed; \\0 is a zero byte",
+)  # fmt: skip
+@option("--whole", "is_whole", is_flag=True, help="one record a file: all of it is the value")
+@option(
+    "--input", "table", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+    help="a table with a column value, and key, timestamp, partition and headers if it has them: .parquet, .csv, or "
+    ".jsonl as --json",
 )  # fmt: skip
 @option(
     "--format", "parser", type=parser, default="raw", metavar="FORMAT",
@@ -100,7 +120,8 @@ FORMATS = """formats:
 @option("--quiet", "-q", "is_quiet", is_flag=True, help="no progress and no summary")
 def command(
     place: Place, topic: str, files: tuple[str, ...], compression: CompressionType, acks: str, flush: str | None,
-    parser: Parser | None, is_json: bool, key_separator: bytes | None, **given: Any,
+    parser: Parser | None, is_json: bool, key_separator: bytes | None, delimiter: bytes | None, is_whole: bool,
+    table: str | None, **given: Any,
 ) -> int:  # fmt: skip
     """Append lines as records: one a line, from files or standard input.
 
@@ -111,31 +132,42 @@ def command(
             require_directory(DiskFiles(read_only=True), path)
     elif flush is not None:
         raise click.UsageError("--flush is for --log: a server has its own")
-    at_most_one({"--json": is_json, "--format": parser, "--key-separator": key_separator})
-    made = JSON if is_json else parser
-    longest = LINE_BYTES if made is None else LINE_BYTES * ESCAPED
-    source = Input(topic, files or (STDIN,), made or raw(key_separator), longest, **given)
+    at_most_one({"FILE": files or None, "--input": table})
+    at_most_one({"--json": is_json, "--format": parser, "--key-separator": key_separator, "--input": table})
+    at_most_one({"--delimiter": delimiter, "--whole": is_whole, "--input": table})
+    at_most_one({"--key-separator": key_separator, "--key": given["key"]})
+    made: Parser | None = JSON if is_json else parser
+    cut: Cut = WHOLE if is_whole else LINES if delimiter is None else delimited(delimiter)
+    if table is not None:
+        files = (table,)
+        cut, made = rows.reading(table)
+    options: dict[str, Any] = {
+        "acks": acks, "compression_type": compression, "transactional_id": given["transactional_id"],
+        **place.client_configs(ProducerConfig, OF_OPTIONS),
+    }  # fmt: skip
+    longest = ProducerConfig.from_kafka(options).max_request_size * (1 if made is None else ESCAPED)
+    source = Input(topic, files or (STDIN,), made or raw(key_separator), longest, cut=cut, **given)
     if source.transaction_records is not None and source.transactional_id is None:
         raise click.UsageError("--transaction-records needs --transactional-id")
-    options: ProducerOptions = {
-        "acks": "all" if acks == "all" else int(acks), "compression_type": compression,
-        "transactional_id": source.transactional_id,
-    }  # fmt: skip
     _produce(place, source, flush, options)
     return 0
 
 
-def _produce(place: Place, source: Input, flush: str | None, options: "ProducerOptions") -> None:
+def _produce(place: Place, source: Input, flush: str | None, options: dict[str, Any]) -> None:
     clock = SystemClock()
     started = clock.tick_ms()
     went_in = Count()
     try:
-        with changing(place, flush=flush) as log:
+        with changing(place, client=ProducerConfig, flush=flush) as log:
             _check_place(log, source.topic, source.partition)
             with log.producer(**options) as producer:
                 with Brake() as brake:
                     send_all(source, producer, went_in, brake)
                 brake.check()
+    except KeyboardInterrupt:
+        if went_in.aborted is not None:
+            say(f"interrupted: the open transaction was aborted, with {plural(went_in.aborted, 'record')} in it")
+        raise
     finally:
         # Also after an error or Ctrl-C: how much went in is what one needs to know then.
         if not source.is_quiet and (went_in.sent or sys.exc_info()[0] is None):

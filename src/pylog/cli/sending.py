@@ -1,6 +1,6 @@
-"""The sending half of `pylog produce`: lines of files become records, in transactions where that was asked for.
+"""The sending half of `pylog produce`: pieces of its input become records, in transactions where that was asked for.
 
-Memory stays bounded: a line may be as long as a record may (`max.request.size`; one with JSON or a template longer, as
+Memory stays bounded: a piece may be as long as a record may (`max.request.size`; one with JSON or a template longer, as
 bytes are escaped there), and no more than `WAITING` records wait for their acknowledgement.
 """
 
@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
+from pylog.cli.cutting import LINES, Cut
 from pylog.cli.lines import Parser
 from pylog.cli.meter import Meter
 from pylog.cli.output import is_terminal, say
@@ -21,7 +22,6 @@ from pylog.errors import RecordTooLarge, UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.record import RecordMetadata
 from pylog.runtime.future import Future
-from pylog.words import size_text
 
 __all__ = ["STDIN", "Brake", "Count", "Input", "send_all"]
 
@@ -31,7 +31,10 @@ STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where records come from, and what each of them is. `longest`: a line's bytes at most."""
+    """Where records come from, and what each of them is. `longest`: a piece's bytes at most.
+
+    `key` is that of records without one of their own; with `is_null_empty` an empty value is null, a tombstone.
+    """
 
     topic: str
     sources: Sequence[str]
@@ -42,6 +45,9 @@ class Input:
     transactional_id: str | None
     transaction_records: int | None
     is_quiet: bool
+    key: bytes | None = None
+    is_null_empty: bool = False
+    cut: Cut = LINES
 
 
 class Brake:
@@ -92,7 +98,7 @@ class Count:
     """How many records were sent and acknowledged. In a transaction only committed records count.
 
     `size` is how many bytes the keys, values and headers of acknowledged records have, `read` how many bytes of input
-    were read.
+    were read, `aborted` how many records were in a transaction that was given up, if one was.
     """
 
     def __init__(self) -> None:
@@ -100,6 +106,7 @@ class Count:
         self.size = 0
         self.sent = 0
         self.acknowledged = 0
+        self.aborted: int | None = None
         self._committed = 0
         self._committed_size = 0
         self._waiting: deque[tuple[Future[RecordMetadata], int]] = deque()
@@ -134,27 +141,28 @@ class Count:
     def give_up(self) -> None:
         """The open transaction is aborted: what was sent in it counts for nothing."""
         self._waiting.clear()
+        self.aborted = self.sent - self._committed
         self.sent = self.acknowledged = self._committed
         self.size = self._committed_size
 
 
 def send_all(source: Input, producer: Producer, count: Count, brake: Brake) -> None:
-    """Send every line. Raises OSError (a file), ValueError (a line), RecordTooLarge, KeyboardInterrupt, and what became
-    of records; what was sent before is in the log then, but for a transaction that was open.
+    """Send every piece. Raises OSError (a file), ValueError (a piece), RecordTooLarge, KeyboardInterrupt, and what
+    became of records; what was sent before is in the log then, except for a transaction that was open.
     """
     is_typed = STDIN in source.sources and is_terminal(sys.stdin)
     if is_typed and not source.is_quiet:
-        say("one line is one record; Ctrl-D ends it")
+        say(f"one {source.cut.noun} is one record; Ctrl-D ends it" if source.cut is LINES else "Ctrl-D ends the input")
     is_shown = not source.is_quiet and not is_typed
     with (
         Meter(source.topic, _total(source.sources), is_shown=is_shown) as meter,
         _seen_through(source, producer, count),
     ):
-        for name, number, line in _lines(source, count, brake):
+        for name, number, piece in _pieces(source, count, brake):
             try:
-                future, size = _send(source, producer, line)
+                future, size = _send(source, producer, piece)
             except (RecordTooLarge, UnknownTopicOrPartition, ValueError) as error:
-                raise _named(error, f"{name}, line {number}", source) from error
+                raise _named(error, f"{name}, {source.cut.noun} {number}", source) from error
             count.add(future, size)
             if source.transaction_records is not None and count.sent % source.transaction_records == 0:
                 producer.commit()
@@ -188,18 +196,22 @@ def _seen_through(source: Input, producer: Producer, count: Count) -> Iterator[N
 
 
 def _named(error: Exception, where: str, source: Input) -> Exception:
-    """The error, with the line that it is about."""
+    """The error, with the piece that it is about."""
     if isinstance(error, RecordTooLarge):
         return RecordTooLarge(f"{where}: {error}")
-    before = "the lines before it were appended: mend the line and go on from there"
+    before = f"the {source.cut.noun}s before it were appended: mend the {source.cut.noun} and go on from there"
     if source.transactional_id is not None:
         before = "the open transaction was aborted"
     return ValueError(f"{where}: {error}; {before}")
 
 
-def _send(source: Input, producer: Producer, line: bytes) -> tuple[Future[RecordMetadata], int]:
-    """Send the record of a line; its future, and how many bytes it has."""
-    value, key, partition, timestamp_ms, headers = source.parse(line)
+def _send(source: Input, producer: Producer, piece: object) -> tuple[Future[RecordMetadata], int]:
+    """Send the record of a piece; its future, and how many bytes it has."""
+    value, key, partition, timestamp_ms, headers = source.parse(piece)
+    if key is None:
+        key = source.key
+    if source.is_null_empty and not value:
+        value = None
     headers = (*headers, *source.headers) if headers else source.headers
     future = producer.send(
         source.topic,
@@ -224,34 +236,32 @@ def _total(sources: Sequence[str]) -> int | None:
     return sum(sizes) or None
 
 
-def _lines(source: Input, count: Count, brake: Brake) -> Iterator[tuple[str, int, bytes]]:
-    """The lines of all sources, without their line feeds: source, number, line."""
+def _pieces(source: Input, count: Count, brake: Brake) -> Iterator[tuple[str, int, Any]]:
+    """The pieces of all sources: source, number, piece."""
     for path in source.sources:
         if path != STDIN:
             with brake.open(path) as stream:
-                yield from _numbered(stream, path, source.longest, count, brake)
+                yield from _numbered(stream, path, source, count, brake)
             continue
         if sys.stdin is None:
             raise ValueError("stdin is closed: give records there, or name files")
-        yield from _numbered(sys.stdin.buffer, "standard input", source.longest, count, brake)
+        yield from _numbered(sys.stdin.buffer, "standard input", source, count, brake)
 
 
-def _numbered(
-    stream: BinaryIO, name: str, longest: int, count: Count, brake: Brake
-) -> Iterator[tuple[str, int, bytes]]:
-    number = 0
+def _numbered(stream: BinaryIO, name: str, source: Input, count: Count, brake: Brake) -> Iterator[tuple[str, int, Any]]:
+    number, pieces = 0, source.cut.pieces(stream, source.longest)
     while True:
         brake.is_reading = True
         # What was asked for before would not end the wait for input.
         brake.check()
-        line = stream.readline(longest + 1)
-        brake.is_reading = False
-        if not line:
+        try:
+            piece, size = next(pieces, (None, 0))
+        except (RecordTooLarge, ValueError) as error:
+            raise _named(error, f"{name}, {source.cut.noun} {number + 1}", source) from error
+        finally:
+            brake.is_reading = False
+        if piece is None:
             return
         number += 1
-        count.read += len(line)
-        if len(line) > longest and not line.endswith(b"\n"):
-            raise RecordTooLarge(
-                f"{name}, line {number}: it is longer than {size_text(longest)}, the most a record may have"
-            )
-        yield name, number, line.removesuffix(b"\n")
+        count.read += size
+        yield name, number, piece

@@ -43,7 +43,6 @@ def test_every_command_has_help_with_examples(run: Run, command: list[str]) -> N
 
 
 def test_wrong_usage(run: Run) -> None:
-    misused(run(), "Missing command")
     misused(run("nonsense"), "there is no command 'nonsense'")
     misused(run("topic", "create"), "NAME")
     misused(run("topic", "create", "x", "--partitions", "0"), "too few")
@@ -51,6 +50,22 @@ def test_wrong_usage(run: Run) -> None:
     misused(run("consume", "x", "--offset", "1", "--from-beginning"), "not allowed")
     misused(run("consume", "x", "--format", "{nothing}"), "is no field")
     misused(run("produce", "x", "--codec", "rar"), "'rar' is not one of 'none', 'gzip'")
+
+
+def test_a_command_alone_is_its_help(run: Run) -> None:
+    """It was wrong usage, in two lines that named no command."""
+    for words in ((), ("topic",)):
+        assert run(*words).out == run(*words, "--help").out != ""
+
+
+def test_the_options_of_the_log_stand_in_one_help(run: Run) -> None:
+    """They filled nine lines of the help of each command."""
+    assert "--command-config FILE" in run("--help").out
+    for words in (("topic",), ("topic", "list"), ("consume",)):
+        told = run(*words, "--help").out
+        assert "the log: --log, --bootstrap, --command-config, -X; see `pylog --help`" in told
+        assert told.count("--command-config") == 1
+    assert "the log: --log; see `pylog --help`" in run("verify", "--help").out
 
 
 def test_a_misspelled_word_is_answered_with_what_is_near(run: Run) -> None:

@@ -110,6 +110,29 @@ def test_a_server_that_is_not_there_is_one_line_of_error(run: Run) -> None:
     failed(run("topic", "list", "--bootstrap", "nothing"), "is no address")
 
 
+def test_a_variable_names_the_server(run: Run, server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYLOG_BOOTSTRAP", server.bootstrap_servers)
+    misused(run("topic", "list"), "PYLOG_LOG and PYLOG_BOOTSTRAP are both set")
+    assert run("topic", "create", "here", "--log", str(tmp_path / "here")).code == 0
+    monkeypatch.delenv("PYLOG_LOG")
+    assert run("topic", "create", "there").code == 0
+    assert run("topic", "list", "-q").lines == ["there"]
+    assert run("topic", "list", "-q", "--log", str(tmp_path / "here")).lines == ["here"]
+    misused(run("verify"), "no log was named")
+    failed(run("topic", "list", "--bootstrap", "127.0.0.1:1"), "127.0.0.1:1")
+
+
+def test_configs_of_the_connection_and_of_clients_are_given_by_name(ask: Ask, run: Run, server: Server) -> None:
+    ask("topic", "create", "t", "-X", "client.id=maker")
+    ask("produce", "t", "-X", "linger.ms=1", "-X", "request.timeout.ms=9000", "-X", "client.id=a", stdin=b"a\n")
+    assert ask("consume", "t", "-b", "-X", "fetch.min.bytes=1", "-X", "socket.connection.setup.timeout.ms=9000").lines
+    words = ("consume", "t", "-b", "--bootstrap", server.bootstrap_servers, "-X")
+    failed(run(*words, "fetch.min=1"), "fetch.min", "fetch.min.bytes")
+    failed(run(*words, "security.protocol=TLS"), "security.protocol='TLS'")
+    misused(run(*words, "group.id=g"), "group.id: the command has an option for it")
+    failed(run("topic", "list", "--bootstrap", server.bootstrap_servers, "-X", "linger.ms=1"), "linger.ms is not")
+
+
 def test_two_places_at_once_are_wrong_usage(run: Run, tmp_path: Path) -> None:
     misused(run("topic", "list", "--log", "x", "--bootstrap", "a:1"), "not both")
     misused(run("topic", "list", "--log", "x", "--command-config", "x"), "needs --bootstrap")

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pylog
+from pylog.cli import main
 from pylog.cli.lines import JSON, Line, parser, raw
 from pylog.cli.sending import Brake, Count, Input, send_all
 from pylog.cli.template import renderer
@@ -125,8 +126,38 @@ def test_a_template_takes_lines_apart() -> None:
     only = parser("{{{value}}}")
     assert only is not None and only(b"{x}") == Line(b"x")
     for line in (b"no tab", b"k\tx|3 :v", b"k\t12|-1 :v", b"k\t%s|3 :v" % (b"9" * 5000), b"k\t12|3 \xff=1:v"):
-        with pytest.raises(ValueError, match=r"it is not like|no whole number|the name of a header is no UTF-8"):
+        with pytest.raises(ValueError, match=r"it is not like|no whole number|ISO 8601|name of a header is no UTF-8"):
             parse(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "ms"),
+    [
+        ("{timestamp} {value}", b"86400000 v", 86_400_000),
+        ("{timestamp} {value}", b"1970-01-02T00:00:00.5Z v", 86_400_500),
+        ("{timestamp},{value}", b"1970-01-02 00:00,v", 86_400_000),
+        ("{timestamp},{value}", b"1970-01-02T00:00+01:00,v", 82_800_000),
+        ("{timestamp:%d.%m.%Y %H:%M},{value}", b"02.01.1970 00:01,v", 86_460_000),
+    ],
+)
+def test_a_template_takes_a_timestamp_as_a_time(text: str, line: bytes, ms: int) -> None:
+    parse = parser(text)
+    assert parse is not None and parse(line) == Line(b"v", timestamp_ms=ms)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("{timestamp},{value}", b"yesterday,v", "ISO 8601"),
+        ("{timestamp},{value}", b"1969-12-31,v", "before 1970"),
+        ("{timestamp:%H:%M},{value}", b"x,v", "like '%H:%M'"),
+    ],
+)
+def test_a_template_refuses_what_is_no_time(text: str, line: bytes, words: str) -> None:
+    parse = parser(text)
+    assert parse is not None
+    with pytest.raises(ValueError, match=words):
+        parse(line)
 
 
 LITERALS = st.text("ab", min_size=1, max_size=2)
@@ -160,7 +191,17 @@ def test_a_template_refuses_a_long_line_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{key}", "{key}{value}", "{nothing}{value}", "{value}{value}", "{value:>5}", "{value", "plain"]
+    "text",
+    [
+        "{key}",
+        "{key}{value}",
+        "{nothing}{value}",
+        "{value}{value}",
+        "{value:>5}",
+        "{timestamp:>5} {value}",
+        "{value",
+        "plain",
+    ],
 )
 def test_a_template_without_sense_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
@@ -197,6 +238,150 @@ def test_a_transaction_is_committed_as_a_whole_or_not_at_all(run: Run) -> None:
     assert [json.loads(line)["state"] for line in run("txn", "list", "--json").lines] != ["Ongoing"]
 
 
+def sent(run: Run, *words: str, stdin: bytes = b"") -> list[tuple[str | None, str | None]]:
+    """The keys and values that `pylog produce` makes of its input."""
+    run("topic", "create", "t")
+    done = run("produce", "t", "-q", *words, stdin=stdin)
+    assert (done.code, done.err) == (0, ""), done
+    told = [json.loads(line) for line in run("consume", "t", "-b", "--json").lines]
+    return [(one["key"], one["value"]) for one in told]
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "records"),
+    [
+        ("--key k", b"a\nb\n", [("k", "a"), ("k", "b")]),
+        ("--json -k k", b'{"value":"a"}\n{"value":"b","key":"own"}\n', [("k", "a"), ("own", "b")]),
+        ("-K : -Z", b"a:1\nb:\n", [("a", "1"), ("b", None)]),
+        ("--key k --empty-as-null", b"\n", [("k", None)]),
+        ("-D ;", b"a;b\nc;", [(None, "a"), (None, "b\nc")]),
+        (r"-D \0 -K :", b"a:1\0b:2", [("a", "1"), ("b", "2")]),
+        (r"-D \n", b"a\nb", [(None, "a"), (None, "b")]),
+        ("--whole", b"a\nb\n", [(None, "a\nb\n")]),
+        ("-X linger.ms=0 -X batch.size=1", b"a\nb\n", [(None, "a"), (None, "b")]),
+    ],
+)
+def test_what_a_record_is_can_be_said(
+    run: Run, words: str, stdin: bytes, records: list[tuple[str | None, str | None]]
+) -> None:
+    assert sent(run, *words.split(), stdin=stdin) == records
+
+
+def test_a_piece_that_is_too_long_is_named(run: Run) -> None:
+    run("topic", "create", "t")
+    for stdin in (b"a;" + b"b" * 3000 + b";", b"a;" + b"b" * 3000):
+        failed(run("produce", "t", "-q", "-D", ";", "-X", "max.request.size=1000", stdin=stdin), "record 2", "1000 B")
+    failed(run("produce", "t", "-q", "--whole", "-X", "max.request.size=1000", stdin=stdin), "record 1", "1000 B")
+    assert run("consume", "t", "-b").lines == ["a", "a"]
+
+
+def test_a_record_may_be_as_long_as_the_config_says(run: Run) -> None:
+    run("topic", "create", "t", "-c", "max.message.bytes=2000000")
+    done = run("produce", "t", "--whole", "-X", "max.request.size=1900000", stdin=b"a" * 1_500_000)
+    assert done.code == 0 and "appended 1 record (1.4 MiB)" in done.err, done
+
+
+def test_each_file_is_a_record(run: Run, tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a", "b")]
+    for path in paths:
+        path.write_bytes(path.name.encode() + b"\n")
+    assert sent(run, "--whole", *map(str, paths)) == [(None, "a\n"), (None, "b\n")]
+
+
+TABLE = [("k", "a", 7, 0, [("h", b"1")]), (None, None, 9, 0, [])]
+
+
+def table(path: Path) -> Path:
+    """A file with two records."""
+    if path.suffix == ".csv":
+        path.write_text(
+            'headers,key,value,timestamp,partition,offset\nh=1,k,a,7,0,5\n,,"",1970-01-01T00:00:00.009Z,,6\n'
+        )
+    elif path.suffix == ".jsonl":
+        lines = ('{"key":"k","value":"a","timestamp":7,"headers":{"h":"1"}}', '{"value":null,"timestamp":9}')
+        path.write_text("\n".join(lines))
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        headers = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
+        columns = {
+            "key": pyarrow.array(["k", None]), "value": pyarrow.array([b"a", None]), "topic": pyarrow.array(["x", "x"]),
+            "timestamp": pyarrow.array([7000, 9000], pyarrow.timestamp("us")),
+            "headers": pyarrow.array([[{"key": "h", "value": b"1"}], None], headers),
+        }  # fmt: skip
+        parquet.write_table(pyarrow.table(columns), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_rows_of_a_table_are_records(run: Run, tmp_path: Path, name: str) -> None:
+    run("topic", "create", "t")
+    done = run("produce", "t", "-Z", "--input", str(table(tmp_path / name)))
+    assert done.code == 0 and "appended 2 records" in done.err, done
+    with pylog.open(tmp_path / "data", mode="read") as log:
+        found = [
+            (one.key and one.key.decode(), one.value and one.value.decode(), one.timestamp, one.partition,
+             [tuple(header) for header in one.headers])
+            for one in log.topic("t")[0].records()
+        ]  # fmt: skip
+    assert found == TABLE
+
+
+def test_what_consume_writes_as_parquet_is_read_as_it_was(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    run("topic", "create", "one")
+    run("topic", "create", "two")
+    run("produce", "one", "-q", "-K", ":", "-H", "h=1", "-Z", stdin=b"a:1\nb:\n")
+    path = str(tmp_path / "one.parquet")
+    assert run("consume", "one", "-b", "--output", path).code == 0
+    assert run("produce", "two", "-q", "--input", path).code == 0
+    one, two = (run("consume", name, "-b", "--json").out.replace(name, "t") for name in ("one", "two"))
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.csv", "id,name\n1,x\n", "no column value, but id, name"),
+        ("a.csv", "", "no column value, but none"),
+        ("a.csv", "value,colour\n1,x\n", "'colour' is not one of a record"),
+        ("a.csv", "value,key\n1\n", "row 1: it has more or fewer cells"),
+        ("a.csv", "value,key\n1,2,3\n", "row 1: it has more or fewer cells"),
+        ("a.csv", "value,timestamp\n1,x\n", "row 1: its timestamp is 'x'"),
+        ("a.csv", 'value\na\n"x\n', "row 2: it is no CSV"),
+        ("a.csv", "value\n\udcff\n", "it is no CSV in UTF-8"),
+        ("a.parquet", "nonsense", "a.parquet, row 1"),
+    ],
+)
+def test_a_table_that_makes_no_records_says_why(run: Run, tmp_path: Path, name: str, text: str, words: str) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    run("topic", "create", "t")
+    (tmp_path / name).write_bytes(text.encode(errors="surrogateescape"))
+    failed(run("produce", "t", "-q", "--input", str(tmp_path / name)), words)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"value": [1]}, "the value is of type int"),
+        ({"value": ["a"], "key": [1.5]}, "the key is of type float"),
+        ({"value": ["a"], "partition": ["0"]}, "the partition is '0', no whole number"),
+        ({"value": ["a"], "headers": [["x"]]}, "the header 'x' is no struct"),
+    ],
+)
+def test_a_parquet_column_of_another_type_is_an_error(
+    run: Run, tmp_path: Path, column: dict[str, list[object]], words: str
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    run("topic", "create", "t")
+    parquet.write_table(pyarrow.table(column), tmp_path / "a.parquet")
+    failed(run("produce", "t", "-q", "--input", str(tmp_path / "a.parquet")), "row 1", words)
+
+
 def test_the_help_shows_a_template_as_it_is_typed(run: Run) -> None:
     assert r"'{key}\t{value}' takes a line apart again" in run("produce", "--help").out
 
@@ -216,11 +401,44 @@ def test_an_interrupt_before_a_source_waits_is_not_lost(
         assert count.sent == 0
 
 
+class Struck(io.BytesIO):
+    """A stream that is interrupted at its end."""
+
+    def readline(self, size: int | None = -1) -> bytes:
+        line = super().readline(size)
+        if not line:
+            raise KeyboardInterrupt
+        return line
+
+
+def test_an_interrupted_transaction_is_said_to_be_aborted(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Nothing was said of it."""
+    run("topic", "create", "lines")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Struck(b"a\nb\nc\n")))
+
+    code = main(["produce", "lines", "--transactional-id", "import", "--transaction-records", "2"])
+
+    first, second = capsysbinary.readouterr().err.decode().splitlines()
+    assert (code, first) == (130, "pylog: interrupted: the open transaction was aborted, with 1 record in it")
+    assert second.startswith("pylog: appended 2 records")
+
+
 def test_options_that_exclude_each_other_are_wrong_usage(run: Run) -> None:
     run("topic", "create", "lines")
     misused(run("produce", "lines", "--json", "--format", "{value}"), "--format is not allowed with --json")
     misused(run("produce", "lines", "--json", "-K", ":"), "--key-separator is not allowed with --json")
     misused(run("produce", "lines", "--transaction-records", "5"), "needs --transactional-id")
+    misused(run("produce", "lines", "--whole", "-D", ";"), "--whole is not allowed with --delimiter")
+    misused(run("produce", "lines", "-k", "a", "-K", ":"), "--key is not allowed with --key-separator")
+    misused(run("produce", "lines", "-X", "acks=1"), "acks: the command has an option for it")
+    misused(run("produce", "lines", "-X", "sasl.username=a"), "sasl.username is a config of a connection")
+    misused(run("produce", "lines", "-X", "linger"), "is not NAME=VALUE")
+    misused(run("produce", "lines", "-D", ""), "must not be empty")
+    misused(run("produce", "lines", "--input", __file__), "is none of .parquet, .csv")
+    misused(run("produce", "lines", "a", "--input", __file__), "--input is not allowed with FILE")
+    failed(run("produce", "lines", "-X", "linger.mss=1"), "linger.mss", "linger.ms")
     failed(run("produce", "lines", "--transactional-id", "a", "--acks", "1", "-q", stdin=b"a\n"), "acks")
 
 
