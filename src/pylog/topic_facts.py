@@ -8,12 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pylog.client.admin.groups import PartitionLag
 from pylog.client_half import ClientHalf
-from pylog.errors import UnknownTopicOrPartition
+from pylog.errors import GroupIdNotFound, UnknownTopicOrPartition
 from pylog.record import TopicPartition
 from pylog.views import SegmentInfo, TopicView
 
-__all__ = ["Ends", "PartitionFacts", "TopicFacts", "TopicSize", "ends_of", "facts_of", "sizes_of"]
+__all__ = [
+    "Ends", "PartitionFacts", "Reader", "TopicFacts", "TopicSize", "ends_of", "facts_of", "readers_of", "sizes_of",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,34 @@ def sizes_of(log: ClientHalf[Any], names: Iterable[str]) -> list[TopicSize]:
         )
         for name, parts in topics.items()
     ]  # fmt: skip
+
+
+class Reader(NamedTuple):
+    """A group that reads a topic: it has committed there, or a member has a partition. `lag`: the sum of those that are
+    known; None where none is.
+    """
+
+    group: str
+    state: str
+    members: int
+    lag: int | None
+
+
+def readers_of(log: ClientHalf[Any]) -> dict[str, list[Reader]]:
+    """The groups that read each topic, by their names: a few questions for each group."""
+    found: dict[str, list[Reader]] = {}
+    for listed in sorted(log.admin.list_groups(), key=lambda one: one.group_id):
+        # A group may be deleted between two questions.
+        with suppress(GroupIdNotFound):
+            topics: dict[str, list[PartitionLag]] = {}
+            for key, lag in log.admin.lag(listed.group_id).items():
+                topics.setdefault(key.topic, []).append(lag)
+            for name, lags in topics.items():
+                known = [one.lag for one in lags if one.lag is not None]
+                members = len({one.member_id for one in lags} - {None})
+                reader = Reader(listed.group_id, listed.state, members, sum(known) if known else None)
+                found.setdefault(name, []).append(reader)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def _as_json(damage: Quarantined) -> dict[str, object]:
     return {
         "type": "damage", "topic": damage.topic, "partition": damage.partition, "offset": damage.offset,
         "next_offset": damage.next_offset, "path": damage.path, "position": damage.position,
-        "size": damage.bytes_lost, "reason": damage.reason,
+        "bytes": damage.bytes_lost, "reason": damage.reason,
     }  # fmt: skip
 
 

@@ -64,13 +64,13 @@ def dump(place: Place, paths: tuple[str, ...], records: bool, as_json: bool) -> 
 
 def _as_json(path: str, line: DumpLine) -> dict[str, object]:
     kind = type(line).__name__.removesuffix("Entry").lower()
-    found: dict[str, object] = {"type": kind, "file": path}
+    found: dict[str, object] = {"type": kind, "path": path}
     for field in fields(line):
         found[field.name] = _plain(getattr(line, field.name))
     if isinstance(line, RecordEntry):
         found["headers"] = [[header.key, text_or_base64(header.value)] for header in line.headers]
     if isinstance(line, Problem):
-        del found["path"], found["harmless"]
+        del found["harmless"]
     return found
 
 

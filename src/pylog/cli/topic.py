@@ -21,7 +21,7 @@ from pylog.client_half import ClientHalf
 from pylog.config import TopicConfig
 from pylog.errors import UnknownTopicOrPartition
 from pylog.protocol.topic_names import validate_topic_name
-from pylog.topic_facts import PartitionFacts, TopicFacts, facts_of, sizes_of
+from pylog.topic_facts import PartitionFacts, Reader, TopicFacts, facts_of, readers_of, sizes_of
 from pylog.words import config_text, count_text, plural, size_text
 
 __all__ = ["command"]
@@ -40,6 +40,7 @@ PARTITION_COLUMNS = (
     Column("partition", True), Column("start", True), Column("end", True), Column("durable", True),
     Column("high watermark", True), Column("records", True), Column("size", True), Column("segments", True),
 )  # fmt: skip
+GROUP_COLUMNS = (Column("group"), Column("state"), Column("members", True), Column("lag", True))
 
 
 command = Group(
@@ -108,7 +109,7 @@ def list_topics(place: Place, internal: bool, is_quiet: bool, as_json: bool) -> 
     elif as_json:
         for one in found:
             print_line(
-                json_line({"name": one.name, "partitions": one.partitions, "records": one.records, "bytes": one.bytes})
+                json_line({"topic": one.name, "partitions": one.partitions, "records": one.records, "bytes": one.bytes})
             )
     else:
         rows = [(one.name, count_text(one.partitions), count_text(one.records), size_text(one.bytes)) for one in found]
@@ -118,23 +119,27 @@ def list_topics(place: Place, internal: bool, is_quiet: bool, as_json: bool) -> 
 
 @command.verb(
     "describe",
-    short_help="configs and partitions of a topic, or of all",
-    examples=("pylog topic describe flights", "pylog topic describe --json | jq .partitions[].end"),
+    short_help="configs, partitions and groups of a topic, or of all",
+    examples=("pylog topic describe flights", "pylog topic describe --json | jq .partitions[].end,.groups[].lag"),
 )
 @argument("name", "[NAME]", "the topic (default: all)", required=False, shell_complete=complete.topics)
 @json_option
 def describe(place: Place, name: str | None, as_json: bool) -> int:
-    """Configs, and per partition offsets, size, segments. An end is the first offset not there."""
+    """Configs, per partition offsets, size, segments, and the groups that read it, with their lag.
+
+    An end is the first offset not there.
+    """
     with looking(place) as log:
+        readers = readers_of(log)
         found = [facts_of(log, name)] if name is not None else _all_facts(log)
         number = -1
         for number, topic in enumerate(found):
             if as_json:
-                print_line(json_line(_as_json(topic)))
+                print_line(json_line(_as_json(topic, readers.get(topic.name, []))))
                 continue
             if number > 0:
                 print_line("")
-            _print_topic(topic)
+            _print_topic(topic, readers.get(topic.name, []))
         if number < 0:
             say(f"there are no topics in {place}: {MAKE_ONE}")
     return 0
@@ -154,9 +159,9 @@ for _one in (change.alter, change.trim, change.clean, change.move, change.delete
 # --- showing --------------------------------------------------------------------------------------------------------
 
 
-def _as_json(topic: TopicFacts) -> dict[str, object]:
+def _as_json(topic: TopicFacts, readers: list[Reader]) -> dict[str, object]:
     return {
-        "name": topic.name,
+        "topic": topic.name,
         "id": topic.id,
         "overrides": topic.overrides,
         "configs": topic.configs,
@@ -167,7 +172,7 @@ def _as_json(topic: TopicFacts) -> dict[str, object]:
                 "end": partition.end,
                 "durable": partition.durable,
                 "high_watermark": partition.high_watermark,
-                "size": partition.size,
+                "bytes": partition.size,
                 "cleaning": partition.cleaning,
                 "segments": None
                 if partition.segments is None
@@ -175,7 +180,7 @@ def _as_json(topic: TopicFacts) -> dict[str, object]:
                     {
                         "base": segment.base_offset,
                         "next": segment.next_offset,
-                        "size": segment.size,
+                        "bytes": segment.size,
                         "path": segment.path,
                     }
                     for segment in partition.segments
@@ -183,10 +188,11 @@ def _as_json(topic: TopicFacts) -> dict[str, object]:
             }
             for partition in topic.partitions
         ],
+        "groups": [one._asdict() for one in readers],
     }
 
 
-def _print_topic(topic: TopicFacts) -> None:
+def _print_topic(topic: TopicFacts, readers: list[Reader]) -> None:
     rows = [_row(partition) for partition in topic.partitions]
     records = sum(partition.end - partition.start for partition in topic.partitions)
     size = sum(partition.size for partition in topic.partitions)
@@ -207,6 +213,12 @@ def _print_topic(topic: TopicFacts) -> None:
         text = _cleaning(partition.cleaning)
         if text:
             print_line(f"  partition {partition.partition} {text}")
+    if readers:
+        behind = [
+            (one.group, one.state, count_text(one.members), "-" if one.lag is None else count_text(one.lag))
+            for one in readers
+        ]
+        print_table(GROUP_COLUMNS, behind, indent=2)
 
 
 def _row(partition: PartitionFacts) -> tuple[str, ...]:

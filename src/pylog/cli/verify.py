@@ -88,7 +88,7 @@ def _as_json(problem: Problem) -> dict[str, object]:
 def _totals_json(totals: Totals) -> dict[str, object]:
     return {
         "type": "totals", "partitions": totals.partitions, "segments": totals.segments, "batches": totals.batches,
-        "records": totals.records, "size": totals.size, "index_entries": totals.index_entries,
+        "records": totals.records, "bytes": totals.size, "index_entries": totals.index_entries,
         "problems": totals.problems, "notes": totals.notes,
     }  # fmt: skip
 

@@ -86,7 +86,7 @@ def test_log_before_and_behind_the_command(run: Run, tmp_path: Path) -> None:
     assert run("topic", "create", "a", "--log", other).code == 0
     assert run("--log", other, "topic", "list", "-q").lines == ["a"]
     assert json.loads(run("--log", other, "topic", "list", "--json").out) == {
-        "name": "a", "partitions": 1, "records": 0, "bytes": 0,
+        "topic": "a", "partitions": 1, "records": 0, "bytes": 0,
     }  # fmt: skip
     assert run("topic", "--log", other, "list", "-q").lines == ["a"]
     assert run("topic", "list", "--log", other, "-q").lines == ["a"]
@@ -128,7 +128,7 @@ def test_topics_that_are_deleted_meanwhile_are_left_out(clicks: Run, monkeypatch
     for words in (("topic", "list", "--json"), ("topic", "describe", "--json")):
         done = clicks(*words)
         assert done.code == 0 and done.err == ""
-        assert [json.loads(line)["name"] for line in done.lines] == ["clicks"]
+        assert [json.loads(line)["topic"] for line in done.lines] == ["clicks"]
     assert clicks("topic", "describe").lines[0].startswith("topic clicks")
     view = json.loads(clicks("top", "-n", "1", "--json").out)
     assert [one["topic"] for one in view["topics"]] == ["clicks"]
@@ -155,7 +155,7 @@ def test_create_of_a_topic_that_exists_leaves_it_if_told(run: Run) -> None:
     failed(run("topic", "create", "a"), "'a' exists already")
     done = run("topic", "create", "a", "--partitions", "5", "--if-not-exists")
     assert (done.code, done.err) == (0, "") and "stays as it is" in done.out
-    assert run("topic", "list", "--json").lines == ['{"name":"a","partitions":2,"records":0,"bytes":0}']
+    assert run("topic", "list", "--json").lines == ['{"topic":"a","partitions":2,"records":0,"bytes":0}']
 
 
 def test_describe_counts(clicks: Run) -> None:
@@ -171,10 +171,10 @@ def test_describe_counts(clicks: Run) -> None:
 
 def test_describe_json(clicks: Run) -> None:
     told = json.loads(clicks("topic", "describe", "clicks", "--json").out)
-    assert told["name"] == "clicks" and told["configs"]["cleanup.policy"] == "delete"
+    assert told["topic"] == "clicks" and told["configs"]["cleanup.policy"] == "delete"
     assert sum(partition["end"] - partition["start"] for partition in told["partitions"]) == 30
     for partition in told["partitions"]:
-        assert sum(segment["size"] for segment in partition["segments"]) == partition["size"]
+        assert sum(segment["bytes"] for segment in partition["segments"]) == partition["bytes"]
 
 
 def test_topic_errors(clicks: Run) -> None:

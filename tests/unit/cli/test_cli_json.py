@@ -10,6 +10,7 @@ import pytest
 
 import pylog
 from pylog.cli import root
+from pylog.topic_facts import readers_of
 from support.command_line import Run, misused, run
 
 __all__ = ["run"]
@@ -114,10 +115,51 @@ def test_the_list_of_topics_is_a_table_names_or_json(run: Run, told: Told) -> No
     assert [row[:3] for row in rows] == [["empty", "3", "0"], ["users", "1", "20"]]
     assert run("topic", "list", "--quiet").lines == ["empty", "users"]
     empty, users = told("topic", "list")
-    assert empty == {"name": "empty", "partitions": 3, "records": 0, "bytes": 0}
-    assert (users["name"], users["records"]) == ("users", 20) and users["bytes"] > 0
+    assert empty == {"topic": "empty", "partitions": 3, "records": 0, "bytes": 0}
+    assert (users["topic"], users["records"]) == ("users", 20) and users["bytes"] > 0
     misused(run("topic", "list", "--quiet", "--json"), "not allowed with --quiet")
     with pylog.serve(":memory:") as server:
         with pylog.connect(server.bootstrap_servers) as log:
             log.create_topic("far", partitions=2)
         assert run("topic", "list", "--bootstrap", server.bootstrap_servers).lines[1].split()[:3] == ["far", "2", "0"]
+
+
+def test_a_thing_has_the_same_name_in_each_command(told: Told) -> None:
+    """A topic was `name` or `topic`, a file `file` or `path`, and bytes were `size` or `bytes`."""
+    lines = [
+        *told("topic", "list"), *told("topic", "describe"), *told("topic", "dirs"), *told("group", "list"),
+        *told("group", "describe", "g"), *told("verify"), *told("repair", "--dry-run"), *told("top", "-n", "1"),
+    ]  # fmt: skip
+    assert not [line for line in lines if line.keys() & {"name", "group_id", "size", "file"}]
+    assert {"topic", "group", "bytes", "path"} <= {key for line in lines for key in line}
+
+
+def test_a_topic_is_described_with_the_groups_that_read_it(run: Run, told: Told, tmp_path: Path) -> None:
+    """Only each group by itself told its lag."""
+    with pylog.open(tmp_path / "data", flush="none") as log:
+        log.create_topic("other")
+        log.admin.alter_offsets("another", {pylog.TopicPartition("users", 0): 20})
+
+    other, users = told("topic", "describe")
+
+    assert other["groups"] == []
+    assert users["groups"] == [
+        {"group": "another", "state": "Empty", "members": 0, "lag": 0},
+        {"group": "g", "state": "Empty", "members": 0, "lag": 15},
+    ]
+    lines = [line.split() for line in run("topic", "describe", "users").lines]
+    assert lines[-3:] == [
+        ["group", "state", "members", "lag"], ["another", "Empty", "0", "0"], ["g", "Empty", "0", "15"],
+    ]  # fmt: skip
+
+
+def test_a_member_that_has_committed_nothing_has_no_lag(tmp_path: Path) -> None:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+        log.topic("t")[0].append([pylog.Record(b"a")])
+        with log.consumer("t", group_id="g", auto_offset_reset="latest") as consumer:
+            consumer.poll(timeout_ms=0)
+            while not consumer.assignment():
+                consumer.poll(timeout_ms=10)
+            (reader,) = readers_of(log)["t"]
+    assert (reader.group, reader.members, reader.lag) == ("g", 1, None)
