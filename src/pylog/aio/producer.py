@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import Generic, Self
+from typing import Generic, NoReturn, Self
 
 from pylog.aio.threads import Threads
 from pylog.client.producer.client import NoRoom, ProducerClient
@@ -60,6 +60,9 @@ class Producer(Generic[SentKey, SentValue]):
 
     def __repr__(self) -> str:
         return f"<pylog.aio {self._client!r}{', closed' if self._client.closed else ''}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a producer belongs to its process, and is not pickled: make one there, by log.producer(...)")
 
     # --- sending -----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from json import dumps, loads
 from struct import Struct
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, get_args, overload
 
 from pylog.serde.serde import Serde
 
@@ -48,21 +48,34 @@ def _number(packed: Struct) -> Serde[int]:
 def json() -> Serde[Any]: ...
 @overload
 def json(of: type[T], /) -> Serde[T]: ...
-def json(of: type[Any] | None = None, /) -> Serde[Any]:
+@overload
+def json(of: Any, /) -> Serde[Any]: ...
+def json(of: Any = None, /) -> Serde[Any]:
     """JSON: of anything that JSON knows, by orjson where that is installed; or of a type.
 
-    `of`: a pydantic model, or what msgspec knows: a Struct, a dataclass, a TypedDict, `list[int]`... Reading checks the
-    types then. Raises ImportError, which says what to install.
+    `of`: a pydantic model, or a type with models in it: `Annotated[Cat | Dog, Field(discriminator="kind")]`,
+    `list[Cat]`... Or what msgspec knows: a Struct, a dataclass, a TypedDict, `list[int]`, a tagged union of Structs...
+    Reading checks the types then. Raises ImportError, which says what to install.
     """
     if of is None:
         return Serde(*_untyped())
     if hasattr(of, "model_validate_json"):
         return Serde(lambda model: cast(bytes, model.model_dump_json().encode()), of.model_validate_json)
+    if _has_model(of):
+        from pydantic import TypeAdapter
+
+        adapter: Any = TypeAdapter(of)
+        return Serde(adapter.dump_json, adapter.validate_json)
     try:
         import msgspec
     except ModuleNotFoundError as error:
         raise ImportError(f"JSON of {of} needs msgspec: pip install msgspec ({error})") from error
     return Serde(msgspec.json.Encoder().encode, msgspec.json.Decoder(of).decode)
+
+
+def _has_model(of: Any) -> bool:
+    """Whether a model of pydantic's is among the types that a type is made of."""
+    return hasattr(of, "model_validate_json") or any(map(_has_model, get_args(of)))
 
 
 def _untyped() -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import pickle
 import threading
 
 import pytest
@@ -31,6 +32,14 @@ async def test_a_log_is_awaited_or_entered_and_closes_what_it_has_made(tmp_path:
         assert (await log.topic("t"))[0].high_watermark == 1
         assert (await log.admin.committed("g"))[pylog.TopicPartition("t", 0)].offset == 1
     assert not [one for one in set(threading.enumerate()) - others if one.name == "pylog-heartbeat"]
+
+
+@in_loop
+async def test_what_belongs_to_a_process_says_how_it_is_made_in_another() -> None:
+    async with pylog.aio.open(":memory:") as log, log.producer() as producer, log.consumer(group_id="g") as consumer:
+        for one, way in ((log, "pylog.open"), (producer, "log.producer"), (consumer, "log.consumer")):
+            with pytest.raises(TypeError, match=f"is not pickled: .* there, by {way}"):
+                pickle.dumps(one)
 
 
 @in_loop

@@ -65,3 +65,22 @@ def test_clients_and_records_take_types_in_brackets_at_run_time() -> None:
 def test_a_deserialized_record_is_pickled() -> None:
     record = pylog.DeserializedRecord("t", 0, 1, 2, 0, "key", {"a": 1}, (), 0)
     assert pickle.loads(pickle.dumps(record)) == record
+
+
+def test_what_belongs_to_a_process_says_how_it_is_made_in_another(log: pylog.Log) -> None:
+    """Pickling said "cannot pickle '_thread.RLock' object"."""
+    with log.producer() as producer, log.consumer("t") as consumer:
+        for one, way in ((log, "pylog.open"), (producer, "log.producer"), (consumer, "log.consumer")):
+            with pytest.raises(TypeError, match=f"belongs to its process, and is not pickled: .* there, by {way}"):
+                pickle.dumps(one)
+
+
+def test_the_next_record_of_a_consumer(log: pylog.Log) -> None:
+    """`next(consumer)` was a TypeError, and loops worked."""
+    log.topic("t")[0].append([pylog.Record(b"%d" % number) for number in range(3)])
+    with log.consumer("t", auto_offset_reset="earliest", consumer_timeout_ms=0) as consumer:
+        assert [next(consumer).value for _ in range(2)] == [b"0", b"1"]
+        assert consumer.position(pylog.TopicPartition("t", 0)) == 2
+        assert [record.value for record in consumer] == [b"2"]
+        with pytest.raises(StopIteration):
+            next(consumer)

@@ -2,7 +2,7 @@
 
 import builtins
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 import pydantic
@@ -26,6 +26,19 @@ class Struct(msgspec.Struct):
 class Model(pydantic.BaseModel):
     apples: int
     name: str = ""
+
+
+class Cat(pydantic.BaseModel):
+    kind: Literal["cat"] = "cat"
+    lives: int = 9
+
+
+class Dog(pydantic.BaseModel):
+    kind: Literal["dog"] = "dog"
+    tail: bool = True
+
+
+Pet = Annotated[Cat | Dog, pydantic.Field(discriminator="kind")]
 
 
 class Typed(TypedDict):
@@ -57,6 +70,13 @@ def hide(monkeypatch: pytest.MonkeyPatch, hidden: str) -> None:
         (serde.json(Model), Model(apples=2), b'{"apples":2,"name":""}'),
         (serde.json(Typed), {"apples": 2}, b'{"apples":2}'),
         (serde.json(list[int]), [1, 2], b"[1,2]"),
+        (serde.json(Pet), Dog(), b'{"kind":"dog","tail":true}'),
+        (serde.json(Cat | Dog), Cat(lives=3), b'{"kind":"cat","lives":3}'),
+        (
+            serde.json(dict[str, list[Pet]]),
+            {"a": [Cat(), Dog()]},
+            b'{"a":[{"kind":"cat","lives":9},{"kind":"dog","tail":true}]}',
+        ),
     ],
 )
 def test_a_value_becomes_bytes_and_back(one: serde.Serde[Any], value: object, data: bytes) -> None:
@@ -74,6 +94,7 @@ def test_a_value_becomes_bytes_and_back(one: serde.Serde[Any], value: object, da
         (serde.json(Plain), b'{"apples":"two"}'),
         (serde.json(Struct), b"{}"),
         (serde.json(Model), b'{"apples":[]}'),
+        (serde.json(Pet), b'{"kind":"cow"}'),
     ],
 )
 def test_bytes_that_are_no_such_value_are_refused(one: serde.Serde[Any], data: bytes) -> None:

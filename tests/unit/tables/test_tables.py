@@ -122,7 +122,10 @@ def test_read_committed_leaves_out_what_was_aborted(log: pylog.Log) -> None:
         producer.send("t", b"gone", partition=0).result()
         producer.abort()
     assert log.topic("t").to_arrow().num_rows == 31
-    assert log.topic("t").select(isolation_level="read_committed").to_arrow().num_rows == 30
+    topic = log.topic("t")
+    assert topic.select(isolation_level="read_committed").to_arrow().num_rows == 30
+    assert [len(list(topic.records(isolation_level=one))) for one in ("read_committed", "read_uncommitted")] == [30, 31]
+    assert sum(batch.num_rows for batch in topic.columns(isolation_level="read_committed")) == 30
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ many events. Between two polls there are heartbeats, and nothing else. (Kafka: K
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Generic, Self
+from typing import Generic, NoReturn, Self
 
 from pylog.client.consumer.assignment import CLOSE_MS
 from pylog.client.consumer.client import ConsumerClient
@@ -342,6 +342,15 @@ class Consumer(Generic[Key, Value]):
         """Records as they come; waits for more for ever, or for `consumer_timeout_ms` where that is set."""
         # The lists are walked in C: a frame of Python for each record would cost as much as decoding it.
         return chain.from_iterable(self._client.loop.lists(self.poll))
+
+    def __next__(self) -> ConsumerRecord[Key, Value]:
+        """The next record of a loop: `next(consumer)`. Raises StopIteration after `consumer_timeout_ms`, where that is
+        set, and what `poll` raises.
+        """
+        return next(iter(self))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a consumer belongs to its process, and is not pickled: make one there, by log.consumer(...)")
 
     # --- the end ---------------------------------------------------------------------------------------------------
 

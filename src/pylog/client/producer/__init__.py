@@ -26,7 +26,7 @@ A record is encoded as it is sent, into the open batch of its partition (`record
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, NoReturn, Self
 
 from pylog.client.producer.client import ProducerClient
 from pylog.client.producer.failures import tell_failures
@@ -86,6 +86,9 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         name = self.config.transactional_id or self.config.client_id
         log = "" if self._lease is None else f" of {self._lease.log}"
         return f"<Producer{f' {name!r}' if name else ''}{log}{', closed' if self._client.closed else ''}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a producer belongs to its process, and is not pickled: make one there, by log.producer(...)")
 
     def send_many(self, topic: str, records: Iterable[Record | SentValue | None]) -> list[Future[RecordMetadata]]:
         """Send each of `records`: a `Record`, or anything else that is a value. Gives their futures, in order.
