@@ -31,7 +31,7 @@ from pylog.commitlog.sealed_segments import SealedSegments
 from pylog.commitlog.truncation import Truncation
 from pylog.commitlog.watermarks import Watermarks
 from pylog.config import TopicConfig
-from pylog.errors import Closed, CorruptBatch, DirectoryReplaced, LogNotFound, PolicyViolation, StorageError
+from pylog.errors import Closed, CorruptBatch, DirectoryReplaced, LogNotFound, PolicyViolation
 from pylog.files import Files, join
 from pylog.kernel import Appended, AppendState
 from pylog.protocol.batch import Batch, Buffer, Origin
@@ -285,7 +285,7 @@ class Partition:
         """See `Durability.publish`."""
         self._durability.publish()
 
-    def latch(self, error: StorageError) -> None:
+    def latch(self, error: BaseException) -> None:
         """See `Durability.latch`."""
         self._durability.latch(error)
 
@@ -386,14 +386,19 @@ class Partition:
             self._truncation.drop_empty_tail()
 
     def delete_records(self, offset: int) -> int:
-        """Let the log start at `offset` (-1: at the high watermark); gives the new start, which is durable then.
+        """Let the log start at `offset` (-1: at the high watermark); gives the new start.
 
-        It may lie inside a batch. Whole segments below it go with the next `apply_retention`. (DeleteRecords)
+        `LogDirectory.keep_starts` makes it durable. It may lie inside a batch. Whole segments below it go with the next
+        `apply_retention`. (DeleteRecords)
         Raises: PolicyViolation (the topic is only compacted), OffsetOutOfRange (above the high watermark).
         """
         if self.config.cleanup_policy == {"compact"}:
             raise PolicyViolation(f"{self.topic} has cleanup.policy=compact: its records cannot be deleted")
         return self._watermarks.delete_records(offset)
+
+    def note_start(self) -> None:
+        """See `Watermarks.note_start`."""
+        self._watermarks.note_start()
 
     def advance_start(self, offset: int) -> bool:
         """See `Watermarks.start_at`."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from pylog.commitlog.recovery import Recovery
 from pylog.commitlog.roller import Roller
-from pylog.logdirs.log_directory import CLEAN_SHUTDOWN
+from pylog.logdirs.log_directory import CLEAN_SHUTDOWN, LogDirectory
 from pylog.logdirs.metadata_log import MetadataLog
 from pylog.partition import Partition
 from pylog.storage import log_file
@@ -167,7 +167,7 @@ MUTANTS = (
     Mutant("a torn tail is not cut", "append_sync", ((Recovery, "_cut", lambda *_: None),)),
     Mutant(
         "what was deleted is published and not synced", "delete_records",
-        ((PublishedEntry, "sync", lambda _: None), (Checkpoints, "raise_start", lambda *_: None)),
+        ((LogDirectory, "keep_starts", lambda *_: None),),
     ),
     Mutant(
         "a start that the log is cut below stays remembered", "truncate_below_what_was_deleted",

@@ -9,7 +9,7 @@ from pylog.config import NodeConfig
 from pylog.files import Files
 from pylog.kernel import Record
 from pylog.protocol.batch import encode, split
-from pylog.protocol.messages import NewTopic, Replacement
+from pylog.protocol.messages import DeleteRecordsPart, NewTopic, Replacement
 from pylog.testing import CrashFiles
 from tests.support.stepping import Steps
 
@@ -73,9 +73,13 @@ class NodeRun:
         parts = list(self.versions[-1][topic])
         parts[number] = parts[number][1:]
         start = self.node.roles.partition(topic, number).start_offset + 1
-        self.change(
-            self.versions[-1] | {topic: tuple(parts)}, lambda: self.node.changes.delete_records(topic, number, start)
-        )
+
+        def deleted() -> None:
+            (part,) = self.node.changes.delete_records([DeleteRecordsPart(topic, number, start)])
+            if part.error is not None:
+                raise part.error
+
+        self.change(self.versions[-1] | {topic: tuple(parts)}, deleted)
 
     def roll(self, topic: str, number: int) -> None:
         self.node.roles.partition(topic, number).roll(NOW)

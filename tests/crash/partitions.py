@@ -247,7 +247,12 @@ class Run:
 
     def delete_records(self, offset: int) -> None:
         """Let the log begin at `offset`."""
-        self.change(self.version._replace(start=offset, cleaned=False), lambda: self.partition.delete_records(offset))
+
+        def deleted() -> None:
+            self.partition.delete_records(offset)
+            self.place.directory.keep_starts([self.partition])
+
+        self.change(self.version._replace(start=offset, cleaned=False), deleted)
         self._start = offset
         self.files.note(("start", offset))
 

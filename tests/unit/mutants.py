@@ -4,10 +4,10 @@ from pylog.broker.follower_fetcher import FollowerFetcher
 from pylog.cli import sending
 from pylog.commitlog.append import Appender
 from pylog.commitlog.durability import Durability
-from pylog.commitlog.watermarks import Watermarks
 from pylog.coordinator.group.offset_commit import Committing
 from pylog.files import lock
 from pylog.following import Following
+from pylog.logdirs.log_directory import LogDirectory
 from pylog.storage.pending_syncs import PendingSyncs
 from support.mutant import Mutant
 
@@ -25,8 +25,8 @@ MUTANTS = {
     "test_following.py::test_trouble_is_looked_at_after_the_back_off",
     Mutant("a sync promises what a truncation took", PendingSyncs, "promise", " and cuts == self._state.cuts", ""):
     "commitlog/test_durability.py::test_a_sync_that_a_truncation_overtakes_promises_nothing",
-    Mutant("deleted records come back after a full disk and a power cut", Watermarks, "delete_records",
-           "self._durability.publish_durably()", "self._durability.show()"):
+    Mutant("deleted records come back after a full disk and a power cut", LogDirectory, "keep_starts",
+           "self._published.sync()", "pass"):
     "commitlog/test_watermarks.py::test_records_deleted_on_a_full_disk_stay_deleted_after_a_power_cut",
     Mutant("a close publishes in one slot", Durability, "finish",
            "    # Both slots, so that neither of them, damaged, shows an older end.\n    self.publish()\n", ""):

@@ -49,7 +49,6 @@ from pylog.protocol.messages import (
     AlterUserScramCredentials,
     CreatePartitions,
     CreateTopics,
-    DeletedPart,
     DeleteRecords,
     DeleteTopics,
     DescribeLogDirs,
@@ -326,16 +325,10 @@ class Broker:
             self._coordinating.topic_deleted(name, image.id)
 
     def _delete_records(self, message: DeleteRecords) -> Future[RecordsDeleted]:
-        parts = []
-        for asked in message.parts:
-            part = DeletedPart(asked.topic, asked.partition)
-            try:
-                part.low_watermark = self.node.changes.delete_records(asked.topic, asked.partition, asked.offset)
-                self._produce.room.note()
-                self.housekeeping.note_deleted()
-            except PylogError as error:
-                part.error = error.with_traceback(None)
-            parts.append(part)
+        parts = self.node.changes.delete_records(message.parts)
+        if any(part.error is None for part in parts):
+            self._produce.room.note()
+            self.housekeeping.note_deleted()
         return completed(RecordsDeleted(parts))
 
     # --- background ------------------------------------------------------------------------------------------------

@@ -94,16 +94,20 @@ class Watermarks:
         return True
 
     def delete_records(self, offset: int) -> int:
-        """Let the log start at `offset` (-1: at the high watermark); gives the new start, which is durable then."""
+        """Let the log start at `offset` (-1: at the high watermark); gives the new start, published in both slots."""
         state = self._state
         with self._durability.lock:
             self.start_at(state.high_watermark if offset == -1 else offset)
-            # Nobody comes in between: what the checkpoint says of a log that was deleted is believed of the next one.
             with self._durability.in_doubt():
-                self._durability.publish_durably()
-                if self._checkpoints is not None:
-                    self._checkpoints.raise_start(self._key, state.start_offset)
+                self._durability.show()
             return state.start_offset
+
+    def note_start(self) -> None:
+        """Let the log directory remember where the log starts, which was published durably."""
+        with self._durability.lock:
+            # What a checkpoint says of a log that was deleted is believed of the next one of its name.
+            if self._checkpoints is not None and not self._state.is_closed:
+                self._checkpoints.note(START_OFFSETS, self._key, self._state.start_offset)
 
     def lower_start(self, end: int, start: int) -> None:
         """The log is about to be cut at `end`, and may start lower then: no checkpoint may say more."""

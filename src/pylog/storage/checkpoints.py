@@ -93,13 +93,12 @@ class Checkpoints:
         write_offsets(self._files, join(self._path, name), self._offsets[name])
         self._late.discard(name)
 
-    def raise_start(self, key: TopicPartition, start: int) -> None:
-        """Persist where a log starts now, which was published durably: so a full disk makes it late, and loses nothing.
+    def write_starts(self) -> None:
+        """Persist where logs start now, which was published durably: so a full disk makes it late, and loses nothing.
 
         Raises StorageError.
         """
         with self._lock:
-            self._note(START_OFFSETS, key, start)
             self._write_if_room([START_OFFSETS])
 
     def lower(self, key: TopicPartition, end: int, start: int) -> None:

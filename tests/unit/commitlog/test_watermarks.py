@@ -9,6 +9,7 @@ from pylog.config import TopicConfig
 from pylog.errors import DiskFull, DurabilityUnknown, OffsetOutOfRange, PartitionFailed, StorageError
 from pylog.files import Files, MemoryFiles
 from pylog.kernel.format import SLOT_BYTES
+from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Checkpoint, Partition
 from pylog.protocol.batch import encode
 from pylog.record import Record, TopicPartition
@@ -29,10 +30,9 @@ class Shown:
 
     def __init__(self, count: int = 10, files: Files | None = None) -> None:
         self.files = FaultFiles(files or MemoryFiles())
-        self.files.make_dir("log")
-        self.published = Published(self.files, PUBLISHED, writable=True)
-        self.entry = self.published.entry(TOPIC_ID, 0)
-        self.checkpoints = Checkpoints(self.files, "log")
+        self.directory = LogDirectory(self.files, "log", 1)
+        self.entry = self.directory.entry(TOPIC_ID, 0)
+        self.checkpoints = self.directory.checkpoints
         self.partition = self.made()
         self.partition.create(TOPIC_ID, NOW)
         for number in range(count):
@@ -76,6 +76,7 @@ def test_deleted_records_stay_deleted_after_a_crash() -> None:
     log.partition.advance_high_watermark(8)
     assert log.partition.delete_records(3) == 3
     assert log.partition.delete_records(2) == 3  # It never goes down.
+    log.directory.keep_starts([log.partition])
     assert (log.state().start_offset, log.checkpoints.get(START_OFFSETS, KEY)) == (3, 3)
     assert Checkpoints(log.files, "log").get(START_OFFSETS, KEY) == 3
     assert log.partition.delete_records(-1) == 8
@@ -97,6 +98,7 @@ def test_records_deleted_on_a_full_disk_stay_deleted_after_a_power_cut() -> None
     log.partition.advance_high_watermark(8)
     files.is_full = True
     assert log.partition.delete_records(3) == 3
+    log.directory.keep_starts([log.partition])
     files.note("deleted")
     files.open("log/else", create=True).close()
     starts = set()

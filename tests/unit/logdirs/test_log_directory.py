@@ -16,7 +16,7 @@ from pylog.errors import CorruptBatch, StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
 from pylog.logdirs.log_directory import LogDirectory, kafka_uuid, parse_uuid, read_cleanings
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import NewTopic, Replacement
+from pylog.protocol.messages import DeletedPart, DeleteRecordsPart, NewTopic, Replacement
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import read_offsets
 from pylog.storage.checkpoints import NAMES as CHECKPOINTS
@@ -397,7 +397,8 @@ def test_checkpoints_are_late_on_a_full_disk_and_right_afterwards() -> None:
         checkpoints.note(name, key, 5)
     checkpoints.write_late()
     files.full = "log/"
-    checkpoints.raise_start(key, 7)
+    checkpoints.note(START_OFFSETS, key, 7)
+    checkpoints.write_starts()
     assert checkpoints.get(START_OFFSETS, key) == 7 and read_offsets(files, f"log/{START_OFFSETS}") == {key: 5}
     # What the file says of another one may lead, so it has to be written.
     with pytest.raises(errors.DiskFull):
@@ -418,6 +419,59 @@ def test_checkpoints_are_late_on_a_full_disk_and_right_afterwards() -> None:
     assert Checkpoints(files, "log").damaged
 
 
+def test_where_many_logs_start_is_kept_by_one_sync_and_one_checkpoint() -> None:
+    files = FaultFiles(MemoryFiles())
+    node = owner(files)
+    node.changes.create_topic(NewTopic("t", 50))
+    asked = [DeleteRecordsPart("t", number, 0) for number in range(50)]
+    node.changes.delete_records(asked)
+    calls = len(files.sites)
+    assert [part.low_watermark for part in node.changes.delete_records(asked)] == [0] * 50
+    # Both slots of each are written; nothing else depends on how many there are.
+    assert len(files.sites) - calls < 60
+    assert node.directories.first.checkpoints.get(START_OFFSETS, TopicPartition("t", 49)) == 0
+
+
+@pytest.mark.parametrize("interrupt", [None, KeyboardInterrupt])
+def test_starts_that_could_not_be_kept_latch_their_logs(interrupt: type[BaseException] | None) -> None:
+    asked = [DeleteRecordsPart("t", 0, 1), DeleteRecordsPart("t", 1, 5), DeleteRecordsPart("u", 0, 0)]
+
+    def made() -> tuple[FaultFiles, ReplicaManager]:
+        files = FaultFiles(MemoryFiles(), interrupt=interrupt)
+        node = owner(files)
+        node.changes.create_topic(NewTopic("t", 2))
+        append_durably(node, "t", b"x")
+        node.roles.partition("t", 1)
+        return files, node
+
+    files, node = made()
+    kept, beyond, absent = node.changes.delete_records(asked)
+    assert (kept.error, kept.low_watermark) == (None, 1)
+    assert isinstance(beyond.error, errors.OffsetOutOfRange)
+    assert isinstance(absent.error, errors.UnknownTopicOrPartition)
+    sync = max(n for n, site in enumerate(files.sites, 1) if "storage.published" in site and site.endswith("sync"))
+    files, node = made()
+    files.faults.fail_at = sync
+    if interrupt is None:
+        kept, *_ = node.changes.delete_records(asked)
+        assert isinstance(kept.error, errors.DurabilityUnknown) and kept.low_watermark == -1
+    else:
+        with pytest.raises(interrupt):
+            node.changes.delete_records(asked)
+    assert node.roles.partition("t", 0).failed and not node.roles.partition("t", 1).failed
+
+
+def test_the_start_of_a_log_that_was_deleted_meanwhile_is_not_kept() -> None:
+    node = owner(MemoryFiles())
+    node.changes.create_topic(NewTopic("t"))
+    append_durably(node, "t", b"x")
+    partition, key = node.roles.partition("t", 0), TopicPartition("t", 0)
+    partition.delete_records(1)
+    node.changes.delete_topic("t", EndedRoles())
+    node.directories.first.keep_starts([partition])
+    assert node.directories.first.checkpoints.get(START_OFFSETS, key) is None
+
+
 def test_a_log_is_not_cut_below_its_start_with_no_byte_free_to_say_so() -> None:
     files = OneFullDisk()
     node = owner(files)
@@ -425,7 +479,7 @@ def test_a_log_is_not_cut_below_its_start_with_no_byte_free_to_say_so() -> None:
     for _ in range(4):
         append_durably(node, "t", b"x")
     partition, key = node.roles.partition("t", 0), TopicPartition("t", 0)
-    assert node.changes.delete_records("t", 0, 3) == 3
+    assert node.changes.delete_records([DeleteRecordsPart("t", 0, 3)]) == [DeletedPart("t", 0, None, 3)]
     files.full = "log/"
     with pytest.raises(errors.DiskFull):
         partition.truncate(2, 0)

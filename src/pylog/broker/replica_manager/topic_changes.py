@@ -7,11 +7,29 @@ from contextlib import ExitStack
 from pylog.broker.replica_manager.roles import EndedRoles, Roles, next_slot
 from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.config import NodeConfig, TopicConfig
-from pylog.errors import InvalidConfig, InvalidPartitions, InvalidTopic, StorageError, TopicAlreadyExists
+from pylog.errors import (
+    DurabilityUnknown,
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidTopic,
+    PylogError,
+    StorageError,
+    TopicAlreadyExists,
+)
 from pylog.files import join
 from pylog.logdirs.log_directories import FUTURE, copy_files, remove_folder
 from pylog.logdirs.log_directory import LogDirectory
-from pylog.protocol.messages import INTERNAL_TOPICS, ConfigChange, NewPartitions, NewTopic, Replacement, TopicChange
+from pylog.partition import Partition
+from pylog.protocol.messages import (
+    INTERNAL_TOPICS,
+    ConfigChange,
+    DeletedPart,
+    DeleteRecordsPart,
+    NewPartitions,
+    NewTopic,
+    Replacement,
+    TopicChange,
+)
 from pylog.protocol.metadata_changes import (
     add_partitions,
     allocate_producer_ids,
@@ -182,13 +200,31 @@ class TopicChanges:
             del self._topics.opened[name]
             self._topics.doom(topic.delete(), topic.config)
 
-    def delete_records(self, topic: str, number: int, offset: int) -> int:
-        """Drop the records of a partition below `offset`; return where it starts.
+    def delete_records(self, asked: Sequence[DeleteRecordsPart]) -> list[DeletedPart]:
+        """Drop the records of partitions below offsets; return where each starts, durably, or its error.
 
-        Raises what `Partition.delete_records` raises, NotLeaderOrFollower and InvalidTopic (internal topics stay).
+        The error is one that `Partition.delete_records` raises, NotLeaderOrFollower, InvalidTopic (internal topics
+        stay), or DurabilityUnknown.
         """
-        _check_not_internal(topic, "lose records: coordinators need them")
-        return self._roles.leader(topic, number).partition.delete_records(offset)
+        parts = [DeletedPart(one.topic, one.partition) for one in asked]
+        begun: dict[LogDirectory, list[tuple[DeletedPart, Partition]]] = {}
+        for part, one in zip(parts, asked, strict=True):
+            try:
+                _check_not_internal(one.topic, "lose records: coordinators need them")
+                partition = self._roles.leader(one.topic, one.partition).partition
+                part.low_watermark = partition.delete_records(one.offset)
+                home = self._topics.home(TopicPartition(one.topic, one.partition))
+            except PylogError as error:
+                part.error = error.with_traceback(None)
+            else:
+                begun.setdefault(home, []).append((part, partition))
+        for home, pairs in begun.items():
+            try:
+                home.keep_starts([partition for _, partition in pairs])
+            except DurabilityUnknown as error:
+                for part, _ in pairs:
+                    part.error, part.low_watermark = error.with_traceback(None), -1
+        return parts
 
     def move(self, wanted: Replacement, ended: EndedRoles) -> None:
         """Move a partition to another log directory. Most of it is copied while it is in use.
