@@ -282,8 +282,8 @@ def test_nothing_is_made_to_be_looked_at(log: pylog.Log) -> None:
     assert log.topics(internal=True) == ["t"]
 
 
-def test_a_node_that_does_not_lead_does_not_coordinate(log: pylog.Log) -> None:
-    client = Client(log)
+def follow_coordinators(log: pylog.Log) -> None:
+    """Let another node lead the coordinators of transactions."""
     state = log.topic("__transaction_state")
     for view in state:
         log.broker.apply(
@@ -292,10 +292,29 @@ def test_a_node_that_does_not_lead_does_not_coordinate(log: pylog.Log) -> None:
                 leader_epoch=5,
             )
         )  # fmt: skip
+
+
+def test_a_node_that_does_not_lead_does_not_coordinate(log: pylog.Log) -> None:
+    client = Client(log)
+    follow_coordinators(log)
     answer = log.broker.handle(EndTxn("tx", client.id, client.epoch, True), SESSION)
     assert isinstance(answer.exception(), errors.NotCoordinator)
     described = log.broker.handle(DescribeTransactions(["tx"]), SESSION)
     assert isinstance(described.exception(), errors.NotCoordinator)
+
+
+def test_what_another_node_coordinates_is_neither_settled_nor_expired_here(
+    log: pylog.Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    Client(log)
+    coordinating = log.broker._coordinating
+    assert len(list(coordinating.expire("__transaction_state", None))) == 1
+    follow_coordinators(log)
+    coordinating._coordinators._is_unsettled = True
+    coordinating.tick(NOW)
+    assert list(coordinating.expire("__transaction_state", None)) == []
+    assert coordinating._coordinators.made("__transaction_state") == []
+    assert "ended" not in caplog.text and "expires" not in caplog.text
 
 
 def test_an_elder_is_refused_where_it_has_not_been_yet(log: pylog.Log) -> None:

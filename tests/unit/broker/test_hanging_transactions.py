@@ -15,6 +15,7 @@ from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import (
+    AddPartitionsToTxn,
     CreateTopics,
     DescribeTransactions,
     InitProducerId,
@@ -192,3 +193,30 @@ def test_transactions_that_followers_have_are_left_to_their_leader() -> None:
     node.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=9, replicas=(1, 2)))
     assert sightings(node.broker.node) == {}
     assert sightings(Node(tree).broker.node)[77].epoch == 3
+
+
+@pytest.mark.parametrize(("replicas", "state"), [((1,), "CompleteAbort"), ((1, 2), "Ongoing")])
+def test_a_known_transaction_is_aborted_unless_a_follower_has_it(replicas: tuple[int, ...], state: str) -> None:
+    node = Node()
+    given = node.ask(InitProducerId("tx"))
+    added = node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [KEY]))
+    assert added.errors == {KEY: None}
+    node.append(batch(given.producer_id, given.producer_epoch))
+    node.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=9, replicas=replicas))
+    (found,) = node.killed().ask(DescribeTransactions(["tx"])).transactions
+    assert found.state == state
+
+
+@pytest.mark.parametrize(("leader_of_coordinators", "end"), [(2, 2), (9, 0)])
+def test_a_promoted_node_ends_nothing_that_another_coordinates(leader_of_coordinators: int, end: int) -> None:
+    node = Node()
+    node.ask(InitProducerId("tx"))
+    node.append(batch(77, 3))
+    for topic, leader in (("t", 2), ("__transaction_state", leader_of_coordinators)):
+        topic_id = node.broker.image.topics[topic].id
+        node.broker.apply(
+            pylog.Follow(topic=topic, topic_id=topic_id, partition=0, partitions=1, leader=leader, leader_epoch=5)
+        )
+    node.broker.lead("t", ())
+    assert node.broker.partition(*KEY).last_stable_offset == end
+    node.broker.close()

@@ -196,7 +196,11 @@ def test_transactional_ids_expire(directory: Directory, clock: SimClock) -> None
         assert log.admin.list_transactions() == []
 
 
-def test_committed_offsets_expire(directory: Directory, clock: SimClock) -> None:
+@pytest.mark.parametrize(("little", "left"), [(4 << 20, []), (10, ["group"])])
+def test_committed_offsets_expire_unless_much_would_have_to_be_read(
+    directory: Directory, clock: SimClock, monkeypatch: pytest.MonkeyPatch, little: int, left: list[str]
+) -> None:
+    monkeypatch.setattr("pylog.broker.coordinators.LITTLE_BYTES", little)
     directory.append("other")
     with directory.opened() as log, log.consumer(group_id="group") as consumer:
         consumer.assign([TopicPartition("other", 0)])
@@ -206,7 +210,7 @@ def test_committed_offsets_expire(directory: Directory, clock: SimClock) -> None
     clock.advance(8 * DAY)
     directory.append("other")
     with directory.opened() as log:
-        assert log.admin.list_groups() == []
+        assert [group.group_id for group in log.admin.list_groups()] == left
 
 
 def test_deleting_records_alone_gives_their_room_back(directory: Directory) -> None:
