@@ -7,15 +7,19 @@
 
 `re` tries every way to match before it gives up, about 1.6^n ways for (a|aa)+b and a text of n letters. So other
 patterns from outside never meet it.
+
+Linear is not quick: a pattern of a thousand steps takes a second for a thousand long texts. So whoever matches many
+texts in a turn counts the steps (`WORK_MAX`).
 """
 
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 from pylog.errors import InvalidRegularExpression
 
-__all__ = ["matcher"]
+__all__ = ["WORK_MAX", "Matcher", "matcher"]
 
 PATTERN_CHARS_MAX = 4096
 UNICODE_CLASSES_MAX = 16
@@ -23,9 +27,11 @@ UNICODE_CLASSES_MAX = 16
 SHOWN_CHARS = 100
 """How much of a pattern an error repeats."""
 PROGRAM_MAX = 1000
-"""How many steps a pattern may be compiled to: RE2 takes up to 4 ns for each of them at each letter of a text."""
-RE2_BYTES_MAX = 256 << 10
-"""The memory of a compiled pattern. RE2 forgets states where they are more."""
+"""How many steps a pattern may be compiled to: RE2 takes up to 15 ns for each of them at each letter of a text."""
+WORK_MAX = 1 << 24
+"""How many steps times letters may be matched in one turn of a coordinator: a quarter of a second at worst."""
+PATTERNS_KEPT, RE2_BYTES_MAX = 64, 1 << 20
+"""How many patterns stay compiled, and the memory of one. RE2 forgets states where they are more, and is slow then."""
 PLAIN_CHARS_MAX = 256
 """How long a pattern may be where RE2 is absent: each alternative may be tried at each letter."""
 
@@ -38,9 +44,16 @@ _WHOLE = rf"(?:\((?:\?:)?\^?{_ALTERNATIVE}\$?\)(?=\||\$?\Z)|\^?{_ALTERNATIVE}\$?
 _PLAIN = re.compile(rf"\^?{_WHOLE}(?:\|{_WHOLE})*+\$?", re.DOTALL)
 
 
-@lru_cache(256)
-def matcher(pattern: str) -> Callable[[str], bool]:
-    """A function that tells whether a whole text matches. Raises InvalidRegularExpression."""
+class Matcher(NamedTuple):
+    """A pattern: `fits` tells whether a whole text matches it, in `steps` for each letter at most."""
+
+    fits: Callable[[str], bool]
+    steps: int
+
+
+@lru_cache(PATTERNS_KEPT)
+def matcher(pattern: str) -> Matcher:
+    """Compile a pattern. Raises InvalidRegularExpression."""
     if len(pattern) > PATTERN_CHARS_MAX:
         raise InvalidRegularExpression(f"a pattern of {len(pattern)} letters: it may have {PATTERN_CHARS_MAX}")
     try:
@@ -51,6 +64,8 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         raise _invalid(pattern, f"has more than {UNICODE_CLASSES_MAX} classes of Unicode")
     options = re2.Options()
     options.log_errors, options.max_mem = False, RE2_BYTES_MAX
+    # To say where groups match RE2 takes up to a thousand times as long, and nobody asks.
+    options.never_capture = True
     try:
         found = re2.compile(pattern.encode(), options)
     except (re2.error, UnicodeError) as error:
@@ -58,10 +73,10 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         raise _invalid(pattern, f"is no regular expression of RE2: {reason[:SHOWN_CHARS]}") from None
     if found.programsize > PROGRAM_MAX:
         raise _invalid(pattern, f"takes {found.programsize} steps: it may take {PROGRAM_MAX}, so repeat less")
-    return lambda text: found.fullmatch(text.encode(errors="replace")) is not None
+    return Matcher(lambda text: found.fullmatch(text.encode(errors="replace")) is not None, found.programsize)
 
 
-def _plain_matcher(pattern: str) -> Callable[[str], bool]:
+def _plain_matcher(pattern: str) -> Matcher:
     if len(pattern) > PLAIN_CHARS_MAX or not _PLAIN.fullmatch(pattern):
         raise _invalid(pattern, "needs RE2: install pylog-commitlog[re2] where the log is open")
     try:
@@ -69,7 +84,7 @@ def _plain_matcher(pattern: str) -> Callable[[str], bool]:
     except re.error as error:
         raise _invalid(pattern, f"is no regular expression: {error}") from None
     # A `.*` at the end takes the rest of a line at once; behind a line it would be tried in every other way.
-    return lambda text: "\n" not in text and found.fullmatch(text) is not None
+    return Matcher(lambda text: "\n" not in text and found.fullmatch(text) is not None, max(len(pattern), 1))
 
 
 def _invalid(pattern: str, reason: str) -> InvalidRegularExpression:

@@ -20,6 +20,7 @@ from pylog.coordinator.group.consumer_records import (
     consumer_record,
     decode_consumer,
 )
+from pylog.coordinator.patterns import matcher
 from pylog.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
@@ -216,6 +217,40 @@ def test_a_stored_expression_that_is_refused_keeps_its_topics_and_its_group(host
     assert host.group().resolved[r"(t)\1"].topics == ("t",)
     old = Client(host, "old", [], regex=r"(t)\1").beat()
     assert isinstance(old.error, InvalidRegularExpression)
+
+
+def test_many_topics_are_matched_in_several_turns(host: ConsumerHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pylog.coordinator.group.update.WORK_MAX", 1)
+    host.set_topics(t=0, u=0, a=1, b=1, c=1, d=1)
+    client = Client(host, "m", []).beat()
+    client.regex, client.has_new_topics = "[a-c]", True
+    client.beat()
+    assert len(host.group().matches["[a-c]"].looked) == 1
+    # One that was looked at goes, and comes back before all others were.
+    (first,) = host.group().matches["[a-c]"].looked
+    host.set_topics(**{first: 0})
+    client.beat()
+    host.set_topics(**{first: 1})
+    settle([client])
+    for _ in range(4):
+        client.beat()
+    settle([client])
+    assert client.owned == host.slots(a=[0], b=[0], c=[0])
+    host.restart()
+    # What was matched before stays until all is looked at again.
+    client.beat()
+    assert len(host.group().matches["[a-c]"].looked) < 4 and client.owned == host.slots(a=[0], b=[0], c=[0])
+
+
+def test_a_topic_is_matched_once(host: ConsumerHost) -> None:
+    host.set_topics(aa=1, ab=1)
+    client = Client(host, "m", [], regex="a.*")
+    settle([client])
+    host.set_topics(abcd=1)
+    client.beat()
+    assert host.group().matches["a.*"].work == 4 * matcher("a.*").steps
+    settle([client])
+    assert client.owned == host.slots(aa=[0], ab=[0], abcd=[0])
 
 
 def test_a_regular_expression_may_escape(host: ConsumerHost) -> None:

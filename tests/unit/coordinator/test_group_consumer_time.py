@@ -14,7 +14,7 @@ from pylog.errors import (
     UnknownMemberId,
     UnreleasedInstanceId,
 )
-from support.consumer_group_host import JOIN, SESSION_MS, ConsumerHost, heartbeat, member, settle
+from support.consumer_group_host import JOIN, SESSION_MS, Client, ConsumerHost, heartbeat, member, settle
 
 
 @pytest.fixture
@@ -99,6 +99,21 @@ def test_no_heartbeat_is_kept_back_for_longer_than_half_a_session(host: Consumer
     client.send(max_wait_ms=1_000_000)
     host.advance(SESSION_MS // 2)
     assert len(host.answers) == 1
+
+
+def test_no_heartbeat_is_kept_back_while_topics_are_to_be_matched(
+    host: ConsumerHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(host, "m", [], regex="none")
+    settle([client])
+    host.set_topics(a=1, b=1, c=1, d=1)
+    monkeypatch.setattr("pylog.coordinator.group.update.WORK_MAX", 1)
+    # Each looks at one topic, until all were looked at.
+    for count in range(1, 5):
+        client.send(max_wait_ms=10_000)
+        assert len(host.group().held) == (count == 4), count
+        if count < 4:
+            client.receive()
 
 
 def test_another_heartbeat_has_the_one_before_it_answered(host: ConsumerHost) -> None:

@@ -56,6 +56,12 @@ def test_an_invalid_pattern_is_an_error() -> None:
     assert isinstance(answer.error, InvalidRegularExpression)
 
 
+def test_a_pattern_that_takes_too_many_steps_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pylog.coordinator.transaction.report.WORK_MAX", 50)
+    assert isinstance(DESK.ask(ListTransactions(transactional_id_pattern="Prepare.*")).error, InvalidRegularExpression)
+    assert DESK.ask(ListTransactions()).error is None
+
+
 def test_an_open_transaction_is_described_with_its_start_and_partitions() -> None:
     answer = DESK.ask(DescribeTransactions(["Ongoing"]))
     assert answer.transactions == [DescribedTransaction("Ongoing", None, "Ongoing", 11, 4, 60_000, T0, [P0])]

@@ -47,7 +47,7 @@ from pylog.coordinator.group.consumer_records import (
 from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored
 from pylog.coordinator.group.group_protocol import Group
 from pylog.coordinator.group.records import Committed
-from pylog.coordinator.group.target_assignment import TopicInfos, preferred_assignor
+from pylog.coordinator.group.target_assignment import Matches, TopicInfos, preferred_assignor
 from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import FencedInstanceId, IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from pylog.protocol.messages import (
@@ -98,6 +98,8 @@ class ConsumerGroup:
         """The same of members of the classic protocol, each with its heartbeat."""
         self.seen: TopicInfos | None = None
         """The list of topics whose hash `epoch` has."""
+        self.matches: dict[str, Matches] = {}
+        """By expression: the topics that match, as far as they were looked at."""
         self.deadlines = deadlines
         self.logged_end = 0
         """Where the last record of it ends, of those that this coordinator has appended."""

@@ -76,7 +76,9 @@ def heartbeat(
         _expect_revocation(group, member_id, current, step.subscriptions[member_id].rebalance_timeout_ms, out)
     is_told = _is_full(message) or before.assigned.keys() != current.assigned.keys()
     wait = min(message.max_wait_ms, group.config.group_consumer_session_timeout_ms // 2)
-    if wait > 0 and not step.records and not is_told:
+    # The next heartbeat goes on where not all topics were looked at.
+    is_known = group.seen is not None
+    if wait > 0 and is_known and not step.records and not is_told:
         group.held[member_id] = ticket
         group.due(("held", member_id), wait, lambda group, out: _hold_over(group, member_id, out), out)
     else:

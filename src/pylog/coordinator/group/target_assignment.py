@@ -8,7 +8,8 @@ subscription has to name them.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from pylog.coordinator.effects import TopicInfo
 from pylog.coordinator.group.consumer_records import MemberSubscription, Slot
@@ -22,10 +23,32 @@ INTERNAL = "__"
 TopicInfos = Mapping[str, TopicInfo]
 
 
-def matching(regex: str, topics: TopicInfos) -> tuple[str, ...]:
-    """The topics whose whole names match, sorted. Raises InvalidRegularExpression."""
-    matches = matcher(regex)
-    return tuple(sorted(name for name in topics if not name.startswith(INTERNAL) and matches(name)))
+class Matches(NamedTuple):
+    """The topics that match an expression, sorted, among those that were `looked` at."""
+
+    looked: Collection[str] = ()
+    topics: tuple[str, ...] = ()
+    work: int = 0
+    """How many steps times letters it took to match these after the ones before."""
+
+
+def matching(regex: str, topics: TopicInfos, before: Matches, work_max: int) -> Matches:
+    """The topics whose whole names match: `before`, and those of the others for which there is work left.
+
+    All were looked at where `looked` is `topics`. Raises InvalidRegularExpression.
+    """
+    fits, steps = matcher(regex)
+    found = [name for name in before.topics if name in topics]
+    others = [name for name in topics if name not in before.looked]
+    work = 0
+    for count, name in enumerate(others):
+        if work >= work_max:
+            looked = {name for name in before.looked if name in topics}.union(others[:count])
+            return Matches(looked, tuple(sorted(found)), work)
+        work += steps * len(name)
+        if not name.startswith(INTERNAL) and fits(name):
+            found.append(name)
+    return Matches(topics, tuple(sorted(found)), work)
 
 
 def topics_hash(names: Iterable[str], topics: TopicInfos) -> int:

@@ -10,6 +10,7 @@ the same (Kafka: GroupMetadataManager.consumerGroupHeartbeat):
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from typing import TypeVar
 
 from pylog.coordinator.effects import LogRecord, Now
@@ -32,7 +33,8 @@ from pylog.coordinator.group.consumer_records import (
     consumer_record,
 )
 from pylog.coordinator.group.reconciliation import reconcile
-from pylog.coordinator.group.target_assignment import make_target, matching, topics_hash
+from pylog.coordinator.group.target_assignment import Matches, make_target, matching, topics_hash
+from pylog.coordinator.patterns import WORK_MAX
 from pylog.errors import InvalidRegularExpression
 
 T = TypeVar("T")
@@ -96,38 +98,46 @@ class GroupUpdate:
         """Raise the epoch of the group where a member or its topics have changed."""
         if not changed and self._group.seen is self._topics:
             return
-        self._resolve()
+        is_whole = self._resolve()
         read = {topic for found in self.subscriptions.values() for topic in self._topics_of(found)}
         found = topics_hash(read, self._topics)
         if not changed and found == self._epoch.topics_hash:
-            self._group.seen = self._topics
+            self._group.seen = self._topics if is_whole else None
             return
         if self._group.has_partition_metadata:
             self._write(PARTITION_METADATA, "", None)
         self._epoch = GroupEpoch(self._epoch.epoch + 1, found)
         self._write(EPOCH, "", self._epoch)
 
-    def _resolve(self) -> None:
-        """Match the topics anew. Where the matches change, the topics that are read change, and so does their hash.
+    def _resolve(self) -> bool:
+        """Match the topics that are new. Where the matches change, the topics that are read change, and so does their
+        hash. Return whether all were looked at: where that takes long, the next heartbeats go on.
 
         A stored expression may be refused: a Kafka, an older version or a node with RE2 has taken it. Its members keep
         the topics that it has matched, and hear of it when they say it again.
         """
         used = sorted({found.regex for found in self.subscriptions.values() if found.regex is not None})
         resolved: dict[str, ResolvedRegex] = {}
+        matches: dict[str, Matches] = {}
+        left, is_whole = WORK_MAX, True
         for regex in used:
             known = self._resolved.get(regex)
-            try:
-                topics = matching(regex, self._topics)
-            except InvalidRegularExpression:
-                topics = () if known is None else known.topics
+            topics = () if known is None else known.topics
+            with suppress(InvalidRegularExpression):
+                found = matching(regex, self._topics, self._group.matches.get(regex, Matches()), left)
+                matches[regex], left = found, left - found.work
+                if found.looked is self._topics:
+                    topics = found.topics
+                else:
+                    topics, is_whole = tuple(sorted({*topics, *found.topics})), False
             if known is None or known.topics != topics:
                 known = ResolvedRegex(topics, 0, self._now.wall)
                 self._write(REGEX, regex, known)
             resolved[regex] = known
         for regex in self._resolved.keys() - resolved.keys():
             self._write(REGEX, regex, None)
-        self._resolved = resolved
+        self._resolved, self._group.matches = resolved, matches
+        return is_whole
 
     def _topics_of(self, subscription: MemberSubscription) -> list[str]:
         return self._group.topics_of(subscription, self._resolved)

@@ -7,7 +7,7 @@ time since the last start where none is open, and keeps an id that never had one
 
 from collections.abc import Mapping
 
-from pylog.coordinator.patterns import matcher
+from pylog.coordinator.patterns import WORK_MAX, matcher
 from pylog.coordinator.transaction.state import NO_TIME, Transaction
 from pylog.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdNotFound
 from pylog.protocol.messages import (
@@ -23,9 +23,11 @@ from pylog.protocol.messages import (
 def listed(transactions: Mapping[str, Transaction], message: ListTransactions, wall_ms: int) -> ListedTransactions:
     """The transactions that fit every filter of the message."""
     try:
-        matches = matcher(message.transactional_id_pattern or "")
+        matches, steps = matcher(message.transactional_id_pattern or "")
+        if message.transactional_id_pattern and steps * sum(map(len, transactions)) > WORK_MAX:
+            raise InvalidRegularExpression(f"{steps} steps are too many for {len(transactions)} transactional ids")
     except InvalidRegularExpression as error:
-        return ListedTransactions(error=error)
+        return ListedTransactions(error=error.with_traceback(None))
 
     def fits(transactional_id: str, known: Transaction) -> bool:
         return (
