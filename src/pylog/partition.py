@@ -262,12 +262,12 @@ class Partition:
             return self._roller.roll(now_ms).base_offset
 
     def start_verification(
-        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool = False
+        self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, supports_epoch_bump: bool = False
     ) -> Verification | None:
         """See `Producers.start_verification`."""
         with self._durability.lock:
             return self.producers.start_verification(
-                producer_id, sequence, epoch, supports_epoch_bump=supports_epoch_bump
+                producer_id, sequence, epoch, now_ms, supports_epoch_bump=supports_epoch_bump
             )
 
     def expire_producers(self, now_ms: int) -> list[int]:

@@ -58,12 +58,17 @@ def leader_batches(data: Buffer, config: TopicConfig, now_ms: int, *, origin: Or
 
 def append_bytes(
     partition: Partition, data: Buffer, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT,
-    transaction_version: int = -1, guard: Verification | None = None,
+    transaction_version: int = -1, guard: Verification | None = None, proved: bool = False,
 ) -> Appended:  # fmt: skip
-    """Append the first batch in `data`; nothing where none is whole. Raises what `sent_batches` and `append` raise."""
+    """Append the first batch in `data`; nothing where none is whole. Raises what `sent_batches` and `append` raise.
+
+    A client's batch whose header is `proved` before may be appended in one step of the kernel.
+    """
     batches = sent_batches(data, partition.config, origin)
     if not batches:
         return Appended(partition.next_offset, partition.next_offset)
+    if proved and origin is Origin.CLIENT:
+        partition.look_at(batches[0], now_ms)
     return partition.append(
         batches[0], epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard
     )

@@ -104,16 +104,31 @@ def test_a_transaction_that_was_not_verified_is_refused() -> None:
     log.partition.create(UUID(int=7), NOW)
     with pytest.raises(InvalidTxnState):
         log.put(in_transaction(0, 0))
-    guard = log.partition.start_verification(7, 0, 0)
+    guard = log.partition.start_verification(7, 0, 0, NOW)
     assert guard is not None
     first = log.partition.append(in_transaction(0, 0), epoch=0, now_ms=NOW, guard=guard)
-    assert (first.base_offset, log.partition.start_verification(7, 1, 0)) == (0, None)
+    assert (first.base_offset, log.partition.start_verification(7, 1, 0, NOW)) == (0, None)
     # It is open now, and nobody has to ask again.
     assert log.put(in_transaction(0, 1)).base_offset == 1
     log.put(marker(7, commit=True), origin=Origin.COORDINATOR)
     assert log.partition.last_stable_offset == 3
     assert log.partition.expire_producers(NOW + (1 << 40)) == [7]
     assert log.partition.producers.entries() == {}
+
+
+def test_a_repetition_behind_a_batch_without_sequences_is_not_plain() -> None:
+    """ProducerStateEntry.findDuplicateBatch; 0 comes next behind a coordinator's batch, which has none."""
+    log = Log()
+
+    def sent(sequence: int) -> Batch:
+        numbered = batch(0, producer_id=7, producer_epoch=0, base_sequence=sequence)
+        log.partition.look_at(numbered, NOW)
+        return numbered
+
+    assert [log.put(sent(sequence)).base_offset for sequence in (0, 1)] == [0, 1]
+    log.put(batch(0, producer_id=7, producer_epoch=0), origin=Origin.COORDINATOR)
+    again = log.put(sent(0))
+    assert (again.base_offset, again.duplicate, log.partition.next_offset) == (0, True, 3)
 
 
 def test_an_epoch_that_a_refused_append_has_noted_begins_where_its_records_do() -> None:

@@ -411,7 +411,9 @@ class CoordinatorRouter:
         sequence: int,
     ) -> Verification | None:  # fmt: skip
         partition, transactional_id = leader.partition, message.transactional_id
-        guard = partition.start_verification(producer_id, sequence, producer_epoch, supports_epoch_bump=sequence >= 0)
+        guard = partition.start_verification(
+            producer_id, sequence, producer_epoch, self._clock.wall_ms(), supports_epoch_bump=sequence >= 0
+        )
         if guard is None:
             return None
         key = TopicPartition(partition.topic, partition.number)

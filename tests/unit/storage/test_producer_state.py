@@ -100,6 +100,15 @@ def test_coordinators_and_leaders_write_any_sequence() -> None:
     log.data(sequence=41)
 
 
+def test_a_repetition_is_known_behind_a_batch_without_sequences() -> None:
+    """ProducerStateEntry.findDuplicateBatch comes before each check, and 0 comes next behind no sequence."""
+    log = Log()
+    log.data(sequence=0, count=2)
+    log.data(sequence=-1, origin=Origin.COORDINATOR)
+    assert log.data(sequence=0, count=2).duplicate == BatchMetadata(0, 1, 0, 1, T0)
+    log.data(sequence=0)
+
+
 def test_kafka_6003_a_follower_takes_a_producer_in_mid_sequence_and_after_gaps() -> None:
     log = Log()
     log.append(data(10, sequence=500), data(11, sequence=700), data(12, sequence=3), origin=Origin.REPLICATION)
@@ -132,7 +141,7 @@ def test_kafka_5490_an_emptied_last_batch_still_holds_the_last_sequence() -> Non
 
 def test_kafka_6683_a_snapshot_never_tells_of_an_append_that_was_not_written() -> None:
     log = Log(verify=True)
-    guard = log.producers.start_verification(7, 0, 0, supports_epoch_bump=False)
+    guard = log.producers.start_verification(7, 0, 0, T0, supports_epoch_bump=False)
     log.data(txn=True, guard=guard)
     log.end(abort=True)
     log.data(sequence=1)

@@ -137,7 +137,7 @@ def test_a_control_batch_that_is_no_marker_changes_nothing() -> None:
 
 
 def verify(log: Log, sequence: int = 0, epoch: int = 0, *, bump: bool = False) -> Verification | None:
-    return log.producers.start_verification(7, sequence, epoch, supports_epoch_bump=bump)
+    return log.producers.start_verification(7, sequence, epoch, T0, supports_epoch_bump=bump)
 
 
 def test_a_transaction_begins_with_a_guard_and_goes_on_without() -> None:
@@ -189,7 +189,7 @@ def test_another_marker_ends_the_guard(bump: bool, epoch: int) -> None:
 
 def test_a_guard_is_good_for_its_own_producer() -> None:
     log = Log(verify=True)
-    other = log.producers.start_verification(8, 0, 0, supports_epoch_bump=False)
+    other = log.producers.start_verification(8, 0, 0, T0, supports_epoch_bump=False)
     verify(log)
     with pytest.raises(InvalidTxnState):
         log.data(txn=True, guard=other)
@@ -203,6 +203,18 @@ def test_kafka_14920_the_lowest_sequence_that_is_being_verified_goes_first() -> 
         with pytest.raises(OutOfOrderSequence, match="2 is still being verified"):
             log.data(sequence=sequence, txn=True, guard=guard)
     log.data(sequence=2, txn=True, guard=guard)
+
+
+def test_an_idempotent_batch_leaves_the_lowest_sequence_that_is_being_verified() -> None:
+    """UnifiedLog.updateProducers: a transactional batch or a marker ends the question, and no other one."""
+    log = Log(verify=True)
+    log.data(sequence=0)
+    guard = verify(log, 1)
+    log.data(sequence=1)
+    with pytest.raises(OutOfOrderSequence, match="sequence 2, and 1 is still being verified"):
+        log.data(sequence=2, txn=True, guard=guard)
+    with pytest.raises(OutOfOrderSequence, match="sequence 2, and 1 is still being verified"):
+        log.data(sequence=2)
 
 
 def test_a_new_epoch_forgets_the_sequences_of_the_old_one() -> None:
@@ -241,7 +253,7 @@ def test_plain_batches_need_no_verification() -> None:
 def test_an_unused_verification_expires() -> None:
     log = Log(verify=True)
     guard = verify(log)
-    for now_ms in (T0, T0 + DAY - 1, T0 - DAY):
+    for now_ms in (T0 + DAY - 1, T0 - DAY):
         log.producers.expire(now_ms)
         assert verify(log) is guard
     log.producers.expire(T0 + DAY)

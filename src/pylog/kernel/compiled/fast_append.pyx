@@ -119,16 +119,17 @@ cdef class AppendState:
 
     cdef bint is_next(self, BatchHeader batch) except -1:
         """Whether a numbered batch is the next one of a producer without a transaction: see `Producers.plan`."""
+        cdef int64_t last_sequence
         known = self.producer_entries.get(batch.producer_id)
         if known is None or batch.producer_id in self.open_verifications:
             return False
         # ProducerEntry and BatchMetadata are tuples: (epoch, coordinator epoch, last timestamp, first offset of the
         # transaction, batches), (first sequence, last sequence, first offset, last offset, timestamp).
         batches = <tuple?>(known[KNOWN_BATCHES])
-        return (
-            len(batches) > 0 and known[KNOWN_EPOCH] == batch.producer_epoch and known[KNOWN_TXN] is None
-            and batch.base_sequence == (<int64_t>(batches[len(batches) - 1][LAST_SEQUENCE]) + 1) & SEQUENCE_MAX
-        )
+        if len(batches) == 0 or known[KNOWN_EPOCH] != batch.producer_epoch or known[KNOWN_TXN] is not None:
+            return False
+        last_sequence = batches[len(batches) - 1][LAST_SEQUENCE]
+        return last_sequence >= 0 and batch.base_sequence == (last_sequence + 1) & SEQUENCE_MAX
 
     cdef int note_producer(self, BatchHeader batch) except -1:
         """Note a numbered batch that was written: the twin of `Producers.apply`."""

@@ -80,6 +80,11 @@ class Producers:
         return bool(self._ongoing or self._unreplicated)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no producer is known, and each transaction lies below the high watermark."""
+        return not self._entries and not self._unreplicated
+
+    @property
     def first_unstable_offset(self) -> int | None:
         """The first offset of a transaction that is open, or whose marker the high watermark has not passed."""
         if not self.is_transactional:
@@ -243,7 +248,7 @@ class Producers:
     # --- verification ----------------------------------------------------------------------------------------------
 
     def start_verification(
-        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
+        self, producer_id: int, sequence: int, epoch: int, now_ms: int, *, supports_epoch_bump: bool
     ) -> Verification | None:
         """Begin to verify that a transaction has this partition: gives the guard that the append has to show, or None
         when the transaction is known to be open.
@@ -257,7 +262,7 @@ class Producers:
             )
         if known.current_txn_first_offset is not None and known.epoch == epoch:
             return None
-        return self._verifications.start(producer_id, sequence, epoch, supports_epoch_bump)
+        return self._verifications.start(producer_id, sequence, epoch, supports_epoch_bump, now_ms)
 
     # --- what time and watermarks take away ------------------------------------------------------------------------
 
@@ -333,14 +338,14 @@ class Producers:
 
 def _is_next(known: ProducerEntry, batch: Stamped) -> bool:
     """Whether a batch is what nearly all are, the next one of a producer without a transaction: all checks are passed
-    then.
+    then. Behind a batch without sequences, a coordinator's, any other one may be repeated.
     """
     return (
-        bool(known.batches)
+        known.last_sequence >= 0
         and known.epoch == batch.producer_epoch
         and known.current_txn_first_offset is None
         and not batch.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT)
-        and batch.base_sequence == add_sequence(known.batches[-1].last_sequence, 1)
+        and batch.base_sequence == add_sequence(known.last_sequence, 1)
     )
 
 

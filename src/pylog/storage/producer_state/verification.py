@@ -23,8 +23,7 @@ class Verification:
     epoch: int
     supports_epoch_bump: bool
     """The client speaks transaction version 2: a producer that is not known begins with sequence 0."""
-    seen_ms: int | None = None
-    """When expiry met it first: the age counts from there, as nobody says when a question is asked."""
+    asked_ms: int
 
 
 class Verifications:
@@ -35,11 +34,13 @@ class Verifications:
         self.open: dict[int, Verification] = {}
         """By producer id."""
 
-    def start(self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool) -> Verification:
+    def start(
+        self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool, now_ms: int
+    ) -> Verification:  # fmt: skip
         """The guard for a producer's question: the one that is open, or a new one."""
         found = self.open.get(producer_id)
         if found is None:
-            found = self.open[producer_id] = Verification(sequence, epoch, supports_epoch_bump)
+            found = self.open[producer_id] = Verification(sequence, epoch, supports_epoch_bump, now_ms)
         elif epoch > found.epoch:
             found.epoch, found.lowest_sequence = epoch, sequence
         elif epoch == found.epoch:
@@ -81,9 +82,7 @@ class Verifications:
         del self.open[producer_id]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Drop the questions that were given up."""
+        """Drop the questions that were asked so long ago: they were given up."""
         for producer_id, found in list(self.open.items()):
-            if found.seen_ms is None:
-                found.seen_ms = now_ms
-            elif now_ms - found.seen_ms >= expiration_ms:
+            if now_ms - found.asked_ms >= expiration_ms:
                 del self.open[producer_id]
