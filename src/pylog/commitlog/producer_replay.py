@@ -16,12 +16,14 @@ logger = logging.getLogger("pylog.commitlog")
 
 
 class ProducerReplay:
-    """Producers that are brought along a log, which is not open meanwhile. (ProducerStateManager)"""
+    """Producers that are brought along a log, which is not open meanwhile. (ProducerStateManager)
 
-    def __init__(self, producers: Producers) -> None:
+    `end_offset` is up to where they know the log; -1: that is not known before they are restored.
+    """
+
+    def __init__(self, producers: Producers, end_offset: int = -1) -> None:
         self.producers = producers
-        self.end_offset = -1
-        """They know the log up to here; -1: that is not known before they are restored."""
+        self.end_offset = end_offset
 
     def restore(self, snapshots: Snapshots, start: int, end: int, now_ms: int) -> None:
         """See `Snapshots.restore`."""

@@ -17,7 +17,6 @@ No other thread sees the partition yet, so no lock is taken. (Kafka: LogLoader, 
 """
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -102,6 +101,8 @@ class Recovery:
         self.now_ms = now_ms
         self.torn: Recovered | None = None
         self.quarantined: list[Quarantined] = []
+        self._has_rebuilt = False
+        """A segment was read anew. The snapshot of its end may match no base offset, where a gap follows."""
 
     @cached_property
     def _scratch(self) -> ProducerReplay:
@@ -141,7 +142,7 @@ class Recovery:
             self._missing(end)
             end = self.promised
         self.start_offset = max(self.start_offset, segments.start)
-        if not listing.in_order:
+        if self._has_rebuilt or not listing.in_order:
             self.local.snapshots.drop_strays(segments.bases)
         self.finish(end)
         self.local.write_damages()
@@ -269,9 +270,12 @@ class Recovery:
 
     def _rebuilt(self, segment: Segment, end: int, *, is_durable: bool) -> Fault | None:
         """Read one segment; gives the fault behind which nothing was promised, unless all of it `is_durable`."""
+        self._has_rebuilt = True
         segment.activate(rebuilding=True)
         known = list(segment.aborted)
         while True:
+            # Kafka takes up each segment from a snapshot, which gives no producer that has expired.
+            self._scratch.producers.expire(self.now_ms)
             self._bring(self._scratch, segment.base_offset)
             fault = None
             for window in segment.recover():
@@ -367,12 +371,18 @@ class Recovery:
 
     # --- producers -------------------------------------------------------------------------------------------------
 
-    def _bring(self, replay: ProducerReplay, offset: int, *, snapshots_at: Sequence[int] = ()) -> None:
-        """Bring producers to `offset`: from the newest good snapshot below it, and the log after that.
+    def _bring(self, replay: ProducerReplay, offset: int) -> None:
+        """Bring producers to `offset`: from the newest good snapshot below it, and the log after that, with snapshots
+        where the next open may want to begin.
 
-        (UnifiedLog.rebuildProducerState)
+        A replay that has been beyond, and knows no producer, reads no log: there is none. (Kafka:
+        UnifiedLog.rebuildProducerState)
         """
+        knows_none = replay.end_offset >= offset and replay.producers.is_empty
         replay.restore(self.local.snapshots, self.start_offset, offset, self.now_ms)
+        if knows_none:
+            replay.end_offset = offset
+        snapshots_at = self.segments.bases[-2:]
         for segment in self.segments.from_offset(replay.end_offset):
             replay.reach(segment.base_offset)
             if replay.end_offset >= offset:
@@ -383,14 +393,13 @@ class Recovery:
         replay.end_offset = offset
         self.local.snapshot(replay.producers, offset)
 
-    def finish(self, end: int) -> None:
-        """Bring the producers to the end of the log, with snapshots where the next open may want to begin.
+    def finish(self, end: int, *, known: int = -1) -> None:
+        """Bring the producers to the end of the log. They have known it up to `known`.
 
         A log that was closed cleanly and has no snapshot has no producers. (UnifiedLog.rebuildProducerState)
         """
-        bases = self.segments.bases[-2:]
         if self.checkpoint.clean and not self.local.snapshots.offsets:
-            for offset in (*bases, end):
+            for offset in (*self.segments.bases[-2:], end):
                 self.local.snapshot(self.producers, offset)
             return
-        self._bring(ProducerReplay(self.producers), end, snapshots_at=bases)
+        self._bring(ProducerReplay(self.producers, known), end)

@@ -46,10 +46,11 @@ class Truncation:
         self._watermarks.lower_start(offset, min(state.start_offset, offset))
         with self._watermarks.taking_away(offset, kept):
             self._local.truncate(offset, now_ms)
-            state.next_offset = offset
+            known, state.next_offset = state.next_offset, offset
             self._epochs.truncate_end(offset)
             checkpoint = Checkpoint(state.start_offset, clean=False)
-            Recovery(self._local, self._key, self._epochs, self._producers, checkpoint, now_ms).finish(offset)
+            recovery = Recovery(self._local, self._key, self._epochs, self._producers, checkpoint, now_ms)
+            recovery.finish(offset, known=known)
             self._producers.advance(state.high_watermark)
         return True
 

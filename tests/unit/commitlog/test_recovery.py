@@ -8,9 +8,11 @@ from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
 from pylog.protocol.batch import Origin, encode
+from pylog.storage.producer_state import snapshot_name, snapshot_offsets
+from pylog.storage.producer_state.snapshot import decode_snapshot
 from pylog.storage.segment_checksum import forget_seals
 from pylog.storage.segment_files import file_name
-from support.partition_log import DIRECTORY, NOW, UNCLEAN, Log, marker
+from support.partition_log import DAY, DIRECTORY, NOW, UNCLEAN, Log, marker
 
 
 def names(log: Log) -> list[str]:
@@ -225,3 +227,70 @@ def test_deleted_records_are_not_durable_by_their_deletion() -> None:
     partition = log.reopen(Checkpoint(start_offset=4, clean=False, durable_offset=0))
     assert (partition.quarantined, partition.start_offset, partition.next_offset) == ((), 4, 4)
     assert UNCLEAN.durable_offset == 0
+
+
+# --- producers, as Kafka's LogLoader.recoverSegment and UnifiedLog.rebuildProducerState leave them --------------------
+
+
+def numbered(offset: int, producer_id: int, *, timestamp: int = NOW) -> bytes:
+    """A batch of one record as a leader has it."""
+    row = (b"v", b"k", timestamp, ())
+    batch = encode([row], now_ms=NOW, producer_id=producer_id, producer_epoch=0, base_sequence=0, base_offset=offset)
+    batch.stamp(offset, 0)
+    return bytes(batch.data)
+
+
+def follow(log: Log, *batches: bytes) -> None:
+    for data in batches:
+        log.partition.append_follower(data, epoch=0, now_ms=NOW)
+
+
+def snapshots(log: Log) -> list[int]:
+    return snapshot_offsets(log.files, DIRECTORY)
+
+
+def known_at(log: Log, offset: int) -> set[int]:
+    return {
+        producer_id for producer_id, _ in decode_snapshot(log.files.read_file(f"{DIRECTORY}/{snapshot_name(offset)}"))
+    }
+
+
+def test_no_snapshot_of_the_end_of_a_segment_stays_before_a_gap() -> None:
+    """ProducerStateManager.removeStraySnapshots comes behind the segments that were read anew."""
+    log = Log(segment_bytes=100)
+    follow(log, numbered(0, 7), numbered(9, 8), numbered(30, 9))
+    assert [segment.base_offset for segment, _ in log.partition.segments] == [0, 9, 30]
+    log.reopen()
+    assert snapshots(log) == [9, 30, 31]
+
+
+def test_a_producer_below_the_start_is_known_after_its_segment_was_read_anew() -> None:
+    """The snapshot of a segment's end has all that is in the segment; the next one goes on from it."""
+    log = Log()
+    follow(log, numbered(0, 7), numbered(1, 8))
+    log.partition.roll(NOW)
+    follow(log, numbered(2, 9))
+    log.reopen(Checkpoint(start_offset=1, clean=False))
+    assert set(log.partition.producers.entries()) == {7, 8, 9} == known_at(log, 3)
+
+
+def test_a_producer_that_has_expired_is_not_carried_on_to_the_next_segment() -> None:
+    log = Log()
+    follow(log, numbered(0, 7, timestamp=NOW - 2 * DAY), numbered(1, 8))
+    log.partition.roll(NOW)
+    follow(log, numbered(2, 9))
+    log.reopen()
+    assert known_at(log, 3) == {8, 9}
+
+
+def test_the_last_two_segments_have_snapshots_where_the_others_were_lost() -> None:
+    log = Log()
+    for offset in range(4):
+        follow(log, numbered(offset, 7 + offset))
+        log.partition.roll(NOW)
+    follow(log, numbered(4, 11))
+    for offset in snapshots(log):
+        log.files.remove(f"{DIRECTORY}/{snapshot_name(offset)}")
+    log.reopen(Checkpoint(recovery_point=4, clean=False))
+    assert snapshots(log) == [3, 4, 5]
+    assert known_at(log, 3) == {7, 8, 9}

@@ -8,7 +8,7 @@ from pylog.errors import PartitionFailed, StorageError
 from pylog.files import MemoryFiles
 from pylog.storage.producer_state import Producers, snapshot_name, snapshot_offsets
 from pylog.testing import FaultFiles
-from support.partition_log import DIRECTORY, NOW, UNCLEAN, Log
+from support.partition_log import DAY, DIRECTORY, NOW, UNCLEAN, Log
 
 
 def numbered(count: int, **config: object) -> Log:
@@ -41,6 +41,15 @@ def test_a_snapshot_says_what_lies_below_its_offset(how: str) -> None:
     loaded = Producers("t-0")
     loaded.load(log.files.read_file(f"{DIRECTORY}/{snapshot_name(3)}"), 3, NOW)
     assert loaded.entries()[5].batches == (last_batch(log),) and last_batch(log)[3] == 2
+
+
+def test_a_log_without_producers_is_not_read_for_them() -> None:
+    """UnifiedLog.rebuildProducerState: those that have expired stay unknown."""
+    log = numbered(4)
+    assert log.partition.expire_producers(NOW + 2 * DAY) == [5]
+    log.partition.truncate(2, NOW + 2 * DAY)
+    assert log.partition.producers.entries() == {}
+    assert log.append("any", producer_id=5, producer_epoch=0, base_sequence=40).base_offset == 2
 
 
 def test_a_truncation_at_the_end_or_behind_it_drops_nothing() -> None:
