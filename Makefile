@@ -187,7 +187,7 @@ kafka: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## fetch Kafka 4.3.1; it and its own
 	@PYLOG_DEMO_LOG=$(abspath demo-data/log) $(PYTEST) -q -m "kafka or broker" tests/conformance
 
 build/java/.stamp: $(wildcard tests/conformance/java/pylog/*.java) $(KAFKA_JARS)/.stamp
-	@echo "compiling the program that drives Kafka's Java clients"
+	@echo "compiling the programs that drive Kafka's Java clients and its partition log"
 	@mvn -q -B -Dstyle.color=never -f tests/conformance/pom.xml compiler:compile
 	@touch $@
 
@@ -207,7 +207,9 @@ conformance: .venv/conformance.stamp build/java/.stamp ## the same scenarios thr
 
 .PHONY: differential
 differential: BUDGET = 20000
-differential: .venv/dev.stamp $(KAFKA_JARS)/.stamp ## send requests drawn from the schemas to pylog and to a real Kafka, and compare the answers (BUDGET=20000 SEED=1)
+differential: SCRIPTS = 300
+differential: .venv/dev.stamp build/java/.stamp ## the same requests to pylog and a real Kafka, the same scripts on their partition logs; compare the answers (BUDGET=20000 SCRIPTS=300 SEED=1)
+	@PYTHONPATH=src:tests $(BIN)/python -m differential.log_campaign $(SCRIPTS) --seed $(SEED)
 	@PYTHONPATH=src:tests $(BIN)/python -m differential.campaign $(BUDGET) --seed $(SEED)
 
 # The Spark whose Kafka connector Maven has; the tests' own Spark may be newer.
