@@ -127,6 +127,19 @@ class CorruptBatch(StorageError):
         where += [f"{name} {value}" for name, value in known.items() if value is not None]
         super().__init__(f"{', '.join(where)}: {reason}" if where else reason)
 
+    @classmethod
+    def on_reading(
+        cls, what: str, *, path: str | None, position: int, offset: int, next_offset: int | None
+    ) -> "CorruptBatch":  # fmt: skip
+        """The error for records that a reader asks for and that are damaged, with what can be done about it."""
+        advice = "run `pylog verify` to see all damage, and `pylog repair` to give up what cannot be read"
+        if next_offset is not None:
+            advice = (
+                f"offsets {offset} to {next_offset - 1} are damaged and cannot be read; go on at offset {next_offset} "
+                f"(a consumer's `skip()` does), or {advice}"
+            )
+        return cls(f"{what}; {advice}", path=path, position=position, offset=offset, next_offset=next_offset)
+
     def __reduce__(self) -> tuple[object, ...]:
         return _corrupt_batch, (type(self), self.reason, self.path, self.position, self.offset, self.next_offset)
 

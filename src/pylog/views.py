@@ -5,6 +5,7 @@ node, in a process that owns the log and in one that only reads it. Reading here
 node, up to the high watermark. Appending goes by the node's one door, `ProduceHandler`, as a producer's batches do.
 """
 
+import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -23,11 +24,14 @@ from pylog.runtime.closing import Lease
 from pylog.storage.file_ranges import Slice
 from pylog.tables import Moment, Selection, Tabular
 from pylog.tables.record_batches import record_batches
-from pylog.tables.selection import MAX_ROWS, Range, milliseconds
+from pylog.tables.selection import MAX_ROWS, OnDamage, Range, milliseconds, must_skip
 
 if TYPE_CHECKING:
     import pyarrow
 
+logger = logging.getLogger("pylog.views")
+
+PROBES_MAX = 10_000
 READ_BYTES = 1 << 20
 """As Kafka's max.partition.fetch.bytes: beside so much, the fixed cost of a read or of an Arrow batch hardly shows."""
 
@@ -153,14 +157,16 @@ class PartitionView(Tabular):
         return bytes(found.data) if found is not None else b""
 
     def records(
-        self, offset: int | None = None, end: int | None = None, *, isolation_level: IsolationLevel = "read_uncommitted"
-    ) -> Iterator[ConsumerRecord]:
+        self, offset: int | None = None, end: int | None = None, *,
+        isolation_level: IsolationLevel = "read_uncommitted", on_damage: OnDamage = "raise",
+    ) -> Iterator[ConsumerRecord]:  # fmt: skip
         """The records in [offset, end): from the start up to the high watermark of now, unless told otherwise.
 
         With `isolation_level="read_committed"` up to the last stable offset, and without those of aborted transactions.
+        With `on_damage="skip"` damaged batches are left out, and each is a warning in the log.
         Raises: OffsetOutOfRange, CorruptBatch (names file, position and offset), ValueError.
         """
-        for first, last, batches in self._chunks(offset, end, Isolation.named(isolation_level)):
+        for first, last, batches in self._chunks(offset, end, Isolation.named(isolation_level), on_damage):
             for batch in batches:
                 for records, _ in batch.groups(self.topic, self.partition, first):
                     for record in records:
@@ -175,6 +181,7 @@ class PartitionView(Tabular):
         columns: Sequence[str] | None = None,
         max_rows: int = MAX_ROWS,
         isolation_level: IsolationLevel = "read_uncommitted",
+        on_damage: OnDamage = "raise",
     ) -> "Iterator[pyarrow.RecordBatch]":
         """The same records as Arrow record batches of at most `max_rows` rows, without an object a record.
 
@@ -182,7 +189,7 @@ class PartitionView(Tabular):
         Where there are no records it is one batch without rows. Needs pyarrow and numpy (the extra `arrow`).
         Raises ValueError for an unknown column and for a `max_rows` below 1.
         """
-        chunks = self._chunks(offset, end, Isolation.named(isolation_level))
+        chunks = self._chunks(offset, end, Isolation.named(isolation_level), on_damage)
         yield from record_batches(chunks, self.topic, self.partition, columns, max_rows)
 
     def select(
@@ -194,13 +201,14 @@ class PartitionView(Tabular):
         since: Moment | None = None,
         until: Moment | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
+        on_damage: OnDamage = "raise",
     ) -> Selection:
         """Records in [offset, end) and in [since, until), and the columns that are named (None: all).
 
         Times are datetimes, or milliseconds since 1970. Raises ValueError and TypeError for wrong ones.
         """
         wanted = Range(offset, end, milliseconds(since, "since"), milliseconds(until, "until"))
-        return Selection(f"{self.topic}-{self.partition}", [self], wanted, columns, isolation_level)
+        return Selection(f"{self.topic}-{self.partition}", [self], wanted, columns, isolation_level, on_damage)
 
     def _selection(self) -> Selection:
         return self.select()
@@ -215,9 +223,10 @@ class PartitionView(Tabular):
         return table(f"Partition {self.topic}-{self.partition}", ("", ""), facts)
 
     def _chunks(
-        self, offset: int | None, end: int | None, isolation: Isolation
+        self, offset: int | None, end: int | None, isolation: Isolation, on_damage: OnDamage
     ) -> Iterator[tuple[int, int, list[Batch]]]:
         """Data batches read in pieces, each with the range of offsets wanted of it. CRCs are checked."""
+        skips = must_skip(on_damage)
         partition = self._now()
         committed = isolation is Isolation.READ_COMMITTED
         position = partition.start_offset if offset is None else offset
@@ -225,16 +234,49 @@ class PartitionView(Tabular):
         limit = visible if end is None else min(end, visible)
         while position < limit:
             found: Slice | None
-            if committed:
-                found, aborted = partition.read_stable(position, READ_BYTES, upto=limit)
-            else:
-                found, aborted = partition.read(position, READ_BYTES, upto=limit), []
-            if found is None:
-                return
+            try:
+                if committed:
+                    found, aborted = partition.read_stable(position, READ_BYTES, upto=limit)
+                else:
+                    found, aborted = partition.read(position, READ_BYTES, upto=limit), []
+                if found is None:
+                    return
+                batches = self._split(found, position)
+            except CorruptBatch as error:
+                if not skips:
+                    raise
+                position = self._past(error, partition, position, limit)
+                continue
             delivery = VisibleBatches((txn.producer_id, txn.first_offset) for txn in aborted)
-            batches = self._split(found, position)
-            yield position, limit, [batch for batch in batches if delivery.gives(batch)]
+            given = [batch for batch in batches if delivery.gives(batch)]
+            yield position, limit, [batch for batch in given if self._is_whole(batch)] if skips else given
             position = batches[-1].next_offset
+
+    def _is_whole(self, batch: Batch) -> bool:
+        """Whether the records of a batch with the right CRC can be decoded."""
+        try:
+            for _ in batch.groups(self.topic, self.partition, batch.base_offset):
+                pass
+        except CorruptBatch as error:
+            self._left_out(batch.base_offset, batch.next_offset, error)
+            return False
+        return True
+
+    def _past(self, error: CorruptBatch, partition: ReadablePartition, position: int, limit: int) -> int:
+        """The first offset behind damage at `position` that can be read. Where even the end of the damaged batch is not
+        known one offset after the other is tried, so that no readable record is left out, up to many of them.
+        """
+        following = error.next_offset
+        if following is None or following <= position:
+            tried = range(position + 1, min(limit, position + PROBES_MAX))
+            following = next((one for one in tried if _is_readable(partition, one, limit)), tried.stop)
+        self._left_out(position, following, error)
+        return following
+
+    def _left_out(self, offset: int, next_offset: int, error: CorruptBatch) -> None:
+        logger.warning(
+            "%s-%d: offsets %d to %d are left out: %s", self.topic, self.partition, offset, next_offset - 1, error
+        )
 
     @staticmethod
     def _split(found: Slice, position: int) -> list[Batch]:
@@ -247,9 +289,9 @@ class PartitionView(Tabular):
                 # The next piece begins with the damaged one.
                 return good
             at = error.position or 0
-            raise CorruptBatch(
-                f"{error.reason}; run `pylog verify` to see all damage", path=found.path, position=found.position + at,
-                offset=position, next_offset=claimed_end(found.data, at, position),
+            raise CorruptBatch.on_reading(
+                error.reason, path=found.path, position=found.position + at, offset=position,
+                next_offset=claimed_end(found.data, at, position),
             ) from None  # fmt: skip
 
     def offset_for_time(self, timestamp_ms: int) -> int | None:
@@ -263,6 +305,14 @@ class PartitionView(Tabular):
     def check(self) -> None:
         """Read everything and verify every invariant. Raises CorruptBatch at the first that does not hold."""
         self._now().check()
+
+
+def _is_readable(partition: ReadablePartition, offset: int, limit: int) -> bool:
+    try:
+        found = partition.read(offset, 1, upto=limit)
+        return found is not None and next(split(found.data, check_crc=True), None) is not None
+    except CorruptBatch:
+        return False
 
 
 class TopicView(Tabular):
@@ -305,6 +355,7 @@ class TopicView(Tabular):
         since: Moment | None = None,
         until: Moment | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
+        on_damage: OnDamage = "raise",
     ) -> Selection:
         """Records in [since, until), of the partitions with these numbers (None: all), and the columns that are named
         (None: all). `PartitionView.select` takes offsets, too.
@@ -314,17 +365,20 @@ class TopicView(Tabular):
         """
         parts = list(self) if partitions is None else [self[number] for number in partitions]
         wanted = Range(since_ms=milliseconds(since, "since"), until_ms=milliseconds(until, "until"))
-        return Selection(self.name, parts, wanted, columns, isolation_level)
+        return Selection(self.name, parts, wanted, columns, isolation_level, on_damage)
 
-    def records(self, *, isolation_level: IsolationLevel = "read_uncommitted") -> Iterator[ConsumerRecord]:
+    def records(
+        self, *, isolation_level: IsolationLevel = "read_uncommitted", on_damage: OnDamage = "raise"
+    ) -> Iterator[ConsumerRecord]:
         """All records, partition after partition. Raises what `PartitionView.records` does."""
-        return self.select(isolation_level=isolation_level).records()
+        return self.select(isolation_level=isolation_level, on_damage=on_damage).records()
 
     def columns(
-        self, *, max_rows: int = MAX_ROWS, isolation_level: IsolationLevel = "read_uncommitted"
+        self, *, max_rows: int = MAX_ROWS, isolation_level: IsolationLevel = "read_uncommitted",
+        on_damage: OnDamage = "raise",
     ) -> "Iterator[pyarrow.RecordBatch]":  # fmt: skip
         """The same records as Arrow record batches. Raises what `PartitionView.columns` does."""
-        return self.select(isolation_level=isolation_level).columns(max_rows=max_rows)
+        return self.select(isolation_level=isolation_level, on_damage=on_damage).columns(max_rows=max_rows)
 
     def _selection(self) -> Selection:
         return self.select()

@@ -495,9 +495,13 @@ def test_a_flipped_bit_is_an_error_with_its_place(tmp_path: Path) -> None:
             assert (caught.value.path, caught.value.position, caught.value.offset) == (str(path), size // 3, 1)
             consumer.seek(T0, 2)
             assert [r.value for r in consumer.poll(60_000)] == [b"value 2"]
-            with pytest.raises(errors.CorruptBatch) as caught:
+            with pytest.raises(errors.CorruptBatch) as of_view:
                 list(log.topic("t")[0].records())
-            assert caught.value.next_offset == 2
+            assert of_view.value.next_offset == 2
+            for error in (caught.value, of_view.value):
+                # The same advice where a recovery knows the damage and where nothing has seen it yet.
+                assert "offsets 1 to 1 are damaged and cannot be read; go on at offset 2" in str(error)
+                assert "`pylog repair`" in str(error)
 
 
 def test_records_that_were_read_can_be_appended_again() -> None:

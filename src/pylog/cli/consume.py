@@ -97,6 +97,9 @@ def _regex(text: str) -> re.Pattern[str]:
 @option("--grep", type=_regex, metavar="REGEX", help="only records in whose values this is found")
 @option("--partition", "-p", type=natural, metavar="N", help="this partition alone")
 @option("--max-records", "-n", type=count, metavar="N", help="stop after N records")
+@option(
+    "--skip-damaged", is_flag=True, help="leave out records that are damaged, each said in a line, instead of stopping"
+)
 @option("--follow", "-f", is_flag=True, help="wait for more records instead of stopping at the end")
 @option(
     "--isolation-level", "isolation", type=click.Choice(("read_uncommitted", "read_committed")),
@@ -158,6 +161,7 @@ class _Reading:
     range: Range
     partition: int | None
     max_records: int | None
+    skip_damaged: bool
     follow: bool
     isolation: IsolationLevel
     group: str | None
@@ -190,7 +194,8 @@ class _Reading:
                     say("this starts and stops at the end: give --from-beginning, --offset or --since, or --follow to "
                         "wait for more")  # fmt: skip
             stops = None if self.follow else self.range.stops(consumer, ends)
-            with closing(read(consumer, stops, wanted, commits=self.group is not None)) as records:
+            records = read(consumer, stops, wanted, commits=self.group is not None, skips=self.skip_damaged)
+            with closing(records):
                 yield records
 
     def _consumer(self, log: ClientHalf[Any], configs: dict[str, Any]) -> Consumer:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import click
 
 from pylog.cli.arguments import Moment, moment
-from pylog.cli.output import check_reader
+from pylog.cli.output import check_reader, say
 from pylog.cli.params import at_most_one
 from pylog.client.consumer.consumer import Consumer
-from pylog.errors import OffsetOutOfRange
+from pylog.errors import CorruptBatch, CorruptRecord, OffsetOutOfRange
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.clock import SystemClock
 
@@ -140,15 +140,23 @@ class Wanted:
 
 
 def read(
-    consumer: Consumer, stops: dict[TopicPartition, int] | None, wanted: Wanted, *, commits: bool
+    consumer: Consumer, stops: dict[TopicPartition, int] | None, wanted: Wanted, *, commits: bool, skips: bool = False
 ) -> Generator[list[ConsumerRecord]]:
     """The wanted records up to `stops` (None: for ever), as they come.
 
     `commits`: what was handed out is committed when the next records are asked for. Write and flush before you ask.
+    `skips`: damaged records are said and left out. Raises CorruptBatch or CorruptRecord for them without it.
     """
     found = 0
     while (wanted.limit is None or found < wanted.limit) and not _is_over(consumer, stops):
-        records = consumer.poll(timeout_ms=POLL_MS, max_records=wanted.batch(found))
+        try:
+            records = consumer.poll(timeout_ms=POLL_MS, max_records=wanted.batch(found))
+        except (CorruptBatch, CorruptRecord) as error:
+            if not skips:
+                raise
+            say(f"skipped: {error}")
+            consumer.skip()
+            continue
         if not records:
             check_reader()
             continue

@@ -33,8 +33,6 @@ LOG_BYTES_MAX = 2**31 - 1
 HEAD_BYTES = 1 << 12
 """What is read where batches begin that need not come into memory; little ones lie in it as a whole."""
 
-_ADVICE = "run `pylog verify` to see all damage, and `pylog repair` to give up what cannot be read"
-
 
 class Closable(Protocol):
     """What holds a descriptor."""
@@ -202,9 +200,8 @@ class LogFile:
 
     def damaged(self, damage: DamagedRange) -> CorruptBatch:
         """The error for reading what lies in a damaged part."""
-        return CorruptBatch(
-            f"offsets {damage.offset} to {damage.next_offset - 1} are damaged ({damage.end - damage.position} bytes) "
-            f"and cannot be read; go on at offset {damage.next_offset}, or {_ADVICE}",
+        return CorruptBatch.on_reading(
+            f"a part of {damage.end - damage.position} bytes fails its checks",
             path=self.path, position=damage.position, offset=damage.offset, next_offset=damage.next_offset,
         )  # fmt: skip
 
@@ -252,9 +249,8 @@ class LogFile:
         return Slice(memoryview(b""), self.path, begin, walk.offset, extent)
 
     def _nonsense(self, what: str, position: int, offset: int) -> CorruptBatch:
-        return CorruptBatch(
-            f"{what}; {_ADVICE}", path=self.path, position=position, offset=max(offset, self.base_offset)
-        )
+        at = max(offset, self.base_offset)
+        return CorruptBatch.on_reading(what, path=self.path, position=position, offset=at, next_offset=None)
 
     def _walk_on(self, walk: HeaderWalk, data: bytes, at: int, reach: int, wanted: Wanted) -> int:
         """Go on over the headers in `data`: see `HeaderWalk.go_on`. Raises CorruptBatch."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self, get_args
 
 from pylog.kernel import ConsumerRecord
 from pylog.notebook import shown, table
@@ -27,6 +27,17 @@ Moment = datetime | int
 """A time: with its zone, or in milliseconds since 1970."""
 
 
+OnDamage = Literal["raise", "skip"]
+"""What is done where records are damaged: CorruptBatch, or they are left out, and said in the log."""
+
+
+def must_skip(on_damage: OnDamage) -> bool:
+    """Whether damaged records are left out. Raises ValueError for another word."""
+    if on_damage not in get_args(OnDamage):
+        raise ValueError(f"on_damage is {on_damage!r}, and may be {' or '.join(map(repr, get_args(OnDamage)))}")
+    return on_damage == "skip"
+
+
 class Part(Protocol):
     """A partition."""
 
@@ -40,8 +51,9 @@ class Part(Protocol):
     def high_watermark(self) -> int: ...
     def offset_for_time(self, timestamp_ms: int) -> int | None: ...
     def records(
-        self, offset: int | None = None, end: int | None = None, *, isolation_level: IsolationLevel = ...
-    ) -> Iterator[ConsumerRecord]: ...
+        self, offset: int | None = None, end: int | None = None, *, isolation_level: IsolationLevel = ...,
+        on_damage: OnDamage = ...,
+    ) -> Iterator[ConsumerRecord]: ...  # fmt: skip
     def columns(
         self,
         offset: int | None = None,
@@ -50,6 +62,7 @@ class Part(Protocol):
         columns: Sequence[str] | None = None,
         max_rows: int = ...,
         isolation_level: IsolationLevel = ...,
+        on_damage: OnDamage = ...,
     ) -> "Iterator[pyarrow.RecordBatch]": ...
 
 
@@ -98,15 +111,18 @@ class Selection(Tabular):
     """Records of some partitions, and some of their columns. Holds nothing: each call reads anew."""
 
     def __init__(
-        self, what: str, parts: Sequence[Part], wanted: Range, columns: Sequence[str] | None, isolation: IsolationLevel
-    ) -> None:
-        """Raises ValueError, TypeError for columns and isolation levels that there are not."""
+        self, what: str, parts: Sequence[Part], wanted: Range, columns: Sequence[str] | None, isolation: IsolationLevel,
+        on_damage: OnDamage,
+    ) -> None:  # fmt: skip
+        """Raises ValueError, TypeError for columns, isolation levels and words that there are not."""
         self._what = what
         self._parts = parts
         self._wanted = wanted
         self._columns = checked_columns(columns)
         Isolation.named(isolation)
         self._isolation = isolation
+        must_skip(on_damage)
+        self._on_damage = on_damage
 
     def __repr__(self) -> str:
         return f"<Selection of {self._what}: {', '.join(self._columns)}>"
@@ -114,7 +130,7 @@ class Selection(Tabular):
     def records(self) -> Iterator[ConsumerRecord]:
         """The records, with all of their fields."""
         for part in self._parts:
-            yield from part.records(*self._wanted.of(part), isolation_level=self._isolation)
+            yield from part.records(*self._wanted.of(part), isolation_level=self._isolation, on_damage=self._on_damage)
 
     def columns(self, *, max_rows: int = MAX_ROWS) -> "Iterator[pyarrow.RecordBatch]":
         """The records as Arrow record batches of at most `max_rows` rows, without an object a record.
@@ -124,8 +140,9 @@ class Selection(Tabular):
         has_any = False
         for part in self._parts:
             for batch in part.columns(
-                *self._wanted.of(part), columns=self._columns, max_rows=max_rows, isolation_level=self._isolation
-            ):
+                *self._wanted.of(part), columns=self._columns, max_rows=max_rows, isolation_level=self._isolation,
+                on_damage=self._on_damage,
+            ):  # fmt: skip
                 if batch.num_rows:
                     has_any = True
                     yield batch

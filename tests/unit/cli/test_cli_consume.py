@@ -137,3 +137,21 @@ def test_a_file_stays_as_it_is_where_nothing_can_be_read(ten: Run, tmp_path: Pat
     failed(ten("consume", "none", "-b", "--output", str(path)), "there is no topic 'none'")
     failed(ten("consume", "lines", "-o", "100", "--output", str(path)), "offset 100 of lines-0 is not there")
     assert path.read_bytes() == b"keep"
+
+
+def test_damaged_records_stop_it_or_are_left_out(run: Run, tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "data", flush="none") as log:
+        partition = log.create_topic("t")[0]
+        for number in range(3):
+            partition.append([pylog.Record(b"value %d" % number)])
+        path, size = Path(partition.segments[0].path), partition.size // 3
+    data = bytearray(path.read_bytes())
+    data[size + 65] ^= 1
+    path.write_bytes(data)
+    words = ("consume", "t", "-b", "--output", str(tmp_path / "out"))
+
+    failed(run(*words), "offsets 1 to 1 are damaged", "go on at offset 2", "pylog repair")
+    done = run(*words, "--skip-damaged")
+
+    assert done.code == 0 and done.err.startswith("pylog: skipped: ") and "offsets 1 to 1 are damaged" in done.err
+    assert (tmp_path / "out").read_text() == "value 0\nvalue 2\n"

@@ -171,12 +171,15 @@ class FetchedRecords:
 
         `batch` has the right CRC, and records that cannot be decoded; None: the bytes are not even a batch.
         """
-        following = claimed_end(self._part.data, self._at, self.next_offset) if batch is None else batch.next_offset
+        what, at = f"{self._part.topic}-{self._part.partition}: {error.reason}", self._part.position + self._at
+        if batch is None:
+            following = claimed_end(self._part.data, self._at, self.next_offset)
+            return CorruptBatch.on_reading(
+                what, path=self._part.path, position=at, offset=self.next_offset, next_offset=following
+            )
         return CorruptBatch(
-            f"{self._part.topic}-{self._part.partition}: {error.reason}; `skip()` goes past it, and `pylog verify` "
-            "shows all damage",
-            path=self._part.path, position=self._part.position + self._at, offset=self.next_offset,
-            next_offset=following,
+            f"{what}; `skip()` goes past it, and `pylog verify` shows all damage", path=self._part.path, position=at,
+            offset=self.next_offset, next_offset=batch.next_offset,
         )  # fmt: skip
 
 
