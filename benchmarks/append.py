@@ -10,7 +10,7 @@ from pathlib import Path
 import peers
 import pylog
 from harness import RECORD_BYTES, at_least, fresh, keys_and_values, measure, report, scaled, stopwatch
-from pylog.opening import Flush
+from pylog.log import Flush
 
 BATCH = 1000
 COUNT = scaled(usual=400_000, quick=10_000)

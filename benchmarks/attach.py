@@ -29,7 +29,7 @@ from pylog.attach.doorway import Doorway
 from pylog.attach.owned import Owned
 from pylog.attach.settings import Settings
 from pylog.broker.broker import Broker
-from pylog.nodes import owner
+from pylog.broker.nodes import owner
 from pylog.runtime.clock import SystemClock
 from pylog.transport import MemoryTransport
 from results import Figure

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pylog
 from harness import at_most, figure, measure, report, scaled, scratch, stopwatch
-from pylog.opening import Mode
+from pylog.log import Mode
 
 RUNS = scaled(usual=1_000, quick=20, full=10_000)
 OPENS = scaled(usual=20, quick=2)

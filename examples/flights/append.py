@@ -5,7 +5,7 @@ import os
 import time
 
 import pylog
-from pylog.views import TopicView
+from pylog.handles.views import TopicView
 
 from .data import HEADERS, PARTITIONS, TOPIC, Source, read_flights
 from .report import Report, bytes_text, expect

@@ -8,7 +8,7 @@ import os
 import time
 
 import pylog
-from pylog.views import PartitionView
+from pylog.handles.views import PartitionView
 
 from .data import TOPIC
 from .report import Report, bytes_text, expect

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from pylog.client.producer import Producer
     from pylog.commitlog.recovery import Quarantined, Recovered
     from pylog.config.typed import ConnectionOptions, ConsumerOptions, NodeOptions, ProducerOptions, TopicOptions
-    from pylog.connected_log import ConnectedLog, ConnectedPartition, ConnectedTopic, connect
-    from pylog.following import Following, ReplicaLag
-    from pylog.log import Log
+    from pylog.handles.connected_log import ConnectedLog, ConnectedPartition, ConnectedTopic, connect
+    from pylog.handles.following import Following, ReplicaLag
+    from pylog.handles.views import PartitionView, SegmentInfo, TopicView
+    from pylog.log import Log, open, serve  # noqa: A004
     from pylog.logdirs.damage import Findings
-    from pylog.opening import open, serve  # noqa: A004
     from pylog.partition import Appended
     from pylog.record import (
         ConsumerGroupMetadata,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from pylog.server.server import Server
     from pylog.tables import Selection
     from pylog.transport import MemoryTransport, Transport
-    from pylog.views import PartitionView, SegmentInfo, TopicView
 
 __version__ = VERSION
 
@@ -99,9 +98,9 @@ ON_FIRST_USE = {
     "Admin": "pylog.client.admin.admin",
     "Appended": "pylog.partition",
     "Cleaned": "pylog.broker.log_cleaner",
-    "ConnectedLog": "pylog.connected_log",
-    "ConnectedPartition": "pylog.connected_log",
-    "ConnectedTopic": "pylog.connected_log",
+    "ConnectedLog": "pylog.handles.connected_log",
+    "ConnectedPartition": "pylog.handles.connected_log",
+    "ConnectedTopic": "pylog.handles.connected_log",
     "ConnectionOptions": "pylog.config.typed",
     "Consumer": "pylog.client.consumer.consumer",
     "ConsumerGroupMetadata": "pylog.record",
@@ -110,7 +109,7 @@ ON_FIRST_USE = {
     "DeserializedRecord": "pylog.record",
     "Findings": "pylog.logdirs.damage",
     "Follow": "pylog.broker.replica_manager",
-    "Following": "pylog.following",
+    "Following": "pylog.handles.following",
     "Future": "pylog.runtime.future",
     "Header": "pylog.record",
     "Lead": "pylog.broker.replica_manager",
@@ -119,7 +118,7 @@ ON_FIRST_USE = {
     "NodeOptions": "pylog.config.typed",
     "OffsetAndMetadata": "pylog.record",
     "OffsetAndTimestamp": "pylog.record",
-    "PartitionView": "pylog.views",
+    "PartitionView": "pylog.handles.views",
     "Producer": "pylog.client.producer",
     "ProducerOptions": "pylog.config.typed",
     "Quarantined": "pylog.commitlog.recovery",
@@ -127,19 +126,19 @@ ON_FIRST_USE = {
     "Record": "pylog.record",
     "RecordMetadata": "pylog.record",
     "Recovered": "pylog.commitlog.recovery",
-    "ReplicaLag": "pylog.following",
-    "SegmentInfo": "pylog.views",
+    "ReplicaLag": "pylog.handles.following",
+    "SegmentInfo": "pylog.handles.views",
     "Selection": "pylog.tables",
     "Server": "pylog.server.server",
     "TopicOptions": "pylog.config.typed",
     "TopicPartition": "pylog.record",
-    "TopicView": "pylog.views",
+    "TopicView": "pylog.handles.views",
     "Transport": "pylog.transport",
     "aio": "pylog.aio",
-    "connect": "pylog.connected_log",
+    "connect": "pylog.handles.connected_log",
     "metrics": "pylog.metrics",
-    "open": "pylog.opening",
-    "serve": "pylog.opening",
+    "open": "pylog.log",
+    "serve": "pylog.log",
 }
 
 if not TYPE_CHECKING:  # mypy would take any name for one of this module

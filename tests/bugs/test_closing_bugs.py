@@ -22,7 +22,7 @@ from pylog.kernel import Record
 from pylog.logdirs.log_directories import Directories
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import JoinGroup, NewTopic, Replacement, Session
-from pylog.testing import FaultFiles
+from tests.support.faults import FaultFiles
 
 MARKER = ".kafka_cleanshutdown"
 MARKED = b'{"version":0,"brokerEpoch":-1}'

@@ -17,7 +17,7 @@ from pylog.protocol.messages import Metadata, NewTopic, Session
 from pylog.protocol.metadata_changes import take_leadership
 from pylog.protocol.metadata_image import METADATA_TOPIC_ID
 from pylog.segment import UNINDEXED_BYTES_MAX
-from pylog.testing import FaultFiles
+from tests.support.faults import FaultFiles
 
 METADATA = "log/__cluster_metadata-0"
 SNAPSHOTS = NodeConfig(metadata_log_max_record_bytes_between_snapshots=1)

@@ -20,8 +20,9 @@ from pylog.kernel import Record
 from pylog.partition import Checkpoint
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import NewTopic, Produce, ProducePart, Session
-from pylog.testing import FaultFiles, SimClock
+from pylog.testing import SimClock
 from support.partition_log import InterruptingFiles, Log
+from tests.support.faults import FaultFiles
 
 OWNER = """
 import sys, pylog

@@ -21,9 +21,10 @@ from pylog.storage.checkpoint import read_offsets, read_properties, write_offset
 from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS
 from pylog.storage.producer_state import Producers, snapshot_name
 from pylog.storage.segment_files import file_name
-from pylog.testing import CrashFiles, FaultFiles
 from support.partition_log import DIRECTORY, NOW, UNCLEAN, InterruptingFiles, Log, ReadOnlyFiles, committed
+from tests.support.crash import CrashFiles
 from tests.support.epochs import epochs_at
+from tests.support.faults import FaultFiles
 
 
 def test_kafka_3919_offsets_that_do_not_rise_end_the_log_and_not_the_broker() -> None:

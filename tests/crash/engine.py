@@ -14,7 +14,9 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from pylog.files import Files, MemoryFiles
-from pylog.testing import CrashFiles, CrashState, SimClock
+from pylog.testing import SimClock
+from tests.support.crash import CrashFiles
+from tests.support.cuts import CrashState
 
 NOW = 1_700_000_000_000
 CLOCK = SimClock(wall_ms=NOW)

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 
 import pylog
 from pylog import TopicPartition
-from pylog.views import PartitionView
+from pylog.handles.views import PartitionView
 from tests.support.canaries import Canaries
 
 from .kill_writer import PARTITIONS, canaries_of, key_of, numbers_of

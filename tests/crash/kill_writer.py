@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pylog
-from pylog.opening import Flush
+from pylog.log import Flush
 from pylog.protocol.batch import Batch, Origin, encode
 from pylog.protocol.messages import Produce, Produced, ProducePart, Session
 from pylog.replica import Leader

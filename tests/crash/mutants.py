@@ -16,8 +16,7 @@ from pylog.partition import Partition
 from pylog.storage import log_file
 from pylog.storage.checkpoints import Checkpoints
 from pylog.storage.published import PublishedEntry
-from pylog.testing import CrashFiles
-from pylog.testing.crash import CrashFile
+from tests.support.crash import CrashFile, CrashFiles
 
 from .engine import Workload
 from .partitions import Run

@@ -10,7 +10,7 @@ from pylog.files import Files
 from pylog.kernel import Record
 from pylog.protocol.batch import encode, split
 from pylog.protocol.messages import DeleteRecordsPart, NewTopic, Replacement
-from pylog.testing import CrashFiles
+from tests.support.crash import CrashFiles
 from tests.support.stepping import Steps
 
 from .engine import CLOCK, NOW, SeededFiles

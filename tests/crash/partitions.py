@@ -32,7 +32,7 @@ from pylog.record import TopicPartition
 from pylog.segment import Segment
 from pylog.storage.producer_state import ProducerEntry, Producers
 from pylog.storage.transaction_index import AbortedTxn
-from pylog.testing import CrashFiles
+from tests.support.crash import CrashFiles
 
 from .engine import CLOCK, NOW, SeededFiles
 

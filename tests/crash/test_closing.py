@@ -22,7 +22,8 @@ from pylog.files import Files, MemoryFiles
 from pylog.kernel import Record
 from pylog.protocol.batch import Origin, encode
 from pylog.protocol.messages import NewTopic, Replacement
-from pylog.testing import CrashFiles, FaultFiles
+from tests.support.crash import CrashFiles
+from tests.support.faults import FaultFiles
 
 from .engine import CLOCK, NOW
 from .nodes import Topics, make_node, read_all

@@ -18,7 +18,7 @@ import pytest
 
 from pylog.errors import PylogError
 from pylog.files import Files, MemoryFiles
-from pylog.testing import FaultFiles
+from tests.support.faults import FaultFiles
 
 from .engine import CLOCK
 from .partitions import NEW, Run, Version, judge, recover

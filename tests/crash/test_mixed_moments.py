@@ -19,8 +19,9 @@ import pytest
 
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import CreateTopics, InitProducerId, NewTopic, OffsetFetch
-from pylog.testing import CrashFiles, SimClock
-from pylog.testing.operations import Noted
+from pylog.testing import SimClock
+from tests.support.crash import CrashFiles
+from tests.support.operations import Noted
 
 from .transaction_nodes import KEYS, NOW, Client, Node, Tree, committed
 

@@ -16,8 +16,9 @@ from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.coordinator.transaction.endings import Endings
 from pylog.protocol.messages import CreateTopics, EndTxn, NewTopic
 from pylog.record import TopicPartition
-from pylog.testing import CrashFiles, SimClock
-from pylog.testing.operations import Noted
+from pylog.testing import SimClock
+from tests.support.crash import CrashFiles
+from tests.support.operations import Noted
 
 from .test_mixed_moments import check
 from .transaction_nodes import KEYS, NOW, Client, Node, Tree, committed, committed_offset

@@ -23,7 +23,7 @@ from pylog.errors import PylogError
 from pylog.files import Files, MemoryFiles
 from pylog.log import Log
 from pylog.runtime.clock import SystemClock
-from pylog.testing import FaultFiles
+from tests.support.faults import FaultFiles
 
 T = TypeVar("T")
 EVERY = os.environ.get("PYLOG_FAULTS") == "every"

@@ -16,7 +16,9 @@ from pylog import errors
 from pylog.logdirs.log_directory import INCARNATION
 from pylog.protocol.messages import AddPartitionsToTxn, CreateTopics, EndTxn, NewTopic
 from pylog.record import TopicPartition
-from pylog.testing import CrashFiles, FaultFiles, SimClock
+from pylog.testing import SimClock
+from tests.support.crash import CrashFiles
+from tests.support.faults import FaultFiles
 
 from .transaction_nodes import KEYS, NOW, Client, Node, Tree, committed, committed_offset
 

@@ -9,6 +9,7 @@ from pylog.client.admin.admin import Admin
 from pylog.client.cluster import Cluster
 from pylog.config import NodeConfig
 from pylog.files import Files, MemoryFiles
+from pylog.handles.views import TopicView
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     EndTxn,
@@ -22,7 +23,6 @@ from pylog.protocol.messages import (
 )
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
-from pylog.views import TopicView
 from support.killed import killed_at_last
 
 Tree = dict[str, bytes | None]

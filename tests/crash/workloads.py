@@ -7,7 +7,7 @@ from pylog.kernel import Record
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.compression import Codec
 from pylog.storage.segment_files import file_name
-from pylog.testing import CrashFiles
+from tests.support.crash import CrashFiles
 
 from .engine import NOW, Recoverable, Workload
 from .nodes import NodeRun

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 
-from pylog.testing.cuts import power_cut
-from pylog.testing.operations import Noted, Operation
+from tests.support.cuts import power_cut
+from tests.support.operations import Noted, Operation
 
 from . import trace
 from .judge import judged

@@ -1,4 +1,4 @@
-"""What `recorder.c` has written down of a process, as the operations from which `pylog.testing.cuts` makes what a power
+"""What `recorder.c` has written down of a process, as the operations from which `tests.support.cuts` makes what a power
 cut could leave.
 
 The root is directory 0; a file or directory is known by a number of its own, since the system gives the inode of a
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pylog.logdirs.log_directory import SOCKET
-from pylog.testing.operations import Cut, Entry, Named, NamesSynced, Noted, Operation, Reserved, Synced, Written
+from tests.support.operations import Cut, Entry, Named, NamesSynced, Noted, Operation, Reserved, Synced, Written
 
 SOURCE = Path(__file__).with_name("recorder.c")
 ROOT = 0

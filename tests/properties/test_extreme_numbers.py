@@ -19,7 +19,7 @@ from pylog.files import MemoryFiles
 from pylog.kernel import Record, pure
 from pylog.partition import Checkpoint, Partition
 from pylog.protocol.batch import encode
-from pylog.testing.check_kernel import appends_the_same, decodes_the_same, reads_the_same
+from tests.support.check_kernel import appends_the_same, decodes_the_same, reads_the_same
 from tests.support.general_appends import general_partition
 
 try:

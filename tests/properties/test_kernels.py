@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pylog.kernel import pure
 from pylog.protocol.batch import encode
 from pylog.protocol.compression import Codec
-from pylog.testing import check_kernel
-from pylog.testing.check_kernel import (
+from tests.support.check_kernel import (
     appends_the_same,
+    check_kernel,
     checks_the_same,
     decodes_the_same,
     encodes_the_same,
@@ -118,8 +118,7 @@ def test_both_kernels_hash_keys_alike(keys):
 def test_both_kernels_read_kafkas_batches_alike():
     files = [path.read_bytes() for path in sorted(GOLDEN.rglob("*.log"))]
     assert files
-    # What is drawn is for the tests above, almost.
-    check_kernel(kernel, files, rounds=10)
+    check_kernel(kernel, files)
 
 
 def test_both_kernels_read_batches_of_kafkas_classes_alike(fixtures):

@@ -26,9 +26,9 @@ from pylog.coordinator.group.consumer_group import ConsumerGroup
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.protocol.messages import CreateTopics, NewTopic, Session
 from pylog.record import ConsumerRecord, TopicPartition
-from pylog.testing import CrashFiles
 from support.consumer_group_host import check_consumer_group, consumer_state
 from support.group_host import check_group, logged
+from tests.support.crash import CrashFiles
 
 from .stack_clients import INPUT, NODE, PARTITIONS, Client, Entry, Grouped, Job, Member, Sender, Transactor, of, polled
 from .stack_network import Network, Process, Wire, World, require

@@ -258,7 +258,7 @@ def test_a_replay_finishes_what_a_kill_behind_the_commit_has_left(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pylog.client_half.ClientHalf.delete_records", killed)
+        patch.setattr("pylog.handles.client_half.ClientHalf.delete_records", killed)
         with pytest.raises(KeyboardInterrupt):
             query.commit(1, staged)
     assert values(place) == ["a", "b", "c", "x"]

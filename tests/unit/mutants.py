@@ -1,12 +1,12 @@
 """Faults that no test of the default suite found once, each with the test that finds it now."""
 
 from pylog.broker.follower_fetcher import FollowerFetcher
-from pylog.cli import sending
+from pylog.cli import cutting
 from pylog.commitlog.append import Appender
 from pylog.commitlog.durability import Durability
 from pylog.coordinator.group.offset_commit import Committing
 from pylog.files import lock
-from pylog.following import Following
+from pylog.handles.following import Following
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.storage.pending_syncs import PendingSyncs
 from support.mutant import Mutant
@@ -22,7 +22,7 @@ MUTANTS = {
     "broker/test_follower_fetcher.py::test_a_partition_that_is_refused_rests_and_does_not_keep_the_others",
     Mutant("trouble is looked at as late as anything", Following, "_rest",
            "(rest_ms if troubled else REFRESH_MS)", "REFRESH_MS"):
-    "test_following.py::test_trouble_is_looked_at_after_the_back_off",
+    "handles/test_following.py::test_trouble_is_looked_at_after_the_back_off",
     Mutant("a sync promises what a truncation took", PendingSyncs, "promise", " and cuts == self._state.cuts", ""):
     "commitlog/test_durability.py::test_a_sync_that_a_truncation_overtakes_promises_nothing",
     Mutant("deleted records come back after a full disk and a power cut", LogDirectory, "keep_starts",
@@ -42,10 +42,10 @@ MUTANTS = {
     Mutant("an offset with a time of its own expires a moment late", Committing, "_has_expired",
            "wall_ms >= committed", "wall_ms > committed"):
     "coordinator/test_group_offset_commits.py::test_an_offset_expires_when_its_time_is_over_and_not_before",
-    Mutant("a line of the greatest length is refused at the end", sending, "_numbered",
-           "len(line) > longest", "len(line) >= longest"):
+    Mutant("a line of the greatest length is refused at the end", cutting, "_held",
+           "len(piece) > longest", "len(piece) >= longest"):
     "cli/test_cli_produce.py::test_a_line_of_the_greatest_length_is_one_record",
-    Mutant("a line of the greatest length is two", sending, "_numbered",
+    Mutant("a line of the greatest length is two", cutting, "_lines",
            "readline(longest + 1)", "readline(longest)"):
     "cli/test_cli_produce.py::test_a_line_of_the_greatest_length_is_one_record",
 }  # fmt: skip

@@ -11,8 +11,8 @@ from pylog.files import Files, MemoryFiles
 from pylog.kernel import Record
 from pylog.logdirs.log_directories import Directories
 from pylog.protocol.batch import encode
-from pylog.testing import FaultFiles
 from pylog.topic import Topic, remove_leftovers
+from tests.support.faults import FaultFiles
 
 NOW = 1_700_000_000_000
 OLD, NEW = UUID(int=7), UUID(int=8)

@@ -13,7 +13,7 @@ from pylog.aio.producer import Producer
 from pylog.aio.threads import Threads
 from pylog.client.consumer.client import ConsumerClient
 from pylog.client.producer.client import ProducerClient
-from pylog.client_half import ClientHalf
+from pylog.handles.client_half import ClientHalf
 from pylog.kernel.values import BytesLike, Key, SentKey, SentValue, Value
 from pylog.metrics import Metrics
 from pylog.record import TopicPartition

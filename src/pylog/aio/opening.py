@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from pylog.aio.log import Log
 from pylog.aio.threads import Threads
-from pylog.client_half import ClientHalf
+from pylog.handles.client_half import ClientHalf
 
 if TYPE_CHECKING:
     import os
 
     from pylog.config.typed import ConnectionOptions, NodeOptions
-    from pylog.connected_log import ConnectedTopic
-    from pylog.opening import Flush, Mode
+    from pylog.handles.connected_log import ConnectedTopic
+    from pylog.handles.views import TopicView
+    from pylog.log import Flush, Mode
     from pylog.runtime.clock import Clock
     from pylog.transport import Transport
-    from pylog.views import TopicView
 
 View = TypeVar("View")
 
@@ -65,7 +65,7 @@ def open(  # noqa: A001
     """`pylog.open` for a loop: `async with pylog.aio.open("data") as log`, or `log = await pylog.aio.open("data")`."""
 
     def make() -> "ClientHalf[TopicView]":
-        from pylog import opening
+        from pylog import log as opening
 
         return opening.open(
             path, mode=mode, flush=flush, config=config, node_id=node_id, transport=transport, clock=clock, wait=wait
@@ -81,7 +81,7 @@ def connect(
     """`pylog.connect` for a loop: `async with pylog.aio.connect("host:9092") as log`, or await it."""
 
     def make() -> "ClientHalf[ConnectedTopic]":
-        from pylog import connected_log
+        from pylog.handles import connected_log
 
         return connected_log.connect(bootstrap_servers, config=config, **configs)
 

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 from pylog.attach.doorway import Doorway
 from pylog.attach.settings import Settings
 from pylog.broker.broker import Broker
+from pylog.broker.nodes import owner
 from pylog.metrics.snapshot import Metrics
-from pylog.nodes import owner
 from pylog.transport import Transport
 
 __all__ = ["Owned"]

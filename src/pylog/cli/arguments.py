@@ -20,8 +20,8 @@ from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from pylog.client_half import ClientHalf
     from pylog.config.typed import TopicOptions
+    from pylog.handles.client_half import ClientHalf
 
 __all__ = [
     "Moment",

@@ -17,7 +17,7 @@ from rich.progress import (
 from rich.text import Text
 
 from pylog.cli.output import rate_text
-from pylog.words import plural
+from pylog.runtime.words import plural
 
 __all__ = ["bar"]
 

@@ -17,10 +17,10 @@ from pylog.cli.opening import changing, looking, owned
 from pylog.cli.output import agreed, say, tell
 from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import Place
-from pylog.client_half import ClientHalf
 from pylog.errors import NotLocal
-from pylog.topic_facts import facts_of
-from pylog.words import count_text, plural, size_text
+from pylog.handles.client_half import ClientHalf
+from pylog.handles.topic_facts import facts_of
+from pylog.runtime.words import count_text, plural, size_text
 
 __all__ = ["alter", "clean", "delete", "move", "trim"]
 

@@ -18,9 +18,9 @@ from pylog.cli.opening import looking
 from pylog.cli.output import write
 from pylog.cli.params import argument
 from pylog.cli.place import Place
-from pylog.client_half import ClientHalf
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import PylogError
+from pylog.handles.client_half import ClientHalf
 
 __all__ = [
     "answer", "command", "groups", "node_configs", "topic_configs", "topics",

@@ -28,13 +28,13 @@ from pylog.cli.place import Place
 from pylog.cli.reading import Offset, Range, Wanted, offset, read
 from pylog.cli.template import Renderer, renderer
 from pylog.client.consumer.consumer import Consumer
-from pylog.client_half import ClientHalf
 from pylog.config import ConsumerConfig
 from pylog.errors import UnknownTopicOrPartition
+from pylog.handles.client_half import ClientHalf
 from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord, TopicPartition
+from pylog.runtime.words import plural
 from pylog.tables.schema import COLUMNS, schema_of
-from pylog.words import plural
 
 __all__ = ["command"]
 

@@ -9,7 +9,7 @@ from io import BufferedReader
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from pylog.errors import RecordTooLarge
-from pylog.words import size_text
+from pylog.runtime.words import size_text
 
 __all__ = ["LINES", "WHOLE", "Cut", "delimited"]
 

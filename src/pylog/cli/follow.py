@@ -24,12 +24,12 @@ from pylog.cli.opening import owned
 from pylog.cli.output import is_terminal, live_text, rate_text, say
 from pylog.cli.params import argument, option
 from pylog.cli.place import Place, keep, keep_configs
-from pylog.opening import load_parts
+from pylog.log import load_parts
 from pylog.record import TopicPartition
-from pylog.words import count_text, plural
+from pylog.runtime.words import count_text, plural
 
 if TYPE_CHECKING:
-    from pylog.following import Following, ReplicaLag
+    from pylog.handles.following import Following, ReplicaLag
 
 __all__ = ["command"]
 

@@ -18,10 +18,10 @@ from pylog.cli.output import Column, agreed, json_line, print_line, print_table,
 from pylog.cli.params import argument, at_most_one, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
-from pylog.client_half import ClientHalf
+from pylog.handles.client_half import ClientHalf
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
-from pylog.words import count_text, plural
+from pylog.runtime.words import count_text, plural
 
 __all__ = ["command"]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pylog
 from pylog.cli.place import Place
-from pylog.client_half import ClientHalf
 from pylog.config.options import Config
 from pylog.files import DiskFiles
+from pylog.handles.client_half import ClientHalf
+from pylog.log import open_lazily
 from pylog.logdirs.foreign import refuse_foreign
-from pylog.opening import open_lazily
 
 __all__ = ["changing", "looking", "owned"]
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pylog.words import plural, printable
+from pylog.runtime.words import plural, printable
 
 if TYPE_CHECKING:
     from rich.text import Text

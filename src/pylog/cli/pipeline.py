@@ -20,7 +20,7 @@ from pylog.cli.arguments import config_pair, count
 from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
 from pylog.cli.params import Option, json_option, option
 from pylog.cli.place import Place, split_paths
-from pylog.words import count_text, plural, size_text
+from pylog.runtime.words import count_text, plural, size_text
 
 if TYPE_CHECKING:
     from pylog.spark.pipelines.table import Job, Parameter

@@ -11,7 +11,7 @@ from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import Place
 from pylog.protocol.isolation import IsolationLevel
 from pylog.runtime.clock import SystemClock
-from pylog.words import count_text, size_text
+from pylog.runtime.words import count_text, size_text
 
 __all__ = ["dirs", "offsets"]
 

@@ -26,13 +26,13 @@ from pylog.cli.output import rate_text, say
 from pylog.cli.params import argument, at_most_one, option
 from pylog.cli.place import Place
 from pylog.cli.sending import STDIN, Brake, Count, Input, send_all
-from pylog.client_half import ClientHalf
 from pylog.config import ProducerConfig
 from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
+from pylog.handles.client_half import ClientHalf
 from pylog.logdirs.foreign import require_directory
 from pylog.runtime.clock import SystemClock
-from pylog.words import plural, size_text
+from pylog.runtime.words import plural, size_text
 
 __all__ = ["command"]
 

@@ -16,11 +16,11 @@ from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.commitlog.recovery import Quarantined
 from pylog.files import DiskFiles
+from pylog.log import open_lazily
 from pylog.logdirs.damage import Findings
 from pylog.logdirs.foreign import require_log
-from pylog.opening import open_lazily
+from pylog.runtime.words import count_text, plural, size_text
 from pylog.storage.segment_checksum import CHANGED
-from pylog.words import count_text, plural, size_text
 
 __all__ = ["command"]
 

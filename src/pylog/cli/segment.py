@@ -17,7 +17,7 @@ from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import Place
 from pylog.files import DiskFiles
 from pylog.inspect import DumpLine, Problem, RecordEntry, dump_segment
-from pylog.words import plural
+from pylog.runtime.words import plural
 
 __all__ = ["command"]
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from pylog.broker.nodes import MEMORY
 from pylog.cli import commands
 from pylog.cli import completion as complete
 from pylog.cli.arguments import config_pair
@@ -25,11 +26,10 @@ from pylog.cli.opening import owned
 from pylog.cli.output import say
 from pylog.cli.params import option
 from pylog.cli.place import Place, text_lines
+from pylog.log import load_parts, open_lazily
 from pylog.metrics import prometheus
-from pylog.nodes import MEMORY
-from pylog.opening import load_parts, open_lazily
+from pylog.runtime.words import plural
 from pylog.server.listeners import DEFAULT_NAME, UNIX_NAME, Address, parse_address
-from pylog.words import plural
 
 if TYPE_CHECKING:
     from pylog.log import Log
@@ -41,9 +41,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Flush = Literal["sync", "interval", "none"]
 
 LISTEN = "127.0.0.1:9092"
-NAP_SECONDS = 1.0
-"""How long a signal may go unseen that comes as a nap begins, or that another thread is given: it ends no nap."""
-
+NAP_SECONDS = 3600.0
 CLIENT_AUTH = ("none", "requested", "required")
 
 

@@ -27,11 +27,11 @@ from pylog.cli.opening import looking
 from pylog.cli.output import Column, is_terminal, json_line, live_text, print_line, rate_text, table_lines
 from pylog.cli.params import json_option, option
 from pylog.cli.place import Place
-from pylog.client_half import ClientHalf
 from pylog.errors import GroupIdNotFound
+from pylog.handles.client_half import ClientHalf
+from pylog.handles.topic_facts import TopicSize, sizes_of
 from pylog.runtime.clock import SystemClock
-from pylog.topic_facts import TopicSize, sizes_of
-from pylog.words import count_text, plural, size_text
+from pylog.runtime.words import count_text, plural, size_text
 
 __all__ = ["GroupLag", "Sample", "View", "command"]
 

@@ -17,12 +17,12 @@ from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, json_option, option
 from pylog.cli.place import Place
-from pylog.client_half import ClientHalf
 from pylog.config import TopicConfig
 from pylog.errors import UnknownTopicOrPartition
+from pylog.handles.client_half import ClientHalf
+from pylog.handles.topic_facts import PartitionFacts, Reader, TopicFacts, facts_of, readers_of, sizes_of
 from pylog.protocol.topic_names import validate_topic_name
-from pylog.topic_facts import PartitionFacts, Reader, TopicFacts, facts_of, readers_of, sizes_of
-from pylog.words import config_text, count_text, plural, size_text
+from pylog.runtime.words import config_text, count_text, plural, size_text
 
 __all__ = ["command"]
 

@@ -6,7 +6,6 @@ partition and no coordinator knows of it: readers of committed records wait for 
 
 import click
 
-from pylog import open_transactions
 from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
 from pylog.cli.commands import Group
@@ -15,9 +14,10 @@ from pylog.cli.output import Column, agreed, json_line, print_line, print_table,
 from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.client.admin.transactions import STATES
+from pylog.handles import open_transactions
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
-from pylog.words import count_text, duration_text
+from pylog.runtime.words import count_text, duration_text
 
 __all__ = ["command"]
 

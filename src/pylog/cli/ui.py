@@ -18,9 +18,9 @@ from pylog.cli.opening import changing, looking
 from pylog.cli.output import say
 from pylog.cli.params import option
 from pylog.cli.place import Place
-from pylog.client_half import ClientHalf
 from pylog.files import DiskFiles
-from pylog.opening import load_parts
+from pylog.handles.client_half import ClientHalf
+from pylog.log import load_parts
 
 if TYPE_CHECKING:
     from pylog.ui.source import Source

@@ -17,7 +17,7 @@ from pylog.cli.output import Column, is_terminal, json_line, print_line, print_t
 from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import Place
 from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN
-from pylog.words import printable
+from pylog.runtime.words import printable
 
 __all__ = ["command"]
 

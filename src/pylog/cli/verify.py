@@ -14,8 +14,8 @@ from pylog.cli.place import Place
 from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.inspect import Problem, Totals, log_bytes, verify
-from pylog.opening import open_lazily
-from pylog.words import plural, size_text
+from pylog.log import open_lazily
+from pylog.runtime.words import plural, size_text
 
 __all__ = ["command"]
 

@@ -1,6 +1,6 @@
 """The per-record loops, twice: `pure` in Python, which is the specification, and `compiled` in Cython, which is fast.
 
-Both have the same names, refuse the same bytes and give equal results (`pylog.testing.check_kernel`). The compiled one
+Both have the same names, refuse the same bytes and give equal results (`tests.support.check_kernel`). The compiled one
 runs where it can be imported, unless the environment says PYLOG_PURE=1; `NAME` says which one does, and `WHY_PURE` why
 it is not the compiled one ("" where it is). Static types are those of the pure one. Beside the compiled one it is
 imported when bytes are refused: it says why.

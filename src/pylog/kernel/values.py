@@ -141,7 +141,7 @@ def _check_widths(*fields: tuple[str, Any, int]) -> None:
 
 def record_table(record: object) -> str:
     """What a notebook shows of a record that was read."""
-    from pylog import notebook
+    from pylog.kernel import notebook
 
     return notebook.record_table(record)
 

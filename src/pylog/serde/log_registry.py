@@ -17,7 +17,6 @@ import logging
 import threading
 from typing import Any
 
-from pylog.client_half import ClientHalf
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -26,6 +25,7 @@ from pylog.errors import (
     TransactionAbortable,
     UnknownTopicOrPartition,
 )
+from pylog.handles.client_half import ClientHalf
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.serde.avro import whole_schema
 from pylog.serde.compatibility.levels import DEFAULT, check

@@ -7,7 +7,7 @@ import logging
 
 from pylog.protocol.wire.mapping import brief
 from pylog.runtime.clock import Clock
-from pylog.words import printable
+from pylog.runtime.words import printable
 
 __all__ = ["ClientLog"]
 

@@ -29,9 +29,9 @@ from pylog.spark.options.where import Directories, Where
 from pylog.spark.tasks import BATCH_ROWS, LogRange
 
 if TYPE_CHECKING:
-    from pylog.connected_log import ConnectedLog, ConnectedPartition
+    from pylog.handles.connected_log import ConnectedLog, ConnectedPartition
+    from pylog.handles.views import PartitionView
     from pylog.log import Log
-    from pylog.views import PartitionView
 
 _PLACES_MAX: Final = 8
 _NO_ID: Final = UUID(int=0)
@@ -145,11 +145,11 @@ class Place:
         # A process of Spark's reads from one of both: it loads no more than that.
         if self._log is None:
             if isinstance(self._where, Directories):
-                from pylog.opening import open_lazily
+                from pylog.log import open_lazily
 
                 self._log = open_lazily(self._where.paths, mode="read")
             else:
-                from pylog.connected_log import connect
+                from pylog.handles.connected_log import connect
 
                 self._log = connect(self._where.bootstrap_servers, config=dict(self._where.config))
         return self._log

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, Protocol, Self, get_args
 
 from pylog.kernel import ConsumerRecord
-from pylog.notebook import shown, table
+from pylog.kernel.notebook import shown, table
 from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.tables.schema import checked_columns, no_rows, schema_of
 from pylog.tables.tabular import Tabular

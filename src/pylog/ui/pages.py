@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.types import Scope
 
-from pylog.notebook import time_text
+from pylog.kernel.notebook import time_text
+from pylog.runtime.words import config_text, count_text, duration_text, plural, size_text
 from pylog.ui.source import Source
 from pylog.ui.values import shown, visible
-from pylog.words import config_text, count_text, duration_text, plural, size_text
 
 __all__ = ["Pages", "after", "form", "link", "page", "seen"]
 

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from pylog.handles.topic_facts import Ends
 from pylog.record import TopicPartition
-from pylog.topic_facts import Ends
 
 __all__ = ["Rate", "Rates"]
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pylog.client_half import ClientHalf
 from pylog.errors import CorruptBatch, OffsetOutOfRange
+from pylog.handles.client_half import ClientHalf
+from pylog.handles.views import PartitionView
 from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.clock import Clock, SystemClock
-from pylog.views import PartitionView
 
 __all__ = ["Found", "Reader"]
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from pylog.errors import StorageError
 from pylog.files import Files, join
+from pylog.handles.views import PartitionView
 from pylog.inspect import BatchEntry, DumpLine, Problem, dump_segment, scan
 from pylog.inspect.dump import base_offset_of, batch_entry, kind_of, offset_entries
 from pylog.protocol.batch import Batch
@@ -24,7 +25,6 @@ from pylog.ui.batch_bytes import BATCH_BYTES_MAX, PREFIX_BYTES, batch_bytes_max,
 from pylog.ui.pages import page, seen, utc
 from pylog.ui.parameters import number
 from pylog.ui.values import hex_lines, shown, visible
-from pylog.views import PartitionView
 
 __all__ = ["batch", "file", "partition"]
 

@@ -5,11 +5,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from pylog.client_half import ClientHalf
 from pylog.errors import NotLocal
 from pylog.files import Files
+from pylog.handles.client_half import ClientHalf
+from pylog.handles.topic_facts import Ends, ends_of
 from pylog.record import TopicPartition
-from pylog.topic_facts import Ends, ends_of
 
 __all__ = ["Source"]
 

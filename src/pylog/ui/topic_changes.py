@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pylog.client_half import ClientHalf
+from pylog.handles.client_half import ClientHalf
 from pylog.record import TopicPartition
 from pylog.ui.pages import after, form, seen
 from pylog.ui.parameters import choice, needed, needed_number, needed_partition, pairs

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pylog.handles.topic_facts import facts_of
 from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
-from pylog.topic_facts import facts_of
 from pylog.ui.pages import page, seen
 from pylog.ui.parameters import flag
 from pylog.ui.rates import Rate

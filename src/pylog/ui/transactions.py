@@ -4,7 +4,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pylog import open_transactions
+from pylog.handles import open_transactions
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.ui.pages import after, form, page, seen

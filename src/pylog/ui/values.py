@@ -7,7 +7,7 @@ It is cut to a size that is said, and what does not print is shown as an escape.
 import json
 from dataclasses import dataclass
 
-from pylog.words import count_text, printable
+from pylog.runtime.words import count_text, printable
 
 __all__ = ["Shown", "hex_lines", "json_text", "shown", "visible"]
 

@@ -9,8 +9,8 @@ import pytest
 
 import pylog
 from pylog.aio.threads import Threads
-from pylog.client_half import ClientHalf
 from pylog.errors import Closed, NetworkError, ReadOnly, TopicAlreadyExists
+from pylog.handles.client_half import ClientHalf
 from support.loops import in_loop
 
 

@@ -43,9 +43,10 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.partitioner import partition_for
 from pylog.runtime.future import completed
-from pylog.testing import FaultFiles, SimClock
+from pylog.testing import SimClock
 from support.clients.values import until
 from support.killed import killed_at_last
+from tests.support.faults import FaultFiles
 
 SESSION = Session("tester")
 NOW = 1_700_000_000_000

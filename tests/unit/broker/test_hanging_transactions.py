@@ -27,8 +27,9 @@ from pylog.protocol.messages import (
     WriteTxnMarkers,
 )
 from pylog.record import TopicPartition
-from pylog.testing import FaultFiles, SimClock
+from pylog.testing import SimClock
 from support.killed import killed_at_last
+from tests.support.faults import FaultFiles
 
 NOW = 1_700_000_000_000
 SESSION = Session("tester")

@@ -15,7 +15,7 @@ from pylog.kernel import Record
 from pylog.partition import Checkpoint, Partition
 from pylog.protocol.batch import Origin, encode, split
 from pylog.protocol.compression import Codec
-from pylog.testing import FaultFiles
+from tests.support.faults import FaultFiles
 
 NOW = 1_700_000_000_000
 BUFFER = 1 << 20

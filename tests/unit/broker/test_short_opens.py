@@ -18,7 +18,8 @@ from pylog.files import MemoryFiles
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import NewTopic
 from pylog.protocol.partitioner import partition_for
-from pylog.testing import FaultFiles, SimClock
+from pylog.testing import SimClock
+from tests.support.faults import FaultFiles
 
 NOW = 1_700_000_000_000
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000

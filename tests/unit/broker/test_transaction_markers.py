@@ -15,6 +15,7 @@ from pylog.broker.replica_manager import EndedRoles
 from pylog.config import NodeConfig
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.files import MemoryFiles
+from pylog.handles.views import TopicView
 from pylog.partition import Partition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
@@ -39,7 +40,6 @@ from pylog.protocol.messages import (
 from pylog.record import TopicPartition
 from pylog.replica import Leader
 from pylog.testing import SimClock
-from pylog.views import TopicView
 from support.killed import killed_at_last
 
 NOW = 1_700_000_000_000

@@ -27,8 +27,8 @@ from pylog.protocol.messages import (
     Session,
 )
 from pylog.runtime.future import Future
-from pylog.testing import FaultFiles
 from support.stepping import Steps
+from tests.support.faults import FaultFiles
 
 NOW = 1_700_000_000_000
 SESSION = Session("tester")

@@ -10,7 +10,7 @@ import pytest
 
 import pylog
 from pylog.cli import root
-from pylog.topic_facts import readers_of
+from pylog.handles.topic_facts import readers_of
 from support.command_line import Run, misused, run
 
 __all__ = ["run"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pylog
 from pylog.cli.top import GroupLag, Sample, View
-from pylog.topic_facts import TopicSize
+from pylog.handles.topic_facts import TopicSize
 from support.command_line import Run, run
 
 __all__ = ["run"]

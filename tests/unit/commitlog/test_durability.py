@@ -28,9 +28,9 @@ from pylog.protocol.batch import encode
 from pylog.protocol.messages import Produce, ProducePart, Session
 from pylog.protocol.metadata_image import METADATA_TOPIC_ID
 from pylog.storage.published import Published
-from pylog.testing import FaultFiles
 from support.log_copies import copy_log
 from support.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
+from tests.support.faults import FaultFiles
 
 
 def interrupted() -> None:

@@ -12,8 +12,8 @@ from pylog.errors import DiskFull, DurabilityUnknown, StorageError
 from pylog.files import MemoryFiles
 from pylog.partition import Checkpoint
 from pylog.storage.segment_files import file_name
-from pylog.testing import FaultFiles
 from support.partition_log import DIRECTORY, NOW, Log
+from tests.support.faults import FaultFiles
 
 
 def test_a_segment_that_has_no_room_leaves_nothing_behind_and_the_log_goes_on() -> None:

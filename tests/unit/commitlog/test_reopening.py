@@ -7,8 +7,8 @@ from pylog.files import Files, MemoryFiles, join
 from pylog.partition import Checkpoint
 from pylog.storage.segment_checksum import SEAL
 from pylog.storage.segment_files import file_name
-from pylog.testing import FaultFiles
 from support.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
+from tests.support.faults import FaultFiles
 
 
 def closed(files: Files | None = None, **config: object) -> Log:

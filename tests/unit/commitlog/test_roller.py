@@ -9,8 +9,8 @@ from pylog.files import MemoryFiles
 from pylog.protocol.batch import encode
 from pylog.record import Record
 from pylog.storage.producer_state import snapshot_offsets
-from pylog.testing import FaultFiles
 from support.partition_log import DIRECTORY, NOW, Log
+from tests.support.faults import FaultFiles
 
 
 def bases(log: Log) -> list[int]:

@@ -12,8 +12,9 @@ from pylog.partition import Partition
 from pylog.segment import Segment
 from pylog.storage.published import Published
 from pylog.storage.segment_checksum import Mark
-from pylog.testing import CrashFiles, FaultFiles
 from support.partition_log import DIRECTORY, NOW, Log
+from tests.support.crash import CrashFiles
+from tests.support.faults import FaultFiles
 
 
 class PublishedLog(Log):

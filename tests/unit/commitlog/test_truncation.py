@@ -7,8 +7,8 @@ import pytest
 from pylog.errors import PartitionFailed, StorageError
 from pylog.files import MemoryFiles
 from pylog.storage.producer_state import Producers, snapshot_name, snapshot_offsets
-from pylog.testing import FaultFiles
 from support.partition_log import DAY, DIRECTORY, NOW, UNCLEAN, Log
+from tests.support.faults import FaultFiles
 
 
 def numbered(count: int, **config: object) -> Log:

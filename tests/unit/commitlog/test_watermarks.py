@@ -15,8 +15,9 @@ from pylog.protocol.batch import encode
 from pylog.record import Record, TopicPartition
 from pylog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS, Checkpoints
 from pylog.storage.published import ENTRY_BYTES, Published, PublishedState
-from pylog.testing import CrashFiles, FaultFiles
 from support.partition_log import NOW
+from tests.support.crash import CrashFiles
+from tests.support.faults import FaultFiles
 
 KEY = TopicPartition("t", 0)
 TOPIC_ID = UUID(int=7)

@@ -14,8 +14,9 @@ import pytest
 
 from pylog.errors import DirectoryLocked, DiskFull, LogNotFound, ReadOnly, StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles, join, refuse_network
-from pylog.testing import FILES_CHECKS, CrashFiles, FaultFiles, check_files
-from pylog.testing.check_files import Check
+from tests.support.check_files import FILES_CHECKS, Check, check_files
+from tests.support.crash import CrashFiles
+from tests.support.faults import FaultFiles
 
 PLACES = ["disk", "one descriptor", "memory", "crash", "faults"]
 

@@ -9,7 +9,8 @@ import pytest
 
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.files.incarnation import incarnation
-from pylog.testing import CrashFiles, FaultFiles
+from tests.support.crash import CrashFiles
+from tests.support.faults import FaultFiles
 
 ROOT = "1 0 8:1 / / rw - {} none rw"
 

@@ -20,8 +20,8 @@ from pylog.record import TopicPartition
 from pylog.storage.checkpoint import write_epochs, write_offsets, write_topic_id
 from pylog.storage.published import ENTRY_BYTES, Published, PublishedState
 from pylog.storage.segment_checksum import NOBODY, NOT_YET, Mark, Seal, write_seal
-from pylog.testing import FaultFiles
 from support.partition_log import InterruptingFiles
+from tests.support.faults import FaultFiles
 
 NOW = 1_700_000_000_000
 FOLDER = "data/t-0"

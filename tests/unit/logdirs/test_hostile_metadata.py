@@ -13,7 +13,8 @@ from pylog.files import MemoryFiles
 from pylog.kernel import Record, walk
 from pylog.protocol.batch import encode
 from pylog.protocol.metadata_image import encode_record
-from pylog.testing import FaultFiles, SimClock
+from pylog.testing import SimClock
+from tests.support.faults import FaultFiles
 
 LOG = f"log/__cluster_metadata-0/{0:020d}.log"
 TOPIC_ID = uuid.UUID(int=77)

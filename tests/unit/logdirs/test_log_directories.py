@@ -18,7 +18,9 @@ from pylog.protocol.batch import encode, split
 from pylog.protocol.messages import NewTopic, Replacement
 from pylog.storage.checkpoint import read_topic_id
 from pylog.storage.partition_dirs import folder_name, set_aside
-from pylog.testing import CrashFiles, FaultFiles, SimClock
+from pylog.testing import SimClock
+from tests.support.crash import CrashFiles
+from tests.support.faults import FaultFiles
 
 NOW = 1_700_000_000_000
 PATHS = ["a", "b"]

@@ -23,7 +23,8 @@ from pylog.storage.checkpoints import NAMES as CHECKPOINTS
 from pylog.storage.checkpoints import RECOVERY_POINTS, START_OFFSETS, Checkpoints
 from pylog.storage.partition_dirs import is_set_aside, partition_folders, set_aside
 from pylog.storage.published import PublishedState
-from pylog.testing import FaultFiles, SimClock
+from pylog.testing import SimClock
+from tests.support.faults import FaultFiles
 
 NOW = 1_700_000_000_000
 

@@ -16,7 +16,7 @@ from pylog.logdirs.metadata_log import MetadataLog
 from pylog.protocol.metadata_changes import remove_topic
 from pylog.protocol.metadata_image import FEATURES, encode_record
 from pylog.storage.checkpoint import write_topic_id
-from pylog.testing import FaultFiles
+from tests.support.faults import FaultFiles
 
 METADATA = "data/__cluster_metadata-0"
 

@@ -27,7 +27,7 @@ from pylog.protocol.metadata_changes import (
     take_leadership,
 )
 from pylog.protocol.metadata_image import MetadataImage, decode_record, encode_record
-from pylog.testing import FaultFiles
+from tests.support.faults import FaultFiles
 
 DIRECTORY = UUID(int=900)
 FIRST, SECOND = SnapshotId(3, 10), SnapshotId(3, 25)

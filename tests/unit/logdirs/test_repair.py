@@ -23,8 +23,8 @@ from pylog.partition import Checkpoint, Partition
 from pylog.protocol.batch import encode, split
 from pylog.storage.checkpoint import read_damages, write_damages
 from pylog.storage.segment_files import file_name
-from pylog.testing import CrashFiles
 from support.partition_log import DIRECTORY, NOW, Log
+from tests.support.crash import CrashFiles
 
 KEPT = "log-repaired/now/t-0"
 STRIDE = 1 if os.environ.get("PYLOG_FAULTS") == "every" else 3

@@ -15,8 +15,8 @@ from pylog.protocol.messages import Fetch, Fetched, FetchedPart, FetchPart, Sess
 from pylog.storage.file_ranges import Slice
 from pylog.storage.file_region import FileExtent
 from pylog.storage.log_file import HEAD_BYTES
-from pylog.testing import FaultFiles
 from support.partition_log import NOW, Log
+from tests.support.faults import FaultFiles
 
 
 @pytest.fixture(params=["disk", "memory"])

@@ -7,8 +7,8 @@ import pytest
 from pylog.errors import LogNotFound, StorageError
 from pylog.files import MemoryFiles
 from pylog.storage.leader_epochs import LeaderEpochs
-from pylog.testing import FaultFiles
 from tests.support.epochs import epochs_at
+from tests.support.faults import FaultFiles
 
 PATH = "t-0/leader-epoch-checkpoint"
 

@@ -13,7 +13,7 @@ from pylog.files import DiskFiles, MemoryFiles
 from pylog.kernel import SLOT_BYTES
 from pylog.kernel.format import SLOT
 from pylog.storage.published import ENTRY_BYTES, Published, PublishedState
-from pylog.testing import FaultFiles
+from tests.support.faults import FaultFiles
 
 PATH = "d/.pylog-published"
 CLICKS, ORDERS = uuid.UUID(int=7), uuid.UUID(int=8)

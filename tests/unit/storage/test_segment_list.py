@@ -17,8 +17,9 @@ from pylog.files import DiskFiles, Files, MemoryFiles, join
 from pylog.partition import Checkpoint
 from pylog.storage.segment_files import file_name
 from pylog.storage.segment_list import LISTING, Listing, listed, parse_listing, read_listing, write_listing
-from pylog.testing import CrashFiles, FaultFiles
 from support.partition_log import DIRECTORY, NOW, Log
+from tests.support.crash import CrashFiles
+from tests.support.faults import FaultFiles
 
 PATH = f"{DIRECTORY}/{LISTING}"
 

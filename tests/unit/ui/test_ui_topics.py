@@ -3,8 +3,8 @@
 import pytest
 
 import pylog
+from pylog.handles.topic_facts import Ends
 from pylog.record import TopicPartition
-from pylog.topic_facts import Ends
 from pylog.ui.pages import link
 from pylog.ui.rates import Rates
 from support.visitor import Visitor

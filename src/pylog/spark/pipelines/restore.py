@@ -15,8 +15,8 @@ from uuid import UUID, uuid5
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from pylog.client_half import ClientHalf
 from pylog.errors import StorageError
+from pylog.handles.client_half import ClientHalf
 from pylog.record import TopicPartition
 from pylog.spark.columns import COLUMNS
 from pylog.spark.folder import Folder

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pylog.client_half import ClientHalf
+from pylog.handles.client_half import ClientHalf
 from pylog.spark.pipelines.where import LogPlace, where_of
 
 

@@ -28,7 +28,7 @@ from pylog.spark.sink.staged_topic import StagedRecords
 from pylog.spark.sink.staging import Staged, StagedFiles, now_ms
 
 if TYPE_CHECKING:
-    from pylog.client_half import ClientHalf
+    from pylog.handles.client_half import ClientHalf
 
 TRANSACTIONAL_ID: Final = "pylog-spark-"
 """Before the id of the query, or of the batch write."""

@@ -27,8 +27,8 @@ from pylog.spark.stream_offsets import starting_offsets
 
 if TYPE_CHECKING:
     from pylog.client.producer import Producer
-    from pylog.client_half import ClientHalf
     from pylog.config.typed import TopicOptions
+    from pylog.handles.client_half import ClientHalf
 
 LEDGER_TOPIC: Final = "__pylog_spark_commits"
 LEDGER_PARTITIONS: Final = 4

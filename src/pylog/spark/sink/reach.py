@@ -16,7 +16,7 @@ from pylog.spark.options.where import Directories, Where
 
 if TYPE_CHECKING:
     from pylog.client.producer import Producer
-    from pylog.client_half import ClientHalf
+    from pylog.handles.client_half import ClientHalf
     from pylog.log import Log
 
 _WAIT_SECONDS: Final = 30.0
@@ -33,14 +33,14 @@ def opened(where: Where, *, writes: bool) -> "Iterator[ClientHalf[Any]]":
     # A task that stages in a directory opens nothing: what it does not need is not loaded.
     log: ClientHalf[Any]
     if isinstance(where, Directories):
-        from pylog import opening
+        from pylog import log as opening
 
         if writes:
             log = opening.open(where.paths, mode="auto", wait=_WAIT_SECONDS)
         else:
             log = opening.open_lazily(where.paths, mode="read")
     else:
-        from pylog.connected_log import connect
+        from pylog.handles.connected_log import connect
 
         log = connect(where.bootstrap_servers, config=dict(where.config))
     with log:

@@ -26,8 +26,8 @@ from pylog.spark.sink.staging import Staged, changed
 
 if TYPE_CHECKING:
     from pylog.client.consumer.consumer import Consumer
-    from pylog.client_half import ClientHalf
     from pylog.config.typed import TopicOptions
+    from pylog.handles.client_half import ClientHalf
 
 STAGED_TOPIC: Final = "__pylog_spark_staged"
 STAGED_PARTITIONS: Final = 8

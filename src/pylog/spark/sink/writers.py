@@ -31,7 +31,7 @@ from pylog.spark.sink.staging import FileStage, Stage, Staged
 from pylog.spark.versions import StreamArrowWriter
 
 if TYPE_CHECKING:
-    from pylog.client_half import ClientHalf
+    from pylog.handles.client_half import ClientHalf
 
 Messages = Sequence[WriterCommitMessage | None]
 

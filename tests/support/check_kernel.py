@@ -21,7 +21,7 @@ from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.kernel import CREATE_TIME, HEADER_BYTES, SLOT_BYTES, BatchScope, pure
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.compression import Codec
-from pylog.testing.kernel_input import END, Row, damaged, rows_of
+from tests.support.kernel_input import END, Row, damaged, rows_of
 
 Outcome = Any
 

@@ -15,9 +15,9 @@ from pylog.client.admin.topics import TopicAdmin, TopicConfigValue
 from pylog.client.cluster import Cluster
 from pylog.client.network.transport import reached
 from pylog.client.partition_batches import PartitionBatches
-from pylog.client_half import ClientHalf
 from pylog.errors import NotLocal
-from pylog.open_log import OpenLog
+from pylog.handles.client_half import ClientHalf
+from pylog.handles.open_log import OpenLog
 from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.protocol.messages import TopicMetadata
 from pylog.record import ConsumerRecord, TopicPartition

@@ -16,9 +16,9 @@ from pylog.client.producer import Producer
 from pylog.client.producer.failures import tell_failures
 from pylog.config import ConsumerConfig, ProducerConfig
 from pylog.errors import TopicAlreadyExists
+from pylog.handles.open_log import OpenLog
 from pylog.kernel.values import BytesLike
 from pylog.metrics.snapshot import Metrics
-from pylog.open_log import OpenLog
 from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock

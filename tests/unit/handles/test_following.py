@@ -11,7 +11,7 @@ import pytest
 import pylog
 from pylog import Record, errors
 from pylog.broker.follower_fetcher import LeaderEndPoint
-from pylog.following import FINAL, Following
+from pylog.handles.following import FINAL, Following
 from pylog.protocol.messages import ClusterMetadata, PartitionMetadata, TopicMetadata
 from pylog.protocol.metadata_changes import assign_leader
 from pylog.replica import Follower

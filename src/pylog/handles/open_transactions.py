@@ -3,7 +3,7 @@
 from typing import Any
 
 from pylog.client.admin.transactions import HangingTransaction
-from pylog.client_half import ClientHalf
+from pylog.handles.client_half import ClientHalf
 from pylog.protocol.messages import DescribedTransaction
 from pylog.record import TopicPartition
 

@@ -14,7 +14,7 @@ from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.kernel import ConsumerRecord, Record
-from pylog.notebook import table
+from pylog.kernel.notebook import table
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, claimed_end, split
 from pylog.protocol.isolation import Isolation, IsolationLevel, VisibleBatches
@@ -29,7 +29,7 @@ from pylog.tables.selection import MAX_ROWS, OnDamage, Range, milliseconds, must
 if TYPE_CHECKING:
     import pyarrow
 
-logger = logging.getLogger("pylog.views")
+logger = logging.getLogger("pylog.handles")
 
 PROBES_MAX = 10_000
 READ_BYTES = 1 << 20

@@ -73,7 +73,7 @@ from pylog.transport import ANY_NODE
 
 __all__ = ["Following", "ReplicaLag"]
 
-logger = logging.getLogger("pylog.following")
+logger = logging.getLogger("pylog.handles")
 
 LOOK_MS = 500
 REFRESH_MS = 1_000

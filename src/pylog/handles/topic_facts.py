@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pylog.client.admin.groups import PartitionLag
-from pylog.client_half import ClientHalf
 from pylog.errors import GroupIdNotFound, UnknownTopicOrPartition
+from pylog.handles.client_half import ClientHalf
+from pylog.handles.views import SegmentInfo, TopicView
 from pylog.record import TopicPartition
-from pylog.views import SegmentInfo, TopicView
 
 __all__ = [
     "Ends", "PartitionFacts", "Reader", "TopicFacts", "TopicSize", "ends_of", "facts_of", "readers_of", "sizes_of",

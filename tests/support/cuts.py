@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import product
 
-from pylog.testing.operations import Cut, Entry, Named, NamesSynced, Noted, Operation, Reserved, Synced, Written
+from tests.support.operations import Cut, Entry, Named, NamesSynced, Noted, Operation, Reserved, Synced, Written
 
 SUBSETS_MAX = 6
 STALE = b"\xa5"

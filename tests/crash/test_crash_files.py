@@ -7,7 +7,9 @@ import pytest
 
 from pylog.errors import DiskFull, StorageError
 from pylog.files import MemoryFiles
-from pylog.testing import CrashFiles, CrashState, FaultFiles
+from tests.support.crash import CrashFiles
+from tests.support.cuts import CrashState
+from tests.support.faults import FaultFiles
 
 
 def contents(states: list[CrashState], path: str) -> set[bytes | None]:

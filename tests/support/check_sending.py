@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pylog.errors import Closed
 from pylog.files import Files, join
-from pylog.testing.outcomes import refuses, same
+from tests.support.outcomes import refuses, same
 
 
 @contextmanager

@@ -88,9 +88,9 @@ class Faults:
 
 
 def _site(call: str) -> str:
-    """The line outside this package that made the call: `pylog.segment:210 write`."""
+    """The line outside this module that made the call: `pylog.segment:210 write`."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("pylog.testing."):
+    while frame.f_back is not None and frame.f_globals["__name__"] == __name__:
         frame = frame.f_back
     return f"{frame.f_globals['__name__']}:{frame.f_lineno} {call}"
 

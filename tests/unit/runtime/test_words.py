@@ -2,7 +2,7 @@
 
 import pytest
 
-from pylog.words import config_text, count_text, duration_text, plural, size_text
+from pylog.runtime.words import config_text, count_text, duration_text, plural, size_text
 
 
 def test_sizes_counts_and_lengths_of_time() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 import pylog
 from pylog.errors import UnknownTopicOrPartition
-from pylog.topic_facts import TopicSize, ends_of, facts_of, sizes_of
+from pylog.handles.topic_facts import TopicSize, ends_of, facts_of, sizes_of
 
 
 def test_a_server_tells_the_same_of_a_topic_as_the_files_or_less() -> None:

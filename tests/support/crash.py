@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 from pylog.files import SMALL_BYTES_MAX, File, FileStat, Lock, MemoryFiles
 from pylog.runtime.clock import Clock
-from pylog.testing.cuts import CrashState, kills, power_cut, power_cuts
-from pylog.testing.operations import Cut, Entry, Named, NamesSynced, Noted, Operation, Reserved, Synced, Written
+from tests.support.cuts import CrashState, kills, power_cut, power_cuts
+from tests.support.operations import Cut, Entry, Named, NamesSynced, Noted, Operation, Reserved, Synced, Written
 
 
 class _Inode(NamedTuple):

@@ -13,8 +13,8 @@ from functools import partial
 
 from pylog.errors import Closed, DirectoryLocked, LogNotFound, StorageError
 from pylog.files import Files, FileStat, join
-from pylog.testing.check_sending import SENDING_CHECKS
-from pylog.testing.outcomes import refuses, same
+from tests.support.check_sending import SENDING_CHECKS
+from tests.support.outcomes import refuses, same
 
 Check = Callable[[Files, str], None]
 

@@ -6,8 +6,8 @@ from types import FrameType
 import pytest
 
 import pylog
+from pylog.broker.nodes import checked_paths, made_whole, once_free
 from pylog.errors import DirectoryLocked
-from pylog.nodes import checked_paths, made_whole, once_free
 
 
 class Made:
