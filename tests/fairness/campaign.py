@@ -8,14 +8,14 @@
 Prints a line for each: the longest waits of a victim (asking, appending) and of a control in seconds, how long the
 attack took, what it sent and received, how much memory the server took at most, how many times what was sent that is,
 and how much it kept. One that is beyond its bound is tried twice more; it is wrong where it is each time. Ends with 1
-then.
+then. Beside a real Kafka it prints at last in which attacks pylog's victim waited longest, and what Kafka's waited.
 """
 
 import argparse
 import random
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fairness import answers, batches, connections, requests
@@ -25,6 +25,7 @@ from support.raw_client import WireClient
 from support.wire_requests import Requests
 
 TRIES = 3
+BESIDE_LINES = 20
 
 
 def main() -> int:
@@ -36,18 +37,32 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=5000)
     parser.add_argument("--beside", choices=["kafka"])
     arguments = parser.parse_args()
-    wrong = 0
+    found: dict[str, list[Measured]] = {}
     for name in ["pylog", *([arguments.beside] if arguments.beside else [])]:
         with tempfile.TemporaryDirectory() as work, trial(Path(work), name) as made:
-            found = run(made, drawn(made, arguments))
-        if name == "pylog":
-            wrong = sum(bool(one.wrong) for one in found)
-        print(f"{name}: {len(found)} attacks, {sum(bool(one.wrong) for one in found)} beyond their bounds")
-    return int(bool(wrong))
+            found[name] = run(made, drawn(made, arguments, [one.name for one in found.get("pylog", ())]))
+        print(f"{name}: {len(found[name])} attacks, {sum(bool(one.wrong) for one in found[name])} beyond their bounds")
+    if arguments.beside:
+        print(*compared(found["pylog"], found[arguments.beside]), sep="\n")
+    return int(any(one.wrong for one in found["pylog"]))
 
 
-def drawn(made: Trial, arguments: argparse.Namespace) -> list[Attack]:
-    """The attacks of a run: in a random order, but those with large answers last, in theirs."""
+def compared(ours: Iterable[Measured], theirs: Iterable[Measured]) -> list[str]:
+    """The attacks on both servers in which our victim waited longest."""
+    others = {one.name: one for one in theirs}
+    both = sorted((one for one in ours if one.name in others), key=lambda one: -one.waits.longest)[:BESIDE_LINES]
+    lines = [
+        f"{one.waits.longest:8.2f} {others[one.name].waits.longest:8.2f} "
+        f"{one.grown_kib >> 10:8} {others[one.name].grown_kib >> 10:8}  {one.name}"
+        for one in both
+    ]
+    return ["wait, s     Kafka      MiB    Kafka  attack", *lines]
+
+
+def drawn(made: Trial, arguments: argparse.Namespace, names: Sequence[str] = ()) -> list[Attack]:
+    """The attacks of a run: in a random order, but those with large answers last, in theirs; or those of these names,
+    as far as the server has what they attack.
+    """
     with WireClient(made.server.bootstrap_servers) as wire:
         topic_id, served = Requests(wire).topic_id("attacked"), wire.versions
     found = [
@@ -57,8 +72,10 @@ def drawn(made: Trial, arguments: argparse.Namespace) -> list[Attack]:
     ]
     random.Random(arguments.seed).shuffle(found)
     last = list(answers.attacks(arguments.partitions))
-    named = [one for one in [*found, *last] if arguments.only in one.name]
-    return named[: arguments.attacks]
+    if names:
+        by_name = {one.name: one for one in [*found, *last]}
+        return [by_name[name] for name in names if name in by_name]
+    return [one for one in [*found, *last] if arguments.only in one.name][: arguments.attacks]
 
 
 def run(made: Trial, attacks: Iterable[Attack]) -> list[Measured]:
