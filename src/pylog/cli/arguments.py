@@ -2,7 +2,6 @@
 
 A wrong one raises BadParameter, so it is wrong usage (exit code 2) and never an error halfway through.
 
-    --config retention.ms=604800000        a pair
     --headers trace=1,source=web           pairs, UTF-8
     --since 10m | 2h | 2024-05-01T12:00 | 1714564800000
 """
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Moment",
     "bytes_of",
-    "config_pair",
     "count",
     "delimiter",
     "headers",
@@ -39,14 +37,6 @@ __all__ = [
 ]
 
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
-
-
-def config_pair(text: str) -> tuple[str, str]:
-    """`retention.ms=1000` -> ("retention.ms", "1000")."""
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise click.BadParameter(f"{text!r} is not NAME=VALUE, as in retention.ms=604800000")
-    return name.strip(), value.strip()
 
 
 def topic_options(pairs: Iterable[tuple[str, str]]) -> "TopicOptions":

@@ -11,11 +11,11 @@ import click
 
 import pylog
 from pylog.cli import completion as complete
-from pylog.cli.arguments import config_pair, count, natural, topic_options
+from pylog.cli.arguments import count, natural, topic_options
 from pylog.cli.commands import command
 from pylog.cli.opening import changing, looking, owned
 from pylog.cli.output import agreed, say, tell
-from pylog.cli.params import argument, json_option, option, yes_option
+from pylog.cli.params import argument, config_pair, json_option, option, yes_option
 from pylog.cli.place import Place
 from pylog.errors import NotLocal
 from pylog.handles.client_half import ClientHalf

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pylog.cli import commands
-from pylog.cli.arguments import config_pair, natural
+from pylog.cli.arguments import natural
 from pylog.cli.interrupts import interrupted_later
 from pylog.cli.opening import owned
 from pylog.cli.output import is_terminal, live_text, rate_text, say
-from pylog.cli.params import argument, option
+from pylog.cli.params import argument, config_pair, option
 from pylog.cli.place import Place, keep, keep_configs
 from pylog.log import load_parts
 from pylog.record import TopicPartition

@@ -5,7 +5,17 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["OPTIONS", "Argument", "Option", "argument", "at_most_one", "json_option", "option", "yes_option"]
+__all__ = [
+    "OPTIONS",
+    "Argument",
+    "Option",
+    "argument",
+    "at_most_one",
+    "config_pair",
+    "json_option",
+    "option",
+    "yes_option",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 OPTIONS = "options"
@@ -45,6 +55,14 @@ def json_option(function: F) -> F:
 def yes_option(function: F) -> F:
     """Give a command the option --yes."""
     return option("--yes", "-y", "is_agreed", is_flag=True, help="do not ask")(function)
+
+
+def config_pair(text: str) -> tuple[str, str]:
+    """`retention.ms=1000` -> ("retention.ms", "1000")."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE, as in retention.ms=604800000")
+    return name.strip(), value.strip()
 
 
 def at_most_one(given: Mapping[str, object], *, is_needed: bool = False) -> None:

@@ -16,9 +16,9 @@ import click
 
 from pylog.cli import commands
 from pylog.cli import completion as complete
-from pylog.cli.arguments import config_pair, count
+from pylog.cli.arguments import count
 from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
-from pylog.cli.params import Option, json_option, option
+from pylog.cli.params import Option, config_pair, json_option, option
 from pylog.cli.place import Place, split_paths
 from pylog.runtime.words import count_text, plural, size_text
 

@@ -9,13 +9,14 @@ one `Place` for the whole command line: the last word counts.
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pylog.cli.arguments import config_pair
-from pylog.cli.params import Option
-from pylog.config.options import Config
+from pylog.cli.params import Option, config_pair
+
+if TYPE_CHECKING:
+    from pylog.config.options import Config
 
 __all__ = [
     "SECTION", "Place", "file_options", "keep", "keep_configs", "log_options", "split_paths", "text_lines",
@@ -90,7 +91,7 @@ class Place:
             found[name.strip()] = value.strip()
         return {**found, **self.configs}
 
-    def connection_configs(self, client: type[Config] | None = None) -> dict[str, str]:
+    def connection_configs(self, client: "type[Config] | None" = None) -> dict[str, str]:
         """The configs of the connection to the server. Those of a `client` alone are left out.
 
         Raises OSError, ValueError; UsageError where there is no server.
@@ -110,7 +111,7 @@ class Place:
             raise click.UsageError(f"{alone[0]} is a config of a connection: it needs --bootstrap")
         return found
 
-    def client_configs(self, kind: type[Config], options: Iterable[str] = ()) -> dict[str, Any]:
+    def client_configs(self, kind: "type[Config]", options: Iterable[str] = ()) -> dict[str, Any]:
         """The configs of a producer or consumer, by the names of its arguments. `options`: these have an option of the
         command. Raises OSError, ValueError; UsageError for one of `options`.
         """

@@ -20,11 +20,10 @@ import click
 from pylog.broker.nodes import MEMORY
 from pylog.cli import commands
 from pylog.cli import completion as complete
-from pylog.cli.arguments import config_pair
 from pylog.cli.interrupts import interrupted_later
 from pylog.cli.opening import owned
 from pylog.cli.output import say
-from pylog.cli.params import option
+from pylog.cli.params import config_pair, option
 from pylog.cli.place import Place, text_lines
 from pylog.log import load_parts, open_lazily
 from pylog.metrics import prometheus

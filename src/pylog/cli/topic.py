@@ -11,11 +11,11 @@ from typing import Any
 
 from pylog.cli import change, places
 from pylog.cli import completion as complete
-from pylog.cli.arguments import config_pair, count, topic_options
+from pylog.cli.arguments import count, topic_options
 from pylog.cli.commands import Group
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
-from pylog.cli.params import argument, at_most_one, json_option, option
+from pylog.cli.params import argument, at_most_one, config_pair, json_option, option
 from pylog.cli.place import Place
 from pylog.config import TopicConfig
 from pylog.errors import UnknownTopicOrPartition

@@ -5,9 +5,10 @@ import json
 import click
 import pytest
 
-from pylog.cli.arguments import Moment, config_pair, count, headers, moment, natural, separator
+from pylog.cli.arguments import Moment, count, headers, moment, natural, separator
 from pylog.cli.lines import parser
 from pylog.cli.output import rate_text, text_or_base64
+from pylog.cli.params import config_pair
 from pylog.cli.template import renderer
 from pylog.kernel import BatchScope, ConsumerRecord, Header
 
