@@ -5,10 +5,12 @@
     python -m conformance.peers.run franz-go FOLDER         a checkout of twmb/franz-go; needs Go
     python -m conformance.peers.run librdkafka FOLDER       a checkout of confluentinc/librdkafka, built before:
                                                             ./configure && make && make -C tests test-runner
+    python -m conformance.peers.run kafkajs FOLDER          a checkout of tulios/kafkajs after `npm install`; needs Node
+                                                            and the port 9092
 
-More words go to the suite: to pytest, to `go test`, or numbers of librdkafka's tests. Tests that start brokers of their
-own (TLS, SASL, Kerberos, ACLs) are left out, and so are those in `EXPECTED`, with the reason. Ends with 1 where another
-one fails.
+More words go to the suite: to pytest, to `go test`, to jest, or numbers of librdkafka's tests. Tests that start brokers
+of their own (TLS, SASL, Kerberos, ACLs) are left out, and so are those in `EXPECTED` and in the lists of what is left
+out, with the reason. Ends with 1 where another one fails.
 """
 
 import os
@@ -39,6 +41,18 @@ LIBRDKAFKA_LEFT_OUT = {
     "0103": "three replicas", "0109": "a part makes ACLs", "0115": "an authorizer", "0119": "an authorizer",
     "0126": "OAuth", "0128": "SASL", "0133": "TLS", "0134": "TLS", "0135": "SASL", "0142": "SASL",
 }  # fmt: skip
+KAFKAJS_LEFT_OUT = {
+    "SSL|SASL|Sasl|PLAIN|mechanism|OAUTHBEARER": "TLS and SASL",
+    "Acl": "an authorizer",
+    "Reassignments|manual replica|deleteTopicRecords i|all brokers in": "three brokers",
+    "not the partition leader|multiple partitions rejects": "three brokers",
+    "broker configs|default replication factor|throws a retriable error": "brokers 0 and 2",
+    "partitions change after metadata": "a script in a container",
+    "ListOffsets v0|max timestamp difference|describeConfigs request|ignores invalid transaction": "Kafka before 4.0",
+    "> OffsetCommit request|OffsetFetch request|Heartbeat request|recovers from offset out": "no rebalance timeout",
+    "request timeout events": "a request that takes longer than 1 ms",
+}  # fmt: skip
+"""Parts of the names of tests, and what they want."""
 LIBRDKAFKA_LAST = 153
 """What comes after it is of share groups."""
 LIBRDKAFKA_SECONDS = 300
@@ -46,12 +60,12 @@ VERSION = "4.3.0"
 
 
 @contextmanager
-def served(**configs: str) -> Iterator[str]:
-    """The bootstrap servers of a server with these configs."""
+def served(address: str | None = None, **configs: str) -> Iterator[str]:
+    """The bootstrap servers of a server with these configs, at an address, or where a port is free."""
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         (work / "data").mkdir()
-        server = PylogServer(work, {**SETTINGS, "num.partitions": "4", **configs})
+        server = PylogServer(work, {**SETTINGS, "num.partitions": "4", **configs}, address)
         server.start()
         try:
             yield server.bootstrap_servers
@@ -136,8 +150,19 @@ def librdkafka(folder: Path, more: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
+def kafkajs(folder: Path, more: Sequence[str]) -> int:
+    """The tests that ask a broker at localhost:9092. They are for Kafka 2.4 and three brokers."""
+    with served("localhost:9092", **{"num.partitions": "2"}):
+        command = [
+            "npx", "jest", "--forceExit", "--testPathPattern", "src/(admin|broker|consumer|producer)/",
+            "--testNamePattern", f"^(?!.*({'|'.join(KAFKAJS_LEFT_OUT)}))", *more,
+        ]  # fmt: skip
+        return run(command, folder, {"KAFKA_VERSION": "2.4", "NODE_ENV": "test"})
+
+
 PEERS: dict[str, Callable[[Path, Sequence[str]], int]] = {
     "kafka-python": kafka_python, "aiokafka": aiokafka, "franz-go": franz_go, "librdkafka": librdkafka,
+    "kafkajs": kafkajs,
 }  # fmt: skip
 
 
