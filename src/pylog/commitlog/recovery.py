@@ -277,12 +277,16 @@ class Recovery:
             # Kafka takes up each segment from a snapshot, which gives no producer that has expired.
             self._scratch.producers.expire(self.now_ms)
             self._bring(self._scratch, segment.base_offset)
-            fault = None
+            fault, overlaps = None, False
             for window in segment.recover():
+                overlaps = segment is not self.segments.active and _ends_beyond(window, end)
+                if overlaps:
+                    # What it says of epochs and producers is not so.
+                    break
                 fault = window.fault
                 self._follow(segment, window)
-            if fault is None and self._skips_what_was_promised(segment):
-                self._misplaced(segment)
+            if overlaps or (fault is None and self._skips_what_was_promised(segment)):
+                self._misplaced(segment, end)
                 continue
             if fault is None or not (is_durable or fault.offset < self.promised):
                 self._keep_aborted(segment, known)
@@ -316,9 +320,9 @@ class Recovery:
     def _report(self, path: str, damage: DamagedRange, reason: str) -> None:
         self._note(path, damage, reason)
         logger.error(
-            "%s-%d: offsets %d to %d were durable and are damaged (%s, position %d, %d bytes: %s); nothing was cut, "
+            "%s-%d: offsets %d up to %d were durable and are damaged (%s, position %d, %d bytes: %s); nothing was cut, "
             "the rest stays readable. `pylog repair` gives them up",
-            *self.key, damage.offset, damage.next_offset - 1, path, damage.position, damage.end - damage.position,
+            *self.key, damage.offset, damage.next_offset, path, damage.position, damage.end - damage.position,
             reason, extra={**self.key._asdict(), "offset": damage.offset, "path": path, "position": damage.position},
         )  # fmt: skip
 
@@ -331,14 +335,16 @@ class Recovery:
             return False
         return segment.boundary(self.promised)[1] < self.promised
 
-    def _misplaced(self, segment: Segment) -> None:
-        """Quarantine the last batch of a segment, which is whole: it says that it lies beyond the end of the log."""
+    def _misplaced(self, segment: Segment, end: int) -> None:
+        """Quarantine a segment from a batch on that is whole, and says that it lies beyond the segment's end: in the
+        next one, or behind the end of the log. (Kafka gives its records to readers, beside those of the next segment.)
+        """
         following = segment.base_offset
         for window in segment.scan(check_crc=False):  # pragma: no branch (one of its batches ends there)
             for span in window.spans:
-                if span.last_offset >= self.promised:
+                if span.last_offset >= end:
                     position = window.position + span.position
-                    damage = DamagedRange(position, segment.size, following, self.promised)
+                    damage = DamagedRange(position, segment.size, following, end)
                     segment.log.damages = (*segment.log.damages, damage)
                     self._report(segment.path, damage, f"a batch header says offset {span.base_offset}")
                     return
@@ -403,3 +409,7 @@ class Recovery:
                 self.local.snapshot(self.producers, offset)
             return
         self._bring(ProducerReplay(self.producers, known), end)
+
+
+def _ends_beyond(window: Window, end: int) -> bool:
+    return bool(window.spans) and window.spans[-1].last_offset >= end

@@ -1,5 +1,7 @@
 """What becomes of a folder when a partition is opened: work that a crash has interrupted, and damage."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from pylog.commitlog.crash_cleanup import settle
@@ -294,3 +296,34 @@ def test_the_last_two_segments_have_snapshots_where_the_others_were_lost() -> No
     log.reopen(Checkpoint(recovery_point=4, clean=False))
     assert snapshots(log) == [3, 4, 5]
     assert known_at(log, 3) == {7, 8, 9}
+
+
+# --- segments that overlap, which Kafka opens and reads without a word ------------------------------------------------
+
+
+@pytest.mark.parametrize(("offset", "lost"), [(12, (2, 2)), (1, (1, 2))])
+def test_a_batch_that_lies_in_the_next_segment_is_stepped_over(
+    offset: int, lost: tuple[int, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its offsets begin there, or reach into it; what it says of an epoch and of a producer is not believed."""
+    log = Log()
+    follow(log, numbered(0, 7), numbered(1, 7))
+    log.partition.roll(NOW)
+    follow(log, numbered(2, 8), numbered(3, 8))
+    forged = encode(
+        [(b"forged", b"k", NOW, ())] * 3, now_ms=NOW, producer_id=99, producer_epoch=0, base_sequence=0,
+        base_offset=offset, leader_epoch=9,
+    )  # fmt: skip
+    path = log.partition.segments[0][0].path
+    data = log.files.read_file(path)
+    position = len(data) // lost[1] * lost[0]
+    log.files.replace_file(path, data[:position] + bytes(forged.data))
+    partition = log.reopen(Checkpoint(clean=False, durable_offset=4, high_watermark=4))
+    (damage,) = partition.quarantined
+    assert (damage.path, damage.position, damage.offset, damage.next_offset) == (path, position, *lost)
+    assert f"{path}, position {position}" in caplog.text and f"says offset {offset}" in caplog.text
+    assert partition.next_offset == 4 and partition.epochs.entries == [(0, 0)]
+    assert set(partition.producers.entries()) == {7, 8}
+    assert [one.base_offset for one in log.batches(lost[1])] == [2, 3]
+    with pytest.raises(CorruptBatch, match="are damaged") if lost[0] < 2 else nullcontext():
+        assert [one.base_offset for one in log.batches()] == [0, 1, 2, 3]

@@ -215,8 +215,9 @@ def test_offsets_that_go_back_or_overlap_are_problems(directory: Directory) -> N
     assert "go back" in directory.problem().what
     directory.put(name(5, ".log"), batch(5, 4))
     directory.put(name(0, ".log"), batch(0, 2) + batch(2, 4))
-    whats = [problem.what for problem in directory.problems()]
-    assert any("ends at offset 5" in what for what in whats), whats
+    found = directory.problems()
+    (overlap,) = [one for one in found if "ends at offset 5, in the segment that starts at 5" in one.what]
+    assert (overlap.path, overlap.position, overlap.offset) == (name(0, ".log"), len(batch(0, 2)), 2)
 
 
 def test_a_leader_epoch_that_falls_is_a_problem(directory: Directory) -> None:

@@ -143,6 +143,19 @@ def test_a_cut_file_keeps_its_remaining_records(segment: int, declared: bool) ->
     log.check(lost)
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_batch_that_lies_in_the_next_segment_is_dropped(declared: bool) -> None:
+    def forge(log: Damaged) -> None:
+        segment, end = log.partition.segments[0]
+        forged = encode([(b"forged", b"k", NOW, ())], now_ms=NOW, base_offset=end + 2, leader_epoch=9)
+        log.files.replace_file(segment.path, log.files.read_file(segment.path) + bytes(forged.data))
+
+    log = Damaged(forge, declared=declared)
+    (damage,) = log.repair().damages
+    assert damage.offset == damage.next_offset == log.partition.segments[0][1]
+    log.check(set())
+
+
 def test_the_old_files_are_kept_with_a_list_of_dropped_parts() -> None:
     log = Damaged(lambda log: log.flip(1, 3))
     segment = log.partition.segments[1][0]
