@@ -14,14 +14,16 @@ from typing import Any
 import click
 
 from pylog import cli, errors
-from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig, TopicConfig
+from pylog.config import ConsumerConfig, GroupConfig, NodeConfig, ProducerConfig, TopicConfig
 from pylog.config.connection import ConnectionConfig
 from pylog.config.documentation import documentation
+from pylog.config.dynamic import DYNAMIC
 from pylog.config.options import Config, kafka_name
 
 CONFIGS: dict[type[Config], str] = {
     TopicConfig: "log.create_topic(config=...)",
     NodeConfig: "pylog.open(config=...)",
+    GroupConfig: "log.admin.alter_group_config(...)",
     ProducerConfig: "log.producer(...)",
     ConsumerConfig: "log.consumer(...)",
     ConnectionConfig: "pylog.connect(...)",
@@ -50,7 +52,9 @@ def configs() -> str:
     """The configs of topics, nodes and clients."""
     head = (
         "# Configs\n\nNames are Kafka's. In Python an underscore stands for each dot: `linger_ms` is `linger.ms`. A "
-        "bad name or value is `InvalidConfig`, which says what is near, or allowed."
+        "bad name or value is `InvalidConfig`, which says what is near, or allowed. The node's defaults of topics, "
+        "under the first of their names, and few other configs of a node can be altered while it runs: "
+        "`log.admin.alter_node_config(...)`, `pylog config alter`."
     )
     parts = [head]
     for kind, place in CONFIGS.items():
@@ -60,11 +64,15 @@ def configs() -> str:
             if "kind" not in field.metadata:
                 # The defaults of topics, which have a part of their own.
                 continue
-            on_node = " or ".join(f"`{name}`" for name in field.metadata["broker"])
+            name, on_node = kafka_name(field.name), " or ".join(f"`{name}`" for name in field.metadata["broker"])
+            if kind is GroupConfig:
+                on_node = f"`group.{name}`"
+            is_altered = kind is NodeConfig and name in DYNAMIC
             parts.append(
-                f"### `{kafka_name(field.name)}`\n\nDefault: {_shown(field.default)}"
+                f"### `{name}`\n\nDefault: {_shown(field.default)}"
                 f"{f', or what the node has as {on_node}' if on_node else ''}. Allowed: "
-                f"{field.metadata['kind'].allowed}.\n\n{meanings[kafka_name(field.name)]}"
+                f"{field.metadata['kind'].allowed}.{' Can be altered while the node runs.' if is_altered else ''}"
+                f"\n\n{meanings[name]}"
             )
     return "\n\n".join(parts) + "\n"
 

@@ -262,7 +262,7 @@ class Log(ClientHalf[TopicView]):
 
         self._check_open()
         broker = self.broker
-        node = ServedNode(broker.handle, broker.node_id, broker.config, self._clock)
+        node = ServedNode(broker.handle, broker.node_id, broker.configs, self._clock)
         server = Server(
             node, listen, advertise=advertise, security=security,
             users=LogUsers(lambda: broker.image.users, broker.directory_id.bytes),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container
 from contextlib import ExitStack
 
 from pylog.commitlog.segments import base_offsets
-from pylog.config import NodeConfig, TopicConfig
+from pylog.config import DynamicBrokerConfig, TopicConfig
 from pylog.errors import DurabilityUnknown, InconsistentTopicId, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.logdirs.log_directories import DELETE, STRAY, Directories, remove_folder
@@ -34,7 +34,7 @@ class Topic:
 
     def __init__(
         self, directories: Directories, name: str, topic_id: uuid.UUID, config: TopicConfig,
-        places: dict[int, uuid.UUID], removed: Container[uuid.UUID], node_config: NodeConfig,
+        places: dict[int, uuid.UUID], removed: Container[uuid.UUID], configs: DynamicBrokerConfig,
         on_closed: Callable[[Partition], None],
     ) -> None:  # fmt: skip
         self.directories = directories
@@ -43,7 +43,7 @@ class Topic:
         self.config = config
         self.places = places
         self._removed = removed
-        self._node_config = node_config
+        self._configs = configs
         self._on_closed = on_closed
         self._open: dict[int, Partition] = {}
         self._homes: dict[int, LogDirectory] = {}
@@ -76,11 +76,11 @@ class Topic:
             raise UnknownTopicOrPartition(f"topic {self.name!r} has no partition {number} on this node")
         home = self.home(number)
         files, path = home.files, join(home.path, folder_name(self.name, number))
-        entry = home.entry(self.id, number)
+        entry, node = home.entry(self.id, number), self._configs.current
         partition = Partition(
             files, path, self.name, number, self.config, entry, checkpoints=home.checkpoints, topic_id=self.id,
-            producer_id_expiration_ms=self._node_config.producer_id_expiration_ms,
-            verify_transactions=self._node_config.transaction_partition_verification_enable,
+            producer_id_expiration_ms=node.producer_id_expiration_ms,
+            verify_transactions=node.transaction_partition_verification_enable,
         )  # fmt: skip
         is_there = self._move_leftover(home, path, number)
         try:
@@ -104,10 +104,12 @@ class Topic:
         return partition
 
     def reconfigure(self, config: TopicConfig) -> None:
-        """Apply `config` from now on, to the open partitions, too."""
-        self.config = config
+        """Apply `config`, and what the node goes by, from now on, to the open partitions, too."""
+        self.config, node = config, self._configs.current
         for partition in self.opened:
             partition.reconfigure(config)
+            partition.producers.expiration_ms = node.producer_id_expiration_ms
+            partition.producers.verify = node.transaction_partition_verification_enable
 
     def _move_leftover(self, home: LogDirectory, path: str, number: int) -> bool:
         """Move the folder of an earlier topic of this name out of the way, which a crash during its deletion has left.

@@ -33,7 +33,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 # Members hear of each other at their next heartbeat.
-HEARTBEATS = {"group.consumer.heartbeat.interval.ms": 100}
+HEARTBEATS = {"group.consumer.heartbeat.interval.ms": 100, "group.consumer.min.heartbeat.interval.ms": 100}
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from pylog.partition import Appended
 from pylog.protocol import metadata_changes
 from pylog.protocol.batch import Origin, encode
 from pylog.protocol.compression import Codec
+from pylog.protocol.messages import ConfigResource, ResourceType
 from pylog.protocol.schema import message
 from support.log_copies import copy_log
 
@@ -63,7 +64,9 @@ def make_by_pylog(data: Path) -> None:
             log.create_topic(name, 1, {key: value for key, value in config.items() if key != SEGMENT_BYTES})
             if SEGMENT_BYTES in config:
                 # The API takes none so small: as Kafka has it written by its own API.
-                small = metadata_changes.change_config(name, {SEGMENT_BYTES: config[SEGMENT_BYTES]})
+                small = metadata_changes.change_config(
+                    ConfigResource(ResourceType.TOPIC, name), {SEGMENT_BYTES: config[SEGMENT_BYTES]}
+                )
                 log.broker.node.topics.metadata_log.commit(small)
 
 

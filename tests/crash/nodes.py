@@ -94,7 +94,7 @@ class NodeRun:
     def reopen(self) -> None:
         """Close as a broker does that was open for a moment: the sweeps are due, and the close does them."""
         self.clock.now_ms += 3_600_000
-        keeping = Housekeeping(self.node, self.config or NodeConfig(), self.clock, lambda topic, after: iter(()))
+        keeping = Housekeeping(self.node, self.clock, lambda topic, after: iter(()))
         keeping.note_deleted()
         keeping.finish()
         keeping.close()

@@ -6,9 +6,13 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from differential.requests import Asked
+from pylog.config import GroupConfig
+from pylog.config.dynamic import broker_kinds
 from support.raw_client import Body
 
 NONE = "NONE"
+LOGGER, CLIENT_METRICS = 8, 16
+NO_CONFIGS = "Loggers and client metrics have no configs."
 DOUBLES = "What a request names twice is done and answered twice; Kafka takes some of it once, as it is named last."
 
 
@@ -37,7 +41,17 @@ def _both_refuse(asked: Asked, pylog: Any, kafka: Any) -> bool:
 
 
 def _of_other_kinds(asked: Asked, pylog: Any, kafka: Any) -> bool:
-    return any(resource["resourceType"] != 2 for resource in asked.body["resources"])
+    return any(resource["resourceType"] in (LOGGER, CLIENT_METRICS) for resource in asked.body["resources"])
+
+
+def _of_unknown_configs(asked: Asked, pylog: Any, kafka: Any) -> bool:
+    every = {4: broker_kinds(), 32: GroupConfig.kinds()}
+    return any(
+        config["name"] not in every[resource["resourceType"]]
+        for resource in asked.body["resources"]
+        if resource["resourceType"] in every
+        for config in resource["configs"]
+    )
 
 
 ERROR = r".*[eE]rrorCode"
@@ -51,14 +65,14 @@ KNOWN: list[Known] = [
     Known("ApiVersions", r"\.(apiKeys|supportedFeatures|finalizedFeatures.*)(\[\].*)?", "pylog serves fewer keys."),
     Known(
         "(Alter|IncrementalAlter|Describe)Configs", r"\.(results|responses)(\[\].*)?",
-        "The configs of a node do not change while it runs; brokers, groups, loggers and client metrics have no "
-        "dynamic configs.",
-        _of_other_kinds,
+        NO_CONFIGS, _of_other_kinds,
     ),
+    Known("ListConfigResources", r"\.configResources(\[\].*)?", NO_CONFIGS),
     Known(
-        "ListConfigResources", r"\.configResources(\[\].*)?",
-        "The configs of a node do not change while it runs; brokers, groups, loggers and client metrics have no "
-        "dynamic configs.",
+        "(Alter|IncrementalAlter)Configs", r"\.responses\[\]\.errorCode",
+        "A config that pylog does not have cannot be set on a broker or a group: INVALID_REQUEST for a broker, "
+        "INVALID_CONFIG for a group. Kafka has those of share and streams groups, and keeps any for a broker.",
+        _of_unknown_configs,
     ),
     Known(
         ".*", r".*\.configs\.[a-z.]*\.(configSource|synonyms|readOnly)(\[\].*)?",

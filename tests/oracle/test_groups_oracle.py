@@ -12,7 +12,7 @@ import pytest
 
 import pylog
 from pylog import TopicPartition
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.coordinator.effects import LogRecord, Now, Stamp, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.group.records import (
@@ -117,7 +117,7 @@ def loaded(log: pylog.Log, number: int) -> GroupCoordinator:
     """A coordinator that has taken over from a partition as it lies there."""
     topics = FixedTopics()
     topics.topics = {name: TopicInfo(log.topic(name).id, len(log.topic(name))) for name in log.topics()}
-    coordinator = GroupCoordinator(number, NodeConfig(), topics, is_lost=lambda host: False)
+    coordinator = GroupCoordinator(number, DynamicBrokerConfig(NodeConfig()), topics, is_lost=lambda host: False)
     view = log.topic(TOPIC)[number]
     offset = view.start_offset
     while offset < view.high_watermark:

@@ -38,7 +38,7 @@ VALUES = SIMPLE | {
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[WireNode]:
-    with wire_node(group_consumer_heartbeat_interval_ms=10) as made:
+    with wire_node(group_consumer_heartbeat_interval_ms=10, group_consumer_min_heartbeat_interval_ms=10) as made:
         made.log.create_topic("t", 2)
         yield made
 

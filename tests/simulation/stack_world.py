@@ -94,7 +94,8 @@ class Stack:
         self.config = NodeConfig.from_kafka({
             "offsets.topic.num.partitions": 2, "transaction.state.log.num.partitions": 2,
             "group.min.session.timeout.ms": 500, "group.consumer.session.timeout.ms": 1_500,
-            "group.consumer.heartbeat.interval.ms": 200,
+            "group.consumer.heartbeat.interval.ms": 200, "group.consumer.min.heartbeat.interval.ms": 200,
+            "group.consumer.min.session.timeout.ms": 1_500,
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 300,
             "log.flush.offset.checkpoint.interval.ms": 1_000, "log.cleaner.backoff.ms": 700,
             "log.index.size.max.bytes": index_bytes, "log.index.interval.bytes": interval_bytes,

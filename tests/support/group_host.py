@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig
+from pylog.config.dynamic import NOTHING_ALTERED
 from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.group.classic import ClassicGroup
@@ -50,6 +51,8 @@ class GroupHost:
 
     def __init__(self, config: NodeConfig | None = None, *, sync_always: bool = True) -> None:
         self.config = config or NodeConfig()
+        self.group_overrides: dict[str, dict[str, str]] = {}
+        """What is set on groups."""
         self.topics = FixedTopics(t=8, u=8)
         self.sync_always = sync_always
         self.now = Now(T0, 0)
@@ -66,9 +69,15 @@ class GroupHost:
         self.shadow = self.fresh()
         self.carry_out(self.coordinator.take_over(self.now))
 
+    @property
+    def configs(self) -> DynamicBrokerConfig:
+        return DynamicBrokerConfig(
+            self.config, of_group=lambda group_id: self.group_overrides.get(group_id, NOTHING_ALTERED.own)
+        )
+
     def fresh(self) -> GroupCoordinator:
         return type(self).make(
-            0, self.config, self.topics, is_lost=lambda host: host in self.lost, new_member_id=self.new_id
+            0, self.configs, self.topics, is_lost=lambda host: host in self.lost, new_member_id=self.new_id
         )
 
     def new_id(self, client_id: str) -> str:

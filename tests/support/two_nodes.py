@@ -66,7 +66,7 @@ class TwoNodes:
     def start(self, node: int, listen: str = "127.0.0.1:0") -> None:
         """Serve a node."""
         broker = self.log.broker
-        served = _Node(broker.handle, node, broker.config, SystemClock())
+        served = _Node(broker.handle, node, broker.configs, SystemClock())
         served.cluster = self
         served.handle = served.answer
         self.servers[node] = Server(served, listen, intercept=self._intercept)

@@ -21,7 +21,7 @@ class WireNode:
     def __init__(self, log: pylog.Log) -> None:
         broker = log.broker
         self.log = log
-        self.served = ServedNode(broker.handle, broker.node_id, broker.config, SystemClock())
+        self.served = ServedNode(broker.handle, broker.node_id, broker.configs, SystemClock())
         self.served.address = Address("127.0.0.1", 9092)
 
     def call(self, frame: bytes) -> tuple[Call, Any]:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from pylog.config import NodeConfig, TopicConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig, TopicConfig
 from pylog.errors import DurabilityUnknown, InconsistentTopicId, StorageError, UnknownTopicOrPartition
 from pylog.files import Files, MemoryFiles
 from pylog.kernel import Record
@@ -22,7 +22,16 @@ def made(files: Files, topic_id: UUID = NEW, *, removed: tuple[UUID, ...] = (), 
     """A topic `t` in the directory `log`, of which the metadata log says that its partitions lie there."""
     directories = Directories(files, ["log"], None)
     places = dict.fromkeys(range(partitions), directories.first.directory_id)
-    return Topic(directories, "t", topic_id, TopicConfig(), places, set(removed), NodeConfig(), lambda _: None)
+    return Topic(
+        directories,
+        "t",
+        topic_id,
+        TopicConfig(),
+        places,
+        set(removed),
+        DynamicBrokerConfig(NodeConfig()),
+        lambda _: None,
+    )
 
 
 def append(topic: Topic, value: bytes, number: int = 0) -> None:

@@ -183,7 +183,7 @@ class Doorway:
 
             assert self._bound is not None, "it listens"
             place = UnixAddress(self._bound.socket.getsockname())
-            node = ServedNode(broker.handle, broker.node_id, broker.config, self._clock, place)
+            node = ServedNode(broker.handle, broker.node_id, broker.configs, self._clock, place)
             if self._peers is None and can_watch():
                 self._peers = Peers(broker.process_ended)
             loop = Loop([Door(self._bound, node, host_of=self._peers.host_of if self._peers is not None else None)])

@@ -24,7 +24,8 @@ from uuid import UUID
 
 from pylog.broker.auto_create import described
 from pylog.broker.coordinator_router import CoordinatorRouter
-from pylog.broker.describe import describe_log_dirs, describe_node_config, describe_quorum, describe_topic_configs
+from pylog.broker.describe import describe_log_dirs, describe_quorum
+from pylog.broker.describe_configs import describe_configs, list_config_resources
 from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
 from pylog.broker.follower_fetcher import LeaderEndPoint
 from pylog.broker.followers import Followers
@@ -38,7 +39,7 @@ from pylog.broker.purgatory import Purgatory
 from pylog.broker.reads import Reads
 from pylog.broker.replica_manager import Follow, Lead, ReplicaManager
 from pylog.commitlog.recovery import Quarantined, Recovered
-from pylog.config import NodeConfig, TopicConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig, TopicConfig
 from pylog.errors import Closed, PylogError
 from pylog.files import Files
 from pylog.partition import Appended, Partition
@@ -47,16 +48,17 @@ from pylog.protocol.messages import (
     AlterConfigs,
     AlterReplicaLogDirs,
     AlterUserScramCredentials,
+    ConfigsAltered,
     CreatePartitions,
     CreateTopics,
     DeleteRecords,
     DeleteTopics,
+    DescribeConfigs,
     DescribeLogDirs,
-    DescribeNodeConfig,
     DescribeQuorum,
-    DescribeTopicConfigs,
     DescribeUserScramCredentials,
     Fetch,
+    ListConfigResources,
     ListOffsets,
     Message,
     Metadata,
@@ -94,6 +96,7 @@ class Broker:
         node_id: int | None, flush: str,
     ) -> None:  # fmt: skip
         self.config = config
+        """The config that the node was opened with; `configs` has what it goes by now."""
         self._flush = flush
         self._transport = transport
         self._clock = clock
@@ -103,7 +106,7 @@ class Broker:
         self.node = ReplicaManager(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
         self._followers = Followers(self.node.id, self.directory_id, clock, config, self._followed)
         self.housekeeping = Housekeeping(
-            self.node, config, clock,
+            self.node, clock,
             lambda topic, after: self._coordinating.expire(topic, after),  # noqa: PLW0108 (it is made below)
         )  # fmt: skip
         self._flush_scheduler = FlushScheduler(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
@@ -122,7 +125,7 @@ class Broker:
             lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
             self._worker.wake,
         )  # fmt: skip
-        self._coordinating = CoordinatorRouter(self.node, self._produce, config, clock, self._worker.wake_by)
+        self._coordinating = CoordinatorRouter(self.node, self._produce, clock, self._worker.wake_by)
         self._changing_roles = Handover(self._guarantees, self._coordinating, self._purgatory).changing_roles
         self._promotion = Promotion(self.node, self._coordinating, self.apply, self._guarantees.advance)
         self.measure = Measures(
@@ -157,20 +160,21 @@ class Broker:
             CreatePartitions: lambda message: change(
                 partial(changes.create_partitions, validate_only=message.validate_only), message.topics
             ),
-            AlterConfigs: lambda message: change(
-                partial(changes.alter_config, validate_only=message.validate_only), message.topics
-            ),
+            AlterConfigs: self._alter_configs,
             AlterReplicaLogDirs: lambda message: change(self._move, message.parts),
             DeleteRecords: self._delete_records,
             DescribeLogDirs: lambda _: completed(describe_directories()),
             DescribeQuorum: lambda _: completed(describe_quorum(node.topics.metadata_log)),
             DescribeUserScramCredentials: lambda message: completed(node.users.describe(message)),
             AlterUserScramCredentials: lambda message: completed(node.users.alter(message)),
-            DescribeTopicConfigs: lambda message: completed(
-                describe_topic_configs(self.image, message, self.topic_config)
-            ),
-            DescribeNodeConfig: lambda _: completed(describe_node_config(self.config)),
+            DescribeConfigs: lambda message: completed(describe_configs(self.image, self.configs, node.id, message)),
+            ListConfigResources: lambda _: completed(list_config_resources(self.image)),
         }
+
+    @property
+    def configs(self) -> DynamicBrokerConfig:
+        """What the node goes by: `config`, and what was set since."""
+        return self.node.configs
 
     @property
     def node_id(self) -> int:
@@ -306,6 +310,11 @@ class Broker:
         # Of deleted topics and moved partitions there are files to remove.
         self.housekeeping.wake()
         return answer
+
+    def _alter_configs(self, message: AlterConfigs) -> Future[ConfigsAltered]:
+        errors = self.node.config_changes.alter(message.resources, validate_only=message.validate_only)
+        self.housekeeping.reconfigure()
+        return completed(ConfigsAltered(errors))
 
     def _move(self, wanted: Replacement) -> None:
         with self._changing_roles() as ended:

@@ -21,7 +21,6 @@ from pylog.broker.hanging_transactions import settle, settle_promoted
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.transaction_markers import MarkersHost, TransactionMarkers
-from pylog.config import NodeConfig
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -112,12 +111,11 @@ class CoordinatorRouter:
     """Answers the messages of coordinators, for one node. Thread-safe. `wake` is told when something is due."""
 
     def __init__(
-        self, replica_manager: ReplicaManager, produce: ProduceHandler, config: NodeConfig, clock: Clock,
+        self, replica_manager: ReplicaManager, produce: ProduceHandler, clock: Clock,
         wake: Callable[[int], object],
     ) -> None:  # fmt: skip
         self._replica_manager = replica_manager
         self._produce = produce
-        self._config = config
         self._clock = clock
         self._host = f"{PROCESS}{os.getpid()} {uuid.uuid4().hex[:8]}"
         self._lost: dict[str, None] = {}
@@ -126,7 +124,7 @@ class CoordinatorRouter:
             replica_manager, produce, clock, append_to_group=self._append_to_group, note_due=self._note_due
         )
         self._coordinators = Coordinators(
-            replica_manager, produce, config, clock, is_lost=self._is_lost, markers=self._markers, wake=wake
+            replica_manager, produce, clock, is_lost=self._is_lost, markers=self._markers, wake=wake
         )
         self._is_settling = False
         self._routes: dict[type, Callable[[Any, Session], Future[Any]]] = {
@@ -418,7 +416,7 @@ class CoordinatorRouter:
             return None
         key = TopicPartition(partition.topic, partition.number)
         if transactional_id is None:
-            if not self._config.transaction_partition_verification_enable:
+            if not self._replica_manager.configs.current.transaction_partition_verification_enable:
                 return None
             raise InvalidTxnState(
                 f"producer {producer_id} has no transaction open in {key.topic}-{key.partition}, and does not say "

@@ -16,7 +16,6 @@ from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.transaction_markers import TransactionMarkers
-from pylog.config import NodeConfig
 from pylog.coordinator.effects import Coordinator, TopicInfo
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists, UnknownTopicOrPartition
 from pylog.protocol.messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC, NewTopic
@@ -44,12 +43,12 @@ class Coordinators:
     """
 
     def __init__(
-        self, replica_manager: ReplicaManager, produce: ProduceHandler, config: NodeConfig, clock: Clock, *,
+        self, replica_manager: ReplicaManager, produce: ProduceHandler, clock: Clock, *,
         is_lost: Callable[[str], bool], wake: Callable[[int], object], markers: TransactionMarkers,
     ) -> None:  # fmt: skip
         self._replica_manager = replica_manager
         self._produce = produce
-        self._config = config
+        self._config = replica_manager.configs.given
         self._clock = clock
         self._is_lost = is_lost
         self._markers = markers
@@ -152,7 +151,7 @@ class Coordinators:
         if key.topic == GROUPS:
             from pylog.coordinator.group import GroupCoordinator
 
-            return GroupCoordinator(key.partition, self._config, self._topics, is_lost=self._is_lost)
+            return GroupCoordinator(key.partition, self._replica_manager.configs, self._topics, is_lost=self._is_lost)
         from pylog.coordinator.transaction import TransactionCoordinator
 
         return TransactionCoordinator(key.partition, self._config, new_producer_id=self.new_producer_id)

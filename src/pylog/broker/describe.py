@@ -3,19 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import InvalidTopic, LogNotFound, PylogError, UnknownTopicId, UnknownTopicOrPartition
 from pylog.files import Files, join
 from pylog.logdirs.metadata_log import MetadataLog
 from pylog.protocol.messages import (
     ClusterMetadata,
-    ConfigSource,
     DescribedLogDir,
     DescribedLogDirs,
-    DescribedNodeConfig,
     DescribedQuorum,
-    DescribedTopicConfigs,
-    DescribeTopicConfigs,
     Metadata,
     PartitionMetadata,
     TopicMetadata,
@@ -33,7 +28,7 @@ def describe_topics(
     if asked.topics is None and asked.partitions_max and len(image.topics) > asked.partitions_max:
         return ClusterMetadata([], lacks_partitions=True)
     wanted = sorted(image.topics) if asked.topics is None else asked.topics
-    described = [TopicMetadata(name, None if name in image.topics else _absent(name)) for name in wanted]
+    described = [TopicMetadata(name, None if name in image.topics else absent_topic(name)) for name in wanted]
     for topic_id in asked.topic_ids:
         topic = image.with_id(topic_id)
         if topic is not None:
@@ -77,40 +72,6 @@ def describe_quorum(log: MetadataLog) -> DescribedQuorum:
     return DescribedQuorum(partition.epochs.latest, partition.high_watermark, partition.next_offset, directory_id)
 
 
-def describe_topic_configs(
-    image: MetadataImage, asked: DescribeTopicConfigs, config_of: Callable[[Mapping[str, str]], TopicConfig]
-) -> DescribedTopicConfigs:
-    """Answer a DescribeTopicConfigs request: every config that a topic goes by; an unknown topic carries its error."""
-    found: dict[str, dict[str, tuple[str, ConfigSource]] | PylogError] = {}
-    of_node, defaults = config_of({}).to_kafka(), TopicConfig().to_kafka()
-    for name in asked.topics:
-        topic = image.topics.get(name)
-        if topic is None:
-            found[name] = _absent(name)
-            continue
-        own = dict(topic.config)
-        found[name] = {
-            key: (value, source(key in own, of_node[key], defaults[key]))
-            for key, value in config_of(own).to_kafka().items()
-        }
-    return DescribedTopicConfigs(found)
-
-
-def describe_node_config(config: NodeConfig) -> DescribedNodeConfig:
-    """Every config that the node goes by. One that was given as it is by default counts as the default."""
-    defaults = NodeConfig().to_kafka()
-    return DescribedNodeConfig({
-        name: (value, source(False, value, defaults[name])) for name, value in config.to_kafka().items()
-    })  # fmt: skip
-
-
-def source(is_own: bool, of_node: str, default: str) -> ConfigSource:
-    """The source of a config: the topic itself, the node, or Kafka's default."""
-    if is_own:
-        return ConfigSource.DYNAMIC_TOPIC_CONFIG
-    return ConfigSource.STATIC_BROKER_CONFIG if of_node != default else ConfigSource.DEFAULT_CONFIG
-
-
 def _size(files: Files, folder: str) -> int | None:
     with suppress(LogNotFound):  # deleted meanwhile, or moved
         stats = [files.stat(join(folder, name)) for name in files.list_dir(folder) if name.endswith(".log")]
@@ -118,7 +79,7 @@ def _size(files: Files, folder: str) -> int | None:
     return None
 
 
-def _absent(name: str) -> InvalidTopic | UnknownTopicOrPartition:
+def absent_topic(name: str) -> InvalidTopic | UnknownTopicOrPartition:
     """The error for a topic that is not there, or cannot be (Kafka: KafkaApis.getTopicMetadata)."""
     if name != METADATA_TOPIC and isinstance(name, str):
         try:

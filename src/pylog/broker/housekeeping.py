@@ -32,7 +32,6 @@ from pylog.broker.place_watch import LOOK_EVERY_MS, PlaceWatch
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.scrubber import Scrubber
 from pylog.broker.sweeps import Sweep, Sweeps
-from pylog.config import NodeConfig
 from pylog.config.options import LONG_MAX
 from pylog.errors import Closed, ConcurrentUse, DiskFull, LogNotFound, PylogError, UnknownTopicOrPartition
 from pylog.files import join
@@ -80,12 +79,12 @@ class Housekeeping:
     """
 
     def __init__(
-        self, node: ReplicaManager, config: NodeConfig, clock: Clock,
+        self, node: ReplicaManager, clock: Clock,
         expire: Callable[[str, TopicPartition | None], Iterator[TopicPartition]],
     ) -> None:  # fmt: skip
         self.node = node
         self.cleanings: dict[TopicPartition, CleaningState] = {}
-        self._config = config
+        self._config = config = node.configs.given
         self._clock = clock
         self._places = PlaceWatch(node)
         ids_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
@@ -130,7 +129,7 @@ class Housekeeping:
                 self._have_thread()
         if self._clean_due is None and self._config.log_cleaner_enable and is_compacted(partition):
             with WHOLE:
-                self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
+                self._clean_due = self._clock.tick_ms() + self.node.configs.current.log_cleaner_backoff_ms
                 if not self._cleaner.wake():
                     self._clean_due = None
         return bool(self._due)
@@ -249,6 +248,13 @@ class Housekeeping:
         """There may be files to remove earlier than was known."""
         self._worker.wake()
 
+    def reconfigure(self) -> None:
+        """Go by the configs of now: the cleaner may have to look earlier than was known."""
+        due = self._clock.tick_ms() + self.node.configs.current.log_cleaner_backoff_ms
+        if self._clean_due is not None and due < self._clean_due:
+            self._clean_due = due
+            self._cleaner.wake()
+
     # --- retention -------------------------------------------------------------------------------------------------
 
     def retain(self) -> dict[TopicPartition, int]:
@@ -310,7 +316,7 @@ class Housekeeping:
 
     def _clean_once(self) -> None:
         """Clean the dirtiest log that is worth it, and look again at once; rest when there is none."""
-        self._clean_due = self._clock.tick_ms() + self._config.log_cleaner_backoff_ms
+        self._clean_due = self._clock.tick_ms() + self.node.configs.current.log_cleaner_backoff_ms
         self._try("cleaning", self._clean_dirtiest)
 
     def _clean_dirtiest(self) -> None:
@@ -325,7 +331,7 @@ class Housekeeping:
 
     def _clean_little(self, partitions: Iterable[Partition]) -> None:
         # No more than a second's worth.
-        left = int(min(CLEANED_AT_CLOSE, self._config.log_cleaner_io_max_bytes_per_second))
+        left = int(min(CLEANED_AT_CLOSE, self.node.configs.current.log_cleaner_io_max_bytes_per_second))
         while (partition := self._dirtiest(partitions, left)) is not None:
             cleaned = self._clean(partition, None)
             if cleaned is None or cleaned.bytes_read == 0:
@@ -372,14 +378,14 @@ class Housekeeping:
     def _clean(self, partition: Partition, stopped: threading.Event | None) -> Cleaned | None:
         """Clean a partition now. Without `stopped` it runs through, and waits for nothing."""
         key = TopicPartition(partition.topic, partition.number)
-        throttle = Throttle(self._config.log_cleaner_io_max_bytes_per_second)
+        throttle = Throttle(self.node.configs.current.log_cleaner_io_max_bytes_per_second)
         with self._alone("clean"):
             began = stopwatch_ns()
             known = self.cleanings.get(key, CleaningState())
             try:
                 cleaning = Cleaner(
                     partition, checkpoint=self.node.topics.home(key).cleaner_offset(key), now_ms=self._clock.wall_ms(),
-                    buffer_bytes=self._config.log_cleaner_dedupe_buffer_size,
+                    buffer_bytes=self.node.configs.current.log_cleaner_dedupe_buffer_size,
                 )  # fmt: skip
                 with closing(cleaning.steps()) as steps:
                     for size in steps:

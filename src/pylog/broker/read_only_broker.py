@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pylog.broker.describe import describe_log_dirs, describe_topic_configs, describe_topics
+from pylog.broker.describe import describe_log_dirs, describe_topics
+from pylog.broker.describe_configs import describe_configs, looked_up
 from pylog.broker.fetch import is_enough, read_parts
 from pylog.broker.read_only_coordinators import ReadOnlyCoordinators
 from pylog.broker.read_only_partitions import ReadOnlyPartitions
@@ -32,10 +33,10 @@ from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
     ClusterMetadata,
-    DescribedTopicConfigs,
+    DescribeConfigs,
+    DescribedConfigs,
     DescribedUsers,
     DescribeLogDirs,
-    DescribeTopicConfigs,
     DescribeUserScramCredentials,
     Fetch,
     Fetched,
@@ -45,6 +46,7 @@ from pylog.protocol.messages import (
     ListOffsets,
     Message,
     Metadata,
+    ResourceType,
     Session,
 )
 from pylog.protocol.metadata_image import MetadataImage
@@ -65,11 +67,12 @@ class ReadOnlyBroker:
     def __init__(
         self, files: Files, paths: Sequence[str], *, config: NodeConfig, clock: Clock, node_id: int
     ) -> None:  # fmt: skip
+        stored_id = str(node_id)
         for path in paths:
             require_log(files, path)
             properties = join(path, META_PROPERTIES)
             if files.stat(properties) is not None:
-                read_identity(files, properties)
+                stored_id = read_identity(files, properties).get("node.id", stored_id)
         require_first_among(files, paths)
         self.config = config
         self.node_id = node_id
@@ -78,16 +81,17 @@ class ReadOnlyBroker:
         self._clock = clock
         self._closed = False
         self._topics = ReadOnlyTopics(files, paths)
-        self._partitions = ReadOnlyPartitions(files, self._topics, config)
+        self.configs = looked_up(lambda: self.image, config, stored_id)
+        self._partitions = ReadOnlyPartitions(files, self._topics, self.configs)
         self._purgatory = ReadOnlyPurgatory(clock, self._read_on, self._watch)
-        coordinators = ReadOnlyCoordinators(self._partitions.find, lambda: self.image, config, clock)
+        coordinators = ReadOnlyCoordinators(self._partitions.find, lambda: self.image, self.configs, clock)
         self._routes: dict[type, Callable[[Any], Future[Any]]] = {
             Fetch: self._fetch,
             ListOffsets: lambda message: completed(self._list_offsets(message)),
             Metadata: lambda message: completed(self._metadata(message)),
             DescribeLogDirs: lambda _: completed(describe_log_dirs(files, self._paths, {})),
             DescribeUserScramCredentials: lambda message: completed(self._users(message)),
-            DescribeTopicConfigs: lambda message: completed(self._topic_configs(message)),
+            DescribeConfigs: lambda message: completed(self._configs(message)),
             **{kind: partial(self._ask_coordinators, answer) for kind, answer in coordinators.routes.items()},
         }
         self._topics.refresh()
@@ -104,11 +108,14 @@ class ReadOnlyBroker:
         if self._closed:
             raise Closed("this log is closed")
         if type(message) not in self._routes:
-            raise ReadOnly(
-                f'{self._paths[0]} was opened with mode="read", where nothing is changed, and where its owner\'s '
-                'secrets (producers, configs) are not known: open it with mode="own"'
-            )
+            raise self._unknown()
         return self._routes[type(message)](message)
+
+    def _unknown(self) -> ReadOnly:
+        return ReadOnly(
+            f'{self._paths[0]} was opened with mode="read", where nothing is changed, and where its owner\'s secrets '
+            '(producers, configs) are not known: open it with mode="own"'
+        )
 
     def _ask_coordinators(self, answer: Callable[[Message], Any], message: Message) -> Future[Any]:
         with self._topics.lock:
@@ -190,9 +197,11 @@ class ReadOnlyBroker:
         self._topics.refresh()
         return describe_users(self.image, message)
 
-    def _topic_configs(self, message: DescribeTopicConfigs) -> DescribedTopicConfigs:
+    def _configs(self, message: DescribeConfigs) -> DescribedConfigs:
+        if any(one.type is ResourceType.BROKER for one in message.resources):
+            raise self._unknown()
         self._topics.refresh()
-        return describe_topic_configs(self.image, message, self.topic_config)
+        return describe_configs(self.image, self.configs, self.node_id, message)
 
     def append(self, topic: str, partition: int, batch: Batch, now_ms: int) -> Appended:
         """Raises ReadOnly."""

@@ -11,7 +11,7 @@ from typing import Any
 from pylog.broker.coordinator_host import replay_log
 from pylog.broker.coordinators import GROUPS, TRANSACTIONS
 from pylog.commitlog.partition_reader import ReadablePartition
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig
 from pylog.coordinator.effects import Answer, Append, Coordinator, Now, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.transaction import TransactionCoordinator
@@ -40,12 +40,12 @@ class ReadOnlyCoordinators:
     """
 
     def __init__(
-        self, find: Callable[[str, int], ReadablePartition], image: Callable[[], MetadataImage], config: NodeConfig,
-        clock: Clock,
+        self, find: Callable[[str, int], ReadablePartition], image: Callable[[], MetadataImage],
+        configs: DynamicBrokerConfig, clock: Clock,
     ) -> None:  # fmt: skip
         self._find = find
         self._image = image
-        self._config = config
+        self._configs = configs
         self._clock = clock
         self._machines: dict[TopicPartition, tuple[Coordinator, int]] = {}
         self.routes: dict[type, Callable[[Any], Any]] = {
@@ -108,5 +108,5 @@ class ReadOnlyCoordinators:
 
     def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:
-            return GroupCoordinator(key.partition, self._config, self, is_lost=lambda _: False)
-        return TransactionCoordinator(key.partition, self._config, new_producer_id=lambda: -1)
+            return GroupCoordinator(key.partition, self._configs, self, is_lost=lambda _: False)
+        return TransactionCoordinator(key.partition, self._configs.given, new_producer_id=lambda: -1)

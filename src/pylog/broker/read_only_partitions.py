@@ -10,7 +10,7 @@ from typing import Any
 from pylog.broker.describe import unknown_partition
 from pylog.broker.read_only_topics import ReadOnlyTopics
 from pylog.commitlog.read_only_partition import ReadOnlyPartition, without_files
-from pylog.config import NodeConfig, TopicConfig
+from pylog.config import DynamicBrokerConfig, TopicConfig
 from pylog.errors import InconsistentTopicId, LogNotFound, NotLeaderOrFollower
 from pylog.files import Files, join
 from pylog.logdirs.log_directory import closed_by_kafka, read_cleanings
@@ -24,17 +24,17 @@ from pylog.storage.partition_dirs import folder_name
 class ReadOnlyPartitions:
     """The partitions, as they are published now. Thread-safe."""
 
-    def __init__(self, files: Files, topics: ReadOnlyTopics, config: NodeConfig) -> None:
+    def __init__(self, files: Files, topics: ReadOnlyTopics, configs: DynamicBrokerConfig) -> None:
         self._files = files
         self._topics = topics
-        self._config = config
+        self._configs = configs
         self._made: dict[tuple[str, int], ReadOnlyPartition] = {}
         self._former: list[ReadOnlyPartition] = []
         """Of topics that were made again: a reader may be in the middle of one."""
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The effective config of a topic with these overrides."""
-        return TopicConfig.loaded(overrides, defaults=self._config.topic_defaults)
+        return TopicConfig.loaded(overrides, defaults=self._configs.current.topic_defaults)
 
     def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
         """What cleaning a partition has come to, as its owner has shown it; None where it was not cleaned."""

@@ -5,7 +5,7 @@
     pylog consume TOPIC...                      pylog repair [TOPIC[:PARTITION]]
     pylog group list|describe|seek|delete       pylog txn list|describe|producers|hanging|abort
     pylog user list|set|delete                  pylog serve
-    pylog config describe                       pylog follow --from HOST:PORT [TOPIC...]
+    pylog config describe|alter                 pylog follow --from HOST:PORT [TOPIC...]
     pylog version                               pylog top
     pylog ui                                    pylog pipeline list|run JOB
     pylog completion bash|zsh|fish

@@ -18,12 +18,13 @@ from pylog.cli.opening import looking
 from pylog.cli.output import write
 from pylog.cli.params import argument
 from pylog.cli.place import Place
-from pylog.config import NodeConfig, TopicConfig
+from pylog.config import GroupConfig, NodeConfig, TopicConfig
+from pylog.config.dynamic import dynamic_kinds
 from pylog.errors import PylogError
 from pylog.handles.client_half import ClientHalf
 
 __all__ = [
-    "answer", "command", "groups", "node_configs", "topic_configs", "topics",
+    "altered_configs", "answer", "command", "groups", "node_configs", "topic_configs", "topics",
     "transactional_ids", "users",
 ]  # fmt: skip
 
@@ -84,6 +85,12 @@ def topic_configs(ctx: click.Context, param: click.Parameter, word: str) -> list
 def node_configs(ctx: click.Context, param: click.Parameter, word: str) -> list[str]:
     """The configs of a node, by Kafka's names."""
     return [name for name in sorted(NodeConfig().to_kafka()) if name.startswith(word)]
+
+
+def altered_configs(ctx: click.Context, param: click.Parameter, word: str) -> list[str]:
+    """The configs of a group, or of a node that can be altered while it runs, by Kafka's names."""
+    names = GroupConfig.kinds() if ctx.params.get("group") is not None else dynamic_kinds()
+    return [name for name in sorted(names) if name.startswith(word)]
 
 
 def _ask(ctx: click.Context, word: str, ask: Ask) -> list[str]:

@@ -1,65 +1,128 @@
-"""`pylog config describe [--topic NAME]`: what a log goes by, and what it would go by unless told otherwise.
+"""`pylog config describe | alter`: what a log, its topics and its groups go by.
 
-A node's configs are given where the log is opened, and written down nowhere: here are their defaults, or, with
---bootstrap, those of the node that runs. A topic's are in the log; `pylog topic alter` changes them.
+A node's configs are given where the log is opened, and written down nowhere. So of a directory these are the defaults,
+and what `alter` has set; with --bootstrap those of the node that runs. `pylog topic alter` changes those of a topic.
 """
 
 from collections.abc import Mapping
+from contextlib import closing, suppress
 
+import click
+
+from pylog.broker.nodes import reader
 from pylog.cli import completion as complete
 from pylog.cli.commands import Group
-from pylog.cli.opening import looking
-from pylog.cli.output import Column, json_line, print_line, print_table
-from pylog.cli.params import json_option, option
+from pylog.cli.opening import changing, looking
+from pylog.cli.output import Column, json_line, print_line, print_table, tell
+from pylog.cli.params import config_pair, json_option, option
 from pylog.cli.place import Place
-from pylog.client.admin.topics import NodeConfigValue, TopicConfigValue
-from pylog.config import NodeConfig
-from pylog.protocol.messages import ConfigSource
+from pylog.client.admin.configs import ConfigValue, NodeConfigValue
+from pylog.config import DynamicBrokerConfig, NodeConfig
+from pylog.errors import LogNotFound
+from pylog.protocol.described_configs import NodeEntries
+from pylog.protocol.messages import ConfigEntry, ConfigSource
+from pylog.runtime.clock import SystemClock
+from pylog.transport import MemoryTransport
 
 __all__ = ["command"]
 
 ORIGINS = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: "set",
-    ConfigSource.DYNAMIC_BROKER_CONFIG: "node",
-    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "node",
+    ConfigSource.DYNAMIC_GROUP_CONFIG: "set",
+    ConfigSource.DYNAMIC_BROKER_CONFIG: "set on the node",
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "set on all nodes",
     ConfigSource.STATIC_BROKER_CONFIG: "node",
 }
 
 
-command = Group("config", short_help="the configs of a node or a topic", help="Configs.")
+command = Group("config", short_help="the configs of a node, a topic or a group", help="Configs.")
 
 
 @command.verb(
     "describe",
     short_help="all configs with their values",
-    examples=("pylog config describe", "pylog config describe --topic clicks --json"),
-)
+    examples=(
+        "pylog config describe", "pylog config describe --topic clicks --json", "pylog config describe --group etl",
+    ),
+)  # fmt: skip
 @option("--topic", metavar="NAME", help="a topic's", shell_complete=complete.topics)
+@option("--group", metavar="NAME", help="a consumer group's", shell_complete=complete.groups)
 @json_option
-def describe(place: Place, topic: str | None, as_json: bool) -> int:
-    """All configs of a topic, or, without one, of a node with their defaults."""
-    config, origins = _configs(place, topic)
+def describe(place: Place, topic: str | None, group: str | None, as_json: bool) -> int:
+    """All configs of a topic or a group, or, without one, of a node."""
+    if topic is not None and group is not None:
+        raise click.UsageError("--topic and --group name two things: give one of them")
+    found = _configs(place, topic, group)
     if as_json:
-        print_line(json_line(config))
+        print_line(json_line({name: one.value or "" for name, one in found.items()}))
         return 0
-    rows = [(name, value, origins.get(name, "default")) for name, value in sorted(config.items())]
+    rows = [(name, one.value or "", ORIGINS.get(one.source, "default")) for name, one in sorted(found.items())]
     print_table((Column("config"), Column("value"), Column("from")), rows)
     return 0
 
 
-def _configs(place: Place, topic: str | None) -> tuple[dict[str, str], dict[str, str]]:
-    """The configs, and where those come from that are no defaults."""
-    if topic is not None:
-        with looking(place) as log:
-            return _with_origins(log.admin.describe_topic_config(topic))
-    if place.servers is None:
-        return NodeConfig().to_kafka(), {}
+def _configs(
+    place: Place, topic: str | None, group: str | None
+) -> Mapping[str, ConfigValue | NodeConfigValue | ConfigEntry]:  # fmt: skip
+    if topic is None and group is None and place.servers is None:
+        return _of_directory(place)
     with looking(place) as log:
-        return _with_origins(log.admin.describe_node_config())
+        if topic is not None:
+            return log.admin.describe_topic_config(topic)
+        return log.admin.describe_group_config(group) if group is not None else log.admin.describe_node_config()
 
 
-def _with_origins(
-    found: Mapping[str, TopicConfigValue | NodeConfigValue],
-) -> tuple[dict[str, str], dict[str, str]]:
-    origins = {name: ORIGINS[one.source] for name, one in found.items() if one.source in ORIGINS}
-    return {name: one.value for name, one in found.items()}, origins
+def _of_directory(place: Place) -> Mapping[str, ConfigEntry]:
+    """What a node would go by that is given no config."""
+    config = NodeConfig()
+    with suppress(LogNotFound), closing(reader(place.paths, config, MemoryTransport(), SystemClock(), None)) as node:
+        return NodeEntries(node.configs).entries()
+    return NodeEntries(DynamicBrokerConfig(config)).entries()
+
+
+@command.verb(
+    "alter",
+    short_help="change the configs of nodes, or of a group",
+    examples=(
+        "pylog config alter --config log.retention.ms=604800000",
+        "pylog config alter --node 1 --config max.connections=100",
+        "pylog config alter --group etl --config consumer.session.timeout.ms=50000",
+    ),
+)  # fmt: skip
+@option("--group", metavar="NAME", help="of a consumer group", shell_complete=complete.groups)
+@option("--node", type=int, metavar="ID", help="of this node alone (default: of all)")
+@option(
+    "--config", "-c", "configs", type=config_pair, multiple=True, metavar="NAME=VALUE",
+    help="set a config; may be repeated", shell_complete=complete.altered_configs,
+)  # fmt: skip
+@option(
+    "--delete-config", "deleted", multiple=True, metavar="NAME", help="as if it had never been set; may be repeated",
+    shell_complete=complete.altered_configs,
+)  # fmt: skip
+@json_option
+def alter(
+    place: Place,
+    group: str | None,
+    node: int | None,
+    configs: tuple[tuple[str, str], ...],
+    deleted: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Change configs of nodes that run, or of a group. They stay when the log is opened again."""
+    if not (configs or deleted):
+        raise click.UsageError("nothing to change: give --config or --delete-config")
+    if group is not None and node is not None:
+        raise click.UsageError("--group and --node name two things: give one of them")
+    for one in deleted:
+        if one in dict(configs):
+            raise click.UsageError(f"--config and --delete-config both name {one}: give one of them")
+    with changing(place) as log:
+        if group is not None:
+            log.admin.alter_group_config(group, dict(configs), deleted)
+        else:
+            log.admin.alter_node_config(dict(configs), deleted, node=node)
+    whose = f"group {group}" if group is not None else "all nodes" if node is None else f"node {node}"
+    changed = [f"{name}={value}" for name, value in configs] + [f"{name} is not set any more" for name in deleted]
+    facts = {"group": group, "node": node, "set": dict(configs), "deleted": deleted}
+    tell(as_json, facts, f"altered {whose}: {', '.join(changed)}")
+    return 0

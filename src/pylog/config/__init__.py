@@ -2,6 +2,8 @@
 
     TopicConfig       of a topic; defaults can come from the node
     NodeConfig        of a node: topic defaults by broker names (`log.segment.bytes`), and what a node has of its own
+    GroupConfig       of a group; defaults come from the node
+    DynamicBrokerConfig   what a node that runs goes by: its NodeConfig, and what was set since
     ProducerConfig, ConsumerConfig
     connection.ConnectionConfig   of the connections to a cluster; loaded by those that connect
 
@@ -16,7 +18,8 @@ request); a producer's `batch.size` is 262144 (in process there is no request to
 """
 
 from pylog.config.clients import RECORD_BYTES_MAX, ConsumerConfig, ProducerConfig
-from pylog.config.node import NodeConfig
+from pylog.config.dynamic import DynamicBrokerConfig
+from pylog.config.node import GroupConfig, NodeConfig
 from pylog.config.options import ConfigType, config_type
 from pylog.config.protocol_map import SecurityProtocol, protocols_of
 from pylog.config.topic import RECORD_RATIO, TopicConfig
@@ -26,6 +29,8 @@ __all__ = [
     "RECORD_RATIO",
     "ConfigType",
     "ConsumerConfig",
+    "DynamicBrokerConfig",
+    "GroupConfig",
     "NodeConfig",
     "ProducerConfig",
     "SecurityProtocol",

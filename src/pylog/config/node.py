@@ -1,12 +1,14 @@
-"""The configs of a node: what it has of its own, and the defaults of its topics under their broker names.
+"""The configs of a node, and those of its groups. A node has its own, and the defaults of its topics under their broker
+names.
 
 Where a broker has several names for one default, `log.retention.ms` wins over `.minutes`, and that over `.hours`.
 (Kafka: KafkaConfig, ServerLogConfigs.)
 """
 
+import logging
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from pylog.config.options import (
@@ -19,6 +21,7 @@ from pylog.config.options import (
     Words,
     by_field,
     integer,
+    kafka_name,
     long,
     option,
     parse_as,
@@ -26,6 +29,8 @@ from pylog.config.options import (
 from pylog.config.protocol_map import PROTOCOL_MAP, ProtocolMap
 from pylog.config.topic import SEGMENT_BYTES_MIN, TopicConfig
 from pylog.errors import InvalidConfig
+
+logger = logging.getLogger("pylog.config")
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _UNITS_MS = {"hours": 60 * 60 * 1000, "minutes": 60 * 1000}
@@ -53,6 +58,10 @@ class NodeConfig(Config):
     """How many bytes of records a server gives in an answer to a Fetch, however many are asked for."""
     group_consumer_heartbeat_interval_ms: int = option(5000, integer(1))
     """How often a member of a group of the consumer protocol has to be heard of."""
+    group_consumer_max_heartbeat_interval_ms: int = option(15_000, integer(1))
+    """The longest `group.consumer.heartbeat.interval.ms`, and the longest that a group may be given."""
+    group_consumer_max_session_timeout_ms: int = option(60_000, integer(1))
+    """The longest `group.consumer.session.timeout.ms`, and the longest that a group may be given."""
     group_consumer_max_size: int = option(INT_MAX, integer(1))
     """How many members a group of the consumer protocol may have."""
     group_consumer_migration_policy: str = option(
@@ -60,6 +69,10 @@ class NodeConfig(Config):
     )
     """Whether a group with members becomes one of the consumer protocol (`upgrade`) when such a member joins it, and
     one of the classic protocol (`downgrade`) when the last of them goes. Empty groups always change."""
+    group_consumer_min_heartbeat_interval_ms: int = option(5000, integer(1))
+    """The shortest `group.consumer.heartbeat.interval.ms`, and the shortest that a group may be given."""
+    group_consumer_min_session_timeout_ms: int = option(45_000, integer(1))
+    """The shortest `group.consumer.session.timeout.ms`, and the shortest that a group may be given."""
     group_consumer_session_timeout_ms: int = option(45_000, integer(1))
     """After how long without a word such a member is gone."""
     group_initial_rebalance_delay_ms: int = option(0, integer())
@@ -176,6 +189,10 @@ class NodeConfig(Config):
         }
         return dict(sorted({**super(NodeConfig, self).to_kafka(), **topics}.items()))
 
+    def _check_together(self) -> None:
+        """Hold what groups of the consumer protocol go by to its limits. (Kafka: GroupCoordinatorConfig)"""
+        GroupConfig.of_node(self).check_within(self, prefix="group.")
+
 
 def _default(broker_name: str, kind: Kind, value: object) -> object:
     """The topic default that a broker's config means; one in hours or minutes is in ms after that."""
@@ -188,3 +205,69 @@ def _default(broker_name: str, kind: Kind, value: object) -> object:
         return kind.parse(number * factor if number >= 0 else number)
     except ValueError:
         raise InvalidConfig(f"{broker_name}={value!r}: in ms it has to be {kind.allowed}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig(Config):
+    """The configs of a group of the consumer protocol: what is set on it, and the node's for the others. The node's is
+    called `group.` and the name. (Kafka: GroupConfig, KIP-848)
+    """
+
+    consumer_heartbeat_interval_ms: int = option(5000, integer(1))
+    """How often a member has to be heard of."""
+    consumer_session_timeout_ms: int = option(45_000, integer(1))
+    """After how long without a word a member is gone."""
+
+    @classmethod
+    def of_node(cls, node: NodeConfig) -> Self:
+        """The configs of a group on which nothing is set."""
+        return cls(**{spec.name: getattr(node, f"group_{spec.name}") for spec in fields(cls)})
+
+    @classmethod
+    def loaded(cls, stored: Mapping[str, str], node: NodeConfig) -> Self:
+        """From configs as they are stored; never fails. One behind a limit of the node counts as that limit, and one
+        that cannot be used is ignored, with a warning in the log. (Kafka: GroupConfig.evaluate)
+        """
+        kinds, values = cls.kinds(), {}
+        for name, text in stored.items():
+            kind = kinds.get(name)
+            if kind is None:
+                logger.warning("a group's config %s=%s has no effect: it is not a config here", name, text)
+                continue
+            try:
+                value = kind.parse(text)
+            except ValueError:
+                logger.warning("a group's config %s=%s has no effect: not %s", name, text, kind.allowed)
+                continue
+            assert isinstance(value, int)
+            (_, least), (_, most) = _limits(name, node)
+            values[name.replace(".", "_")] = min(max(value, least), most)
+        return replace(cls.of_node(node), **values)
+
+    def check_within(self, node: NodeConfig, prefix: str = "") -> None:
+        """Raise InvalidConfig unless every value is within the limits of the node, and a session longer than an
+        interval. `prefix` stands before the names in the error.
+        """
+        for spec in fields(self):
+            name, value = kafka_name(spec.name), getattr(self, spec.name)
+            (min_name, least), (max_name, most) = _limits(name, node)
+            if value < least:
+                raise InvalidConfig(f"{prefix}{name}={value} must be greater than or equal to {min_name}={least}")
+            if value > most:
+                raise InvalidConfig(f"{prefix}{name}={value} must be less than or equal to {max_name}={most}")
+        if self.consumer_session_timeout_ms <= self.consumer_heartbeat_interval_ms:
+            raise InvalidConfig(
+                f"{prefix}consumer.session.timeout.ms={self.consumer_session_timeout_ms} must be greater than "
+                f"{prefix}consumer.heartbeat.interval.ms={self.consumer_heartbeat_interval_ms}"
+            )
+
+    @classmethod
+    def _elsewhere(cls) -> str:
+        return "consumer.assignment.interval.ms share. streams."
+
+
+def _limits(name: str, node: NodeConfig) -> tuple[tuple[str, int], tuple[str, int]]:
+    """The least and the largest value of a group's config on a node, each with the node's config that says so."""
+    protocol, what = name.split(".", 1)
+    least, most = (f"group.{protocol}.{end}.{what}" for end in ("min", "max"))
+    return (least, getattr(node, least.replace(".", "_"))), (most, getattr(node, most.replace(".", "_")))

@@ -346,6 +346,14 @@ def parse_as(name: str, kind: Kind, value: object) -> object:
         raise InvalidConfig(f"{name}={shown}: it has to be {kind.allowed}") from None
 
 
+def stored_text(name: str, kind: Kind, value: object) -> str:
+    """A value as it is stored: checked, in Kafka's text; words keep their order, which means nothing. Raises
+    InvalidConfig.
+    """
+    found = parse_as(name, kind, value)
+    return kind.ordered(value) if isinstance(kind, SomeOf) else kind.text(found)
+
+
 def by_field(configs: Mapping[str, Any], known: Iterable[str], elsewhere: str) -> dict[str, Any]:
     """`configs` with fields' names for keys, values as they are. Raises InvalidConfig, TypeError."""
     if not isinstance(configs, Mapping):

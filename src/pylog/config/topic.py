@@ -22,6 +22,7 @@ from pylog.config.options import (
     kafka_name,
     long,
     option,
+    stored_text,
 )
 from pylog.errors import InvalidConfig
 
@@ -142,17 +143,10 @@ class TopicConfig(Config):
 
     @classmethod
     def canonical(cls, overrides: Mapping[str, Any]) -> dict[str, str]:
-        """`overrides` as they are stored: checked, by Kafka's names, in Kafka's texts. Raises InvalidConfig.
-
-        Words keep their order, which means nothing.
-        """
-        texts, kinds = cls.from_kafka(overrides).to_kafka(), cls.kinds()
-        found: dict[str, str] = {}
-        for given, value in overrides.items():
-            name = kafka_name(given)
-            kind = kinds[name]
-            found[name] = kind.ordered(value) if isinstance(kind, SomeOf) else texts[name]
-        return found
+        """`overrides` as they are stored: checked, by Kafka's names, in Kafka's texts. Raises InvalidConfig."""
+        cls.from_kafka(overrides)
+        kinds, named = cls.kinds(), {kafka_name(given): value for given, value in overrides.items()}
+        return {name: stored_text(name, kinds[name], value) for name, value in named.items()}
 
     @classmethod
     def check_list(cls, name: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, Unpack, overload
 
+from pylog.client.admin.configs import ConfigAdmin
 from pylog.client.admin.topics import TopicAdmin
 from pylog.client.cluster import Cluster
 from pylog.client.producer import Producer
@@ -51,7 +52,7 @@ class ClientHalf(ABC, Generic[View]):
         self._node_id = node_id
         self._clock = clock
         self._cluster = Cluster(self._transport, node_id, "admin")
-        self._topics = TopicAdmin(self._cluster)
+        self._topics, self._configs = TopicAdmin(self._cluster), ConfigAdmin(self._cluster)
         self._lease = Lease(opened)
         self._heartbeats = SharedWorker("pylog-heartbeat", clock)
 
@@ -97,7 +98,7 @@ class ClientHalf(ABC, Generic[View]):
         Open partitions go by it at once. Raises UnknownTopicOrPartition, InvalidConfig, ReadOnly; nothing is changed.
         """
         self._check_open()
-        self._topics.alter_config(name, config, delete, append=append, subtract=subtract)
+        self._configs.alter_config(name, config, delete, append=append, subtract=subtract)
         return self.topic(name)
 
     def create_partitions(self, name: str, total: int) -> View:

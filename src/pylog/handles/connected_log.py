@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 from uuid import UUID
 
-from pylog.client.admin.topics import TopicAdmin, TopicConfigValue
+from pylog.client.admin.configs import ConfigAdmin, ConfigValue
+from pylog.client.admin.topics import TopicAdmin
 from pylog.client.cluster import Cluster
 from pylog.client.network.transport import reached
 from pylog.client.partition_batches import PartitionBatches
@@ -110,7 +111,7 @@ class ConnectedLog(ClientHalf["ConnectedTopic"]):
     def topic(self, name: str) -> "ConnectedTopic":
         """A topic as it is now. Raises UnknownTopicOrPartition."""
         self._check_open()
-        return ConnectedTopic(self, self._topics, self._topics.topic(name))
+        return ConnectedTopic(self, self._topics, self._configs, self._topics.topic(name))
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in OF_LOGS:
@@ -121,10 +122,12 @@ class ConnectedLog(ClientHalf["ConnectedTopic"]):
 class ConnectedTopic:
     """A topic behind a network: its name, its id, its configs, and its partitions by number."""
 
-    def __init__(self, log: ConnectedLog, admin: TopicAdmin, found: TopicMetadata) -> None:
+    def __init__(
+        self, log: ConnectedLog, admin: TopicAdmin, configs: ConfigAdmin, found: TopicMetadata
+    ) -> None:  # fmt: skip
         self.name = found.name
         self.id: UUID = found.id
-        self._admin = admin
+        self._configs = configs
         self._partitions = {
             part.partition: ConnectedPartition(log, admin, TopicPartition(found.name, part.partition), found.id)
             for part in found.partitions
@@ -134,9 +137,9 @@ class ConnectedTopic:
         return f"<ConnectedTopic {self.name} with {len(self)} partitions>"
 
     @property
-    def config(self) -> dict[str, TopicConfigValue]:
+    def config(self) -> dict[str, ConfigValue]:
         """Every config that the topic goes by now, by Kafka's names."""
-        return self._admin.describe_topic_config(self.name)
+        return self._configs.describe_topic_config(self.name)
 
     def __len__(self) -> int:
         return len(self._partitions)

@@ -50,9 +50,10 @@ from pylog.protocol.messages import (
     NO_HIGH_WATERMARK,
     NO_ID,
     ClusterMetadata,
+    ConfigResource,
     ConfigSource,
-    DescribedTopicConfigs,
-    DescribeTopicConfigs,
+    DescribeConfigs,
+    DescribedConfigs,
     Fetch,
     Fetched,
     FetchPart,
@@ -61,6 +62,7 @@ from pylog.protocol.messages import (
     ListOffsetsPart,
     Metadata,
     PartitionMetadata,
+    ResourceType,
     Session,
     TopicMetadata,
 )
@@ -318,22 +320,23 @@ class Following:
 
     def _configs(self, names: list[str]) -> dict[str, dict[str, str]]:
         """The overrides that the topics get here: those that they have, and what shapes their files."""
-        found: DescribedTopicConfigs = self._ask(DescribeTopicConfigs(names)) if names else DescribedTopicConfigs({})
+        asked = DescribeConfigs([ConfigResource(ResourceType.TOPIC, name) for name in names])
+        found: DescribedConfigs = self._ask(asked) if names else DescribedConfigs([])
         own = self._broker.topic_config({}).to_kafka()
         return {
             name: {
-                key: value
-                for key, (value, source) in config.items()
-                if source is ConfigSource.DYNAMIC_TOPIC_CONFIG or (key in SHAPING and value != own[key])
+                key: entry.value or ""
+                for key, entry in config.items()
+                if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG or (key in SHAPING and entry.value != own[key])
             }
-            for name, config in found.configs.items()
+            for name, config in zip(names, found.configs, strict=True)
             if not isinstance(config, PylogError)
         }
 
     def _take_config(self, topic: str, configs: Mapping[str, dict[str, str]]) -> None:
         with self._lock:
             if not self._closed and topic in configs and topic not in self._released and self._has(topic):
-                self._broker.node.changes.take_config(topic, configs[topic])
+                self._broker.node.config_changes.take_topic_config(topic, configs[topic])
 
     def _has(self, topic: str) -> bool:
         return any(key.topic == topic for key in self._roles)

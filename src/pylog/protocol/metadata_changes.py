@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from pylog.protocol.messages.configs import ConfigResource, ResourceType
 from pylog.protocol.metadata_image import (
-    TOPIC_RESOURCE,
     UNASSIGNED_DIRECTORY,
     MetadataImage,
     PartitionImage,
@@ -29,7 +29,7 @@ def create_topic(
     A replica is a node and its log directory there; `config` holds overrides by Kafka's names.
     """
     made = [encode_record("TopicRecord", {"name": name, "topicId": topic_id})]
-    made += change_config(name, config or {})
+    made += change_config(ConfigResource(ResourceType.TOPIC, name), config or {})
     return made + add_partitions(topic_id, replicas, leader=leader, isr=isr)
 
 
@@ -50,11 +50,13 @@ def add_partitions(
     return made
 
 
-def change_config(name: str, changes: Mapping[str, str | None] | Mapping[str, str]) -> list[bytes]:
-    """Overrides of a topic's configs; None removes one."""
+def change_config(
+    resource: ConfigResource, changes: Mapping[str, str | None] | Mapping[str, str]
+) -> list[bytes]:  # fmt: skip
+    """Configs set on a topic, a broker or a group; None removes one."""
     made = []
     for key, text in changes.items():
-        value = {"resourceType": TOPIC_RESOURCE, "resourceName": name, "name": key, "value": text}
+        value = {"resourceType": resource.type, "resourceName": resource.name, "name": key, "value": text}
         made.append(encode_record("ConfigRecord", value))
     return made
 
@@ -163,9 +165,11 @@ def image_records(image: MetadataImage) -> Iterator[bytes]:
         yield from remove_topic(topic_id)
     for topic in image.topics.values():
         yield encode_record("TopicRecord", {"name": topic.name, "topicId": topic.id})
-        yield from change_config(topic.name, topic.config)
+        yield from change_config(ConfigResource(ResourceType.TOPIC, topic.name), topic.config)
         for number, state in topic.partitions.items():
             yield _partition_record(topic.id, number, state)
+    for resource, config in image.configs.items():
+        yield from change_config(resource, config)
     for (name, _), credential in image.users.items():
         yield from set_user(name, credential)
     if image.next_producer_id:

@@ -4,7 +4,8 @@ A record's value is a frame around a message of Kafka's metadata schemas (Kafka:
 
     uvarint frame version (1)    uvarint api key    uvarint record version    message
 
-A topic is a TopicRecord, a ConfigRecord per override and a PartitionRecord per partition. A PartitionChangeRecord
+A topic is a TopicRecord, a ConfigRecord per override and a PartitionRecord per partition. A broker and a group have
+ConfigRecords, too. A PartitionChangeRecord
 changes the fields that it names: each one raises the partition epoch by one, one that names a leader also the leader
 epoch (Kafka: PartitionRegistration.merge). Records between a BeginTransactionRecord and its end count only once that
 end is there (KIP-868). Records that say nothing about topics or nodes are only kept, in any version: a Kafka that takes
@@ -21,6 +22,7 @@ from typing import Any
 from uuid import UUID
 
 from pylog.errors import CorruptBatch, StorageError, UnsupportedFormat
+from pylog.protocol.messages.configs import ConfigResource, ResourceType
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 from pylog.protocol.schema import message, names, read_uvarint, uvarint
 from pylog.protocol.topic_names import is_topic_name
@@ -33,7 +35,7 @@ FRAME_VERSION = 1
 INT_MAX = (1 << 31) - 1
 PARTITION_MAX = 99_999
 """The last partition that a topic can have: the name of its folder has no more digits (`storage/partition_dirs`)."""
-TOPIC_RESOURCE = 2
+NOTHING_SET: Mapping[str, str] = {}
 NO_LEADER_CHANGE = -2
 NO_RECOVERY_CHANGE = -1
 FEATURES = {
@@ -108,6 +110,8 @@ class MetadataImage:
         """The level of each feature: Kafka reads no log in which it does not find its metadata.version."""
         self.users: dict[tuple[str, ScramMechanism], ScramCredential] = {}
         """The credentials of users, each for one mechanism."""
+        self.configs: dict[ConfigResource, dict[str, str]] = {}
+        """The configs set on brokers and groups."""
         self._by_id: dict[UUID, TopicImage] = {}
         self.next_producer_id = 0
         """The first producer id that was never given."""
@@ -120,6 +124,8 @@ class MetadataImage:
         self._open_transaction: list[MetadataRecord] | None = None
         self._own: set[UUID] = set()
         """The topics that no other image has."""
+        self._own_configs: set[ConfigResource] = set()
+        """The keys of those `configs` that no other image has."""
 
     def with_id(self, topic_id: UUID) -> TopicImage | None:
         """The topic of this id; None where there is none, or none any more."""
@@ -130,6 +136,7 @@ class MetadataImage:
         image = MetadataImage()
         image.topics, image._by_id = dict(self.topics), dict(self._by_id)
         image.nodes, image.features, image.users = dict(self.nodes), dict(self.features), dict(self.users)
+        image.configs = dict(self.configs)
         image.next_producer_id, image.removed = self.next_producer_id, dict(self.removed)
         image.replicated_before = dict(self.replicated_before)
         image.others = list(self.others)
@@ -166,7 +173,7 @@ class MetadataImage:
         if name in _NODES:
             self._note_of_node(record.value[_NODES[name]], record.data)
         elif name == "ConfigRecord":
-            self.others += [] if _is_of_a_topic(record.value) else [record.data]
+            self.others += [] if record.value["resourceType"] in _CONFIGURED else [record.data]
         elif replay is None and name not in _MOMENTARY:
             self.others.append(record.data)
 
@@ -210,9 +217,31 @@ class MetadataImage:
         if self.topics.get(topic.name) is topic:
             del self.topics[topic.name]
 
+    def configs_of(self, resource: ConfigResource) -> Mapping[str, str]:
+        """The configs set on a broker or a group; the same object until one of them changes."""
+        return self.configs.get(resource, NOTHING_SET)
+
     def _set_config(self, value: Mapping[str, Any]) -> None:
-        if not _is_of_a_topic(value):
-            return
+        if value["resourceType"] == ResourceType.TOPIC:
+            self._set_topic_config(value)
+        elif value["resourceType"] in _CONFIGURED:
+            self._set_other_config(value)
+
+    def _set_other_config(self, value: Mapping[str, Any]) -> None:
+        key = ConfigResource(ResourceType(value["resourceType"]), value["resourceName"])
+        if key not in self._own_configs:
+            self._own_configs.add(key)
+            self.configs[key] = dict(self.configs.get(key, NOTHING_SET))
+        configs = self.configs[key]
+        if value["value"] is None:
+            configs.pop(value["name"], None)
+        else:
+            configs[value["name"]] = value["value"]
+        if not configs:
+            del self.configs[key]
+            self._own_configs.remove(key)
+
+    def _set_topic_config(self, value: Mapping[str, Any]) -> None:
         topic = self.topics.get(value["resourceName"])
         if topic is None:
             name = value["resourceName"]
@@ -296,10 +325,6 @@ def _mechanism(value: Mapping[str, Any]) -> ScramMechanism:
         ) from None
 
 
-def _is_of_a_topic(value: Mapping[str, Any]) -> bool:
-    return bool(value["resourceType"] == TOPIC_RESOURCE)
-
-
 def _others(before: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a partition's record that mean nothing here and are not at their default.
 
@@ -318,6 +343,8 @@ _NODES = {
     "UnfenceBrokerRecord": "id",
 }  # fmt: skip
 """The records of a node, and which of their fields has its id."""
+_CONFIGURED = frozenset(ResourceType)
+"""The types of resources whose configs mean something here; those of others are only kept."""
 _MOMENTARY = frozenset({"NoOpRecord", "ZkMigrationStateRecord"})
 """The records that mean nothing later."""
 _TRANSACTION_ENDS = frozenset({"EndTransactionRecord", "AbortTransactionRecord"})

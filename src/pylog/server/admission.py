@@ -5,7 +5,7 @@ A connection too many is closed at once. Where too many come in a second, the ne
 
 from collections import Counter
 
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig
 from pylog.config.options import INT_MAX
 
 __all__ = ["Admission"]
@@ -16,8 +16,8 @@ SECOND_MS = 1000
 class Admission:
     """The connections of a server. For the loop's thread. A Unix socket has no address: ""."""
 
-    def __init__(self, config: NodeConfig) -> None:
-        self._config = config
+    def __init__(self, configs: DynamicBrokerConfig) -> None:
+        self._configs = configs
         self.count = 0
         """The connections that are open."""
         self._by_host: Counter[str] = Counter()
@@ -27,7 +27,7 @@ class Admission:
 
     def wait_ms(self, now_ms: int) -> int:
         """How long no further connection is to be accepted."""
-        rate = self._config.max_connection_creation_rate
+        rate = self._configs.current.max_connection_creation_rate
         if rate == INT_MAX:
             return 0
         if now_ms - self._began_ms >= SECOND_MS:
@@ -39,9 +39,10 @@ class Admission:
 
     def enter(self, host: str) -> str | None:
         """Take a connection; gives the config that refuses it, if one does."""
-        if self.count >= self._config.max_connections:
+        config = self._configs.current
+        if self.count >= config.max_connections:
             return "max.connections"
-        if host and self._by_host[host] >= self._config.max_connections_per_ip:
+        if host and self._by_host[host] >= config.max_connections_per_ip:
             return "max.connections.per.ip"
         self.count += 1
         self._by_host[host] += 1

@@ -55,7 +55,7 @@ class Loop:
         self._selector = selectors.DefaultSelector()
         self._agenda = Agenda(node.clock, self._selector)
         self._calls = Calls(self, self._agenda, self.counts, intercept)
-        self._admission = Admission(self._config)
+        self._admission = Admission(node.configs)
         self._acceptors = [
             Acceptor(
                 door.bound.socket, self._selector, partial(self._connect, door), self._agenda.later,

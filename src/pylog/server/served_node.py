@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pylog.config import NodeConfig, TopicConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig, TopicConfig
 from pylog.protocol.messages import ANONYMOUS, NO_ID, ClusterMetadata, Metadata, Session
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
@@ -28,10 +28,13 @@ class ServedNode:
 
     handle: Handle
     node_id: int
-    config: NodeConfig
+    configs: DynamicBrokerConfig
+    """What the node goes by now."""
     clock: Clock
     address: Place = NOWHERE
     """The address that clients are told to connect to."""
+    config: NodeConfig = field(init=False)
+    """What the node was opened with."""
     sessions: FetchSessions = field(init=False)
     log: ClientLog = field(init=False)
     _trusted: frozenset[str] = field(init=False)
@@ -42,6 +45,7 @@ class ServedNode:
     """By topic: a tick, and whether an append may wait. It holds until that tick."""
 
     def __post_init__(self) -> None:
+        self.config = self.configs.given
         self._trusted = frozenset(name.strip() for name in self.config.super_users.split(";"))
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
         self.log = ClientLog(self.clock)
@@ -89,7 +93,7 @@ class ServedNode:
         now = self.clock.tick_ms()
         if now >= until:
             found: ClusterMetadata = self.ask(Metadata([topic], partitions_max=0), session)
-            config = TopicConfig.loaded(found.topics[0].config, defaults=self.config.topic_defaults)
+            config = TopicConfig.loaded(found.topics[0].config, defaults=self.configs.current.topic_defaults)
             may_wait = config.is_bounded or config.flush_messages < LONG_MAX
             if len(self._waiting) >= NAMES_MAX:
                 self._waiting.clear()

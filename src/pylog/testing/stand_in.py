@@ -87,7 +87,7 @@ class StandIn:
             self._files, ["log"], config=self._config, clock=self.clock, transport=transport, node_id=None, flush="none"
         )
         self.log = Log(":memory:", broker, broker, transport, self.clock)
-        node = ServedNode(broker.handle, broker.node_id, broker.config, self.clock)
+        node = ServedNode(broker.handle, broker.node_id, broker.configs, self.clock)
         try:
             self._server = Server(node, listen, intercept=self._intercept)
         except BaseException:

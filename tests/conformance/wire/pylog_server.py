@@ -27,10 +27,8 @@ def main(data: str, listen: str, configs: str) -> None:
             sys.stdin.read()
 
 
-KAFKA_ONLY = frozenset([
-    "group.consumer.min.heartbeat.interval.ms", "group.consumer.min.session.timeout.ms", "log.initial.task.delay.ms",
-])  # fmt: skip
-"""Configs that pylog has no need of: bounds on other ones, and how long tasks wait at first."""
+KAFKA_ONLY = frozenset(["log.initial.task.delay.ms"])
+"""Configs that pylog has no need of: how long tasks wait at first."""
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from conformance.wire.conftest import Opened, Topics
+from conformance.wire.servers import Server
 from support.clients.values import ClientError, Sent, until
 from support.raw_client import WireClient
 from support.wire_requests import Requests, error_of, records
@@ -163,6 +164,89 @@ def test_configs_of_the_broker_are_described(java: Any) -> None:
     found = java.call("describeConfigs", type="BROKER", name="1")
     assert found["group.initial.rebalance.delay.ms"][0] == "0"
     assert found["log.cleaner.backoff.ms"][0] == "200"
+
+
+@pytest.fixture
+def confluent(server: Server) -> Any:
+    """The admin client of librdkafka."""
+    admin = pytest.importorskip("confluent_kafka.admin", reason="confluent-kafka is absent")
+    return Confluent(admin, server.bootstrap_servers)
+
+
+class Confluent:
+    """Configs by the admin client of librdkafka."""
+
+    def __init__(self, library: Any, bootstrap_servers: str) -> None:
+        self._library = library
+        self._admin = library.AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def alter(self, kind: str, name: str, *changes: tuple[str, str, str | None]) -> str:
+        """The name of the error, or NO_ERROR."""
+        entries = [
+            self._library.ConfigEntry(
+                config, value, incremental_operation=self._library.AlterConfigOpType[operation]
+            )
+            for operation, config, value in changes
+        ]  # fmt: skip
+        resource = self._library.ConfigResource(
+            self._library.ResourceType[kind], name, incremental_configs=entries
+        )  # fmt: skip
+        (future,) = self._admin.incremental_alter_configs([resource]).values()
+        error = future.exception()
+        return "NO_ERROR" if error is None else str(error.args[0].name())
+
+    def config(self, kind: str, name: str, config: str) -> tuple[str, str]:
+        """Its value, and where it comes from."""
+        resource = self._library.ConfigResource(self._library.ResourceType[kind], name)
+        (future,) = self._admin.describe_configs([resource]).values()
+        entry = future.result()[config]
+        return entry.value, self._library.ConfigSource(entry.source).name.removesuffix("_CONFIG")
+
+
+def test_configs_of_the_broker_are_altered_while_it_runs(
+    confluent: Confluent, topics: Topics, wire: WireClient
+) -> None:  # fmt: skip
+    topic, name = topics.create(), "log.index.interval.bytes"
+
+    def alter_all(operation: int, value: str | None) -> str:
+        # librdkafka knows no resource without a name.
+        config = {"name": name, "configOperation": operation, "value": value}
+        resource = {"resourceType": 4, "resourceName": "", "configs": [config]}
+        (result,) = wire.ask("IncrementalAlterConfigs", {"resources": [resource]})["responses"]
+        return error_of(result)
+
+    def of_topic() -> tuple[str, str]:
+        return confluent.config("TOPIC", topic, "index.interval.bytes")
+
+    assert alter_all(0, "5000") == "NONE"
+    until(lambda: of_topic() == ("5000", "DYNAMIC_DEFAULT_BROKER"))
+    assert confluent.alter("BROKER", "1", ("SET", name, "6000")) == "NO_ERROR"
+    until(lambda: of_topic() == ("6000", "DYNAMIC_BROKER"))
+    until(lambda: confluent.config("BROKER", "1", name) == ("6000", "DYNAMIC_BROKER"))
+    assert confluent.alter("BROKER", "1", ("DELETE", name, None)) == "NO_ERROR"
+    assert alter_all(1, None) == "NONE"
+    until(lambda: of_topic() == ("4096", "DEFAULT"))
+    assert alter_all(0, "many") == "INVALID_REQUEST"
+    for config, value in (("num.partitions", "3"), (name, "many")):
+        assert confluent.alter("BROKER", "1", ("SET", config, value)) == "INVALID_REQUEST"
+
+
+def test_configs_of_a_group_are_altered_and_its_members_told(
+    confluent: Confluent, topics: Topics, wire: WireClient
+) -> None:
+    topic, group, name = topics.create(), topics.name(), "consumer.heartbeat.interval.ms"
+    join = {
+        "groupId": group, "memberId": group, "memberEpoch": 0, "rebalanceTimeoutMs": 60_000,
+        "subscribedTopicNames": [topic], "topicPartitions": [],
+    }  # fmt: skip
+
+    assert confluent.alter("GROUP", group, ("SET", name, "700")) == "NO_ERROR"
+    until(lambda: confluent.config("GROUP", group, name) == ("700", "GROUP"))
+    assert wire.ask("ConsumerGroupHeartbeat", join)["heartbeatIntervalMs"] == 700
+    for value in ("499", "15001", "often"):
+        assert confluent.alter("GROUP", group, ("SET", name, value)) == "INVALID_CONFIG"
+    assert confluent.alter("GROUP", group, ("DELETE", name, None)) == "NO_ERROR"
+    until(lambda: confluent.config("GROUP", group, name)[0] == "500")
 
 
 def test_resources_with_configs_are_listed(java: Any, topics: Topics) -> None:

@@ -44,7 +44,7 @@ def make_node(files: MemoryFiles, clock: SimClock) -> ReplicaManager:
 
 
 def make_housekeeping(node: ReplicaManager, clock: SimClock) -> Housekeeping:
-    return Housekeeping(node, NodeConfig(), clock, expire=lambda topic, after: iter(()))
+    return Housekeeping(node, clock, expire=lambda topic, after: iter(()))
 
 
 def fill(node: ReplicaManager, topic: str) -> None:

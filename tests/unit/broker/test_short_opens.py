@@ -351,7 +351,7 @@ def test_a_full_disk_leaves_the_times_and_the_close_as_they_were(clock: SimClock
         seen.append(after)
         return iter(())
 
-    keeping = Housekeeping(node, NodeConfig(), clock, expire)
+    keeping = Housekeeping(node, clock, expire)
     leader.append(encode([Record(b"value", timestamp=NOW)], now_ms=NOW), NOW)
     keeping.note_append(leader.partition)
     times = files.read_file(f"log/{HOUSEKEEPING}", 1000)

@@ -59,6 +59,11 @@ def test_topics_are_listed_described_changed_and_deleted(ask: Ask) -> None:
     assert [json.loads(line)["partitions"][0]["topic"] for line in ask("topic", "dirs", "--json").lines] == ["t"]
     assert "set" not in {line.split()[-1] for line in ask("config", "describe", "--topic", "t").lines}
     assert json.loads(ask("config", "describe", "--json").out)["num.partitions"] == "1"
+    ask("config", "alter", "--config", "max.connections=77")
+    assert any(
+        line.split()[:3] == ["max.connections", "77", "set"] for line in ask("config", "describe").lines
+    )  # fmt: skip
+    assert any("consumer.session.timeout.ms" in line for line in ask("config", "describe", "--group", "g").lines)
     assert ask("topic", "delete", "t", "--yes").lines == ["deleted topic t"]
 
 

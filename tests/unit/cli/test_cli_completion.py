@@ -63,6 +63,8 @@ def test_names_in_the_log_are_completed(completed: Run) -> None:
 
 def test_configs_are_completed(completed: Run) -> None:
     assert completed("topic", "create", "x", "--config", "retention.") == ["retention.bytes", "retention.ms"]
+    assert completed("config", "alter", "--config", "max.connections.") == ["max.connections.per.ip"]
+    assert completed("config", "alter", "--group", "g", "--config", "consumer.h") == ["consumer.heartbeat.interval.ms"]
     assert completed("serve", "-c", "num.part") == ["num.partitions"]
 
 

@@ -239,3 +239,35 @@ def test_configs_are_shown(clicks: Run) -> None:
     shown = clicks("config", "describe", "--topic", "clicks")
     assert ["retention.ms", "5", "set"] in [line.split() for line in shown.lines]
     failed(clicks("config", "describe", "--topic", "nowhere"), "nowhere")
+    assert clicks("config", "describe", "--topic", "clicks", "--group", "g").code == 2
+
+
+def test_configs_of_nodes_and_groups_are_altered(clicks: Run) -> None:
+    altered = clicks("config", "alter", "--config", "log.retention.ms=7", "-c", "max.connections=8")
+    assert altered.lines == ["altered all nodes: log.retention.ms=7, max.connections=8"]
+    assert clicks("config", "alter", "--node", "1", "-c", "max.connections=9").lines == [
+        "altered node 1: max.connections=9"
+    ]
+    shown = [line.split() for line in clicks("config", "describe").lines]
+    assert ["log.retention.ms", "7", "set", "on", "all", "nodes"] in shown
+    assert ["max.connections", "9", "set", "on", "the", "node"] in shown
+    assert clicks("config", "alter", "--delete-config", "log.retention.ms").lines == [
+        "altered all nodes: log.retention.ms is not set any more"
+    ]
+    failed(clicks("config", "alter", "-c", "num.partitions=3"), "Cannot update these configs dynamically")
+    altered = clicks("config", "alter", "--group", "etl", "-c", "consumer.session.timeout.ms=50000", "--json")
+    assert json.loads(altered.out)["group"] == "etl"
+    shown = [line.split() for line in clicks("config", "describe", "--group", "etl").lines]
+    assert ["consumer.session.timeout.ms", "50000", "set"] in shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--group", "g", "--node", "1", "-c", "a=b"),
+        ("-c", "max.connections=1", "--delete-config", "max.connections"),
+    ],
+)
+def test_alterations_that_contradict_themselves_are_wrong_usage(clicks: Run, words: tuple[str, ...]) -> None:
+    assert clicks("config", "alter", *words).code == 2

@@ -151,7 +151,7 @@ def test_offsets_are_listed_by_each_kind_of_question(log: pylog.Log) -> None:
 
 def test_the_node_tells_its_configs_and_directories(log: pylog.Log, tmp_path: Path) -> None:
     configs = log.admin.describe_node_config()
-    assert configs["max.open.files"] == ("256", ConfigSource.DEFAULT_CONFIG)
+    assert configs["max.open.files"] == ("256", ConfigSource.DEFAULT_CONFIG, True)
     assert list(configs) == sorted(configs)
     (directory,) = log.admin.describe_log_dirs()
     assert (directory.path, directory.error) == (str(tmp_path / "log"), None)
@@ -164,7 +164,7 @@ def test_a_config_of_the_node_says_whether_it_was_given() -> None:
         pylog.connect(log.serve().bootstrap_servers) as there,
     ):
         configs = log.admin.describe_node_config()
-        assert configs["num.partitions"] == ("3", ConfigSource.STATIC_BROKER_CONFIG)
+        assert configs["num.partitions"] == ("3", ConfigSource.STATIC_BROKER_CONFIG, True)
         assert {name for name, one in configs.items() if one.source is not ConfigSource.DEFAULT_CONFIG} == {
             "num.partitions", "log.retention.ms"
         }  # fmt: skip

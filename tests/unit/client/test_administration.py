@@ -9,7 +9,16 @@ import pytest
 import pylog
 from pylog import OffsetAndMetadata, Record, TopicPartition, errors
 from pylog.broker.housekeeping import CleaningState
-from pylog.protocol.messages import AlterConfigs, ConfigChange, Fetch, FetchPart, Session, TopicChange
+from pylog.protocol.messages import (
+    AlterConfigs,
+    ConfigChange,
+    ConfigResource,
+    Fetch,
+    FetchPart,
+    ResourceChange,
+    ResourceType,
+    Session,
+)
 from pylog.protocol.partitioner import partition_for_key
 from pylog.testing import SimClock
 from support.clients.values import until
@@ -56,7 +65,13 @@ def test_a_config_is_set_and_taken_back_and_open_partitions_go_by_it() -> None:
 
 def alter(log: pylog.Log, *changes: ConfigChange) -> errors.PylogError | None:
     error: errors.PylogError | None
-    (error,) = log.broker.handle(AlterConfigs([TopicChange("t", list(changes))]), Session()).result().errors
+    (error,) = (
+        log.broker.handle(
+            AlterConfigs([ResourceChange(ConfigResource(ResourceType.TOPIC, "t"), list(changes))]), Session()
+        )
+        .result()
+        .errors
+    )
     return error
 
 
@@ -73,7 +88,7 @@ def test_lists_grow_and_shrink_and_nothing_else_does() -> None:
             (ConfigChange("retention.ms", "1", "double"), "is not set, delete"),
         ):
             error = alter(log, ConfigChange("segment.ms", "5"), change)
-            assert isinstance(error, errors.InvalidConfig) and reason in str(error)
+            assert isinstance(error, errors.InvalidConfig | errors.InvalidRequest) and reason in str(error)
         assert log.topic("t").overrides == {"cleanup.policy": "delete"}
 
 

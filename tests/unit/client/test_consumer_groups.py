@@ -121,7 +121,10 @@ def test_a_member_goes_on_where_the_last_one_has_stopped(log: pylog.Log, protoco
 @BOTH
 def test_a_waiting_poll_hears_of_a_rebalance_before_the_next_heartbeat(protocol: str) -> None:
     # Longer than a test may take.
-    rarely = {"group.consumer.heartbeat.interval.ms": 600_000, "group.consumer.session.timeout.ms": 1_800_000}
+    rarely = {
+        "group.consumer.heartbeat.interval.ms": 600_000, "group.consumer.max.heartbeat.interval.ms": 600_000,
+        "group.consumer.session.timeout.ms": 1_800_000, "group.consumer.max.session.timeout.ms": 1_800_000,
+    }  # fmt: skip
     times = {"heartbeat_interval_ms": 600_000, "session_timeout_ms": 1_800_000} if protocol == "classic" else {}
     log = pylog.open(":memory:", config=rarely)
     fill(log.create_topic("t", partitions=PARTITIONS))

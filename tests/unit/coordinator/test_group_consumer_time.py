@@ -39,6 +39,20 @@ def test_a_member_that_is_not_heard_of_is_fenced(host: ConsumerHost) -> None:
     assert (len(quiet.owned), len(loud.owned)) == (4, 4)
 
 
+def test_a_group_goes_by_its_own_interval_and_session_from_its_next_heartbeat_on(host: ConsumerHost) -> None:
+    first = member(host, "a").beat()
+    host.group_overrides["g"] = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
+    host.group_overrides["other"] = {"consumer.heartbeat.interval.ms": "9000"}
+    assert heartbeat(host, member_id="a", member_epoch=1).heartbeat_interval_ms == 7000
+    host.advance(SESSION_MS)
+    assert not host.group().is_empty
+    del host.group_overrides["g"]
+    assert heartbeat(host, member_id="a", member_epoch=1).heartbeat_interval_ms == 5000
+    host.advance(SESSION_MS)
+    assert host.group().is_empty
+    assert first.error is None
+
+
 def test_a_member_that_does_not_let_go_in_time_is_fenced(host: ConsumerHost) -> None:
     stubborn = member(host, "a").beat()
     member(host, "b").beat()

@@ -624,7 +624,7 @@ def test_a_message_for_another_coordinator_is_refused() -> None:
 
 def test_a_member_id_is_the_client_id_and_a_unique_part() -> None:
     host = GroupHost()
-    host.fresh = lambda: GroupCoordinator(0, host.config, host.topics, is_lost=lambda name: False)  # type: ignore[method-assign]
+    host.fresh = lambda: GroupCoordinator(0, host.configs, host.topics, is_lost=lambda name: False)  # type: ignore[method-assign]
     host.restart()
     ids = {host.ask(JoinGroup(f"g{n}", protocols=[("range", b"")]), client_id="me").member_id for n in range(9)}
     assert len(ids) == 9

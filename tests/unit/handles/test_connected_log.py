@@ -47,7 +47,7 @@ T0 = pylog.TopicPartition("t", 0)
 
 
 # Members hear of each other at their next heartbeat.
-HEARTBEATS = {"group.consumer.heartbeat.interval.ms": 20}
+HEARTBEATS = {"group.consumer.heartbeat.interval.ms": 20, "group.consumer.min.heartbeat.interval.ms": 20}
 
 
 @pytest.fixture
@@ -337,7 +337,7 @@ def test_groups_and_transactions_and_directories_are_described(log: pylog.Connec
         assert [one.producer_epoch for one in admin.describe_producers([T0])[T0]] == [0]
         assert admin.find_hanging_transactions() == []
     assert [T0 in one.partitions for one in admin.describe_log_dirs()] == [True]
-    assert admin.describe_node_config()["num.partitions"] == ("1", ConfigSource.DEFAULT_CONFIG)
+    assert admin.describe_node_config()["num.partitions"] == ("1", ConfigSource.DEFAULT_CONFIG, True)
 
 
 def test_a_topic_that_is_deleted_meanwhile_has_no_hanging_transactions() -> None:
@@ -349,7 +349,7 @@ def test_a_topic_that_is_deleted_meanwhile_has_no_hanging_transactions() -> None
                 log.delete_topic("t")
             return log.broker.handle(message, session)
 
-        node = ServedNode(delete_first, log.broker.node_id, log.broker.config, SystemClock())
+        node = ServedNode(delete_first, log.broker.node_id, log.broker.configs, SystemClock())
         with Server(node, "127.0.0.1:0") as server, pylog.connect(server.bootstrap_servers) as connected:
             assert connected.admin.find_hanging_transactions() == []
             with pytest.raises(UnknownTopicOrPartition):

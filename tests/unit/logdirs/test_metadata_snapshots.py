@@ -17,6 +17,7 @@ from pylog.logdirs.metadata_snapshots import (
     snapshot_ids,
     write_snapshot,
 )
+from pylog.protocol.messages import ConfigResource, ResourceType
 from pylog.protocol.metadata_changes import (
     allocate_producer_ids,
     create_topic,
@@ -35,6 +36,9 @@ QUOTA = encode_record("ClientQuotaRecord", {"entity": [], "key": "producer_byte_
 BROKER_CONFIG = encode_record(
     "ConfigRecord", {"resourceType": 4, "resourceName": "", "name": "min.insync.replicas", "value": "1"}
 )
+METRICS = encode_record(
+    "ConfigRecord", {"resourceType": 16, "resourceName": "m", "name": "metrics", "value": "a"}
+)  # fmt: skip
 UNKNOWN = b"\x01\x7f\x00news"
 
 
@@ -46,7 +50,7 @@ def image_of(*records: bytes) -> MetadataImage:
 
 
 def facts(image: MetadataImage) -> str:
-    return repr({name: value for name, value in vars(image).items() if name != "_own"})
+    return repr({name: value for name, value in vars(image).items() if not name.startswith("_own")})
 
 
 def topic(number: int) -> list[bytes]:
@@ -60,6 +64,7 @@ def everything() -> MetadataImage:
         *register_node(1, incarnation=UUID(int=5), directories=[DIRECTORY]),
         encode_record("UnfenceBrokerRecord", {"id": 1, "epoch": 0}),
         BROKER_CONFIG,
+        METRICS,
         *topic(1),
         *topic(2),
         *remove_topic(UUID(int=2)),
@@ -94,7 +99,8 @@ def cut(files: MemoryFiles, snapshot: SnapshotId, size: int) -> None:
 def test_a_snapshot_has_all_of_the_log() -> None:
     image = everything()
     assert facts(image_of(*image_records(image))) == facts(image)
-    assert (len(image.nodes[1].records), image.others) == (2, [BROKER_CONFIG, QUOTA, UNKNOWN])
+    assert (len(image.nodes[1].records), image.others) == (2, [METRICS, QUOTA, UNKNOWN])
+    assert image.configs_of(ConfigResource(ResourceType.BROKER, "")) == {"min.insync.replicas": "1"}
     assert image.topics["t1"].partitions[0].others["lastKnownElr"] == [1]
     files = written(FIRST, image=image)
     assert facts(read_snapshot(files, "m", FIRST)) == facts(image)

@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.errors import CorruptBatch, InvalidTopic, PylogError, UnsupportedFormat
+from pylog.protocol.messages import ConfigResource, ResourceType
 from pylog.protocol.metadata_changes import (
     add_partitions,
     allocate_producer_ids,
     change_config,
     create_topic,
+    image_records,
     register_node,
     remove_topic,
     remove_user,
@@ -47,11 +49,14 @@ def apply(image: MetadataImage, records: list[bytes]) -> MetadataImage:
     return image
 
 
+BROKER = ConfigResource(ResourceType.BROKER, "")
+
+
 @pytest.fixture
 def image() -> MetadataImage:
-    """One topic of two partitions, both on node 1."""
+    """One topic of two partitions, both on node 1, and a config of all nodes."""
     made = create_topic("clicks", TOPIC_ID, {0: ONE, 1: ONE}, leader=1, config={"retention.ms": "5"})
-    return apply(MetadataImage(), made)
+    return apply(MetadataImage(), made + change_config(BROKER, {"log.retention.ms": "5"}))
 
 
 # --- images -----------------------------------------------------------------------------------------------------------
@@ -62,7 +67,10 @@ def image() -> MetadataImage:
     [
         create_topic("more", OTHER_ID, {0: ONE}, leader=1),
         add_partitions(TOPIC_ID, {2: ONE}, leader=1),
-        change_config("clicks", {"retention.ms": None, "segment.ms": "7"}),
+        change_config(ConfigResource(ResourceType.TOPIC, "clicks"), {"retention.ms": None, "segment.ms": "7"}),
+        change_config(BROKER, {"log.retention.ms": None, "max.connections": "7"}),
+        change_config(BROKER, {"log.retention.ms": None}),
+        change_config(ConfigResource(ResourceType.GROUP, "g"), {"consumer.session.timeout.ms": "50000"}),
         take_leadership(TOPIC_ID, 0, 1),
         remove_topic(TOPIC_ID),
         register_node(3, incarnation=OTHER_ID, directories=[DIRECTORY]),
@@ -81,7 +89,7 @@ def test_an_image_that_others_see_stays_as_it_is(image: MetadataImage, records: 
 
 
 def facts(image: MetadataImage) -> str:
-    return repr({name: value for name, value in vars(image).items() if name != "_own"})
+    return repr({name: value for name, value in vars(image).items() if not name.startswith("_own")})
 
 
 # --- topics -----------------------------------------------------------------------------------------------------------
@@ -363,3 +371,28 @@ def test_a_users_record_that_makes_no_sense_is_refused() -> None:
         image.apply(decode_record(encode_record("RemoveUserScramCredentialRecord", record)))
     with pytest.raises(UnsupportedFormat, match="SCRAM mechanism 3"):
         image.apply(decode_record(encode_record("RemoveUserScramCredentialRecord", {**record, "mechanism": 3})))
+
+
+# --- configs of brokers and groups ------------------------------------------------------------------------------------
+
+
+def test_configs_of_brokers_and_groups_are_looked_up_and_summed_up(image: MetadataImage) -> None:
+    group, before = ConfigResource(ResourceType.GROUP, "g"), image.configs_of(BROKER)
+    assert before == {"log.retention.ms": "5"}
+    after = apply(image.successor(), change_config(group, {"consumer.session.timeout.ms": "50000"}))
+    assert after.configs_of(BROKER) is before
+    assert after.configs_of(group) == {"consumer.session.timeout.ms": "50000"}
+    assert image.configs_of(group) is image.configs_of(ConfigResource(ResourceType.BROKER, "1"))
+
+    again = apply(MetadataImage(), list(image_records(after)))
+
+    assert again.configs == after.configs
+    assert apply(again, change_config(group, {"consumer.session.timeout.ms": None})).configs == image.configs
+    assert not apply(again, change_config(BROKER, {"log.retention.ms": None, "other": None})).configs
+
+
+def test_configs_of_what_has_none_here_are_only_kept(image: MetadataImage) -> None:
+    value = {"resourceType": 16, "resourceName": "m", "name": "metrics", "value": "a"}
+    record = encode_record("ConfigRecord", value)
+
+    assert record in apply(image, [record]).others

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import pylog
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.server.admission import Admission
 from pylog.testing import StandIn
 from support.wire_client import WireClient
@@ -15,7 +15,7 @@ METADATA = {"topics": None}
 
 
 def test_connections_are_counted_by_their_addresses() -> None:
-    admission = Admission(NodeConfig(max_connections=3, max_connections_per_ip=2))
+    admission = Admission(DynamicBrokerConfig(NodeConfig(max_connections=3, max_connections_per_ip=2)))
 
     assert [admission.enter(host) for host in "aab"] == [None] * 3
     assert admission.enter("c") == "max.connections"
@@ -31,19 +31,19 @@ def test_connections_are_counted_by_their_addresses() -> None:
 
 
 def test_a_unix_socket_has_no_address_to_count_by() -> None:
-    admission = Admission(NodeConfig(max_connections_per_ip=1))
+    admission = Admission(DynamicBrokerConfig(NodeConfig(max_connections_per_ip=1)))
 
     assert [admission.enter(""), admission.enter(""), admission.enter("a")] == [None] * 3
     assert admission.enter("a") == "max.connections.per.ip"
 
 
 def test_too_many_connections_in_a_second_wait_for_the_next_one() -> None:
-    admission = Admission(NodeConfig(max_connection_creation_rate=2))
+    admission = Admission(DynamicBrokerConfig(NodeConfig(max_connection_creation_rate=2)))
 
     assert [admission.wait_ms(now) for now in (0, 100, 200, 999, 1000, 1001, 1500, 2000)] == [
         0, 0, 800, 1, 0, 0, 500, 0,
     ]  # fmt: skip
-    assert Admission(NodeConfig()).wait_ms(0) == 0
+    assert Admission(DynamicBrokerConfig(NodeConfig())).wait_ms(0) == 0
 
 
 def test_a_server_refuses_what_is_too_many_from_one_address_and_frees_places() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import Closed
 from pylog.protocol.messages import EpochEnds
 from pylog.runtime.agenda import Agenda
@@ -35,7 +35,7 @@ class Desk:
         self.went_on = 0
         self.selector = selectors.DefaultSelector()
         self.agenda = Agenda(self.clock, self.selector)
-        node = ServedNode(lambda message, session: self._asked(), 1, NodeConfig(), self.clock)
+        node = ServedNode(lambda message, session: self._asked(), 1, DynamicBrokerConfig(NodeConfig()), self.clock)
         ours, self.theirs = socket.socketpair()
         self.connection = Connection(ours, "h", node, 0)
         self.calls = Calls(self, self.agenda, Counts(), lambda call: fate)

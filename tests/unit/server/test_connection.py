@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import Closed, UnsupportedVersion
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import failed
@@ -24,7 +24,9 @@ def frame(name: str, version: int, body: dict[str, object], correlation_id: int 
 def connection() -> Iterator[Connection]:
     ours, theirs = socket.socketpair()
     with theirs:
-        node = ServedNode(lambda message, session: failed(Closed("")), 1, NodeConfig(), SystemClock())
+        node = ServedNode(
+            lambda message, session: failed(Closed("")), 1, DynamicBrokerConfig(NodeConfig()), SystemClock()
+        )
         made = Connection(ours, "/host", node, 0)
         yield made
         made.close()

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import Closed, InvalidRequest
 from pylog.protocol.messages import (
     ClusterMetadata,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
+    DescribeConfigs,
+    DescribedConfigs,
     EpochEndPart,
     EpochEnds,
     Heartbeat,
@@ -72,7 +74,7 @@ class Node:
 
 
 def served(node: Node, **config: Any) -> ServedNode:
-    return ServedNode(node.handle, 1, NodeConfig(**config), SystemClock())
+    return ServedNode(node.handle, 1, DynamicBrokerConfig(NodeConfig(**config)), SystemClock())
 
 
 @pytest.fixture
@@ -259,6 +261,8 @@ def test_an_answer_is_made_and_encoded_by_the_thread_that_its_key_has(node: Node
         threads.append(threading.current_thread().name)
         if isinstance(message, Metadata):
             return completed(ClusterMetadata([TopicMetadata("t")]))
+        if isinstance(message, DescribeConfigs):
+            return completed(DescribedConfigs([{}]))
         return completed(ListedGroups(Noted()) if isinstance(message, ListGroups) else EpochEnds(Noted()))
 
     node.answer = answer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import Closed, KafkaStorage, NotCoordinator, UnknownTopicOrPartition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
@@ -42,7 +42,7 @@ def fails(asked: Any, session: Session) -> Future[Any]:
 
 
 def node(handle: Callable[[Any, Session], Future[Any]]) -> ServedNode:
-    return ServedNode(handle, 1, NodeConfig(), SystemClock())
+    return ServedNode(handle, 1, DynamicBrokerConfig(NodeConfig()), SystemClock())
 
 
 def answered(name: str, version: int, body: dict[str, Any], handle: Callable[[Any, Session], Future[Any]]) -> Any:

@@ -41,7 +41,7 @@ class Guarded:
             transport=transport, node_id=None, flush="none",
         )  # fmt: skip
         self.log = Log(":memory:", broker, broker, transport, self.clock)
-        node = ServedNode(broker.handle, broker.node_id, broker.config, self.clock)
+        node = ServedNode(broker.handle, broker.node_id, broker.configs, self.clock)
         self.server = Server(
             node, LISTEN, security={"users": USERS}, intercept=self._see,
             users=LogUsers(lambda: broker.image.users, b"secret"),

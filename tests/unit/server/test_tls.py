@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import pylog
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.protocol.batch import encode
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future
@@ -165,7 +165,7 @@ def test_an_old_version_of_tls_is_refused(server: Server, authority: Authority) 
 def test_a_handshake_that_takes_too_long_is_ended(authority: Authority) -> None:
     with StandIn() as kafka:
         broker = kafka.log.broker
-        node = ServedNode(broker.handle, broker.node_id, broker.config, kafka.clock)
+        node = ServedNode(broker.handle, broker.node_id, broker.configs, kafka.clock)
         with (
             Server(node, LISTEN, security=authority.server) as server,  # type: ignore[arg-type]
             WireClient(server.bootstrap_servers) as silent,
@@ -191,7 +191,7 @@ def test_a_client_that_says_the_end_hears_it_from_the_server(server: Server, aut
 
 def test_a_forked_child_lets_go_of_a_connection_without_a_word(authority: Authority) -> None:
     certificates = Certificates(Security.of(authority.server))  # type: ignore[arg-type]
-    node = ServedNode(lambda message, session: Future(), 1, NodeConfig(), SystemClock())
+    node = ServedNode(lambda message, session: Future(), 1, DynamicBrokerConfig(NodeConfig()), SystemClock())
     ours, theirs = socket.socketpair()
     with theirs:
         Connection(ours, "h", node, 0, None, certificates.wrap(ours)).abandon()
@@ -200,7 +200,7 @@ def test_a_forked_child_lets_go_of_a_connection_without_a_word(authority: Author
 
 def test_what_the_socket_did_not_take_is_sent_later(authority: Authority) -> None:
     certificates = Certificates(Security.of(authority.server))  # type: ignore[arg-type]
-    node = ServedNode(lambda message, session: Future(), 1, NodeConfig(), SystemClock())
+    node = ServedNode(lambda message, session: Future(), 1, DynamicBrokerConfig(NodeConfig()), SystemClock())
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -322,7 +322,7 @@ def test_a_client_that_sends_records_without_content_is_closed(
 
 
 def test_nothing_is_received_from_a_client_that_takes_no_records_of_tls(session: Any) -> None:
-    node = ServedNode(lambda message, session: Future(), 1, NodeConfig(), SystemClock())
+    node = ServedNode(lambda message, session: Future(), 1, DynamicBrokerConfig(NodeConfig()), SystemClock())
     server = session[0]
     connection = Connection(server._socket, "h", node, 0, None, server)
     assert connection.is_reading
@@ -348,7 +348,7 @@ def principals(authority: Authority, client_auth: str, *certificate: str) -> lis
     seen: list[str] = []
     with pylog.open(":memory:") as log:
         broker = log.broker
-        node = ServedNode(broker.handle, broker.node_id, broker.config, SystemClock())
+        node = ServedNode(broker.handle, broker.node_id, broker.configs, SystemClock())
         security = {**authority.server, "ssl_ca_location": authority.cafile, "ssl_client_auth": client_auth}
         served = Server(
             node, LISTEN, security=security,  # type: ignore[arg-type]

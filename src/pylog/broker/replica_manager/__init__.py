@@ -2,7 +2,8 @@
 
     topics           the topics of the metadata log, and the log directory of each partition
     roles            the partitions opened at first use, and whether this node leads or follows each
-    topic_changes    topics made, changed, deleted, and partitions moved
+    topic_changes    topics made and deleted, and partitions moved
+    config_changes   configs set on topics, the node, all nodes and groups
     users            the credentials of users
 
 This file has the upkeep: checkpoints, and the close. (Kafka: ReplicaManager, LogManager.)
@@ -13,11 +14,12 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
+from pylog.broker.replica_manager.config_changes import ConfigChanges
 from pylog.broker.replica_manager.roles import EndedRoles, Follow, Lead, Roles
 from pylog.broker.replica_manager.topic_changes import TopicChanges
 from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.broker.replica_manager.users import Users
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import (
     DirectoryReplaced,
     DiskFull,
@@ -52,7 +54,8 @@ class ReplicaManager:
         self._lock = WholeLock(threading.RLock())
         self.topics = LocalTopics(files, paths, config, clock, self._lock, node_id)
         self.roles = Roles(self.topics, clock, self._lock, visible_when_durable=visible_when_durable)
-        self.changes = TopicChanges(self.topics, self.roles, config, self._lock)
+        self.changes = TopicChanges(self.topics, self.roles, self._lock)
+        self.config_changes = ConfigChanges(self.topics, self._lock)
         self.users = Users(self.topics, self._lock)
         self.id = self.topics.node_id
         self.directories = self.topics.directories
@@ -70,6 +73,11 @@ class ReplicaManager:
         except BaseException:
             self.directories.release()
             raise
+
+    @property
+    def configs(self) -> DynamicBrokerConfig:
+        """What the node goes by."""
+        return self.topics.configs
 
     @property
     def image(self) -> MetadataImage:

@@ -1,15 +1,14 @@
-"""The changes of a node's topics: made, changed, deleted, and moved from one log directory to another."""
+"""The changes of a node's topics: made, deleted, and moved from one log directory to another."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from pylog.broker.replica_manager.roles import EndedRoles, Roles, next_slot
 from pylog.broker.replica_manager.topics import LocalTopics
-from pylog.config import NodeConfig, TopicConfig
+from pylog.config import TopicConfig
 from pylog.errors import (
     DurabilityUnknown,
-    InvalidConfig,
     InvalidPartitions,
     InvalidTopic,
     PylogError,
@@ -22,18 +21,15 @@ from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
 from pylog.protocol.messages import (
     INTERNAL_TOPICS,
-    ConfigChange,
     DeletedPart,
     DeleteRecordsPart,
     NewPartitions,
     NewTopic,
     Replacement,
-    TopicChange,
 )
 from pylog.protocol.metadata_changes import (
     add_partitions,
     allocate_producer_ids,
-    change_config,
     move_replica,
     remove_topic,
 )
@@ -53,10 +49,9 @@ PRODUCER_IDS = 1000
 class TopicChanges:
     """Changes of the metadata log, and what they change in the log directories."""
 
-    def __init__(self, topics: LocalTopics, roles: Roles, config: NodeConfig, lock: WholeLock) -> None:
+    def __init__(self, topics: LocalTopics, roles: Roles, lock: WholeLock) -> None:
         self._topics = topics
         self._roles = roles
-        self._config = config
         self._lock = lock
         self.producer_ids_from = 0
         """Ids below are not given any more, although they were taken for that."""
@@ -71,7 +66,7 @@ class TopicChanges:
             if new.name in self._topics.image.topics:
                 raise TopicAlreadyExists(f"topic {new.name!r} exists already")
             config = TopicConfig.canonical(new.config)
-            count = self._config.num_partitions if new.partitions == NODE_DEFAULT else new.partitions
+            count = self._topics.config.num_partitions if new.partitions == NODE_DEFAULT else new.partitions
             if not 1 <= count <= MAX_PARTITIONS:
                 raise InvalidPartitions(
                     f"{count} partitions: a topic has 1 to {MAX_PARTITIONS}, or -1 for num.partitions of the node"
@@ -126,33 +121,6 @@ class TopicChanges:
             epoch = max((state.leader_epoch for state in image.partitions.values() if state.leader == own), default=0)
             self._topics.metadata_log.commit(add_partitions(image.id, replicas, leader=own, epoch=epoch))
             self._topics.topic(new.topic).places.update(places)
-
-    def alter_config(self, change: TopicChange, *, validate_only: bool = False) -> None:
-        """Change the overrides of a topic's config; open partitions go by it at once. (IncrementalAlterConfigs)
-
-        Raises UnknownTopicOrPartition, InvalidConfig; nothing is changed then.
-        """
-        with self._lock:
-            image = self._topics.image_of(change.topic)
-            wanted = TopicConfig.canonical(changed(image.config, change.changes, self._topics.config_of({})))
-            changes: dict[str, str | None] = {name: None for name in image.config if name not in wanted}
-            changes |= {name: text for name, text in wanted.items() if image.config.get(name) != text}
-            if changes and not validate_only:
-                self._topics.metadata_log.commit(change_config(change.topic, changes))
-                self._topics.topic(change.topic).reconfigure(self._topics.config_of(wanted))
-
-    def take_config(self, name: str, config: Mapping[str, str]) -> None:
-        """Give a topic that is followed the overrides that its leader has, whatever they are.
-
-        Raises UnknownTopicOrPartition.
-        """
-        with self._lock:
-            image = self._topics.image_of(name)
-            changes: dict[str, str | None] = {name: None for name in image.config if name not in config}
-            changes |= {name: text for name, text in config.items() if image.config.get(name) != text}
-            if changes:
-                self._topics.metadata_log.commit(change_config(name, changes))
-                self._topics.topic(name).reconfigure(self._topics.config_of(config))
 
     def allocate_producer_ids(self) -> range:
         """Producer ids that were never given before: they are written down before they are used.
@@ -288,29 +256,3 @@ def _check_not_internal(topic: str, what: str) -> None:
     """Raise InvalidTopic for a topic of coordinators, which cannot `what`."""
     if topic in INTERNAL_TOPICS:
         raise InvalidTopic(f"{topic!r} is internal and cannot {what}")
-
-
-def changed(config: Mapping[str, str], changes: Sequence[ConfigChange], defaults: TopicConfig) -> dict[str, str]:
-    """The overrides `config` after some changes; lists that are not overridden grow and shrink from `defaults`.
-
-    Deleting an override that is not there is no error, whatever its name. Raises InvalidConfig for an operation that
-    makes no sense.
-    """
-    wanted = dict(config)
-    for change in changes:
-        if change.operation == "delete":
-            wanted.pop(change.name, None)
-            continue
-        if change.value is None:
-            raise InvalidConfig(f"{change.name}: a value is missing")
-        if change.operation == "set":
-            wanted[change.name] = change.value
-        elif change.operation in ("append", "subtract"):
-            TopicConfig.check_list(change.name)
-            known = wanted.get(change.name, defaults.to_kafka()[change.name])
-            given = [item.strip() for item in change.value.split(",")]
-            kept = [item for item in known.split(",") if item and item not in given]
-            wanted[change.name] = ",".join(kept + given if change.operation == "append" else kept)
-        else:
-            raise InvalidConfig(f"{change.name}: {change.operation!r} is not set, delete, append or subtract")
-    return wanted

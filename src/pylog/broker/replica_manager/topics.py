@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
 from pylog.broker.describe import unknown_partition, unknown_topic
+from pylog.broker.describe_configs import looked_up
 from pylog.commitlog.deleted_segments import RETRY_MS
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import LogNotFound, StorageError, UnknownTopicId
@@ -37,7 +38,6 @@ class LocalTopics:
     def __init__(
         self, files: Files, paths: Sequence[str], config: NodeConfig, clock: Clock, lock: WholeLock, node_id: int | None
     ) -> None:
-        self.config = config
         self.made: set[uuid.UUID] = set()
         """The topics that were made since the node was opened."""
         self.opened: dict[str, Topic] = {}
@@ -47,6 +47,7 @@ class LocalTopics:
         self._doomed: list[tuple[int, str]] = []
         self.directories = Directories(files, paths, node_id)
         self.node_id = self.directories.first.node_id
+        self.configs = looked_up(lambda: self.image, config, str(self.node_id))
         try:
             self.metadata_log = MetadataLog(
                 self.directories, clock.wall_ms, config.metadata_log_max_record_bytes_between_snapshots
@@ -70,6 +71,11 @@ class LocalTopics:
         for directory in self.directories:
             directory.free_entries(there)
             remove_leftovers(directory.files, directory.path)
+
+    @property
+    def config(self) -> NodeConfig:
+        """The config by which the node goes now."""
+        return self.configs.current
 
     # --- in the metadata log ------------------------------------------------------------------------------------------
 
@@ -142,7 +148,7 @@ class LocalTopics:
                 config,
                 self.places(image),
                 self.image.removed,
-                self.config,
+                self.configs,
                 self._note_closed,
             )
         return self.opened[name]

@@ -1,5 +1,6 @@
 """`Admin`: what a client asks of a cluster and changes in it."""
 
+from pylog.client.admin.configs import ConfigAdmin
 from pylog.client.admin.groups import GroupAdmin
 from pylog.client.admin.topics import TopicAdmin
 from pylog.client.admin.transactions import TransactionAdmin
@@ -8,7 +9,7 @@ from pylog.client.cluster import Cluster
 from pylog.runtime.closing import Lease
 
 
-class Admin(TopicAdmin, GroupAdmin, TransactionAdmin, UserAdmin):
+class Admin(TopicAdmin, ConfigAdmin, GroupAdmin, TransactionAdmin, UserAdmin):
     """Administration of the nodes behind a transport. Thread-safe."""
 
     def __init__(self, cluster: Cluster, lease: Lease | None = None) -> None:

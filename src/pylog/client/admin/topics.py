@@ -1,8 +1,8 @@
 """Topics, their records and where they lie."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
+from pylog.client.admin.configs import config_texts
 from pylog.client.cluster import Cluster, checked_names
 from pylog.errors import PylogError
 from pylog.protocol.isolation import Isolation, IsolationLevel
@@ -10,10 +10,7 @@ from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
-    AlterConfigs,
     AlterReplicaLogDirs,
-    ConfigChange,
-    ConfigSource,
     CreatePartitions,
     CreateTopics,
     DeleteRecords,
@@ -21,44 +18,18 @@ from pylog.protocol.messages import (
     DeleteTopics,
     DescribedLogDir,
     DescribedLogDirs,
-    DescribedNodeConfig,
-    DescribedTopicConfigs,
     DescribeLogDirs,
-    DescribeNodeConfig,
-    DescribeTopicConfigs,
     ListedPart,
     NewPartitions,
     NewTopic,
     RecordsDeleted,
     Replacement,
-    TopicChange,
     TopicMetadata,
     TopicsChanged,
 )
 from pylog.record import TopicPartition, checked_partition
 
 SPECS = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
-
-
-class TopicConfigValue(NamedTuple):
-    """A config of a topic, and where it comes from."""
-
-    value: str
-    source: ConfigSource
-
-    @property
-    def is_set(self) -> bool:
-        """True for a config that the topic itself has; False for a default."""
-        return self.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
-
-
-class NodeConfigValue(NamedTuple):
-    """A config of a node, and where it comes from: it was given when the node was opened, or is the default. Nodes of
-    Kafka's have more sources.
-    """
-
-    value: str
-    source: ConfigSource
 
 
 class TopicAdmin:
@@ -83,7 +54,7 @@ class TopicAdmin:
         """
         for name, partitions in topics.items():
             _check_types(name, partitions)
-        wanted = [NewTopic(name, partitions, _texts(config or {})) for name, partitions in topics.items()]
+        wanted = [NewTopic(name, partitions, config_texts(config or {})) for name, partitions in topics.items()]
         answer: TopicsChanged = self._cluster.ask(CreateTopics(wanted, validate_only))
         return dict(zip(topics, answer.errors, strict=True))
 
@@ -104,21 +75,6 @@ class TopicAdmin:
         _check_types(name, total)
         self._changed(self._cluster.ask(CreatePartitions([NewPartitions(name, total)], validate_only)))
         self._cluster.refresh([name])
-
-    def alter_config(
-        self, name: str, config: Mapping[str, object] | None = None, delete: Iterable[str] = (), *,
-        append: Mapping[str, object] | None = None, subtract: Mapping[str, object] | None = None,
-        validate_only: bool = False,
-    ) -> None:  # fmt: skip
-        """Set configs, take others back to their defaults, and add words to those that are lists or take them away
-        (`append`, `subtract`); or only say what would be wrong with that (`validate_only`).
-
-        Raises UnknownTopicOrPartition, InvalidConfig, TypeError; nothing is changed then.
-        """
-        changes = [ConfigChange(_dotted(key), operation="delete") for key in checked_names("delete", delete)]
-        for operation, given in {"set": config, "append": append, "subtract": subtract}.items():
-            changes += [ConfigChange(_dotted(key), text, operation) for key, text in _texts(given or {}).items()]
-        self._changed(self._cluster.ask(AlterConfigs([TopicChange(name, changes)], validate_only)))
 
     def move_partition(self, topic: str, partition: int, path: str) -> None:
         """Let a partition lie in another log directory. Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull."""
@@ -169,19 +125,6 @@ class TopicAdmin:
         answer: DescribedLogDirs = self._cluster.ask(DescribeLogDirs())
         return answer.directories
 
-    def describe_node_config(self) -> dict[str, NodeConfigValue]:
-        """Every config that the node goes by, by Kafka's names. At a cluster it is the node with the lowest id."""
-        answer: DescribedNodeConfig = self._cluster.ask(DescribeNodeConfig())
-        return {key: NodeConfigValue(value, source) for key, (value, source) in sorted(answer.config.items())}
-
-    def describe_topic_config(self, name: str) -> dict[str, TopicConfigValue]:
-        """Every config that a topic goes by, by Kafka's names. Raises UnknownTopicOrPartition, InvalidTopic."""
-        answer: DescribedTopicConfigs = self._cluster.ask(DescribeTopicConfigs([name]))
-        found = answer.configs[name]
-        if isinstance(found, PylogError):
-            raise found
-        return {key: TopicConfigValue(value, source) for key, (value, source) in sorted(found.items())}
-
     def topics(self) -> list[TopicMetadata]:
         """All topics there are, sorted by name."""
         return [self._cluster.topic(name) for name in self._cluster.topic_names()]
@@ -204,10 +147,6 @@ def _raise_first(errors: Mapping[str, PylogError | None]) -> None:
             raise error
 
 
-def _dotted(key: str) -> str:
-    return key.replace("_", ".")
-
-
 def _timestamp(spec: int | str) -> int:
     if isinstance(spec, str):
         if spec not in SPECS:
@@ -216,12 +155,6 @@ def _timestamp(spec: int | str) -> int:
     if type(spec) is not int or spec < 0:
         raise ValueError(f"{spec!r} is no time in ms")
     return spec
-
-
-def _texts(config: Mapping[str, object]) -> dict[str, str]:
-    if not isinstance(config, Mapping):
-        raise TypeError(f"a config is a dict of names and values, not {type(config).__name__}")
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
 
 
 def _check_types(name: object, partitions: object) -> None:

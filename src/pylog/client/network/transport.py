@@ -5,7 +5,7 @@
     DescribeLogDirs
     DescribeGroups, DeleteGroups,       one to the coordinator of each
     DescribeTransactions
-    DescribeNodeConfig                  to a node that is named in the request
+    DescribeConfigs, AlterConfigs       of a broker: to that one
     CreateTopics, CreatePartitions      one, and then Metadata until what was made has leaders
     Metadata                            again and again, where it may make topics (`allow.auto.create.topics`)
 
@@ -31,16 +31,18 @@ from pylog.errors import (
     UnsupportedVersion,
 )
 from pylog.protocol.messages import (
+    AlterConfigs,
     ClusterMetadata,
+    ConfigResource,
     CreatePartitions,
     CreateTopics,
     DeleteGroups,
+    DescribeConfigs,
     DescribedGroups,
     DescribedLogDirs,
     DescribedTransactions,
     DescribeGroups,
     DescribeLogDirs,
-    DescribeNodeConfig,
     DescribeTransactions,
     GroupsDeleted,
     ListedGroups,
@@ -49,6 +51,7 @@ from pylog.protocol.messages import (
     ListTransactions,
     Message,
     Metadata,
+    ResourceType,
     Session,
     TopicsChanged,
 )
@@ -65,6 +68,8 @@ CREATION_MS = 5000
 """How long to wait for a topic that a server makes by itself, or does not."""
 NOT_MADE_MS = 60_000
 """How long a topic that was waited for in vain is not waited for again: a server does not say that it makes none."""
+ANY_BROKER = ConfigResource(ResourceType.BROKER, str(ANY_NODE))
+"""Stands for the broker with the lowest id."""
 LOOK_MS = 20
 """How soon to look again for leaders of what was made."""
 
@@ -97,7 +102,8 @@ class NetworkTransport:
             DescribeGroups: self._describe_groups,
             DeleteGroups: self._delete_groups,
             DescribeTransactions: self._describe_transactions,
-            DescribeNodeConfig: self._describe_node_config,
+            DescribeConfigs: self._describe_configs,
+            AlterConfigs: self._alter_configs,
             CreateTopics: self._create_topics,
             CreatePartitions: self._create_partitions,
         }
@@ -204,12 +210,29 @@ class NetworkTransport:
         ]
         return gathered(asked, lambda answers: DescribedTransactions([one for a in answers for one in a.transactions]))
 
-    def _describe_node_config(self, message: DescribeNodeConfig, session: Session) -> Future[Any]:
-        def ask(_: ClusterMetadata) -> Future[Any]:
-            node = min(self._network.routes.nodes)
-            return self._ask(node, replace(message, node=node), session)
+    def _describe_configs(self, message: DescribeConfigs, session: Session) -> Future[Any]:
+        def ask(node: int) -> Future[Any]:
+            named = [one._replace(name=str(node)) if one == ANY_BROKER else one for one in message.resources]
+            return self._ask(node, replace(message, resources=named), session)
 
-        return self._then(self._ask(ANY_NODE, Metadata([]), session), ask)
+        return self._at_broker(message.resources, ask, session)
+
+    def _alter_configs(self, message: AlterConfigs, session: Session) -> Future[Any]:
+        resources = [one.resource for one in message.resources]
+        return self._at_broker(resources, lambda node: self._ask(node, message, session), session)
+
+    def _at_broker(
+        self, resources: list[ConfigResource], ask: Callable[[int], Future[Any]], session: Session
+    ) -> Future[Any]:  # fmt: skip
+        """Ask the broker that is named: its configs are for itself to tell and to change."""
+        named = [one for one in resources if one.type is ResourceType.BROKER and one.name]
+        if not named:
+            return ask(ANY_NODE)
+
+        def look(_: ClusterMetadata) -> Future[Any]:
+            return ask(min(self._network.routes.nodes) if named[0] == ANY_BROKER else int(named[0].name))
+
+        return self._then(self._ask(ANY_NODE, Metadata([]), session), look)
 
     def _metadata(self, message: Metadata, session: Session) -> Future[Any]:
         """Topics, made where they are missing. Kafka says first that there is none, and has it a moment later."""

@@ -22,7 +22,7 @@ Invariant: no partition that members have or give up is in two of them; `owners`
 from collections.abc import Callable, Collection, Hashable, Mapping, MutableMapping
 from typing import Any
 
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig, GroupConfig
 from pylog.coordinator.effects import LogRecord, TopicsView
 from pylog.coordinator.group.consumer_records import (
     CURRENT,
@@ -75,13 +75,14 @@ class ConsumerGroup:
     def __init__(
         self,
         group_id: str,
-        config: NodeConfig,
+        configs: DynamicBrokerConfig,
         topics: TopicsView,
         deadlines: GroupTimers,
         groups: MutableMapping[str, Group],
     ) -> None:
         self.group_id = group_id
-        self.config = config
+        self.config = configs.given
+        self._configs = configs
         self.topics = topics
         self.epoch = GroupEpoch(0)
         self.target_epoch = NO_TARGET
@@ -198,6 +199,11 @@ class ConsumerGroup:
     # --- members ------------------------------------------------------------------------------------------------------
 
     @property
+    def group_config(self) -> GroupConfig:
+        """What the group goes by now: what is set on it, and what the node says."""
+        return self._configs.of_group(self.group_id)
+
+    @property
     def is_empty(self) -> bool:
         """True if it has no members."""
         return not self.subscriptions
@@ -235,7 +241,7 @@ class ConsumerGroup:
     def session_timeout_ms(self, member_id: str) -> int:
         """The longest silence of a member: those of the classic protocol say it themselves."""
         said = self.subscriptions[member_id].classic if member_id in self.subscriptions else None
-        return self.config.group_consumer_session_timeout_ms if said is None else said.session_timeout_ms
+        return self.group_config.consumer_session_timeout_ms if said is None else said.session_timeout_ms
 
     def has_to_join(self, member_id: str) -> bool:
         """True if a member of the classic protocol has to join again to go on towards its target.

@@ -71,11 +71,12 @@ def heartbeat(
     current = step.reconcile(member_id, owned)
     group.release(member_id, _answer(group, member_id, before), out)
     group.cancel(("join", member_id), ("sync", member_id))
-    expect(group, member_id, out, group.config.group_consumer_session_timeout_ms)
+    session_timeout_ms = group.group_config.consumer_session_timeout_ms
+    expect(group, member_id, out, session_timeout_ms)
     if current is not before:
         _expect_revocation(group, member_id, current, step.subscriptions[member_id].rebalance_timeout_ms, out)
     is_told = _is_full(message) or before.assigned.keys() != current.assigned.keys()
-    wait = min(message.max_wait_ms, group.config.group_consumer_session_timeout_ms // 2)
+    wait = min(message.max_wait_ms, session_timeout_ms // 2)
     # The next heartbeat goes on where not all topics were looked at.
     is_known = group.seen is not None
     if wait > 0 and is_known and not step.records and not is_told:
@@ -102,7 +103,7 @@ def _answer(
     group: ConsumerGroup, member_id: str, current: Current, *, is_told: bool = False
 ) -> ConsumerGroupHeartbeaten:
     assignment = by_topic_id(current.assigned) if is_told else None
-    interval = group.config.group_consumer_heartbeat_interval_ms
+    interval = group.group_config.consumer_heartbeat_interval_ms
     return ConsumerGroupHeartbeaten(None, member_id, current.epoch, interval, assignment)
 
 

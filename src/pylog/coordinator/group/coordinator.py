@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pylog.config import NodeConfig
+from pylog.config import DynamicBrokerConfig
 from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicsView
 from pylog.coordinator.group import checks, classic_join, classic_members, consumer_heartbeat, migration
 from pylog.coordinator.group.classic import ClassicGroup
@@ -74,14 +74,15 @@ class GroupCoordinator:
     def __init__(
         self,
         partition: int,
-        config: NodeConfig,
+        configs: DynamicBrokerConfig,
         topics: TopicsView,
         *,
         is_lost: Callable[[str], bool],
         new_member_id: Callable[[str], str] = _client_and_uuid,
     ) -> None:
         self.partition = partition
-        self._config = config
+        self._configs = configs
+        self._config = config = configs.given
         self._is_lost = is_lost
         self._new_member_id = new_member_id
         self._groups: dict[str, Group] = {}
@@ -145,7 +146,7 @@ class GroupCoordinator:
             del self._groups[change.group_id]
 
     def _consumer(self, group_id: str) -> ConsumerGroup:
-        return ConsumerGroup(group_id, self._config, self._topics, self._deadlines, self._groups)
+        return ConsumerGroup(group_id, self._configs, self._topics, self._deadlines, self._groups)
 
     def _classic(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self._config, self._deadlines)

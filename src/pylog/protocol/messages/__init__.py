@@ -2,6 +2,7 @@
 
     records        Produce, Fetch, ListOffsets, DeleteRecords
     topics         Metadata, CreateTopics...
+    configs        DescribeConfigs, AlterConfigs
     groups         JoinGroup, OffsetCommit...
     transactions   InitProducerId, EndTxn...
     users          AlterUserScramCredentials...
@@ -13,6 +14,21 @@ the error as a value: the failure of one partition is no reason to fail the othe
 The values are slotted and by convention never changed after they were sent.
 """
 
+from pylog.protocol.messages.configs import (
+    AlterConfigs,
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    ConfigsAltered,
+    ConfigSource,
+    ConfigSynonym,
+    DescribeConfigs,
+    DescribedConfigs,
+    ListConfigResources,
+    ListedConfigResources,
+    ResourceChange,
+    ResourceType,
+)
 from pylog.protocol.messages.groups import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -86,29 +102,21 @@ from pylog.protocol.messages.topics import (
     GROUPS_TOPIC,
     INTERNAL_TOPICS,
     TRANSACTIONS_TOPIC,
-    AlterConfigs,
     AlterReplicaLogDirs,
     ClusterMetadata,
-    ConfigChange,
-    ConfigSource,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     DescribedLogDir,
     DescribedLogDirs,
-    DescribedNodeConfig,
     DescribedQuorum,
-    DescribedTopicConfigs,
     DescribeLogDirs,
-    DescribeNodeConfig,
     DescribeQuorum,
-    DescribeTopicConfigs,
     Metadata,
     NewPartitions,
     NewTopic,
     PartitionMetadata,
     Replacement,
-    TopicChange,
     TopicMetadata,
     TopicsChanged,
 )
@@ -170,7 +178,11 @@ __all__ = [
     "AlterUserScramCredentials",
     "ClusterMetadata",
     "ConfigChange",
+    "ConfigEntry",
+    "ConfigResource",
     "ConfigSource",
+    "ConfigSynonym",
+    "ConfigsAltered",
     "ConsumerGroupHeartbeat",
     "ConsumerGroupHeartbeaten",
     "CreatePartitions",
@@ -180,23 +192,21 @@ __all__ = [
     "DeleteRecordsPart",
     "DeleteTopics",
     "DeletedPart",
+    "DescribeConfigs",
     "DescribeGroups",
     "DescribeLogDirs",
-    "DescribeNodeConfig",
     "DescribeProducers",
     "DescribeQuorum",
-    "DescribeTopicConfigs",
     "DescribeTransactions",
     "DescribeUserScramCredentials",
+    "DescribedConfigs",
     "DescribedGroup",
     "DescribedGroups",
     "DescribedLogDir",
     "DescribedLogDirs",
     "DescribedMember",
-    "DescribedNodeConfig",
     "DescribedProducers",
     "DescribedQuorum",
-    "DescribedTopicConfigs",
     "DescribedTransaction",
     "DescribedTransactions",
     "DescribedUser",
@@ -219,10 +229,12 @@ __all__ = [
     "LeaveGroup",
     "LeavingMember",
     "LeftGroup",
+    "ListConfigResources",
     "ListGroups",
     "ListOffsets",
     "ListOffsetsPart",
     "ListTransactions",
+    "ListedConfigResources",
     "ListedGroup",
     "ListedGroups",
     "ListedOffsets",
@@ -254,12 +266,13 @@ __all__ = [
     "ProducerIdGiven",
     "RecordsDeleted",
     "Replacement",
+    "ResourceChange",
+    "ResourceType",
     "ScramDeletion",
     "ScramUpsertion",
     "Session",
     "SyncGroup",
     "SyncedGroup",
-    "TopicChange",
     "TopicMetadata",
     "TopicsChanged",
     "TxnEnded",
@@ -293,8 +306,8 @@ Message = (
     | DescribeTransactions
     | DescribeProducers
     | DescribeLogDirs
-    | DescribeNodeConfig
-    | DescribeTopicConfigs
+    | DescribeConfigs
+    | ListConfigResources
     | DescribeQuorum
     | DescribeUserScramCredentials
     | AlterUserScramCredentials

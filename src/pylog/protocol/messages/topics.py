@@ -1,6 +1,5 @@
 """Topics: the messages that describe them, and those that change them."""
 
-import enum
 import uuid
 from dataclasses import field
 
@@ -95,58 +94,6 @@ class CreatePartitions:
 
 
 @message
-class ConfigChange:
-    """A change of one config: "set" it, "delete" it (back to its default), "append" to or "subtract" from a list."""
-
-    name: str
-    value: str | None = None
-    operation: str = "set"
-
-
-@message
-class TopicChange:
-    topic: str
-    changes: list[ConfigChange]
-
-
-@message
-class AlterConfigs:
-    """Kafka's IncrementalAlterConfigs, for topics."""
-
-    topics: list[TopicChange]
-    validate_only: bool = False
-
-
-class ConfigSource(enum.IntEnum):
-    """Where the value of a config comes from, as Kafka names and numbers it (ConfigEntry.ConfigSource)."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    """It is set on the topic itself."""
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    """It was given when the node was opened."""
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    DYNAMIC_CLIENT_METRICS_CONFIG = 7
-    DYNAMIC_GROUP_CONFIG = 8
-
-
-@message
-class DescribeTopicConfigs:
-    """Kafka's DescribeConfigs of topics."""
-
-    topics: list[str]
-
-
-@message
-class DescribedTopicConfigs:
-    configs: dict[str, dict[str, tuple[str, ConfigSource]] | PylogError]
-    """By topic and name: the value, and where it comes from."""
-
-
-@message
 class Replacement:
     """A new log directory, `path`, for a partition."""
 
@@ -202,16 +149,3 @@ class DescribedQuorum:
     high_watermark: int
     next_offset: int
     directory_id: uuid.UUID
-
-
-@message
-class DescribeNodeConfig:
-    """Kafka's DescribeConfigs of the broker that is asked."""
-
-    node: int = -1
-    """Its id, which a network fills in."""
-
-
-@message
-class DescribedNodeConfig:
-    config: dict[str, tuple[str, ConfigSource]]

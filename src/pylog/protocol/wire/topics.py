@@ -9,15 +9,13 @@
 The server adds the nodes.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
-from pylog.errors import InvalidRequest, LeaderNotAvailable, PylogError, UnknownServer, UnknownTopicId
+from pylog.errors import LeaderNotAvailable, PylogError, UnknownServer, UnknownTopicId
 from pylog.protocol.messages import (
     INTERNAL_TOPICS,
     NO_ID,
     AlterReplicaLogDirs,
-    ConfigChange,
     DeleteTopics,
     DescribedLogDir,
     DescribedLogDirs,
@@ -26,22 +24,13 @@ from pylog.protocol.messages import (
     NewTopic,
     PartitionMetadata,
     Replacement,
-    TopicChange,
     TopicMetadata,
     TopicsChanged,
 )
 from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, error_message, named_code
 from pylog.record import TopicPartition
 
-__all__ = [
-    "MAPPINGS", "TOPIC", "changed_topic", "config_change", "new_partitions", "new_topic", "partition_body",
-    "topic_body",
-]  # fmt: skip
-
-TOPIC = 2
-"""Kafka's resource type of a topic."""
-_OPERATIONS = ("set", "delete", "append", "subtract")
-"""The operations of IncrementalAlterConfigs, by number."""
+__all__ = ["MAPPINGS", "new_partitions", "new_topic", "partition_body", "topic_body"]
 
 
 # --- descriptions -----------------------------------------------------------------------------------------------------
@@ -113,22 +102,6 @@ def new_topic(body: Body) -> NewTopic:
 def new_partitions(body: Body) -> NewPartitions:
     """One topic of a CreatePartitions."""
     return NewPartitions(body["name"], body["count"])
-
-
-def config_change(body: Body) -> ConfigChange:
-    """One config of an IncrementalAlterConfigs. Raises InvalidRequest."""
-    operation = body["configOperation"]
-    if not 0 <= operation < len(_OPERATIONS):
-        raise InvalidRequest(f"{body['name']}: operation {operation} is not known")
-    return ConfigChange(body["name"], body["value"], _OPERATIONS[operation])
-
-
-def changed_topic(name: str, changes: Sequence[ConfigChange]) -> TopicChange:
-    """All changes of the configs of one topic. Raises InvalidRequest."""
-    names = [change.name for change in changes]
-    if len(set(names)) < len(names):
-        raise InvalidRequest(f"topic {name!r}: a config is changed twice in one request")
-    return TopicChange(name, list(changes))
 
 
 def _delete_topics(body: Body, version: int) -> DeleteTopics:

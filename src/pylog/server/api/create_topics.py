@@ -10,6 +10,7 @@ ReplicationControlManager.createTopics). A topic that is named twice is InvalidR
 
 from collections import Counter
 from dataclasses import replace
+from operator import itemgetter
 
 from pylog.errors import (
     InvalidConfig,
@@ -18,11 +19,11 @@ from pylog.errors import (
     InvalidRequest,
     PylogError,
 )
+from pylog.protocol.described_configs import NodeEntries, topic_entries
 from pylog.protocol.messages import ClusterMetadata, CreateTopics, Metadata, NewTopic, TopicMetadata, TopicsChanged
 from pylog.protocol.wire.mapping import Body, error_code, error_message
 from pylog.protocol.wire.topics import new_topic
 from pylog.server.api.call import Outcome, Request, api
-from pylog.server.api.describe_configs import topic_configs
 from pylog.server.served_node import ServedNode
 
 DETAILS_FROM, ID_FROM = 5, 7
@@ -107,8 +108,14 @@ def _result(
     body["numPartitions"] = node.config.num_partitions if count == NODE_DEFAULT else count
     body["replicationFactor"] = 1
     body["configs"] = [
-        {key: one[key] for key in ("name", "value", "readOnly", "configSource", "isSensitive")}
-        for one in topic_configs(new.config, node, with_synonyms=False)
+        {
+            "name": name,
+            "value": entry.value,
+            "readOnly": entry.is_read_only,
+            "configSource": entry.source,
+            "isSensitive": False,
+        }
+        for name, entry in sorted(topic_entries(new.config, NodeEntries(node.configs)).items(), key=itemgetter(0))
     ]
     if version >= ID_FROM and there is not None and is_there:
         body["topicId"] = there.id

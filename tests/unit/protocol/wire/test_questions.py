@@ -12,6 +12,7 @@ import pytest
 
 from pylog.errors import (
     GroupIdNotFound,
+    InvalidConfig,
     InvalidRecord,
     NotLeaderOrFollower,
     OffsetOutOfRange,
@@ -29,8 +30,10 @@ from pylog.protocol.wire.questions.group_admin import CONSUMER_GROUPS
 from pylog.protocol.wire.questions.question import Question, of_code
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.protocol.wire.table import MAPPINGS
-from pylog.protocol.wire.topics import config_change, new_partitions, new_topic, topic_body
+from pylog.protocol.wire.topics import new_partitions, new_topic, topic_body
 from pylog.record import Record, TopicPartition
+from pylog.server.api.alter_configs import some_of
+from pylog.server.api.describe_configs import config_resource
 
 ID = uuid.UUID(int=7)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -83,6 +86,7 @@ MESSAGES: list[tuple[Any, Any]] = [
 ]  # fmt: skip
 
 
+OF_TOPIC = m.ConfigResource(m.ResourceType.TOPIC, "t")
 OF_VERSION = frozenset({"knows_epochs"})
 """What a server takes from the version of a request."""
 
@@ -135,7 +139,7 @@ def test_each_message_of_a_client_has_a_question() -> None:
     tried = {type(message) for message, _ in MESSAGES}
     elsewhere = {
         m.Produce, m.Fetch, m.Metadata, m.CreateTopics, m.CreatePartitions, m.AlterConfigs, m.DescribeGroups,
-        m.DescribeTopicConfigs, m.DescribeNodeConfig,
+        m.DescribeConfigs,
     }  # fmt: skip
     assert set(QUESTIONS) == tried | elsewhere
 
@@ -250,30 +254,41 @@ def test_changes_of_topics_are_heard_as_they_were_said() -> None:
         body = decoded("CreatePartitionsRequest", version, QUESTIONS[m.CreatePartitions].body(more, version))
         assert [new_partitions(one) for one in body["topics"]] == more.topics
     changes = [m.ConfigChange("a", "1"), m.ConfigChange("b", None, "delete"), m.ConfigChange("c", "x", "append")]
-    alter = m.AlterConfigs([m.TopicChange("t", changes)])
+    group = m.ConfigResource(m.ResourceType.GROUP, "g")
+    alter = m.AlterConfigs([m.ResourceChange(group, changes), m.ResourceChange(OF_TOPIC, changes)])
     for version in range(2):
         body = decoded("IncrementalAlterConfigsRequest", version, QUESTIONS[m.AlterConfigs].body(alter, version))
-        assert [config_change(one) for one in body["resources"][0]["configs"]] == changes
+        assert [some_of(one) for one in body["resources"]] == alter.resources
+        told = {"responses": [{"errorCode": 40, "errorMessage": "no", "resourceType": 32, "resourceName": "g"}]}
+        answer = QUESTIONS[m.AlterConfigs].answer(alter, told, version)
+        assert [type(error) for error in answer.errors] == [InvalidConfig, UnknownServer]
 
 
 def test_configs_are_heard_with_where_they_come_from() -> None:
-    message, question = m.DescribeTopicConfigs(["t", "no"]), QUESTIONS[m.DescribeTopicConfigs]
+    resources = [OF_TOPIC, m.ConfigResource(m.ResourceType.TOPIC, "no")]
+    message, question = m.DescribeConfigs(resources, with_synonyms=True), QUESTIONS[m.DescribeConfigs]
+    synonyms = [{"name": "log.a", "value": "0", "source": 3}, {"name": "log.a", "value": None, "source": 5}]
     config = {"readOnly": False, "isSensitive": False, "synonyms": []}
-    set_one = {**config, "name": "a", "value": "1", "configSource": 1}
+    set_one = {**config, "name": "a", "value": "1", "configSource": 1, "synonyms": synonyms}
     default = {**config, "name": "b", "value": None, "configSource": 5}
     later = {**config, "name": "c", "value": "2", "configSource": 99}
     for version in range(1, 5):
         request = decoded("DescribeConfigsRequest", version, question.body(message, version))
-        assert [one["resourceName"] for one in request["resources"]] == ["t", "no"]
+        assert [config_resource(one) for one in request["resources"]] == resources
+        assert request["includeSynonyms"]
         result = {"errorCode": 0, "errorMessage": None, "resourceType": 2, "resourceName": "t"}
         results = [{**result, "configs": [set_one, default, later]}]
         found = question.answer(message, decoded("DescribeConfigsResponse", version, {"results": results}), version)
-        assert found.configs["t"] == {
-            "c": ("2", m.ConfigSource.UNKNOWN),
-            "a": ("1", m.ConfigSource.DYNAMIC_TOPIC_CONFIG),
-            "b": ("", m.ConfigSource.DEFAULT_CONFIG),
-        }
-        assert isinstance(found.configs["no"], UnknownServer)
+        source = m.ConfigSource
+        assert found.configs[0] == {
+            "c": m.ConfigEntry("2", source.UNKNOWN),
+            "a": m.ConfigEntry("1", source.DYNAMIC_TOPIC_CONFIG, synonyms=[
+                m.ConfigSynonym("log.a", "0", source.DYNAMIC_DEFAULT_BROKER_CONFIG),
+                m.ConfigSynonym("log.a", "", source.DEFAULT_CONFIG),
+            ]),
+            "b": m.ConfigEntry(None, source.DEFAULT_CONFIG),
+        }  # fmt: skip
+        assert isinstance(found.configs[1], UnknownServer)
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -349,7 +364,6 @@ def test_an_error_for_a_request_as_a_whole_is_that_of_its_parts() -> None:
     ("message", "body"),
     [
         (m.DescribeLogDirs(), {"errorCode": 6, "results": []}),
-        (m.DescribeNodeConfig(1), {"results": [{"errorCode": 6, "errorMessage": "no", "configs": []}]}),
         (m.DescribeUserScramCredentials(), {"errorCode": 6, "errorMessage": "no", "results": []}),
     ],
 )

@@ -2,7 +2,8 @@
 
     question       an API key as a client asks it, and errors out of codes
     records        Produce, Fetch, ListOffsets, DeleteRecords
-    topics         Metadata, CreateTopics to DescribeLogDirs, and configs
+    topics         Metadata, CreateTopics to DescribeLogDirs
+    configs        DescribeConfigs, IncrementalAlterConfigs
     groups         JoinGroup to OffsetDelete
     group_admin    ListGroups, DescribeGroups, DeleteGroups
     transactions   InitProducerId to DescribeProducers

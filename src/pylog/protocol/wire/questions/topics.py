@@ -1,31 +1,23 @@
-"""Topics, configs and log directories, as a client asks for them.
+"""Topics and log directories, as a client asks for them.
 
 Metadata                  topics are never made by it: a name that is misspelled is an error, as in process
 CreateTopics              with as many replicas as the cluster gives by default
-IncrementalAlterConfigs   for AlterConfigs
-DescribeConfigs           the configs of topics, and of the node that is asked
 """
 
 from collections.abc import Iterable
 from operator import attrgetter
 
-from pylog.errors import PylogError, UnknownServer
+from pylog.errors import UnknownServer
 from pylog.protocol.messages import (
     NO_ID,
-    AlterConfigs,
     AlterReplicaLogDirs,
     ClusterMetadata,
-    ConfigSource,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     DescribedLogDir,
     DescribedLogDirs,
-    DescribedNodeConfig,
-    DescribedTopicConfigs,
     DescribeLogDirs,
-    DescribeNodeConfig,
-    DescribeTopicConfigs,
     Metadata,
     PartitionMetadata,
     TopicMetadata,
@@ -37,10 +29,7 @@ from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS"]
 
-TOPIC, BROKER = 2, 4
-"""Kafka's resource types."""
 TIMEOUT_MS = 30_000
-OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 BY_ID_FROM, NAMES_GONE_FROM = 12, 6
 
 
@@ -103,73 +92,6 @@ def _described_log_dirs(message: DescribeLogDirs, body: Body, version: int) -> D
         })
         for one in body["results"]
     ])  # fmt: skip
-
-
-# --- configs ----------------------------------------------------------------------------------------------------------
-
-
-def _resources(kind: int, names: Iterable[str]) -> Body:
-    return {
-        "resources": [{"resourceType": kind, "resourceName": name, "configurationKeys": None} for name in names],
-    }
-
-
-def _topic_configs(message: DescribeTopicConfigs, version: int) -> Body:
-    return _resources(TOPIC, message.topics)
-
-
-def _described_topic_configs(message: DescribeTopicConfigs, body: Body, version: int) -> DescribedTopicConfigs:
-    found = {one["resourceName"]: one for one in body["results"]}
-    configs: dict[str, dict[str, tuple[str, ConfigSource]] | PylogError] = {}
-    for name in message.topics:
-        result = found.get(name)
-        if result is None:
-            configs[name] = UnknownServer(f"the node has answered without a word of {name!r}")
-        else:
-            configs[name] = error_in(result) or {
-                one["name"]: (one["value"] or "", _source(one["configSource"])) for one in result["configs"]
-            }
-    return DescribedTopicConfigs(configs)
-
-
-def _source(number: int) -> ConfigSource:
-    """A source; one of a later Kafka is unknown."""
-    return ConfigSource(number) if number in set(ConfigSource) else ConfigSource.UNKNOWN
-
-
-def _node_config(message: DescribeNodeConfig, version: int) -> Body:
-    return _resources(BROKER, [str(message.node)])
-
-
-def _described_node_config(message: DescribeNodeConfig, body: Body, version: int) -> DescribedNodeConfig:
-    error = next((error for one in body["results"] if (error := error_in(one)) is not None), None)
-    if error is not None:
-        raise error
-    return DescribedNodeConfig({
-        one["name"]: (one["value"], _source(one["configSource"]))
-        for result in body["results"] for one in result["configs"] if one["value"] is not None
-    })  # fmt: skip
-
-
-def _alter(message: AlterConfigs, version: int) -> Body:
-    return {
-        "resources": [
-            {
-                "resourceType": TOPIC,
-                "resourceName": topic.topic,
-                "configs": [
-                    {"name": one.name, "configOperation": OPERATIONS[one.operation], "value": one.value}
-                    for one in topic.changes
-                ],
-            }
-            for topic in message.topics
-        ],
-        "validateOnly": message.validate_only,
-    }
-
-
-def _altered(message: AlterConfigs, body: Body, version: int) -> TopicsChanged:
-    return _changed([topic.topic for topic in message.topics], body["responses"], "resourceName")
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
@@ -249,9 +171,6 @@ QUESTIONS: dict[type, Question] = {
     CreateTopics: Question(name="CreateTopics", body=_create, answer=_created, versions=_create_versions),
     DeleteTopics: Question(name="DeleteTopics", body=_delete, answer=_deleted),
     CreatePartitions: Question(name="CreatePartitions", body=_partitions, answer=_partitions_made),
-    AlterConfigs: Question(name="IncrementalAlterConfigs", body=_alter, answer=_altered),
     AlterReplicaLogDirs: Question(name="AlterReplicaLogDirs", body=_move, answer=_moved),
     DescribeLogDirs: Question(name="DescribeLogDirs", body=_log_dirs, answer=_described_log_dirs),
-    DescribeTopicConfigs: Question(name="DescribeConfigs", body=_topic_configs, answer=_described_topic_configs),
-    DescribeNodeConfig: Question(name="DescribeConfigs", body=_node_config, answer=_described_node_config),
 }
