@@ -26,6 +26,7 @@ ELEMENTS_MAX = 65_000
 """How many elements a request has at most, in all of its arrays: pylog refuses more than 65,536, and fewer of few
 bytes (`elements_max`).
 """
+FEW_ELEMENTS = 200
 ROOM = 100
 """How many elements a usual request has besides."""
 MARK = "\u00b5mark"
@@ -128,8 +129,8 @@ def _with_elements(name: str, version: int, body: Body, path: Path, kind: str, s
         changed = _set(fields, version, body, path, list(islice(map(made, range(ELEMENTS_MAX)), count)))
         return _frame(name, version, _encoded(name, version, changed))
 
-    found = frame(ELEMENTS_MAX)
-    return found if elements_max(len(found)) >= ELEMENTS_MAX else frame(elements_max(0) - ROOM)
+    allowed = elements_max(len(frame(FEW_ELEMENTS)) * ELEMENTS_MAX // FEW_ELEMENTS)
+    return frame(ELEMENTS_MAX if allowed >= ELEMENTS_MAX else elements_max(0) - ROOM)
 
 
 def _at(fields: tuple[Field, ...], version: int, body: Any, path: Path) -> tuple[Field, Any]:
