@@ -89,7 +89,8 @@ class Place:
             if not equals:
                 raise ValueError(f"{self.command_config}, line {number}: {text!r} is not NAME=VALUE")
             found[name.strip()] = value.strip()
-        return {**found, **self.configs}
+        # Kafka's names have dots; underscores stand for them, as in Python.
+        return {name.replace("_", "."): value for name, value in {**found, **self.configs}.items()}
 
     def connection_configs(self, client: "type[Config] | None" = None) -> dict[str, str]:
         """The configs of the connection to the server. Those of a `client` alone are left out.

@@ -152,7 +152,7 @@ def send_all(source: Input, producer: Producer, count: Count, brake: Brake) -> N
     """
     is_typed = STDIN in source.sources and is_terminal(sys.stdin)
     if is_typed and not source.is_quiet:
-        say(f"one {source.cut.noun} is one record; Ctrl-D ends it" if source.cut is LINES else "Ctrl-D ends the input")
+        say("one line is one record; Ctrl-D ends it" if source.cut is LINES else "Ctrl-D ends the input")
     is_shown = not source.is_quiet and not is_typed
     with (
         Meter(source.topic, _total(source.sources), is_shown=is_shown) as meter,

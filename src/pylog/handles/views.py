@@ -232,25 +232,30 @@ class PartitionView(Tabular):
         position = partition.start_offset if offset is None else offset
         visible = partition.last_stable_offset if committed else partition.high_watermark
         limit = visible if end is None else min(end, visible)
+        # Where it is read: within the batch at `position`.
+        at = position
         while position < limit:
             found: Slice | None
+            upto = max(limit, at + 1)
             try:
                 if committed:
-                    found, aborted = partition.read_stable(position, READ_BYTES, upto=limit)
+                    found, aborted = partition.read_stable(at, READ_BYTES, upto=upto)
                 else:
-                    found, aborted = partition.read(position, READ_BYTES, upto=limit), []
+                    found, aborted = partition.read(at, READ_BYTES, upto=upto), []
                 if found is None:
                     return
                 batches = self._split(found, position)
             except CorruptBatch as error:
                 if not skips:
                     raise
-                position = self._past(error, partition, position, limit)
+                following, at = _past(error, partition, position, visible)
+                self._left_out(position, following, error)
+                position = following
                 continue
             delivery = VisibleBatches((txn.producer_id, txn.first_offset) for txn in aborted)
             given = [batch for batch in batches if delivery.gives(batch)]
             yield position, limit, [batch for batch in given if self._is_whole(batch)] if skips else given
-            position = batches[-1].next_offset
+            position = at = batches[-1].next_offset
 
     def _is_whole(self, batch: Batch) -> bool:
         """Whether the records of a batch with the right CRC can be decoded."""
@@ -261,17 +266,6 @@ class PartitionView(Tabular):
             self._left_out(batch.base_offset, batch.next_offset, error)
             return False
         return True
-
-    def _past(self, error: CorruptBatch, partition: ReadablePartition, position: int, limit: int) -> int:
-        """The first offset behind damage at `position` that can be read. Where even the end of the damaged batch is not
-        known one offset after the other is tried, so that no readable record is left out, up to many of them.
-        """
-        following = error.next_offset
-        if following is None or following <= position:
-            tried = range(position + 1, min(limit, position + PROBES_MAX))
-            following = next((one for one in tried if _is_readable(partition, one, limit)), tried.stop)
-        self._left_out(position, following, error)
-        return following
 
     def _left_out(self, offset: int, next_offset: int, error: CorruptBatch) -> None:
         logger.warning(
@@ -307,12 +301,23 @@ class PartitionView(Tabular):
         self._now().check()
 
 
-def _is_readable(partition: ReadablePartition, offset: int, limit: int) -> bool:
-    try:
-        found = partition.read(offset, 1, upto=limit)
-        return found is not None and next(split(found.data, check_crc=True), None) is not None
-    except CorruptBatch:
-        return False
+def _past(error: CorruptBatch, partition: ReadablePartition, position: int, visible: int) -> tuple[int, int]:
+    """The first offset behind damage at `position`, and where to read for it.
+
+    Where even the end of the damaged batch is not known one offset after the other is tried, up to many of them, so
+    that no readable batch is left out. An index may lead to a batch by its last offset alone.
+    """
+    if error.next_offset is not None and error.next_offset > position:
+        return error.next_offset, error.next_offset
+    tried = range(position + 1, min(visible, position + PROBES_MAX))
+    for at in tried:
+        try:
+            found = partition.read(at, 1, upto=visible)
+            for batch in split(found.data, check_crc=True) if found is not None else ():
+                return max(position + 1, batch.base_offset), at
+        except CorruptBatch:
+            continue
+    return tried.stop, tried.stop
 
 
 class TopicView(Tabular):

@@ -134,7 +134,7 @@ def test_configs_of_the_connection_and_of_clients_are_given_by_name(ask: Ask, ru
     words = ("consume", "t", "-b", "--bootstrap", server.bootstrap_servers, "-X")
     failed(run(*words, "fetch.min=1"), "fetch.min", "fetch.min.bytes")
     failed(run(*words, "security.protocol=TLS"), "security.protocol='TLS'")
-    misused(run(*words, "group.id=g"), "group.id: the command has an option for it")
+    misused(run(*words, "group_id=g"), "group.id: the command has an option for it")
     failed(run("topic", "list", "--bootstrap", server.bootstrap_servers, "-X", "linger.ms=1"), "linger.ms is not")
 
 

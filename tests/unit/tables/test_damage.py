@@ -19,8 +19,13 @@ def flipped(data: bytearray, at: int, size: int) -> None:
 
 
 def of_another_magic(data: bytearray, at: int, size: int) -> None:
-    """A header that cannot be followed: only what the index knows behind it is found."""
+    """A batch of another format."""
     data[at + 16] = 9
+
+
+def of_another_length(data: bytearray, at: int, size: int) -> None:
+    """A header that cannot be followed: what comes behind it is found by the index alone."""
+    data[at + 8 : at + 12] = (1 << 20).to_bytes(4, "big")
 
 
 def undecodable(data: bytearray, at: int, size: int) -> None:
@@ -44,7 +49,7 @@ def damaged(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return tmp_path
 
 
-CHANGES: list[Callable[[bytearray, int, int], None]] = [flipped, of_another_magic, undecodable]
+CHANGES: list[Callable[[bytearray, int, int], None]] = [flipped, of_another_magic, of_another_length, undecodable]
 
 
 @pytest.mark.parametrize("damaged", [(change, 1) for change in CHANGES], indirect=True)
@@ -65,7 +70,7 @@ def test_damaged_records_are_left_out_where_that_is_asked_for(
         assert [one.offset for one in topic[0].records(4, 8, on_damage="skip")] == [6, 7]
 
 
-@pytest.mark.parametrize("damaged", [(flipped, 3), (of_another_magic, 3)], indirect=True)
+@pytest.mark.parametrize("damaged", [(flipped, 3), (of_another_magic, 3), (of_another_length, 3)], indirect=True)
 def test_damage_at_the_end_is_left_out(damaged: Path) -> None:
     with pylog.open(damaged, mode="read") as log:
         found = list(log.topic("t").records(on_damage="skip"))
