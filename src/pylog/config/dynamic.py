@@ -12,7 +12,7 @@ so a change of the log is a change of what the node goes by. The same is true fo
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from pylog.config.node import GroupConfig, NodeConfig
@@ -59,6 +59,11 @@ class DynamicBrokerConfig:
         self._known: tuple[Altered, NodeConfig] = NOTHING_ALTERED, given
         self._groups: dict[str, tuple[Mapping[str, str], NodeConfig, GroupConfig]] = {}
         """The groups on which something is set, and "" for all others: what they go by, and what it was made of."""
+
+    @cached_property
+    def given_texts(self) -> Mapping[str, str]:
+        """What the node was given, by Kafka's names, in Kafka's text forms."""
+        return self.given.to_kafka()
 
     @property
     def altered(self) -> Altered:

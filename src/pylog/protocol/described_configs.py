@@ -26,7 +26,7 @@ class NodeEntries:
     def __init__(self, configs: DynamicBrokerConfig) -> None:
         self.configs = configs
         self.altered, self.config = configs.altered, configs.current
-        self.given = configs.given.to_kafka()
+        self.given = configs.given_texts
 
     def synonyms(self, name: str) -> list[ConfigSynonym]:
         """The values for a config, the strongest first. One that was given as it is by default counts as the default;
