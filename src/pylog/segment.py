@@ -30,7 +30,7 @@ from pylog.config import TopicConfig
 from pylog.errors import DiskFull
 from pylog.files import Files
 from pylog.index import OffsetIndex, TimeIndex
-from pylog.kernel import MAX_RELATIVE_OFFSET, MAX_TIMESTAMP, Spans, Tail
+from pylog.kernel import MAX_TIMESTAMP, Spans, Tail
 from pylog.kernel.format import NO_TIMESTAMP
 from pylog.storage.file_ranges import DamagedRange, Fault, Slice, Window
 from pylog.storage.log_file import LogFile
@@ -189,34 +189,22 @@ class Segment:
         """Whether so many batches fit into the indexes, whatever they are."""
         return min(self.offsets.room, self.times.room) >= count
 
-    def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether an append of `size` bytes has to go into a new segment (LogSegment.shouldRoll): the size, time,
-        index and offset limits.
+    def takes(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether an append of `size` bytes goes into this segment: by its limits of size, time, indexes and offsets.
+        Else a new one begins. (LogSegment.shouldRoll)
 
-        Appends do not ask as long as `Tail.takes` says that there is room: a limit that can be reached without it
-        belongs into `measure_room`, too.
+        The limits are those of the tail, which is asked first: appends do not come here as long as it takes them.
         """
-        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-            return True
-        used = self.size
-        if used > self.config.segment_bytes - size:
-            return True
-        if used > 0 and self._waited_ms(max_timestamp, now_ms) > self._roll_after_ms:
-            return True
-        return self.offsets.is_full or self.times.is_full
-
-    def measure_room(self) -> None:
-        """Let appends follow without a question, as far as it is certain that none of them has to roll."""
-        used = self.size
-        first = self.first_timestamp() if used > 0 and self.is_active else NO_TIMESTAMP
-        if first >= 0 and not (self.offsets.is_full or self.times.is_full):
-            # None of this changes before an index is full.
-            self.tail.room = self.config.segment_bytes - used
-            self.tail.newest_in_room = min(first + self._roll_after_ms, MAX_TIMESTAMP)
-
-    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
-        first = self.first_timestamp()
-        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        tail, used = self.tail, self.size
+        first = self.first_timestamp() if used > 0 else NO_TIMESTAMP
+        is_over = used > 0 and first < 0 and now_ms - self.created_ms > self._roll_after_ms
+        tail.room = 0 if is_over or self.offsets.is_full or self.times.is_full else self.config.segment_bytes - used
+        tail.newest_in_room = MAX_TIMESTAMP if first < 0 else min(first + self._roll_after_ms, MAX_TIMESTAMP)
+        takes = tail.takes(size, last_offset, max_timestamp)
+        if first < 0 or not self.is_active:
+            # The clock may have a say in the next append, or there is a seal that goes before it.
+            tail.room = 0
+        return takes
 
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch; -1 where it has none, or there is no batch."""

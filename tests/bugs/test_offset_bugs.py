@@ -29,8 +29,8 @@ def test_kafka_1670_no_segment_grows_beyond_what_an_index_can_point_at(tmp_path:
     os.truncate(path, 2**31 - 50)
     config = TopicConfig.loaded({"segment.bytes": str(2**31 - 1)})
     segment = Segment(DiskFiles(), str(tmp_path), 0, config, active=True)
-    assert not segment.should_roll(49, 1, 0, NOW)
-    assert segment.should_roll(50, 1, 0, NOW)
+    assert segment.takes(49, 1, 0, NOW)
+    assert not segment.takes(50, 1, 0, NOW)
     segment.close()
 
 

@@ -207,13 +207,12 @@ class Appender:
         clean stop has sealed is written to from here on.
         """
         segment = self._local.active
-        if segment.should_roll(size, last_offset, newest, now_ms):
+        if not segment.takes(size, last_offset, newest, now_ms):
             segment = self._rolled(size, base_offset, now_ms)
         if not segment.is_active:
             # Readers may know its seal.
             with self._watermarks.changing_files():
                 segment.activate()
-        segment.measure_room()
         return segment
 
     def _rolled(self, size: int, base_offset: int, now_ms: int) -> Segment:

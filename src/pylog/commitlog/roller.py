@@ -1,6 +1,6 @@
 """The step from one segment to the next, with the producers' snapshot that begins it.
 
-`append` decides that it is due, by `Segment.should_roll`.
+`append` decides that it is due, by `Segment.takes`.
 """
 
 from pylog.commitlog.durability import Durability
