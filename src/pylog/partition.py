@@ -24,6 +24,7 @@ from pylog.commitlog.durability import Durability
 from pylog.commitlog.local_log import LocalLog
 from pylog.commitlog.opening import Opening
 from pylog.commitlog.partition_reader import PartitionReader
+from pylog.commitlog.plain_rules import Duty
 from pylog.commitlog.recovery import Checkpoint, Quarantined, Recovered
 from pylog.commitlog.retention import Retention
 from pylog.commitlog.roller import Roller
@@ -84,6 +85,7 @@ class Partition:
         self.topic = topic
         self.number = number
         self.config = config
+        self.topic_id = topic_id
         name, key = f"{topic}-{number}", TopicPartition(topic, number)
         self.state = state = AppendState()
         pending = PendingSyncs(state, files, directory)
@@ -101,8 +103,6 @@ class Partition:
         )  # fmt: skip
         self.look_at = appender.look_at
         """Prove the header of a client's batch: see `Appender.look_at`."""
-        self.append_general = appender.append
-        """Append one batch as `append` does, after the fast way was tried, or where it cannot be plain."""
         self._truncation = truncation = Truncation(state, key, local, durability, watermarks, epochs, producers)
         self._opening = Opening(state, key, local, watermarks, epochs, producers, roller, truncation)
         self.sealed = SealedSegments(state, local, durability, watermarks)
@@ -232,17 +232,23 @@ class Partition:
             self._local.reconfigure(config)
             self._appender.reconfigure(config)
 
+    def take_duty(self, duty: Duty | None) -> None:
+        """See `Appender.take_duty`: a role says so when it begins, and when it changes."""
+        self._appender.take_duty(duty)
+
     # --- what comes in ---------------------------------------------------------------------------------------------
 
     def append(
         self, batch: Batch, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
         guard: Verification | None = None, wall_ms: Callable[[], int] | None = None,
     ) -> Appended:  # fmt: skip
-        """See `Appender.append`; in one step of the kernel where nothing has to be decided."""
+        """See `Appender.append`; in one step of the kernel where nothing has to be decided, which shows the batch where
+        the rules say so.
+        """
         plain = self.state.fast_append(batch, epoch, now_ms)
         if plain is not None:  # pragma: no cover - the pure kernel is measured
             return plain
-        return self.append_general(
+        return self._appender.append(
             batch, epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard,
             wall_ms=wall_ms,
         )  # fmt: skip

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from pylog.commitlog.partition_reader import ReadablePartition
-from pylog.config import TopicConfig
+from pylog.commitlog.plain_rules import Duty
 from pylog.errors import (
     CorruptBatch,
     FencedLeaderEpoch,
@@ -34,6 +34,7 @@ from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     CONSUMER,
     EARLIEST,
+    INTERNAL_TOPICS,
     LATEST,
     MAX_TIMESTAMP,
     NO_EPOCH,
@@ -70,17 +71,35 @@ class Leader:
         self.visible_when_durable = visible_when_durable
         self.has_followers = bool(followers)
         """Whether the high watermark waits for others."""
-        self.quiet_config: TopicConfig | None = None
-        """The config of the partition under which an append owes nothing besides, as far as the node has found out."""
+        self.has_ended = False
+        """Whether the node has another role by now, or none."""
         self._follower_ends = dict.fromkeys(followers, -1)
         self.joining = joining
+        self._take_duty()
+
+    def _take_duty(self) -> None:
+        """Tell the partition what this role owes for an append."""
+        partition = self.partition
+        partition.take_duty(
+            None
+            if self.epoch is None
+            else Duty(
+                has_followers=self.has_followers, syncs=self.visible_when_durable,
+                is_internal=partition.topic in INTERNAL_TOPICS,
+            )
+        )  # fmt: skip
+
+    def begin(self, epoch: int) -> None:
+        """Append in this epoch from now on."""
+        self.epoch = epoch
+        self._take_duty()
 
     def set_followers(self, followers: frozenset[int], joining: frozenset[int] = frozenset()) -> None:
         """Let these followers count from now on, and those of `joining` once they have caught up."""
         self.joining = joining
         self._follower_ends = {node: self._follower_ends.get(node, -1) for node in followers}
         self.has_followers = bool(followers)
-        self.quiet_config = None
+        self._take_duty()
 
     def lead_on(self, epoch: int, followers: frozenset[int], joining: frozenset[int] = frozenset()) -> None:
         """Lead on in a later epoch, with these followers.
@@ -89,7 +108,7 @@ class Leader:
         """
         # The followers first: nothing of the new epoch may be shown without them.
         self.set_followers(followers, joining)
-        self.epoch = epoch
+        self.begin(epoch)
 
     def knows(self, node: int, part: FetchPart) -> bool:
         """Whether a node is a follower that counts, or is to, and asks in this epoch."""
@@ -110,7 +129,8 @@ class Leader:
             self._follower_ends = {one: end for one, end in self._follower_ends.items() if one != node}
             return False
         self.joining -= {node}
-        self.has_followers, self.quiet_config = True, None
+        self.has_followers = True
+        self._take_duty()
         return True
 
     def append(
@@ -314,6 +334,9 @@ class Follower:
         self.partition = partition
         self.leader = leader
         self.epoch = epoch
+        self.has_ended = False
+        """See `Leader`."""
+        partition.take_duty(None)
         self.error: PylogError | None = None
         """The reason why it does not come on, as far as is known."""
         self.leader_high_watermark = -1

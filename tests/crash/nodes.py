@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from pylog.broker.alarm import Alarm
 from pylog.broker.housekeeping import Housekeeping
 from pylog.broker.replica_manager import EndedRoles, ReplicaManager
 from pylog.config import NodeConfig
@@ -94,7 +95,7 @@ class NodeRun:
     def reopen(self) -> None:
         """Close as a broker does that was open for a moment: the sweeps are due, and the close does them."""
         self.clock.now_ms += 3_600_000
-        keeping = Housekeeping(self.node, self.clock, lambda topic, after: iter(()))
+        keeping = Housekeeping(self.node, self.clock, Alarm(), lambda topic, after: iter(()))
         keeping.note_deleted()
         keeping.finish()
         keeping.close()

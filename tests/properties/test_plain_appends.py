@@ -16,6 +16,7 @@ from uuid import UUID
 import hypothesis.strategies as st
 from hypothesis import example, given
 
+from pylog.commitlog.plain_rules import Duty
 from pylog.config import TopicConfig
 from pylog.errors import PylogError
 from pylog.files import DiskFiles
@@ -24,6 +25,7 @@ from pylog.partition import Partition
 from pylog.protocol.batch import Batch, Origin, encode, encode_marker
 from pylog.storage.published import Published
 from tests.support.general_appends import general_partition
+from tests.support.topic_values import BOUNDED, VALUES
 
 NOW = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)
@@ -32,7 +34,12 @@ CONFIG = {"segment.bytes": "9000", "index.interval.bytes": "200", "segment.ms": 
 
 TIMED = ("pylog-listing",)
 """Files that know when they, or others, were written."""
-KINDS = [{}, {"max.message.bytes": "300"}, {"message.timestamp.type": "LogAppendTime"}, {"retention.bytes": "1"}]
+KINDS = [BOUNDED, *({name: value} for name, values in VALUES.items() for value in values)]
+DUTIES = {
+    "hidden": Duty(has_followers=True, syncs=False),
+    "visible": Duty(has_followers=False, syncs=False),
+    "durable": Duty(has_followers=False, syncs=True),
+}
 
 
 class Side:
@@ -59,17 +66,20 @@ class Side:
 
     def put(self, batch: Batch, epoch: int, now_ms: int, how: str) -> Appended:
         partition = self.partition
+        partition.take_duty(DUTIES[how])
+        origin = Origin.COORDINATOR if batch.is_control else Origin.CLIENT
         if how == "durable":
             appended = self.group.append(partition, batch, epoch, now_ms)
         else:
-            appended = partition.state.fast_append(batch, epoch, now_ms, how == "visible")
+            appended = partition.state.fast_append(batch, epoch, now_ms)
+        is_shown = appended is not None and partition.state.rules.is_shown
         if appended is None:
-            appended = partition.append(batch, epoch=epoch, now_ms=now_ms, origin=Origin.COORDINATOR)
-            if how == "visible":
-                partition.advance_high_watermark(partition.next_offset)
-            elif how == "durable":
+            appended = partition.append(batch, epoch=epoch, now_ms=now_ms, origin=origin)
+            if how == "durable":
                 partition.sync()
                 self.show(partition)
+        if how == "visible" and not is_shown:
+            partition.advance_high_watermark(partition.next_offset)
         return appended
 
     def facts(self) -> Any:
@@ -126,11 +136,10 @@ steps = (
     | appends
     | appends
     | st.tuples(
-        st.sampled_from(
-            ["sync", "truncate", "start", "advance", "epoch", "roll", "commit", "abort", "configure", "late"]
-        ),
+        st.sampled_from(["sync", "truncate", "start", "advance", "epoch", "roll", "commit", "abort", "late"]),
         st.integers(0, 9),
     )
+    | st.tuples(st.just("configure"), st.sampled_from([{}, *KINDS]))
 )
 
 
@@ -192,8 +201,8 @@ class Run:
     def abort(self, side: Side, _: int) -> Appended:
         return self.commit(side, 0, is_abort=True)
 
-    def configure(self, side: Side, number: int) -> None:
-        side.partition.reconfigure(TopicConfig.loaded(CONFIG | KINDS[number % 4]))
+    def configure(self, side: Side, kind: dict[str, str]) -> None:
+        side.partition.reconfigure(TopicConfig.loaded(CONFIG | kind))
 
     def late(self, side: Side, _: int) -> None:
         """Nothing but time passes."""

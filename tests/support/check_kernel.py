@@ -179,7 +179,13 @@ def _appended(twin: Any, batches: Sequence[bytes], room: int) -> Outcome:
     for data in [*batches, *batches]:
         batch = twin.BatchHeader(bytearray(data))
         for batch.trusted in (False, True):
-            said.append([twin.Admission(size, 10).admits(batch, now) for size in (-1, room) for now in (-1, 0, END)])
+            said.append(
+                [
+                    twin.PlainRules(bytes_max=size, after_max_ms=10).admits(batch, now)
+                    for size in (-1, room)
+                    for now in (-1, 0, END)
+                ]
+            )
         said.append(_outcome(batch.stamp, tail.next_offset, 3))
         said.append((tail.takes_batch(batch), tail.takes(batch.size, batch.last_offset, batch.max_timestamp)))
         said.append(_outcome(tail.put, file, batch))

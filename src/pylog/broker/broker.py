@@ -22,16 +22,17 @@ from functools import partial
 from typing import Any, ClassVar
 from uuid import UUID
 
+from pylog.broker.alarm import Alarm
 from pylog.broker.auto_create import described
 from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.describe import describe_log_dirs, describe_quorum
 from pylog.broker.describe_configs import describe_configs, list_config_resources
-from pylog.broker.flush_scheduler import NEVER_MS, FlushScheduler
+from pylog.broker.flush_scheduler import FlushScheduler
 from pylog.broker.follower_fetcher import LeaderEndPoint
 from pylog.broker.followers import Followers
 from pylog.broker.guarantees import Guarantees
 from pylog.broker.handover import Handover
-from pylog.broker.housekeeping import Housekeeping, is_compacted
+from pylog.broker.housekeeping import Housekeeping
 from pylog.broker.measures import Measures
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.promotion import Promotion
@@ -105,11 +106,14 @@ class Broker:
         self._worker = Worker("pylog-broker", clock, self._due, self.work)
         self.node = ReplicaManager(files, paths, config, clock, node_id=node_id, visible_when_durable=flush == "sync")
         self._followers = Followers(self.node.id, self.directory_id, clock, config, self._followed)
+        self._alarm = Alarm()
         self.housekeeping = Housekeeping(
-            self.node, clock,
+            self.node, clock, self._alarm,
             lambda topic, after: self._coordinating.expire(topic, after),  # noqa: PLW0108 (it is made below)
         )  # fmt: skip
-        self._flush_scheduler = FlushScheduler(self.node, clock, flush, config.flush_interval_ms, self._worker.wake)
+        self._flush_scheduler = FlushScheduler(
+            self.node, clock, flush, config.flush_interval_ms, self._alarm, self._worker.wake
+        )  # fmt: skip
         # The two need each other: a follower that has read on lets appends go that wait for it.
         self._reads = Reads(self.node, lambda partition: self._purgatory.release(partition))  # noqa: PLW0108 (as below)
         self._purgatory: Purgatory = Purgatory(
@@ -117,11 +121,12 @@ class Broker:
             lambda leader: self._guarantees.hurry(leader),  # noqa: PLW0108 (it is made in the next line)
         )  # fmt: skip
         self._guarantees = Guarantees(
-            self.node, self._purgatory, clock, self._note_append, self._worker.wake_by, syncs=flush == "sync"
-        )
+            self.node, self._purgatory, clock, self._alarm, self._note_append, self._worker.wake_by,
+            syncs=flush == "sync",
+        )  # fmt: skip
         # The two need each other: what is produced joins transactions, and what coordinators write is made safe.
         self._produce = ProduceHandler(
-            self.node, self._purgatory, self._guarantees, clock, self._note_append,
+            self.node, self._purgatory, self._guarantees, clock, self._alarm, self._note_append,
             lambda *batch: self._coordinating.enroll(*batch),  # noqa: PLW0108 (it is made in the next line)
             self._worker.wake,
         )  # fmt: skip
@@ -342,15 +347,11 @@ class Broker:
 
     # --- background ------------------------------------------------------------------------------------------------
 
-    def _note_append(self, partition: Partition) -> bool:
-        """Note an append: there is work to do some day, and a sync where `flush` says so. Gives whether the next one
-        under the same config has to be noted, too.
-        """
-        is_noted = self.housekeeping.note_append(partition)
+    def _note_append(self, partition: Partition) -> None:
+        """Note an append: there is work to do some day, and a sync where `flush` says so."""
+        self._alarm.is_armed = False
+        self.housekeeping.note_append(partition)
         self._flush_scheduler.note_append(partition)
-        return (
-            not is_noted or self._flush == "interval" or is_compacted(partition) or partition.config.flush_ms < NEVER_MS
-        )
 
     def _due(self) -> int | None:
         times = [

@@ -8,7 +8,9 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from pylog.broker.alarm import Alarm
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.commitlog.plain_rules import NEVER
 from pylog.errors import NotLeaderOrFollower, PylogError
 from pylog.partition import Partition
 from pylog.record import TopicPartition
@@ -17,20 +19,21 @@ from pylog.runtime.signals import WHOLE
 
 logger = logging.getLogger("pylog.broker")
 
-NEVER_MS = 2**63 - 1
-"""The `flush.ms` of a topic that does not ask for syncs."""
-
 
 class FlushScheduler:
-    """The background syncs of one node. `wake` is called when there is a new time at which `work` has to be called."""
+    """The background syncs of one node. `wake` is called when there is a new time at which `work` has to be called. It
+    arms `alarm` when it needs to hear of the next append.
+    """
 
     def __init__(
-        self, replica_manager: ReplicaManager, clock: Clock, flush: str, interval_ms: int, wake: Callable[[], object]
-    ) -> None:
+        self, replica_manager: ReplicaManager, clock: Clock, flush: str, interval_ms: int, alarm: Alarm,
+        wake: Callable[[], object],
+    ) -> None:  # fmt: skip
         self._roles, self._topics = replica_manager.roles, replica_manager.topics
         self._clock = clock
         self._flush = flush
         self._interval_ms = interval_ms
+        self._alarm = alarm
         self._wake = wake
         self._all_due: int | None = None
         self._topics_due: dict[TopicPartition, int] = {}
@@ -43,7 +46,7 @@ class FlushScheduler:
             with WHOLE:
                 self._all_due = self._clock.tick_ms() + self._interval_ms
                 self._wake()
-        if partition.config.flush_ms < NEVER_MS:
+        if partition.config.flush_ms < NEVER:
             key = TopicPartition(partition.topic, partition.number)
             if key not in self._topics_due:
                 with WHOLE:
@@ -66,6 +69,7 @@ class FlushScheduler:
                 _attempt(_sync, role.partition)
         if self._all_due is not None and self._all_due <= now_ms:
             self._all_due = None
+            self._alarm.is_armed = True
             _attempt(self.sync)
 
     def sync(self) -> None:

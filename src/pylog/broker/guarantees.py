@@ -15,6 +15,7 @@ Where the disk refuses, the error is given back: `DurabilityUnknown` where the a
 
 from collections.abc import Callable
 
+from pylog.broker.alarm import Alarm
 from pylog.broker.lazy_syncs import LazySyncs
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import ReplicaManager
@@ -34,17 +35,17 @@ LAZY_MS = 1000
 class Guarantees:
     """Makes the appends of one node durable and visible. Thread-safe.
 
-    `note_append` hears of each partition that was appended to; `wake` hears when `work` has something to do.
+    `note_append`: see `ProduceHandler`. `wake` hears when `work` has something to do.
     """
 
     def __init__(
-        self, replica_manager: ReplicaManager, purgatory: Purgatory, clock: Clock,
-        note_append: Callable[[Partition], bool], wake: Callable[[int], object], *, syncs: bool,
+        self, replica_manager: ReplicaManager, purgatory: Purgatory, clock: Clock, alarm: Alarm,
+        note_append: Callable[[Partition], None], wake: Callable[[int], object], *, syncs: bool,
     ) -> None:  # fmt: skip
         self._roles = replica_manager.roles
         self._purgatory = purgatory
         self._clock = clock
-        self._note_append = note_append
+        self._alarm, self._note_append = alarm, note_append
         self._lazy_syncs = LazySyncs(clock, wake)
         self.syncs = syncs
         """True where an append is durable before it is answered, unless it is in a transaction (`flush="sync"`)."""
@@ -66,14 +67,14 @@ class Guarantees:
         another leader has come. Where the disk refuses, that is the part's error.
         """
         partition = leader.partition
-        if leader.quiet_config is not partition.config:
+        if partition.state.rules.is_noted or self._alarm.is_armed:
             self._note_append(partition)
         if self.syncs or part.next_offset - partition.durable_offset >= partition.config.flush_messages:
             part.error = self._sync(partition, part.next_offset)
             if part.error is not None:
                 return True
         elif partition.high_watermark >= part.next_offset and not leader.has_followers:
-            # The fast way has shown it.
+            # The kernel has shown it in the step that appended it.
             self._purgatory.release(partition)
             return True
         part.error = self._show(leader)
@@ -102,7 +103,7 @@ class Guarantees:
     def advance(self, leader: Leader) -> None:
         """Show what was appended, if this is still the leader. Raises the error of publishing."""
         try:
-            if self._roles.held(leader.partition.topic, leader.partition.number) is leader and not leader.advance():
+            if not leader.has_ended and not leader.advance():
                 # With followers: the durable offset is told at once, the high watermark when they have it.
                 leader.partition.publish()
         finally:
@@ -110,12 +111,12 @@ class Guarantees:
 
     def is_visible(self, leader: Leader, part: ProducedPart) -> bool:
         """True where readers see an append."""
-        held, partition = self._roles.held(part.topic, part.partition), leader.partition
-        if held is leader:
+        partition = leader.partition
+        if not leader.has_ended:
             return partition.high_watermark >= part.next_offset
         # Moved to another directory: it was closed for that, and what was durable is there.
-        moved = not leader.has_followers and not isinstance(held, Follower)
-        return moved and partition.durable_offset >= part.next_offset
+        follows = isinstance(self._roles.held(part.topic, part.partition), Follower)
+        return not (leader.has_followers or follows) and partition.durable_offset >= part.next_offset
 
     def _sync(self, partition: Partition, end: int) -> PylogError | None:
         """Make what lies below `end` durable; gives the error that kept it from that."""
@@ -192,7 +193,7 @@ class Guarantees:
     def work(self, now_ms: int) -> None:
         """Make durable and visible what was left, and is due."""
         for leader in self._lazy_syncs.due(now_ms):
-            key = leader.partition.topic, leader.partition.number
-            if self._roles.held(*key) is leader and self.make_durable(leader, leader.partition.next_offset) is not None:
+            partition = leader.partition
+            if not leader.has_ended and self.make_durable(leader, partition.next_offset) is not None:
                 # The disk refuses: the partition is latched, and has said so.
-                self._purgatory.release_all(key)
+                self._purgatory.release_all((partition.topic, partition.number))

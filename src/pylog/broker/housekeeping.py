@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
+from pylog.broker.alarm import Alarm
 from pylog.broker.log_cleaner import Cleaned, Cleaner, Progress, Throttle, dirt
 from pylog.broker.place_watch import LOOK_EVERY_MS, PlaceWatch
 from pylog.broker.replica_manager import ReplicaManager
@@ -75,17 +76,19 @@ class CleaningState:
 class Housekeeping:
     """The background work of one node. Thread-safe.
 
-    `expire` lets the coordinators of an internal topic forget what has expired: see `CoordinatorRouter.expire`.
+    It arms `alarm` when it needs to hear of the next append. `expire` lets the coordinators of an internal topic forget
+    what has expired: see `CoordinatorRouter.expire`.
     """
 
     def __init__(
-        self, node: ReplicaManager, clock: Clock,
+        self, node: ReplicaManager, clock: Clock, alarm: Alarm,
         expire: Callable[[str, TopicPartition | None], Iterator[TopicPartition]],
     ) -> None:  # fmt: skip
         self.node = node
         self.cleanings: dict[TopicPartition, CleaningState] = {}
         self._config = config = node.configs.given
         self._clock = clock
+        self._alarm = alarm
         self._places = PlaceWatch(node)
         ids_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
         sweeps = {
@@ -117,8 +120,8 @@ class Housekeeping:
         self._worker = Worker("pylog-housekeeping", clock, self._next, self._work)
         self._cleaner = Worker("pylog-cleaner", clock, lambda: self._clean_due, self._clean_once)
 
-    def note_append(self, partition: Partition) -> bool:
-        """Something was appended: there will be work. False: no thread can be had for it, so the next append tries."""
+    def note_append(self, partition: Partition) -> None:
+        """Something was appended: there will be work. Where no thread can be had for it, the next append tries."""
         if PLACES not in self._due:
             with WHOLE:
                 if self._due:
@@ -132,7 +135,6 @@ class Housekeeping:
                 self._clean_due = self._clock.tick_ms() + self.node.configs.current.log_cleaner_backoff_ms
                 if not self._cleaner.wake():
                     self._clean_due = None
-        return bool(self._due)
 
     def note_deleted(self) -> None:
         """Records were deleted: there will be segments to drop."""
@@ -150,6 +152,7 @@ class Housekeeping:
     def _have_thread(self) -> None:
         if not self._worker.wake():
             self._due = {}
+            self._alarm.is_armed = True
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         """These partitions are gone; what comes later under their names begins anew."""
@@ -240,9 +243,14 @@ class Housekeeping:
             raise failure
 
     def _look_at_places(self) -> None:
-        if not self._places.look():
-            # Until the next append is noted.
-            self._due.pop(PLACES, None)
+        # No more, unless something has grown, until the next append is noted.
+        self._due.pop(PLACES, None)
+        self._alarm.is_armed, is_due = True, True
+        try:
+            is_due = self._places.look()
+        finally:
+            if is_due:
+                self._due.setdefault(PLACES, self._clock.tick_ms() + LOOK_EVERY_MS)
 
     def wake(self) -> None:
         """There may be files to remove earlier than was known."""

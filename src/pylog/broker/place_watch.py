@@ -5,12 +5,11 @@ compares files by device and inode: those of each log directory, and the active 
 since the last look. What is not in its place is latched, as by a failed write: appends raise until the log is opened
 again.
 
-While nothing is appended nobody looks. The leaders are told to note the next append then, which is looked at at once.
+While nothing is appended nobody looks. The next append is noted then, and looked at at once (`alarm`).
 """
 
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.partition import Partition
-from pylog.replica import Leader
 
 LOOK_EVERY_MS = 1000
 
@@ -33,7 +32,4 @@ class PlaceWatch:
         if grown:
             self._node.check_in_place(grown)
             return True
-        for role in self._node.roles.taken:
-            if isinstance(role, Leader):
-                role.quiet_config = None
         return False

@@ -1,17 +1,18 @@
 """The one door into a partition that this node leads, and the answers to Produce.
 
-    append         the door: every batch of a producer, a caller, a coordinator or a marker comes in by it
-      fast         one step of the kernel, for a batch of which the header is proven, that needs no decision
-      general      `Partition.append_general`, for all others
     append_safely  a caller that waits: as safe as `flush` says, and visible
     produce        a Produce: the same, answered by a future
+    append         a batch of a coordinator, or a marker: the caller asks `guarantees` for the rest
 
-    flush="sync"   the append joins the group commit of its partition                              (group_commit)
-    otherwise      it is appended in the caller's thread, and synced there where `flush.messages` asks for it
-    followers      the answer waits until they have it                                             (purgatory)
+There are two ways behind it, and `PlainRules.is_short` of the partition says which one is open.
 
-Behind the door an append is made durable and visible (`guarantees`). Where a bounded queue is full, the answer waits if
-its policy is to block (`room`).
+    short      one step of the kernel, alone or with the group that shares a sync                      (group_commit)
+    general    `Partition.append`, then what an append is owed besides                                 (guarantees)
+
+A batch may need a decision on the short way. Then nothing was done, and the general way goes on.
+
+The general way waits for followers in `purgatory`. Where a bounded queue is full, the answer waits if its policy is to
+block (`room`).
 
 Two logs have doors of their own: a follower takes its leader's bytes as they are (`Follower.apply`), and the metadata
 log, on which this room stands, appends for itself (`logdirs.metadata_log`).
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
+from pylog.broker.alarm import Alarm
 from pylog.broker.group_commit import CommitThread, GroupCommit, PendingAppend
 from pylog.broker.guarantees import Guarantees
 from pylog.broker.purgatory import Purgatory
@@ -50,7 +52,6 @@ from pylog.storage.producer_state import Verification
 
 WITH_START = (BatchRefused, InvalidProducerEpoch, OutOfOrderSequence)
 """The errors that are told together with the start of the log."""
-OFFSET_MAX = 2**63 - 1
 
 Enroll = Callable[[Leader, Batch, Produce], Verification | None]
 
@@ -58,20 +59,20 @@ Enroll = Callable[[Leader, Batch, Produce], Verification | None]
 class ProduceHandler:
     """Appends for one node, and answers Produce. Thread-safe.
 
-    `note_append` hears of each partition that was appended to, and gives whether it has to hear of the next time under
-    the same config. `enroll` lets a partition join a transaction before the first batch of it is appended. `wake`: see
-    `Room`.
+    `note_append` hears of each append whose rules say so, and of the next one where `alarm` is armed. `enroll` lets a
+    partition join a transaction before the first batch of it is appended. `wake`: see `Room`.
     """
 
     def __init__(
-        self, replica_manager: ReplicaManager, purgatory: Purgatory, guarantees: Guarantees, clock: Clock,
-        note_append: Callable[[Partition], bool], enroll: Enroll, wake: Callable[[], object],
+        self, replica_manager: ReplicaManager, purgatory: Purgatory, guarantees: Guarantees, clock: Clock, alarm: Alarm,
+        note_append: Callable[[Partition], None], enroll: Enroll, wake: Callable[[], object],
     ) -> None:  # fmt: skip
         self._roles, self._topics = replica_manager.roles, replica_manager.topics
+        self._held = self._roles.held
         self._purgatory = purgatory
         self.guarantees = guarantees
         self._clock = clock
-        self._note_append = note_append
+        self._alarm, self._note_append = alarm, note_append
         self._syncs = guarantees.syncs
         self._enroll = enroll
         self._group_commits: WeakKeyDictionary[Partition, GroupCommit] = WeakKeyDictionary()
@@ -90,26 +91,105 @@ class ProduceHandler:
         for group_commit in list(self._group_commits.values()):
             group_commit.lead()
 
-    # --- the door --------------------------------------------------------------------------------------------------
+    # --- the short way ---------------------------------------------------------------------------------------------
+
+    def append_safely(self, topic: str, number: int, batch: Batch, now_ms: int) -> Appended:
+        """Append a batch for a caller that waits until it is as safe as `flush` says, and visible.
+
+        Raises what `Partition.append` raises, and what a Produce answers.
+        """
+        leader = self._held(topic, number)
+        if isinstance(leader, Leader) and leader.partition.state.rules.is_short:
+            appended = self._append_short(leader, batch, now_ms)
+            if appended is not None:
+                return appended
+        with WHOLE:
+            answer = self._produce_general(Produce([ProducePart(topic, number, batch)]))
+        part = _told(answer)
+        return Appended(part.base_offset, part.next_offset, part.log_append_time)
+
+    def _append_short(self, leader: Leader, batch: Batch, now_ms: int) -> Appended | None:
+        """Append a batch for a caller that waits; None: it goes the general way, nothing was done."""
+        partition, epoch, appended = leader.partition, leader.epoch, None
+        assert epoch is not None, "the rules say that there is one"
+        state = partition.state
+        if self._syncs:
+            appended = self._group_commit_of(partition).append(leader, batch, now_ms)
+            if appended is not None and state.high_watermark < appended.next_offset:
+                # The lead was lost meanwhile.
+                _told(self.guarantees.make_safe(leader, appended.base_offset, appended.next_offset))
+        else:
+            try:
+                appended = state.fast_append(batch, epoch, now_ms, at_once=True)
+            finally:
+                self._purgatory.release(partition, None if appended is None else batch)
+        if (self._alarm.is_armed or state.rules.is_noted) and appended is not None:
+            self._note_append(partition)
+        return appended
+
+    def produce(self, message: Produce) -> Future[Produced]:
+        """Answer a Produce; the error of a part is in its answer. Called in a WHOLE block.
+
+        Where an append may block, and the message may not, nothing is done, and the answer has no parts.
+        """
+        if len(message.parts) == 1:
+            part = message.parts[0]
+            leader = self._held(part.topic, part.partition)
+            if isinstance(leader, Leader) and leader.partition.state.rules.is_short:
+                answer = self._produce_short(leader, part, message)
+                if answer is not None:
+                    return answer
+        if not message.may_block and any(map(self._may_block, message.parts)):
+            return completed(Produced([]))
+        return self._produce_general(message)
+
+    def _may_block(self, part: ProducePart) -> bool:
+        role = self._held(part.topic, part.partition)
+        return role is None or role.partition.state.rules.may_block
+
+    def _produce_short(self, leader: Leader, part: ProducePart, message: Produce) -> Future[Produced] | None:
+        """Append the only part of a Produce; None: it goes the general way, nothing was done."""
+        partition, batch, epoch, pending = leader.partition, part.batch, leader.epoch, None
+        assert epoch is not None, "the rules say that there is one"
+        state = partition.state
+        if batch.attributes & TRANSACTIONAL_BIT:
+            return None
+        if part.topic_id is not NO_ID and part.topic_id not in (partition.topic_id, NO_ID):
+            return None
+        now_ms = self._clock.wall_ms()
+        try:
+            if not batch.trusted:
+                partition.look_at(batch, now_ms)
+            appended = None if self._syncs else state.fast_append(batch, epoch, now_ms)
+        except PylogError as error:
+            return completed(Produced([self._failed(part.topic, part.partition, error)]))
+        if self._syncs:
+            pending = PendingAppend(self._group_commit_of(partition), message, leader)
+            pending.group_commit.join(pending, now_ms)
+        elif appended is None:
+            return None
+        if self._alarm.is_armed or state.rules.is_noted:
+            self._note_append(partition)
+        if appended is None:
+            return pending
+        self._purgatory.release(partition, batch)
+        return completed(Produced([_produced(part, appended, partition)]))
+
+    # --- the general way -------------------------------------------------------------------------------------------
 
     def append(
         self, leader: Leader, batch: Batch, now_ms: int, *, origin: Origin = Origin.CLIENT,
-        transaction_version: int = -1, guard: Verification | None = None, is_shown: bool = False, is_plain: bool = True,
+        transaction_version: int = -1, guard: Verification | None = None,
     ) -> Appended:  # fmt: skip
-        """Append a batch as the leader of its partition. `guarantees` are owed to it, unless it is visible already.
+        """Append a batch as the leader of its partition. `guarantees` are owed to it.
 
-        `is_shown`: the fast way may show it at once. `is_plain`: False where the fast way was tried. Called in a WHOLE
-        block. Raises what `Partition.append` raises.
+        Called in a WHOLE block. Raises what `Partition.append` raises.
         """
-        partition, epoch = leader.partition, leader.epoch
+        epoch = leader.epoch
         assert epoch is not None, "the node takes an epoch before it appends"
-        if is_plain:
-            appended = partition.state.fast_append(batch, epoch, now_ms, is_shown)
-            if appended is not None:
-                return appended
         while True:
             try:
-                return partition.append_general(
+                return leader.partition.append(
                     batch, epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version,
                     guard=guard, wall_ms=self._clock.wall_ms,
                 )  # fmt: skip
@@ -119,110 +199,7 @@ class ProduceHandler:
                 # The leader leads on in a later one since just now.
                 epoch = leader.epoch
 
-    def append_safely(self, topic: str, number: int, batch: Batch, now_ms: int) -> Appended:
-        """Append a batch for a caller that waits until it is as safe as `flush` says, and visible.
-
-        Raises what `Partition.append` raises, and what a Produce answers.
-        """
-        leader, is_plain = self._roles.held(topic, number), True
-        if (
-            isinstance(leader, Leader)
-            and leader.epoch is not None
-            and (leader.quiet_config is leader.partition.config or self._note_quiet(leader))
-        ):
-            appended = self._append_quietly(leader, leader.epoch, batch, now_ms)
-            if appended is not None:
-                return appended
-            is_plain = False
-        with WHOLE:
-            answer = self.produce(Produce([ProducePart(topic, number, batch)]), is_plain=is_plain)
-        answer.lead()
-        part = _told(answer)
-        return Appended(part.base_offset, part.next_offset, part.log_append_time)
-
-    def _append_quietly(self, leader: Leader, epoch: int, batch: Batch, now_ms: int) -> Appended | None:
-        """Append a batch for a caller that waits, where this node alone has the partition; None: nothing was done."""
-        partition = leader.partition
-        if self._syncs:
-            appended = self._group_commit_of(partition).append(leader, batch, now_ms)
-            if appended is not None and partition.high_watermark < appended.next_offset:
-                # The lead was lost meanwhile.
-                _told(self.guarantees.make_safe(leader, appended.base_offset, appended.next_offset))
-            return appended
-        appended = None
-        try:
-            appended = partition.state.fast_append(batch, epoch, now_ms, True, at_once=True)
-        finally:
-            self._purgatory.release(partition, None if appended is None else batch)
-        return appended
-
-    def _is_alone(self, leader: Leader) -> bool:
-        """True where this node alone has a partition, and an append owes no more than `flush` says."""
-        partition = leader.partition
-        return not (
-            leader.has_followers
-            or partition.topic in INTERNAL_TOPICS
-            or partition.config.is_bounded
-            or (not self._syncs and partition.config.flush_messages < OFFSET_MAX)
-        )
-
-    # --- Produce ---------------------------------------------------------------------------------------------------
-
-    def produce(self, message: Produce, *, is_plain: bool = True) -> Future[Produced]:
-        """Answer a Produce; the error of a part is in its answer. `is_plain`: see `append`. Called in a WHOLE block."""
-        if len(message.parts) == 1:
-            if self._syncs:
-                pending = self._pending(message) if message.transactional_id is None else None
-                if pending is not None:
-                    return pending
-            elif is_plain:
-                is_plain = False
-                produced = self._produce_fast(message.parts[0])
-                if produced is not None:
-                    return completed(produced)
-        return self._produce_alone(message, is_plain=is_plain)
-
-    def _produce_fast(self, part: ProducePart) -> Produced | None:
-        """Append the only part of a Produce the fast way, which shows it; None where it goes the general way."""
-        topic, number, batch = part.topic, part.partition, part.batch
-        leader = self._roles.held(topic, number)
-        if not isinstance(leader, Leader) or leader.epoch is None or batch.attributes & TRANSACTIONAL_BIT:
-            return None
-        partition = leader.partition
-        if leader.quiet_config is not partition.config and not self._note_quiet(leader):
-            return None
-        try:
-            if part.topic_id is not NO_ID:
-                self._topics.check_id(topic, part.topic_id)
-            now_ms = self._clock.wall_ms()
-            if not batch.trusted:
-                partition.look_at(batch, now_ms)
-            appended = partition.state.fast_append(batch, leader.epoch, now_ms, True)
-        except PylogError as error:
-            return Produced([self._failed(topic, number, error)])
-        if appended is None:
-            return None
-        self._purgatory.release(partition, batch)
-        base_offset, end = appended.base_offset, appended.next_offset
-        return Produced([
-            ProducedPart(topic, number, None, base_offset, end, appended.log_append_time, partition.start_offset)
-        ])  # fmt: skip
-
-    def _note_quiet(self, leader: Leader) -> bool:
-        """Note an append of a partition that this node alone has; False where it has not. Where no later append under
-        this config owes anything besides, the leader is told so.
-        """
-        if not self._is_alone(leader):
-            return False
-        config = leader.partition.config
-        if not self._note_append(leader.partition):
-            leader.quiet_config = config
-            if leader.has_followers:
-                # They came between the first look and the line above.
-                leader.quiet_config = None
-        return not leader.has_followers
-
-    def _produce_alone(self, message: Produce, *, is_plain: bool) -> Future[Produced]:
+    def _produce_general(self, message: Produce) -> Future[Produced]:
         leaders: list[Leader | None] = []
         parts: list[ProducedPart] = []
         full: dict[int, PartitionFull] = {}
@@ -231,7 +208,7 @@ class ProduceHandler:
             try:
                 if self.room.is_awaited(asked.topic, asked.partition):
                     raise PartitionFull(f"{asked.topic}-{asked.partition}: other appends wait for room before this one")
-                leader, part = self._append_part(asked, message, is_plain=is_plain)
+                leader, part = self._append_part(asked, message)
             except PylogError as error:
                 if isinstance(error, PartitionFull) and self._may_wait(message, asked):
                     full[index] = error
@@ -261,36 +238,28 @@ class ProduceHandler:
             return completed(produced)
         return self._purgatory.produce(produced, leaders, waiting, self._clock.tick_ms() + message.timeout_ms)
 
-    def _append_part(self, part: ProducePart, message: Produce, *, is_plain: bool) -> tuple[Leader, ProducedPart]:
+    def _append_part(self, part: ProducePart, message: Produce) -> tuple[Leader, ProducedPart]:
         topic, number = part.topic, part.partition
         if topic in INTERNAL_TOPICS:
             raise InvalidTopic(f"{topic!r} is the log of coordinators: commit offsets, or end transactions, instead")
         self._topics.check_id(topic, part.topic_id)
         leader = self._roles.writer(topic, number)
+        batch = part.batch
+        guard = self._enroll(leader, batch, message) if batch.attributes & TRANSACTIONAL_BIT else None
         try:
-            appended = self._append_for(leader, part, message, is_plain=is_plain)
+            appended = self.append(leader, batch, self._clock.wall_ms(), guard=guard)
         except NotLeaderOrFollower:
-            if self._closed or self._roles.held(topic, number) is leader:
+            if self._closed or not leader.has_ended:
                 raise
             # It was moved to another directory just now.
-            return self._append_part(part, message, is_plain=False)
-        return leader, ProducedPart(
-            topic, number, None, appended.base_offset, appended.next_offset, appended.log_append_time,
-            leader.partition.start_offset,
-        )  # fmt: skip
-
-    def _append_for(self, leader: Leader, part: ProducePart, message: Produce, *, is_plain: bool) -> Appended:
-        batch, guard = part.batch, None
-        if batch.attributes & TRANSACTIONAL_BIT:
-            guard = self._enroll(leader, batch, message)
-        is_shown = is_plain and not self._syncs and self._is_alone(leader)
-        return self.append(leader, batch, self._clock.wall_ms(), guard=guard, is_shown=is_shown, is_plain=is_plain)
+            return self._append_part(part, message)
+        return leader, _produced(part, appended, leader.partition)
 
     # --- room ------------------------------------------------------------------------------------------------------
 
     def _may_wait(self, message: Produce, part: ProducePart) -> bool:
         """Whether a Produce waits for room where its partition is full."""
-        role = self._roles.held(part.topic, part.partition)
+        role = self._held(part.topic, part.partition)
         blocks = role is not None and role.partition.config.pylog_full_policy == "block"
         return blocks and message.timeout_ms > 0 and not self._closed
 
@@ -298,7 +267,7 @@ class ProduceHandler:
         (asked,) = message.parts
         with WHOLE:
             try:
-                leader, part = self._append_part(asked, message, is_plain=False)
+                leader, part = self._append_part(asked, message)
             except PartitionFull as full:
                 return full if self._may_wait(message, asked) else completed(self._refused(message, full))
             except PylogError as error:
@@ -312,30 +281,11 @@ class ProduceHandler:
         """The answer for a partition whose append failed; with the start of its log where Kafka tells it, too."""
         if topic in self._topics.image.topics:
             self.failures[topic] += 1
-        role = self._roles.held(topic, number) if isinstance(error, WITH_START) else None
+        role = self._held(topic, number) if isinstance(error, WITH_START) else None
         start = -1 if role is None else role.partition.start_offset
         return ProducedPart(topic, number, error.with_traceback(None), log_start_offset=start)
 
     # --- group commit ----------------------------------------------------------------------------------------------
-
-    def _pending(self, message: Produce) -> PendingAppend | None:
-        """Let a Produce of one part share a sync; None where it has to go by itself: with followers, which wait for
-        the bytes, where it may have to wait until there is room, or where it is refused.
-        """
-        part, now_ms = message.parts[0], self._clock.wall_ms()
-        try:
-            self._topics.check_id(part.topic, part.topic_id)
-            leader = self._roles.writer(part.topic, part.partition)
-            if leader.quiet_config is not leader.partition.config and not self._note_quiet(leader):
-                return None
-            if not part.batch.trusted:
-                leader.partition.look_at(part.batch, now_ms)
-        except PylogError:
-            return None
-        group_commit = self._group_commit_of(leader.partition)
-        pending = PendingAppend(group_commit, message, leader)
-        group_commit.join(pending, now_ms)
-        return pending
 
     def _group_commit_of(self, partition: Partition) -> GroupCommit:
         found = self._group_commits.get(partition)
@@ -346,23 +296,20 @@ class ProduceHandler:
         return found
 
     def _append_in_group(self, partition: Partition, pending: PendingAppend | None, batch: Batch) -> Appended | None:
-        """Append a batch of a group the general way; None where it may have to wait, or go elsewhere."""
-        leader = self._roles.writer(partition.topic, partition.number)
-        if leader.partition is not partition:
+        """Append a batch of a group that needs a decision; None where it may have to wait, or go elsewhere."""
+        leader = self._held(partition.topic, partition.number)
+        if not isinstance(leader, Leader) or leader.partition is not partition:
             return None
-        guard = None
         if pending is not None:
             pending.leader = leader
-            if batch.attributes & TRANSACTIONAL_BIT:
-                guard = self._enroll(leader, batch, pending.message)
         try:
-            return self.append(leader, batch, self._clock.wall_ms(), guard=guard, is_plain=False)
+            return self.append(leader, batch, self._clock.wall_ms())
         except (PartitionFull, NotLeaderOrFollower):
             return None
 
     def _show(self, partition: Partition) -> None:
         """A group was appended and is durable: show what takes a decision to be shown, and release what waits."""
-        leader = self._roles.held(partition.topic, partition.number)
+        leader = self._held(partition.topic, partition.number)
         is_hidden = partition.high_watermark < partition.durable_offset
         if is_hidden and isinstance(leader, Leader) and leader.partition is partition:
             with WHOLE:
@@ -374,7 +321,7 @@ class ProduceHandler:
         """Answer an append of a group; where nothing was done for it, it goes by itself."""
         message, asked, leader = pending.message, pending.asked, pending.leader
         if outcome is None:
-            alone = self._produce_alone(message, is_plain=False)
+            alone = self._produce_general(message)
             alone.add_done_callback(lambda done: pending.set_result(done.result()))
             return
         if isinstance(outcome, BaseException):
@@ -383,16 +330,21 @@ class ProduceHandler:
             else:
                 pending.set_exception(error)
             return
-        part = ProducedPart(
-            asked.topic, asked.partition, None, outcome.base_offset, outcome.next_offset, outcome.log_append_time,
-            leader.partition.start_offset,
-        )  # fmt: skip
+        part = _produced(asked, outcome, leader.partition)
         produced = Produced([part])
         if message.acks != ACKS_ALL or self.guarantees.is_visible(leader, part):
             pending.set_result(produced)
             return
         parked = self._purgatory.produce(produced, [leader], {0}, self._clock.tick_ms() + message.timeout_ms)
         parked.add_done_callback(lambda done: pending.set_result(done.result()))
+
+
+def _produced(asked: ProducePart, appended: Appended, partition: Partition) -> ProducedPart:
+    """The answer to a part that was appended."""
+    return ProducedPart(
+        asked.topic, asked.partition, None, appended.base_offset, appended.next_offset, appended.log_append_time,
+        partition.state.start_offset,
+    )  # fmt: skip
 
 
 def _placed(given: list[Produced], later: Iterable[int]) -> Produced:

@@ -4,6 +4,7 @@ segments                 the segments of one partition, found by offset
 local_log                them on the disk: rolled, cut, dropped, replaced; deleted_segments go later
 durability               the lock, the latch after an error, and syncs
 watermarks               what may be seen, and how other processes and the next open learn of it
+plain_rules              which appends go the short way, for the kernel, the produce handler and the server
 append                   how records get in; roller begins segments, retention makes room
 partition_reader         how they are read; read_only_partition does it beside an owner in another process
 truncation               what goes at the end

@@ -13,6 +13,7 @@ from itertools import takewhile
 
 from pylog.commitlog.durability import Durability
 from pylog.commitlog.local_log import LocalLog
+from pylog.commitlog.plain_rules import Duty, plain_rules
 from pylog.commitlog.retention import Retention
 from pylog.commitlog.roller import Roller
 from pylog.commitlog.watermarks import Watermarks
@@ -23,11 +24,11 @@ from pylog.protocol.batch import Batch, Buffer, Origin, marker_at
 from pylog.segment import Segment
 from pylog.storage.leader_epochs import LeaderEpochs
 from pylog.storage.producer_state import Plan, Producers, Verification
-from pylog.storage.validator import admission, follower_spans, gives_append_time, header_is_enough, leader_batch
+from pylog.storage.validator import follower_spans, gives_append_time, leader_batch
 
 
 class Appender:
-    """Appends to one partition. It writes `next_offset`, `admission` and `is_bounded` in the state.
+    """Appends to one partition. It writes `next_offset` and `rules` in the state.
 
     `name` is for messages.
     """
@@ -48,12 +49,18 @@ class Appender:
         self._name = name
         self.bytes_followed = 0
         """Bytes that came from leaders since the partition was opened."""
+        self._duty: Duty | None = None
         self.reconfigure(local.config)
 
     def reconfigure(self, config: TopicConfig) -> None:
-        """Go by `config` from now on."""
-        self._state.admission = admission(config)
-        self._state.is_bounded = config.is_bounded
+        """Go by `config` from now on. Called with the lock held."""
+        self._state.rules = plain_rules(config, self._duty)
+
+    def take_duty(self, duty: Duty | None) -> None:
+        """Go by what the role of the node owes for an append; None: nobody leads, or no epoch is known."""
+        with self._lock:
+            self._duty = duty
+            self.reconfigure(self._local.config)
 
     def look_at(self, batch: Batch, now_ms: int) -> None:
         """Prove the header of a client's batch, which may then be appended in one step, as one of this process. A topic
@@ -61,9 +68,8 @@ class Appender:
 
         Raises what `validator.leader_batch` raises.
         """
-        config = self._local.config
-        if header_is_enough(config):
-            leader_batch(batch, config, now_ms)
+        if self._state.rules.bytes_max >= 0:
+            leader_batch(batch, self._local.config, now_ms)
 
     def append(
         self, batch: Batch, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
@@ -79,7 +85,7 @@ class Appender:
         is latched); PartitionFailed (it had failed before).
         """
         state, is_stamped = self._state, False
-        if not state.admission.admits(batch, now_ms):
+        if not state.rules.admits(batch, now_ms):
             config = self._local.config
             batch = leader_batch(batch, config, now_ms, origin=origin)
             is_stamped = gives_append_time(config, origin)
@@ -108,7 +114,7 @@ class Appender:
                     return Appended(known.first_offset, known.last_offset + 1, known.timestamp, duplicate=True)
                 if marker is not None and marker.is_abort:
                     self._reserve(plan)
-            if state.is_bounded and origin is Origin.CLIENT:
+            if state.rules.makes_room and origin is Origin.CLIENT:
                 # Only now: a repetition needs no room.
                 segment = self._with_room(batch, epoch, now_ms)
             try:

@@ -94,7 +94,6 @@ __all__ = [
     "TIMESTAMP_TYPE_BIT",
     "TRANSACTIONAL_BIT",
     "WHY_PURE",
-    "Admission",
     "AppendState",
     "Appended",
     "BatchHeader",
@@ -109,6 +108,7 @@ __all__ = [
     "KeyTable",
     "OpenBatch",
     "OpenFile",
+    "PlainRules",
     "Record",
     "RecordMetadata",
     "RecordSpans",
@@ -137,7 +137,6 @@ __all__ = [
 if TYPE_CHECKING:
     from pylog.kernel.pure import (
         NAME,
-        Admission,
         Appended,
         AppendState,
         BatchHeader,
@@ -147,6 +146,7 @@ if TYPE_CHECKING:
         KeyTable,
         OpenBatch,
         OpenFile,
+        PlainRules,
         Record,
         RecordMetadata,
         RecordSpans,

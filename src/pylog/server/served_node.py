@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pylog.config import DynamicBrokerConfig, NodeConfig, TopicConfig
+from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.protocol.messages import ANONYMOUS, NO_ID, ClusterMetadata, Metadata, Session
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
@@ -16,9 +16,6 @@ from pylog.server.listeners import Address, Place
 from pylog.transport import Handle
 
 NAMES_MAX = 10_000
-CONFIG_MS = 1000
-"""How long it is remembered whether an append to a topic may wait."""
-LONG_MAX = (1 << 63) - 1
 NOWHERE = Address("", 0)
 
 
@@ -39,10 +36,6 @@ class ServedNode:
     log: ClientLog = field(init=False)
     _trusted: frozenset[str] = field(init=False)
     _names: dict[uuid.UUID, str] = field(default_factory=dict)
-    _appended: set[tuple[str, int]] = field(default_factory=set)
-    """The partitions that were appended to, as far as it is remembered."""
-    _waiting: dict[str, tuple[int, bool]] = field(default_factory=dict)
-    """By topic: a tick, and whether an append may wait. It holds until that tick."""
 
     def __post_init__(self) -> None:
         self.config = self.configs.given
@@ -78,27 +71,6 @@ class ServedNode:
         """The answer to a message that never waits."""
         answer: Future[Any] = self.handle(message, session)
         return answer.result()
-
-    def append_may_wait(self, topic: str, partition: int, session: Session) -> bool:
-        """Whether an append may sync, or drop segments, in the thread that calls: where its queue is bounded,
-        `flush.messages` is set, or it is the first one, for which the partition takes a leader epoch. What is known of
-        a topic is at most a second old.
-        """
-        if (topic, partition) not in self._appended:
-            if len(self._appended) >= NAMES_MAX:
-                self._appended.clear()
-            self._appended.add((topic, partition))
-            return True
-        until, may_wait = self._waiting.get(topic, (0, False))
-        now = self.clock.tick_ms()
-        if now >= until:
-            found: ClusterMetadata = self.ask(Metadata([topic], partitions_max=0), session)
-            config = TopicConfig.loaded(found.topics[0].config, defaults=self.configs.current.topic_defaults)
-            may_wait = config.is_bounded or config.flush_messages < LONG_MAX
-            if len(self._waiting) >= NAMES_MAX:
-                self._waiting.clear()
-            self._waiting[topic] = now + CONFIG_MS, may_wait
-        return may_wait
 
     def name_topics(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
         """Give topics that a body names by their ids the field `name`: "" where an id is not known."""

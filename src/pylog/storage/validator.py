@@ -45,7 +45,6 @@ from pylog.kernel import (
     STREAM_BYTES_MAX,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
-    Admission,
     BatchScope,
     OpenBatch,
     Spans,
@@ -68,17 +67,10 @@ GIVEN_OFFSETS = (Origin.CLIENT, Origin.COORDINATOR)
 # --- leader -----------------------------------------------------------------------------------------------------------
 
 
-def admission(config: TopicConfig) -> Admission:
-    """What lets batches into a topic as they are: none, where its headers cannot prove all that the topic asks.
-
-    Every other batch is for `leader_batch` to look at, or to change.
-    """
-    bytes_max = config.max_message_bytes if header_is_enough(config) else -1
-    return Admission(bytes_max, config.message_timestamp_after_max_ms)
-
-
 def header_is_enough(config: TopicConfig) -> bool:
-    """Whether a header that tells the truth proves all that a topic asks of a batch."""
+    """Whether a header that tells the truth proves all that a topic asks of a batch, besides its size and its newest
+    time. Any other batch is for `leader_batch` to look at, or to change.
+    """
     return (
         config.compression_type == "producer"
         and config.message_timestamp_type == "CreateTime"

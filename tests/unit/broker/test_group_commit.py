@@ -286,7 +286,7 @@ def test_an_append_to_a_moved_partition_goes_to_its_new_place(tmp_path: Path) ->
         view.append([Record(b"0")])
         partition: Any = log.broker.node.roles.leader("t", 0).partition
         target = next(str(place) for place in places if not partition.directory.startswith(str(place)))
-        append = partition.append_general
+        append = partition.append
 
         def moved(batch: Batch, **how: Any) -> object:
             log.move_partition("t", 0, target)
@@ -294,7 +294,7 @@ def test_an_append_to_a_moved_partition_goes_to_its_new_place(tmp_path: Path) ->
 
         # Without room in the segment, as far as is known, the batch is not plain.
         partition._local.active.tail.room = 0
-        partition.append_general = moved
+        partition.append = moved
         assert view.append([Record(b"1")]).base_offset == 1
         assert [record.value for record in view.records()] == [b"0", b"1"]
 

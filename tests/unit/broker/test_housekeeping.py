@@ -4,7 +4,8 @@ import pytest
 
 import pylog
 from pylog import Record, TopicPartition, errors
-from pylog.broker.housekeeping import Housekeeping
+from pylog.broker.alarm import Alarm
+from pylog.broker.housekeeping import PLACES, Housekeeping
 from pylog.broker.replica_manager import EndedRoles, ReplicaManager
 from pylog.config import NodeConfig
 from pylog.files import File, FileStat, MemoryFiles
@@ -44,7 +45,7 @@ def make_node(files: MemoryFiles, clock: SimClock) -> ReplicaManager:
 
 
 def make_housekeeping(node: ReplicaManager, clock: SimClock) -> Housekeeping:
-    return Housekeeping(node, clock, expire=lambda topic, after: iter(()))
+    return Housekeeping(node, clock, Alarm(), expire=lambda topic, after: iter(()))
 
 
 def fill(node: ReplicaManager, topic: str) -> None:
@@ -190,6 +191,40 @@ def test_topics_come_and_go_while_housekeeping_never_rests() -> None:
         housekeeping = log.broker.housekeeping
         assert housekeeping._worker._thread is not None and housekeeping._worker._thread.is_alive()
         assert housekeeping._cleaner._thread is not None and housekeeping._cleaner._thread.is_alive()
+
+
+def test_an_append_that_comes_in_the_last_look_is_looked_at_later(clock: SimClock) -> None:
+    _, node, keeping = make(clock, "delete")
+    partition = node.roles.partition(*GOOD)
+    alarm = keeping._alarm
+
+    class Looks:
+        def look(self) -> bool:
+            assert alarm.is_armed
+            keeping.note_append(partition)
+            return False
+
+    keeping.note_append(partition)
+    keeping._places = Looks()  # type: ignore[assignment]
+    alarm.is_armed = False
+    keeping._look_at_places()
+    assert PLACES in keeping._due
+    keeping.close()
+
+
+def test_places_are_looked_at_again_where_the_disk_does_not_say(clock: SimClock) -> None:
+    _, node, keeping = make(clock, "delete")
+
+    class Looks:
+        def look(self) -> bool:
+            raise errors.StorageError("no answer")
+
+    keeping.note_append(node.roles.partition(*GOOD))
+    keeping._places = Looks()  # type: ignore[assignment]
+    with pytest.raises(errors.StorageError):
+        keeping._look_at_places()
+    assert PLACES in keeping._due
+    keeping.close()
 
 
 def test_results_of_cleaning_are_written_once_for_all_partitions(clock: SimClock) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import pylog
 from pylog import Log, Record, TopicPartition
+from pylog.broker.alarm import Alarm
 from pylog.broker.housekeeping import Housekeeping
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.sweeps import HOUSEKEEPING
@@ -351,7 +352,7 @@ def test_a_full_disk_leaves_the_times_and_the_close_as_they_were(clock: SimClock
         seen.append(after)
         return iter(())
 
-    keeping = Housekeeping(node, clock, expire)
+    keeping = Housekeeping(node, clock, Alarm(), expire)
     leader.append(encode([Record(b"value", timestamp=NOW)], now_ms=NOW), NOW)
     keeping.note_append(leader.partition)
     times = files.read_file(f"log/{HOUSEKEEPING}", 1000)

@@ -15,6 +15,7 @@ import pytest
 
 import pylog
 from pylog import kernel
+from pylog.commitlog.plain_rules import Duty
 from pylog.config import TopicConfig
 from pylog.errors import DurabilityUnknown, PartitionFailed, PylogError, RecordBatchTooLarge
 from pylog.files import DiskFiles
@@ -57,6 +58,7 @@ class Log:
             DiskFiles(), str(folder / "t-0"), "t", 0, TopicConfig.loaded(config), topic_id=TOPIC_ID
         )
         self.partition.create(TOPIC_ID, NOW)
+        self.partition.take_duty(Duty(has_followers=False, syncs=True))
         # The first batch of an epoch is not plain.
         self.partition.append(batch(1), epoch=0, now_ms=NOW)
         self.leading = Lead()
@@ -74,7 +76,7 @@ class Log:
         )  # fmt: skip
 
     def append_general(self, batch: Batch) -> Appended:
-        return self.partition.append_general(batch, epoch=0, now_ms=NOW)
+        return self.partition.append(batch, epoch=0, now_ms=NOW)
 
     def show(self, _: object) -> None:
         self.partition.advance_high_watermark(self.partition.durable_offset)
@@ -126,6 +128,13 @@ def log(tmp_path: Path, twin: Any) -> Iterator[Log]:
 def test_one_caller_appends_syncs_and_shows(log: Log) -> None:
     assert log.append() == Appended(1, 2)
     assert (log.partition.durable_offset, log.partition.high_watermark, log.shown) == (2, 2, [2])
+
+
+def test_what_followers_have_to_have_first_is_durable_and_not_shown(log: Log) -> None:
+    log.make_group(nullcontext(), lambda _: None)
+    log.partition.take_duty(Duty(has_followers=True, syncs=True))
+    assert log.append() == Appended(1, 2)
+    assert (log.partition.durable_offset, log.partition.high_watermark) == (2, 0)
 
 
 def test_those_who_join_meanwhile_are_one_group_in_their_order(log: Log) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import Closed
-from pylog.protocol.messages import EpochEnds
+from pylog.protocol.messages import EpochEnds, Produce, Produced
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import MovableClock
-from pylog.runtime.future import Future
+from pylog.runtime.future import Future, completed
 from pylog.server.api.call import Fate
 from pylog.server.calls import Calls, Counts
 from pylog.server.connection import Connection
@@ -35,14 +35,19 @@ class Desk:
         self.went_on = 0
         self.selector = selectors.DefaultSelector()
         self.agenda = Agenda(self.clock, self.selector)
-        node = ServedNode(lambda message, session: self._asked(), 1, DynamicBrokerConfig(NodeConfig()), self.clock)
+        node = ServedNode(
+            lambda message, session: self._asked(message), 1, DynamicBrokerConfig(NodeConfig()), self.clock
+        )
         ours, self.theirs = socket.socketpair()
         self.connection = Connection(ours, "h", node, 0)
         self.calls = Calls(self, self.agenda, Counts(), lambda call: fate)
 
-    def _asked(self) -> Future[Any]:
+    def _asked(self, message: Any) -> Future[Any]:
         if self.bug is not None:
             raise self.bug
+        if isinstance(message, Produce) and not message.may_block:
+            # Each append blocks.
+            return completed(Produced([]))
         self.answers.append(Future())
         return self.answers[-1]
 

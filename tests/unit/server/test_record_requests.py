@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import pylog
 from pylog.errors import (
     InconsistentTopicId,
     InvalidRecord,
@@ -110,9 +111,52 @@ def test_the_first_append_to_a_partition_is_left_to_the_pool(node: WireNode) -> 
     calls = [read_request(bytearray(request_frame("Produce", 9, produce("t", *records))[4:]), "/h") for records in (
         [batch(b"a")], [batch(b"b")], [batch(b"c"), batch(b"d")], [batch(b"e"), batch(b"f")])]  # fmt: skip
 
-    outcomes = [call.answer(node.served) for call in calls]
+    outcomes = []
+    for call in calls:
+        outcomes.append(call.answer(node.served))
+        if isinstance(outcomes[-1], Later):
+            outcomes[-1].call()
 
     assert [isinstance(outcome, Later) for outcome in outcomes] == [True, False, True, False]
+    assert [node.log.topic("t")[number].next_offset for number in (0, 1)] == [4, 2]
+
+
+def goes_to_a_pool(node: WireNode) -> bool:
+    """Whether an append to the topic "t" takes a thread that may block; it is done there then."""
+    outcome = read_request(bytearray(request_frame("Produce", 9, produce("t", batch(b"a")))[4:]), "/h").answer(
+        node.served
+    )
+    if isinstance(outcome, Later):
+        outcome.call()
+        return outcome.is_append
+    return False
+
+
+@pytest.mark.parametrize(
+    "config", [{"flush.messages": "5"}, {"retention.bytes": "100000", "pylog.full.policy": "block"}]
+)
+def test_an_append_goes_to_the_pool_from_when_it_may_block_on(node: WireNode, config: dict[str, str]) -> None:
+    node.log.create_topic("t")
+    went = [goes_to_a_pool(node), goes_to_a_pool(node)]
+    node.log.admin.alter_config("t", config)
+    went.append(goes_to_a_pool(node))
+    node.log.admin.alter_config("t", delete=list(config))
+    went.append(goes_to_a_pool(node))
+
+    assert went == [True, False, True, False]
+    assert node.log.topic("t")[0].high_watermark == 4
+
+
+@pytest.mark.parametrize(("flush", "blocks"), [("sync", True), ("none", False)])
+def test_an_append_that_syncs_for_followers_goes_to_the_pool(flush: str, blocks: bool) -> None:
+    with pylog.open(":memory:", flush=flush) as log:
+        node = WireNode(log)
+        log.create_topic("t")
+        goes_to_a_pool(node)
+        leader = log.broker.node.roles.writer("t", 0)
+        assert not goes_to_a_pool(node)
+        leader.set_followers(frozenset({2}))
+        assert goes_to_a_pool(node) is blocks
 
 
 def test_a_large_compressed_batch_is_looked_at_by_the_pool(node: WireNode) -> None:

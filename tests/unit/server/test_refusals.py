@@ -135,14 +135,6 @@ def test_names_of_many_topics_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) ->
     assert [topic["name"] for topic in topics] == ["t1", "t1", "t2", "t3", "t1"]
 
 
-def test_what_is_known_of_many_topics_does_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pylog.server.served_node.NAMES_MAX", 2)
-    bound = {"retention.bytes": "5", "pylog.full.policy": "block"}
-    served = node(lambda asked, session: completed(ClusterMetadata([TopicMetadata("t", config=bound)])))
-
-    assert all(served.append_may_wait(topic, 0, Session()) for topic in ("a", "a", "b", "b", "c", "c", "c") * 2)
-
-
 def test_a_closed_node_has_no_answer() -> None:
     with pytest.raises(Closed):
         body_of(Reply(failed(Closed("closed")), lambda given: {}, lambda error: {}))

@@ -163,6 +163,7 @@ class Roles:
         if role is not None:
             self._roles[key] = role
         if before is not None:
+            before.has_ended = True
             ended.roles.append((key, before))
 
     def partition(self, topic: str, number: int) -> Partition:
@@ -263,7 +264,7 @@ class Roles:
                 # Looked up again: it may have become a follower's since, and the lead would be taken from its leader.
                 leader = self.leader(topic, partition)
                 if leader.epoch is None or leader.epoch < epoch:
-                    leader.epoch = self._take_epoch(topic, partition, epoch)
+                    leader.begin(self._take_epoch(topic, partition, epoch))
         return leader
 
     def _take_epoch(self, topic: str, partition: int, epoch: int) -> int:

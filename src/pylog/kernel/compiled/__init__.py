@@ -18,13 +18,12 @@ from pylog.kernel.compiled.publish_slots import Slots
 from pylog.kernel.compiled.records import ConsumerRecord, Record, RecordMetadata
 from pylog.kernel.compiled.rows import add_columns
 from pylog.kernel.compiled.stream import Spans, crc32c, walk
-from pylog.kernel.compiled.tail import Admission, Appended, Tail
+from pylog.kernel.compiled.tail import Appended, PlainRules, Tail
 
 NAME = "compiled"
 
 __all__ = [
     "NAME",
-    "Admission",
     "AppendState",
     "Appended",
     "BatchHeader",
@@ -34,6 +33,7 @@ __all__ = [
     "KeyTable",
     "OpenBatch",
     "OpenFile",
+    "PlainRules",
     "Record",
     "RecordMetadata",
     "RecordSpans",

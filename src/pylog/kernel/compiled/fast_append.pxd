@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from pylog.kernel.compiled.header cimport BatchHeader
 from pylog.kernel.compiled.publish_slots cimport Slots
-from pylog.kernel.compiled.tail cimport Admission, Appended, Tail
+from pylog.kernel.compiled.tail cimport Appended, PlainRules, Tail
 
 
 cdef class AppendState:
@@ -14,11 +14,10 @@ cdef class AppendState:
     cdef public int64_t cuts
     # Appender
     cdef public int64_t next_offset
-    cdef public bint is_bounded
     cdef public int64_t appends
     cdef public int64_t records_appended
     cdef public int64_t bytes_appended
-    cdef public Admission admission
+    cdef public PlainRules rules
     # Durability
     cdef public int64_t durable_offset
     cdef public list sync_counts
@@ -58,7 +57,7 @@ cdef class AppendState:
     cdef Py_ssize_t append_run(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1
     cdef bint is_synced(self, int64_t end, int32_t epoch, bint waits) except -1
     cdef bint can_sync(self) except -1
-    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible, bint at_once)
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint at_once)
     cdef bint takes(self, file, BatchHeader batch, int32_t epoch, bint at_once) except -1
     cdef bint can_show(self) except -1
     cdef int show_or_latch(self) except -1

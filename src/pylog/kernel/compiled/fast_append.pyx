@@ -16,7 +16,7 @@ from pylog.kernel.compiled.header cimport BatchHeader
 from pylog.kernel.compiled.open_file cimport OpenFile
 from pylog.kernel.compiled.publish_slots cimport NUMBERS, Slots
 from pylog.kernel.compiled.stream cimport LAST_OFFSET
-from pylog.kernel.compiled.tail cimport Admission, Appended, Tail, appended
+from pylog.kernel.compiled.tail cimport Appended, PlainRules, Tail, appended
 from pylog.kernel.compiled.tail_write cimport has_room_for_entry, is_ready, write, write_run
 
 from pylog.kernel.format import TRANSACTIONAL_BIT
@@ -38,6 +38,7 @@ cdef class AppendState:
     """See the twin."""
 
     def __cinit__(self):
+        self.rules = PlainRules()
         self.owed = []
         self.sync_counts = [0] * TIME_CLASSES
         self.producer_entries, self.open_verifications = {}, {}
@@ -98,23 +99,21 @@ cdef class AppendState:
         self.sync_counts[index] += 1
         self.sync_ns += ns
 
-    def fast_append(
-        self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint visible=False, bint at_once=False
-    ):
+    def fast_append(self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint at_once=False):
         """See the twin."""
         if not self.lets_in(batch, now_ms):
             return None
         self.lock.acquire()
         try:
-            return self.append_locked(batch, epoch, visible, at_once)
+            return self.append_locked(batch, epoch, at_once)
         finally:
             self.lock.release()
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1:
         """Whether a batch may be one to append as it is, as far as that can be told without the lock."""
         return (
-            (batch.producer_id < 0 or not batch.attributes & TRANSACTIONAL) and not self.is_bounded
-            and self.admission is not None and self.admission.lets_in(batch, now_ms)
+            (batch.producer_id < 0 or not batch.attributes & TRANSACTIONAL) and not self.rules.makes_room
+            and self.rules.lets_in(batch, now_ms)
         )
 
     cdef bint is_next(self, BatchHeader batch) except -1:
@@ -272,7 +271,10 @@ cdef class AppendState:
                     return False
                 if cuts == self.cuts:
                     self.durable_offset = max(self.durable_offset, end)
-                    if epoch == self.latest_epoch and end > self.high_watermark and self.can_show():
+                    if (
+                        self.rules.is_short and epoch == self.latest_epoch and end > self.high_watermark
+                        and self.can_show()
+                    ):
                         self.high_watermark = end
                         self.show_or_latch()
             finally:
@@ -290,11 +292,13 @@ cdef class AppendState:
             and self.name_changes == self.synced_name_changes and self.aborted_entries == 0
         )
 
-    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint visible, bint at_once):
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint at_once):
         cdef Tail tail = self.tail
         cdef int64_t base_offset = self.next_offset
+        # One that is on its way in a thread when a role changes is shown by the rules of now.
+        cdef bint is_shown = self.rules.is_shown
         file = None if tail is None else tail.log.opened
-        if not self.takes(file, batch, epoch, at_once) or (visible and not self.can_show()):
+        if not self.takes(file, batch, epoch, at_once) or (is_shown and not self.can_show()):
             return None
         batch.stamp(base_offset, epoch)
         try:
@@ -305,7 +309,7 @@ cdef class AppendState:
             self.count(batch)
         except BaseException as error:
             self.latch.interrupted(error)
-        if visible:
+        if is_shown:
             self.high_watermark = self.next_offset
             self.show_or_latch()
         return appended(base_offset, self.next_offset, batch.append_time())

@@ -4,11 +4,17 @@ from libc.stdint cimport int64_t
 from pylog.kernel.compiled.header cimport BatchHeader
 
 
-cdef class Admission:
+cdef class PlainRules:
     cdef readonly int64_t bytes_max
     cdef readonly int64_t after_max_ms
+    cdef readonly bint makes_room
+    cdef readonly bint is_short
+    cdef readonly bint is_shown
+    cdef readonly bint is_noted
+    cdef readonly bint may_block
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) noexcept
+    cdef tuple fields(self)
 
 
 cdef class Appended:

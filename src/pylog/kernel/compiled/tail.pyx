@@ -12,18 +12,38 @@ cdef int32_t NOT_TRANSACTIONAL = ~TRANSACTIONAL_BIT
 cdef int32_t CODECS = CODEC_MASK
 
 
-cdef class Admission:
-    """What lets a batch in as it is: one that was made here, whose header proves all that is asked of it.
+cdef class PlainRules:
+    """See the twin."""
 
-    That is at most `bytes_max` bytes, and no record that is more than `after_max_ms` newer than now.
-    """
+    def __init__(
+        self, *, int64_t bytes_max=-1, int64_t after_max_ms=0, bint makes_room=False, bint is_short=False,
+        bint is_shown=False, bint is_noted=False, bint may_block=True
+    ):
+        self.bytes_max, self.after_max_ms, self.makes_room = bytes_max, after_max_ms, makes_room
+        self.is_short, self.is_shown, self.is_noted = is_short, is_shown, is_noted
+        self.may_block = may_block
 
-    def __init__(self, int64_t bytes_max, int64_t after_max_ms):
-        self.bytes_max = bytes_max
-        self.after_max_ms = after_max_ms
+    cdef tuple fields(self):
+        return (
+            self.bytes_max, self.after_max_ms, self.makes_room, self.is_short, self.is_shown, self.is_noted,
+            self.may_block,
+        )
+
+    def __eq__(self, other):
+        return self.fields() == (<PlainRules>other).fields() if isinstance(other, PlainRules) else NotImplemented
+
+    def __hash__(self):
+        return hash(self.fields())
+
+    def __repr__(self):
+        return (
+            f"PlainRules(bytes_max={self.bytes_max}, after_max_ms={self.after_max_ms}, makes_room={self.makes_room}, "
+            f"is_short={self.is_short}, is_shown={self.is_shown}, is_noted={self.is_noted}, "
+            f"may_block={self.may_block})"
+        )
 
     def admits(self, BatchHeader batch not None, int64_t now_ms):
-        """Whether the header proves it. Else the batch has to be looked at, and may be good."""
+        """See the twin."""
         return self.lets_in(batch, now_ms)
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) noexcept:

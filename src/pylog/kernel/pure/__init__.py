@@ -15,13 +15,12 @@ from pylog.kernel.pure.publish_slots import Slots
 from pylog.kernel.pure.records import ConsumerRecord, Record, RecordMetadata
 from pylog.kernel.pure.rows import add_columns
 from pylog.kernel.pure.stream import Spans, walk
-from pylog.kernel.pure.tail import Admission, Appended, Tail
+from pylog.kernel.pure.tail import Appended, PlainRules, Tail
 
 NAME = "pure"
 
 __all__ = [
     "NAME",
-    "Admission",
     "AppendState",
     "Appended",
     "BatchHeader",
@@ -31,6 +30,7 @@ __all__ = [
     "KeyTable",
     "OpenBatch",
     "OpenFile",
+    "PlainRules",
     "Record",
     "RecordMetadata",
     "RecordSpans",

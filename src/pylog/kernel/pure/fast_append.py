@@ -7,7 +7,7 @@ The compiled kernel appends a batch that needs no decision in one step, and look
 from typing import Any, NoReturn, Protocol
 
 from pylog.kernel.pure.header import BatchHeader
-from pylog.kernel.pure.tail import Admission, Appended, Tail
+from pylog.kernel.pure.tail import Appended, PlainRules, Tail
 
 NO_OFFSET = NO_EPOCH = -1
 TIME_CLASSES = 28
@@ -58,14 +58,12 @@ class AppendState:
 
     # --- Appender: what comes in -----------------------------------------------------------------------------------
     next_offset: int = 0
-    is_bounded: bool = False
-    """Whether an append may have to make room, or to wait for it."""
     appends: int = 0
     records_appended: int = 0
     bytes_appended: int = 0
     """How many batches were appended by a leader since the partition was opened, their records, their bytes."""
-    admission: Admission
-    """What lets a batch in as it is."""
+    rules: PlainRules
+    """What decides whether an append goes the short way. Written under `lock`."""
 
     # --- Durability: what is safe ----------------------------------------------------------------------------------
     durable_offset: int = 0
@@ -116,6 +114,7 @@ class AppendState:
     """The producers whose transactions are being verified, by their ids."""
 
     def __init__(self) -> None:
+        self.rules = PlainRules()
         self.owed = []
         self.sync_counts = [0] * TIME_CLASSES
         self.producer_entries, self.open_verifications = {}, {}
@@ -167,10 +166,8 @@ class AppendState:
         self.sync_counts[min((ns // 1000).bit_length(), TIME_CLASSES - 1)] += 1
         self.sync_ns += ns
 
-    def fast_append(
-        self, batch: BatchHeader, epoch: int, now_ms: int, visible: bool = False, at_once: bool = False
-    ) -> Appended | None:
-        """Append a batch of this process as the leader of `epoch`, and let everybody see it if it is to be `visible`.
+    def fast_append(self, batch: BatchHeader, epoch: int, now_ms: int, at_once: bool = False) -> Appended | None:
+        """Append a batch of this process as the leader of `epoch`, and let everybody see it where `rules` say so.
 
         None where something has to be decided, opened, or done besides: then nothing was done. `at_once`: no Python
         code may run meanwhile, as a signal's handler could. Raises what the partition raises whose write or publishing

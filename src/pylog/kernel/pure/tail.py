@@ -11,20 +11,30 @@ from pylog.kernel.pure.open_file import Writable
 UNKNOWN = -2
 
 
-class Admission:
-    """What lets a batch in as it is: one that was made here, whose header proves all that is asked of it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainRules:
+    """The rules by which an append to a partition goes the short way. Never changed: another value takes its place."""
 
-    That is at most `bytes_max` bytes, and no record that is more than `after_max_ms` newer than now.
-    """
-
-    __slots__ = ("after_max_ms", "bytes_max")
-
-    def __init__(self, bytes_max: int, after_max_ms: int) -> None:
-        self.bytes_max = bytes_max
-        self.after_max_ms = after_max_ms
+    bytes_max: int = -1
+    """The largest batch whose header proves all that the topic asks of it; -1: no header does."""
+    after_max_ms: int = 0
+    """How much newer than now a record may be."""
+    makes_room: bool = False
+    """Whether a client's append may have to make room first, or to wait for it."""
+    is_short: bool = False
+    """Whether an append owes no more than `flush` says: then it goes the short way, and shows what it appends."""
+    is_shown: bool = False
+    """Whether the step that appends a batch shows it, too."""
+    is_noted: bool = False
+    """Whether the node has to hear of each append."""
+    may_block: bool = True
+    """Whether an append may wait, in the thread that appends, for a sync, for room or for a leader epoch."""
 
     def admits(self, batch: BatchHeader, now_ms: int) -> bool:
-        """Whether the header proves it. Else the batch has to be looked at, and may be good."""
+        """Whether a batch is appended as it is: one that was made here, whose header proves all that the topic asks.
+
+        Any other batch has to be looked at, and may be good.
+        """
         return (
             batch.trusted
             and batch.attributes & ~TRANSACTIONAL_BIT <= CODEC_MASK

@@ -59,6 +59,8 @@ class Produce:
     transactional_id: str | None = None
     joins: bool = True
     """Whether the partitions join the transaction by this; else it is TransactionAbortable where they have not."""
+    may_block: bool = True
+    """False: where an append may have to wait in the thread that asks, nothing is done, and the answer has no parts."""
 
 
 @message

@@ -9,12 +9,13 @@ partition that is not there is told before that, and records of a transaction wi
 partitions of the request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is
 no response; an error ends the connection, so that the client looks for the partition again.
 
-A batch of a transaction may have to wait for its coordinator, one for a bounded topic for room, one for a topic with
-`flush.messages` for a sync, and the first one of a partition for its epoch, so these requests go to the pools. Of the
-others each partition goes by itself, so that none of them syncs in the loop.
+Each partition goes to the node by itself, in the loop's thread where the node says that the append does not block there
+(`PlainRules.may_block`). The others go to a pool, and so do batches of transactions, which may have to wait for their
+coordinator.
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,15 +66,14 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         parts = [ProducedPart(part.topic, part.partition, error) for part in parts]
     elif error is not None or any(isinstance(part, ProducedPart) for part in parts):
         # A topic may have many partitions.
-        return Later(lambda: _append(request, node, _judged(parts, error, request, node)), is_append=True)
-    may_wait = any(
-        isinstance(part, ProducePart)
-        and (_is_long(part.batch) or node.append_may_wait(part.topic, part.partition, request.session))
-        for part in parts
-    )
-    if may_wait or body["transactionalId"] is not None:
-        return Later(lambda: _append(request, node, parts), is_append=may_wait)
-    return _append(request, node, parts)
+        return Later(
+            lambda: _append(request, node, _judged(parts, error, request, node), [None] * len(parts)), is_append=True
+        )
+    begun = [_sent(part, request, node, may_block=False) for part in parts]
+    answers = [answer for answer in begun if answer is not None]
+    if len(answers) < len(parts):
+        return Later(lambda: _append(request, node, parts, begun), is_append=True)
+    return _reply(request, node, parts, answers)
 
 
 def _is_long(batch: Batch) -> bool:
@@ -108,17 +108,41 @@ def _refused(part: ProducePart | ProducedPart, error: PylogError | None) -> Prod
     return part if error is None else ProducedPart(part.topic, part.partition, error)
 
 
-def _append(request: Request, node: ServedNode, parts: list[ProducePart | ProducedPart]) -> Reply:
+def _append(
+    request: Request, node: ServedNode, parts: list[ProducePart | ProducedPart],
+    begun: Sequence[Future[Produced] | None],
+) -> Reply:  # fmt: skip
+    """Append what has not `begun`, in a thread that may block, and answer all of it."""
+    answers = [
+        _sent(part, request, node, may_block=True) if answer is None else answer
+        for part, answer in zip(parts, begun, strict=True)
+    ]
+    return _reply(request, node, parts, [answer for answer in answers if answer is not None])
+
+
+def _sent(
+    part: ProducePart | ProducedPart, request: Request, node: ServedNode, *, may_block: bool
+) -> Future[Produced] | None:  # fmt: skip
+    """The answer of the node to a part; None where it takes a thread that may block."""
+    if isinstance(part, ProducedPart):
+        return completed(Produced([part]))
     body = request.body
-    answers: list[Future[Any]] = []
-    for part in parts:
-        if isinstance(part, ProducedPart):
-            answers.append(completed(Produced([part])))
-        else:
-            message = Produce(
-                [part], body["acks"], body["timeoutMs"], body["transactionalId"], joins=request.version >= JOINS_FROM
-            )
-            answers.append(_sent(message, part, request, node))
+    if not may_block and (body["transactionalId"] is not None or _is_long(part.batch)):
+        return None
+    message = Produce(
+        [part], body["acks"], body["timeoutMs"], body["transactionalId"], request.version >= JOINS_FROM, may_block
+    )
+    try:
+        answer: Future[Produced] = node.handle(message, request.session)
+        return None if answer.done() and not answer.result().parts else answer
+    except PylogError as error:
+        return completed(Produced([ProducedPart(part.topic, part.partition, error.with_traceback(None))]))
+
+
+def _reply(
+    request: Request, node: ServedNode, parts: list[ProducePart | ProducedPart], answers: list[Future[Produced]]
+) -> Reply:  # fmt: skip
+    body = request.body
     answer = answers[0] if len(answers) == 1 else gathered(answers, _joined)
     if body["acks"] == 0:
         return Reply(answer, _unanswered, NoResponse)
@@ -127,13 +151,6 @@ def _append(request: Request, node: ServedNode, parts: list[ProducePart | Produc
         lambda given: produced(body, _as_known(parts, given.parts, request, node), request.version),
         lambda error: produced(body, [ProducedPart(one.topic, one.partition, error) for one in parts], request.version),
     )
-
-
-def _sent(message: Produce, part: ProducePart, request: Request, node: ServedNode) -> Future[Any]:
-    try:
-        return node.handle(message, request.session)
-    except PylogError as error:
-        return completed(Produced([ProducedPart(part.topic, part.partition, error.with_traceback(None))]))
 
 
 def _unanswered(given: Produced) -> NoResponse:

@@ -1,0 +1,52 @@
+"""Which appends go the short way: the one place that decides it, from the config and the role of a partition.
+
+    config of the topic ->                                  kernel           a batch as it is, shown at once
+                           plain_rules -> AppendState.rules -> produce handler  short or general
+    role of the node    ->                                  server           in the loop's thread or in a pool
+
+`Appender` computes the rules anew where the config or the role changes, under the partition's lock. All others look at
+the value alone. A config that an append has to obey belongs here, or into the list of those that do not matter
+(`tests/properties/test_plain_rules.py`).
+"""
+
+from dataclasses import dataclass
+
+from pylog.config import TopicConfig
+from pylog.kernel import PlainRules
+from pylog.storage.validator import header_is_enough
+
+NEVER = 2**63 - 1
+"""The `flush.messages`, and the `flush.ms`, of a topic that does not ask for syncs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duty:
+    """What the leader of a partition owes for an append, as far as its role says."""
+
+    has_followers: bool
+    """Whether an append is visible when others have it."""
+    syncs: bool
+    """Whether an append is visible when it is durable (`flush="sync"`)."""
+    is_internal: bool = False
+    """Whether the node alone appends: the topics of coordinators."""
+
+
+def plain_rules(config: TopicConfig, duty: Duty | None) -> PlainRules:
+    """The rules of a partition with this config. `duty` is None where no leader has its epoch yet."""
+    makes_room = config.is_bounded
+    if duty is None:
+        blocks, is_short, is_shown = True, False, False
+    else:
+        syncs_alone = duty.has_followers if duty.syncs else config.flush_messages < NEVER
+        blocks = makes_room or syncs_alone
+        is_short = not (blocks or duty.has_followers or duty.is_internal)
+        is_shown = is_short and not duty.syncs
+    return PlainRules(
+        bytes_max=config.max_message_bytes if header_is_enough(config) else -1,
+        after_max_ms=config.message_timestamp_after_max_ms,
+        makes_room=makes_room,
+        is_short=is_short,
+        is_shown=is_shown,
+        is_noted="compact" in config.cleanup_policy or config.flush_ms < NEVER,
+        may_block=blocks,
+    )
