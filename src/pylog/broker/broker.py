@@ -235,7 +235,7 @@ class Broker:
     def handle(self, message: Message, session: Session) -> Future[Any]:
         """Answer a message; errors of single partitions are values in the answer. Raises Closed.
 
-        A Produce whose records have to be durable shares a sync with others: a caller that waits may `lead` it.
+        A Produce whose records have to be durable shares a sync with others: a caller that waits may `drive` it.
         """
         self._check_usable()
         with WHOLE:

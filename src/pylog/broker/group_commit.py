@@ -1,14 +1,16 @@
 """Group commit: the appends to one partition share syncs. The engine is `kernel.GroupAppends`; this is its policy.
 
-    append    a thread that waits for its append: it leads, or sleeps until another thread has
+    append    a thread that waits for its append: it drives, or sleeps until another thread has
     join      an append that is answered later, by a `PendingAppend`:
-                  lead    a thread that waits for the answer, and says so, leads or sleeps like those that append
-                  hurry   no thread is going to: the commit thread leads, at once
-                  call    else the commit thread leads, soon
+                  drive   a thread that waits for the answer, and says so, drives or sleeps like those that append
+                  hurry   no thread is going to: the commit thread drives, at once
+                  call    else the commit thread drives, soon
 
-A caller that has sent something often waits for it next, and then leads faster than any other thread could be woken.
+The driver of a group is the thread that appends, syncs, shows and answers all of it.
+
+A caller that has sent something often waits for it next, and then drives faster than any other thread could be woken.
 So the commit thread is not woken for an append: it looks every half millisecond while anything is appended, and sleeps
-when that has ended. It is woken at once where a leader has answered a group and finds that more has joined, since no
+when that has ended. It is woken at once where a driver has answered a group and finds that more has joined, since no
 other thread may wait for that. It begins with the first call, and holds nothing that a crash could lose.
 """
 
@@ -39,7 +41,7 @@ LOOKS_MAX = 40
 
 
 class PendingAppend(Future[Produced]):
-    """The answer to a Produce of one part that shares a sync: a thread that waits for it may `lead`."""
+    """The answer to a Produce of one part that shares a sync: a thread that waits for it may `drive`."""
 
     __slots__ = ("asked", "group", "group_commit", "leader", "message")
 
@@ -55,8 +57,8 @@ class PendingAppend(Future[Produced]):
         self.group: Any = None
         """The group of the engine that it is of."""
 
-    def lead(self, timeout: float | None = None) -> None:
-        """See `Future.lead`: append, sync and answer the group of this append, or sleep until another thread has."""
+    def drive(self, timeout: float | None = None) -> None:
+        """See `Future.drive`: append, sync and answer the group of this append, or sleep until another thread has."""
         deadline = None if timeout is None else time.monotonic() + timeout
         left: float | None = timeout
         while not self._done:
@@ -70,13 +72,13 @@ class PendingAppend(Future[Produced]):
                 pass
 
     def hurry(self) -> None:
-        """See `Future.hurry`: wake the commit thread, which leads every group that no thread leads."""
+        """See `Future.hurry`: wake the commit thread, which drives every group that no thread drives."""
         if not self._done:
             self.group_commit.hurry()
 
 
 class GroupCommit:
-    """The group commit of one partition. Thread-safe. `thread` leads where no other thread does.
+    """The group commit of one partition. Thread-safe. `thread` drives where no other thread does.
 
     `general`, `show` and `answer`: see `kernel.GroupAppends`.
     """
@@ -97,7 +99,7 @@ class GroupCommit:
         try:
             return self.engine.append(leader.partition, batch, leader.epoch, now_ms)
         finally:
-            self._care_for_others()
+            self._find_driver()
 
     def join(self, pending: PendingAppend, now_ms: int) -> None:
         """Let an append be of the next group: it is durable soon, also where no thread waits for it."""
@@ -105,7 +107,7 @@ class GroupCommit:
         assert leader.epoch is not None, "the node takes an epoch before it appends"
         pending.group = self.engine.join(leader.partition, pending.asked.batch, leader.epoch, now_ms, pending)
         if self._thread is None:
-            self.engine.lead()
+            self.engine.drive()
         else:
             self._thread.look_at(self)
 
@@ -114,25 +116,27 @@ class GroupCommit:
         try:
             return self.engine.wait(group, timeout)
         finally:
-            self._care_for_others()
+            self._find_driver()
 
-    def lead(self) -> None:
+    def drive(self) -> None:
         """Append, sync and answer everything that has joined, unless another thread is at it."""
-        self.engine.lead()
+        self.engine.drive()
 
     def hurry(self) -> None:
-        """Have everything that has joined led at once, unless another thread is at it."""
-        if self.engine.is_unattended and self._thread is not None:
+        """Have everything that has joined driven at once, unless another thread drives."""
+        if self.engine.lacks_driver and self._thread is not None:
             self._thread.look_now(self)
 
-    def _care_for_others(self) -> None:
-        """A group was answered, and that may have let more appends join: no other thread may wait for these."""
-        if self.engine.is_unattended and self._thread is not None:
+    def _find_driver(self) -> None:
+        """A group was answered, and that may have let more appends join: wake the commit thread where none waits for
+        them.
+        """
+        if self.engine.lacks_driver and self._thread is not None:
             self._thread.look_now(self)
 
 
 class CommitThread:
-    """Leads where no thread waits. It starts at the first call."""
+    """Drives where no thread waits. It starts at the first call."""
 
     def __init__(self) -> None:
         self._list: deque[GroupCommit] = deque()
@@ -146,13 +150,13 @@ class CommitThread:
         self._closed = False
 
     def look_at(self, group_commit: GroupCommit) -> None:
-        """Have what has joined led soon."""
+        """Have what has joined driven soon."""
         self._note(group_commit)
         if not self._is_looking:
             self._wake(group_commit)
 
     def look_now(self, group_commit: GroupCommit) -> None:
-        """Have what has joined led as soon as the thread can."""
+        """Have what has joined driven as soon as the thread can."""
         self._note(group_commit)
         self._wake(group_commit)
 
@@ -169,11 +173,11 @@ class CommitThread:
                         with suppress(ThreadsExhausted):  # the next call tries again
                             self._thread = started(self._run, "pylog-commit")
             if self._thread is None:
-                # The appends have joined already: the caller leads, when no other thread does.
-                _lead(group_commit)
-                while group_commit.engine.is_unattended:
+                # The appends have joined already: the caller drives, when no other thread does.
+                _drive(group_commit)
+                while group_commit.engine.lacks_driver:
                     time.sleep(LOOK_SECONDS)
-                    _lead(group_commit)
+                    _drive(group_commit)
                 return
             self._is_looking = True
             with suppress(RuntimeError):  # awake already
@@ -184,7 +188,7 @@ class CommitThread:
         while not self._closed:
             is_called = self._bed.acquire(timeout=LOOK_SECONDS if looks < LOOKS_MAX else -1)
             try:
-                looks = 0 if self._lead_all() or is_called else looks + 1
+                looks = 0 if self._drive_all() or is_called else looks + 1
             except MemoryError:
                 # There was none to say what a callback raised: look again.
                 looks = 0
@@ -194,17 +198,17 @@ class CommitThread:
                     # It came in between, from a caller that was told that this thread looks.
                     self._is_looking, looks = True, 0
 
-    def _lead_all(self) -> bool:
-        """Lead wherever an append is unattended; gives whether there was any."""
+    def _drive_all(self) -> bool:
+        """Drive wherever an append lacks a driver; gives whether there was any."""
         found = False
         for _ in range(len(self._list)):
             group_commit = self._list.popleft()
             group_commit.is_listed = False
-            if group_commit.engine.is_unattended:
+            if group_commit.engine.lacks_driver:
                 found = True
-                _lead(group_commit)
-                if group_commit.engine.is_unattended:
-                    # Another thread leads, or more has joined.
+                _drive(group_commit)
+                if group_commit.engine.lacks_driver:
+                    # Another thread drives, or more has joined.
                     self._note(group_commit)
         return found
 
@@ -217,9 +221,9 @@ class CommitThread:
             self._thread.join()
 
 
-def _lead(group_commit: GroupCommit) -> None:
+def _drive(group_commit: GroupCommit) -> None:
     try:
-        group_commit.lead()
+        group_commit.drive()
     except BaseException:
         # A callback of the user's; there is no caller to tell, and others wait for this thread.
         logger.exception("a callback of an append raised")

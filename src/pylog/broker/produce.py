@@ -89,7 +89,7 @@ class ProduceHandler:
         if self._commit_thread is not None:
             self._commit_thread.close()
         for group_commit in list(self._group_commits.values()):
-            group_commit.lead()
+            group_commit.drive()
 
     # --- the short way ---------------------------------------------------------------------------------------------
 

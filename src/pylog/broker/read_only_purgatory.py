@@ -1,11 +1,11 @@
 """Fetches of a node that only reads, which wait until the owner of the log has published more.
 
     park     the fetch waits; one watching thread looks whenever the owner writes, and answers
-    lead     a caller that waits for its answer takes the fetch from that thread, and does the looking itself
+    drive    a caller that waits for its answer takes the fetch from that thread, and does the looking itself
 
 The thread begins with the first fetch that waits and ends with `close`. It sleeps at a `Watch` of the directory; where
 the system gives no word, it looks every few milliseconds. It holds nothing: a fetch belongs to the thread while it has
-a ticket in `DelayedOperations`, and to its leader otherwise. (Kafka: DelayedFetch.)
+a ticket in `DelayedOperations`, and to its driver otherwise. (Kafka: DelayedFetch.)
 """
 
 import os
@@ -28,8 +28,8 @@ from pylog.runtime.threads import started
 POLL_MS_MIN = 1
 POLL_MS_MAX = 20
 SLEEP_MS_MAX = 3_600_000
-LEADER_SECONDS_MAX = 5.0
-"""How long a close waits for leaders in other threads."""
+DRIVER_SECONDS_MAX = 5.0
+"""How long a close waits for drivers in other threads."""
 
 
 class DelayedFetch(Future[Fetched]):
@@ -44,15 +44,15 @@ class DelayedFetch(Future[Fetched]):
         self.deadline_ms = deadline_ms
         self.ticket = -1
         self.sleep: _Sleep | None = None
-        """Where its leader sleeps; None: the watching thread has it."""
+        """Where its driver sleeps; None: the watching thread has it."""
         self.is_called_off = False
 
-    def lead(self, timeout: float | None = None) -> None:
+    def drive(self, timeout: float | None = None) -> None:
         """Watch the log in the caller's thread until the answer is there; the watching thread goes on after that."""
-        self._purgatory.lead(self, timeout)
+        self._purgatory.drive(self, timeout)
 
-    def stop_leading(self) -> None:
-        self._purgatory.stop_leading(self)
+    def stop_driving(self) -> None:
+        self._purgatory.stop_driving(self)
 
 
 class ReadOnlyPurgatory:
@@ -66,7 +66,7 @@ class ReadOnlyPurgatory:
         self._read = read
         self._watch = watch
         self._delayed: DelayedOperations[DelayedFetch] = DelayedOperations()
-        self._led: set[DelayedFetch] = set()
+        self._driven: set[DelayedFetch] = set()
         self._lock = WholeLock()
         self.looking = threading.Lock()
         """Held while the thread reads: a fork waits for that, or the child would find its locks taken for ever."""
@@ -74,7 +74,7 @@ class ReadOnlyPurgatory:
         self._sleep: _Sleep | None = None
         """Where the watching thread sleeps."""
         self._free: list[_Sleep] = []
-        """Places to sleep at that no leader uses: the kernel takes milliseconds to close a watch."""
+        """Places to sleep at that no driver uses: the kernel takes milliseconds to close a watch."""
         self._closed = False
         _purgatories.add(self)
 
@@ -136,25 +136,25 @@ class ReadOnlyPurgatory:
         with self._lock:
             return self._delayed.remove(fetch.ticket)
 
-    # --- a leader ----------------------------------------------------------------------------------------------------
+    # --- a driver ----------------------------------------------------------------------------------------------------
 
     @whole
-    def lead(self, fetch: DelayedFetch, timeout: float | None) -> None:
-        """See `DelayedFetch.lead`."""
-        sleep = self._begin_lead(fetch)
+    def drive(self, fetch: DelayedFetch, timeout: float | None) -> None:
+        """See `DelayedFetch.drive`."""
+        sleep = self._begin_drive(fetch)
         if sleep is None:
             return
         outcome = None
         try:
-            outcome = self._lead(fetch, sleep, timeout)
+            outcome = self._drive(fetch, sleep, timeout)
         finally:
-            self._end_lead(fetch, sleep)
+            self._end_drive(fetch, sleep)
             if outcome is None:
                 self._hand_over(fetch)
         if outcome is not None:
             _complete(fetch, outcome)
 
-    def _begin_lead(self, fetch: DelayedFetch) -> "_Sleep | None":
+    def _begin_drive(self, fetch: DelayedFetch) -> "_Sleep | None":
         """Take a fetch from the watching thread; None where that does not have it, or no descriptor is to be had."""
         with self._lock:
             if self._closed or fetch.ticket not in self._delayed.items:
@@ -164,12 +164,12 @@ class ReadOnlyPurgatory:
             except StorageError:
                 return None
             self._delayed.remove(fetch.ticket)
-            fetch.sleep, sleep.leader = sleep, threading.get_ident()
+            fetch.sleep, sleep.driver = sleep, threading.get_ident()
             sleep.in_use.acquire()
-            self._led.add(fetch)
+            self._driven.add(fetch)
             return sleep
 
-    def _lead(self, fetch: DelayedFetch, sleep: "_Sleep", timeout: float | None) -> Fetched | Exception | None:
+    def _drive(self, fetch: DelayedFetch, sleep: "_Sleep", timeout: float | None) -> Fetched | Exception | None:
         due = fetch.deadline_ms
         if timeout is not None:
             due = min(due, int(self._clock.tick_ms() + timeout * 1000))
@@ -186,9 +186,9 @@ class ReadOnlyPurgatory:
                 sleep.wait(left_ms)
         return None
 
-    def _end_lead(self, fetch: DelayedFetch, sleep: "_Sleep") -> None:
+    def _end_drive(self, fetch: DelayedFetch, sleep: "_Sleep") -> None:
         with self._lock:
-            self._led.discard(fetch)
+            self._driven.discard(fetch)
             fetch.sleep, fetch.is_called_off = None, False
             if self._closed:
                 sleep.close()
@@ -196,8 +196,8 @@ class ReadOnlyPurgatory:
                 self._free.append(sleep)
             sleep.in_use.release()
 
-    def stop_leading(self, fetch: DelayedFetch) -> None:
-        """See `DelayedFetch.stop_leading`."""
+    def stop_driving(self, fetch: DelayedFetch) -> None:
+        """See `DelayedFetch.stop_driving`."""
         if fetch.done():
             return
         fetch.is_called_off = True
@@ -208,25 +208,25 @@ class ReadOnlyPurgatory:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Answer every fetch with Closed, end the thread, and give the descriptors back. Leaders return soon."""
+        """Answer every fetch with Closed, end the thread, and give the descriptors back. Drivers return soon."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             waiting = self._delayed.drain()
-            led = [fetch.sleep for fetch in self._led if fetch.sleep is not None]
+            driven = [fetch.sleep for fetch in self._driven if fetch.sleep is not None]
             idle, self._free = self._free, []
         if self._sleep is not None:
             idle.append(self._sleep)
-        for sleep in [*led, *idle]:
+        for sleep in [*driven, *idle]:
             sleep.waker.wake()
         for fetch in waiting:
             fetch.set_exception(Closed("this log is closed"))
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
-        for sleep in led:
-            # A leader in this very thread was interrupted by a handler, and goes on after it.
-            if sleep.leader != threading.get_ident() and sleep.in_use.acquire(timeout=LEADER_SECONDS_MAX):
+        for sleep in driven:
+            # A driver in this very thread was interrupted by a handler, and goes on after it.
+            if sleep.driver != threading.get_ident() and sleep.in_use.acquire(timeout=DRIVER_SECONDS_MAX):
                 sleep.in_use.release()
         _purgatories.discard(self)
         for sleep in idle:
@@ -237,10 +237,10 @@ class ReadOnlyPurgatory:
         self._lock, self.looking = WholeLock(), threading.Lock()
         self._delayed = DelayedOperations()
         me = threading.get_ident()
-        led = [fetch.sleep for fetch in self._led if fetch.sleep is not None and fetch.sleep.leader != me]
-        for sleep in [*self._free, *led, *([self._sleep] if self._sleep is not None else [])]:
+        driven = [fetch.sleep for fetch in self._driven if fetch.sleep is not None and fetch.sleep.driver != me]
+        for sleep in [*self._free, *driven, *([self._sleep] if self._sleep is not None else [])]:
             sleep.abandon()
-        self._led.clear()
+        self._driven.clear()
         self._thread = self._sleep = None
         self._free = []
 
@@ -257,8 +257,8 @@ class _Sleep:
 
     def __init__(self, make_watch: Callable[[], Watch | None]) -> None:
         self.waker = Waker()
-        self.leader = 0
-        """The thread that leads here."""
+        self.driver = 0
+        """The thread that drives here."""
         self.in_use = threading.Lock()
         self._make_watch = make_watch
         self._watch: Watch | None = None

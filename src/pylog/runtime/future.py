@@ -1,8 +1,8 @@
-"""An answer that will come: done, result, exception, lead, add_done_callback, await.
+"""An answer that will come: done, result, exception, drive, add_done_callback, await.
 
 A future is completed once, by `set_result` or `set_exception`. It runs no thread, and waiting for it does no work: a
-caller that is ready to do the work of an answer calls `lead` first. Completing is a store and a look at a deque. A lock
-exists only while a thread waits in `result`, one for each of them. The futures of records are in `record_append`.
+caller that is ready to do the work of an answer calls `drive` first. Completing is a store and a look at a deque. A
+lock exists only while a thread waits in `result`, one for each of them. The futures of records are in `record_append`.
 
 Invariants: each callback is called exactly once, by the thread that completes the future or, after that, by the thread
 that adds the callback. The outcome of a future that is done never changes. Both rest on one order: one side stores the
@@ -79,7 +79,7 @@ class Future(Generic[T], metaclass=ABCMeta):
             self._wait(timeout)
         return self._error
 
-    def lead(self, timeout: float | None = None) -> None:
+    def drive(self, timeout: float | None = None) -> None:
         """Do the work of the answer in this thread, or wait for the thread that does it, for up to `timeout` seconds.
 
         Most answers come by themselves: then this does nothing. It never raises TimeoutError, and the answer may still
@@ -87,10 +87,10 @@ class Future(Generic[T], metaclass=ABCMeta):
         """
 
     def hurry(self) -> None:
-        """No thread is going to `lead`: let the work of the answer begin at once in the thread that is there for it."""
+        """No thread is going to `drive`: let the work of the answer begin at once in the thread that is for it."""
 
-    def stop_leading(self) -> None:
-        """End the `lead` of now. From any thread, and from handlers of signals."""
+    def stop_driving(self) -> None:
+        """End the `drive` of now. From any thread, and from handlers of signals."""
 
     def abandon(self) -> None:
         """Nobody waits for the answer any more: it may never come. What was begun is not undone."""

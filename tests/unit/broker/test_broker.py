@@ -513,7 +513,7 @@ def test_a_failed_sync_latches_one_partition_and_the_rest_goes_on(tmp_path: Path
     def send(topic: str) -> Any:
         parts = [ProducePart(topic, 0, encode([Record(b"x")], now_ms=1))]
         answer = broker.handle(Produce(parts), SESSION)
-        answer.lead()
+        answer.drive()
         return answer.result(0).parts[0].error
 
     assert isinstance(send("bad"), errors.DurabilityUnknown)

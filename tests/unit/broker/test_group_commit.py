@@ -1,4 +1,4 @@
-"""Group commit: which thread leads, which one is woken, and what becomes of an append that no thread waits for."""
+"""Group commit: which thread drives, which one is woken, and what becomes of an append that no thread waits for."""
 
 import threading
 import time
@@ -38,31 +38,31 @@ def log(tmp_path: Path) -> Iterator[pylog.Log]:
         yield made
 
 
-def unled(log: pylog.Log) -> Any:
-    """The group commit of the topic, which the commit thread does not lead."""
+def undriven(log: pylog.Log) -> Any:
+    """The group commit of the topic, which the commit thread does not drive."""
     (group_commit,) = log.broker._produce._group_commits.values()
     group_commit._thread = CommitThread()
     group_commit._thread._is_looking = True
     return group_commit
 
 
-def test_an_answer_that_is_led_comes_with_all_that_had_joined(log: pylog.Log) -> None:
+def test_an_answer_that_is_driven_comes_with_all_that_had_joined(log: pylog.Log) -> None:
     offset(sent(log))
-    unled(log)
+    undriven(log)
     answers = [sent(log) for _ in range(3)]
-    answers[1].lead(HANG_SECONDS)
+    answers[1].drive(HANG_SECONDS)
     assert [offset(answer) for answer in answers] == [2, 3, 4]
     assert log.topic("t")[0].durable_offset == 5
 
 
 def test_waiting_for_an_answer_does_no_work(log: pylog.Log) -> None:
     offset(sent(log))
-    unled(log)
+    undriven(log)
     answer = sent(log)
     with pytest.raises(TimeoutError):
         answer.result(0.01)
     assert log.topic("t")[0].next_offset == 2
-    answer.lead()
+    answer.drive()
     assert offset(answer) == 2
 
 
@@ -79,14 +79,14 @@ def test_an_answer_that_no_thread_waits_for_comes_soon(log: pylog.Log) -> None:
 def test_the_commit_thread_of_an_idle_log_does_not_look_and_is_woken(log: pylog.Log) -> None:
     offset(sent(log))
     thread: Any = log.broker._produce._commit_thread
-    look, looks = thread._lead_all, 0
+    look, looks = thread._drive_all, 0
 
     def counted() -> Any:
         nonlocal looks
         looks += 1
         return look()
 
-    thread._lead_all = counted
+    thread._drive_all = counted
     for _ in range(3):
         assert offset(sent(log)) > 0
         deadline = time.monotonic() + HANG_SECONDS
@@ -99,7 +99,7 @@ def test_the_commit_thread_of_an_idle_log_does_not_look_and_is_woken(log: pylog.
 
 def test_a_callback_that_raises_keeps_no_other_append_waiting(log: pylog.Log, caplog: pytest.LogCaptureFixture) -> None:
     offset(sent(log))
-    group_commit = unled(log)
+    group_commit = undriven(log)
     first, second = sent(log), sent(log)
     first.add_done_callback(lambda _: 1 // 0)
     told: list[int] = []
@@ -107,7 +107,7 @@ def test_a_callback_that_raises_keeps_no_other_append_waiting(log: pylog.Log, ca
     thread, group_commit.is_listed = CommitThread(), False
     thread.look_at(group_commit)
     assert offset(second) == 3
-    second.lead()
+    second.drive()
     thread.close()
     assert told == [3] and "a callback of an append raised" in caplog.text
 
@@ -118,10 +118,10 @@ def test_a_thread_that_was_never_called_can_be_closed() -> None:
     assert threading.active_count() == threads
 
 
-def test_callers_lead_where_the_commit_thread_cannot_begin(log: pylog.Log) -> None:
+def test_callers_drive_where_the_commit_thread_cannot_begin(log: pylog.Log) -> None:
     """Two of them took the same group from a list, and one raised IndexError."""
     offset(sent(log))
-    unled(log)._thread = thread = CommitThread()
+    undriven(log)._thread = thread = CommitThread()
     answers: list[Future[Any]] = []
     begin = threading.Event()
 
@@ -142,15 +142,15 @@ def test_callers_lead_where_the_commit_thread_cannot_begin(log: pylog.Log) -> No
     thread.close()
 
 
-def test_threads_that_lead_for_their_answers_share_syncs(log: pylog.Log) -> None:
+def test_threads_that_drive_for_their_answers_share_syncs(log: pylog.Log) -> None:
     offset(sent(log))
-    group_commit = unled(log)
+    group_commit = undriven(log)
     offsets: list[int] = []
 
     def run() -> None:
         for _ in range(20):
             answer = sent(log)
-            answer.lead(HANG_SECONDS)
+            answer.drive(HANG_SECONDS)
             offsets.append(offset(answer))
 
     threads = [threading.Thread(target=run) for _ in range(8)]
@@ -158,7 +158,7 @@ def test_threads_that_lead_for_their_answers_share_syncs(log: pylog.Log) -> None
         thread.start()
     for thread in threads:
         thread.join(HANG_SECONDS)
-    assert sorted(offsets) == list(range(2, 162)) and not group_commit.engine.is_unattended
+    assert sorted(offsets) == list(range(2, 162)) and not group_commit.engine.lacks_driver
     group_commit._thread.close()
 
 
@@ -227,7 +227,7 @@ def test_appends_without_a_waiter_are_durable_after_a_close(tmp_path: Path) -> N
 
 def test_an_append_that_is_interrupted_is_in_doubt_and_the_others_are_not(log: pylog.Log) -> None:
     offset(sent(log))
-    unled(log)
+    undriven(log)
     handler: Any = log.broker._produce
     append, calls = handler.append, 0
 
@@ -243,7 +243,7 @@ def test_an_append_that_is_interrupted_is_in_doubt_and_the_others_are_not(log: p
     log.alter_config("t", {"message.timestamp.before.max.ms": 10**15})
     parts = [ProducePart("t", 0, encode([Record(b"x")], now_ms=1)) for _ in range(3)]
     answers = [log.broker.handle(Produce([part]), Session()) for part in parts]
-    answers[0].lead()
+    answers[0].drive()
     assert [offset(answers[0]), offset(answers[2])] == [2, 3]
     error = answers[1].result(0).parts[0].error
     assert isinstance(error, DurabilityUnknown) and "was interrupted" in str(error)
@@ -272,7 +272,7 @@ def test_a_partition_that_moves_takes_pending_appends_along(tmp_path: Path, mome
             durability.sync = synced  # type: ignore[method-assign]
             # A name that is not durable makes the sync one that the kernel does not do by itself.
             partition._local.pending.note_names()
-        answer.lead()
+        answer.drive()
         part = answer.result(HANG_SECONDS).parts[0]
         assert (part.error, part.base_offset) == (None, 1)
         assert [record.value for record in log.topic("t")[0].records()] == [b"0", b"1"]
@@ -299,9 +299,9 @@ def test_an_append_to_a_moved_partition_goes_to_its_new_place(tmp_path: Path) ->
         assert [record.value for record in view.records()] == [b"0", b"1"]
 
 
-def test_an_append_that_is_hurried_is_led_by_the_thread(log: pylog.Log) -> None:
+def test_an_append_that_is_hurried_is_driven_by_the_thread(log: pylog.Log) -> None:
     offset(sent(log))
-    group_commit = unled(log)
+    group_commit = undriven(log)
     first, second = sent(log), sent(log)
     assert not first.done()
     first.hurry()

@@ -71,25 +71,25 @@ def test_a_fetch_waits_no_longer_than_it_was_told(logs: list[pylog.Log]) -> None
     assert not long.done()
 
 
-def test_a_led_fetch_is_answered_in_its_leaders_thread(logs: list[pylog.Log]) -> None:
+def test_a_driven_fetch_is_answered_in_its_drivers_thread(logs: list[pylog.Log]) -> None:
     owner, reader = logs
     future = ask(reader)
     heard = answering_thread(future)
     appending = threading.Timer(0.02, append, [owner])
     appending.start()
-    future.lead(HANG_SECONDS)
+    future.drive(HANG_SECONDS)
     appending.join()
     assert future.done() and heard.get(timeout=HANG_SECONDS) == threading.current_thread().name
 
 
-def test_a_lead_that_ends_leaves_the_fetch_to_the_watching_thread(logs: list[pylog.Log]) -> None:
+def test_a_drive_that_ends_leaves_the_fetch_to_the_watching_thread(logs: list[pylog.Log]) -> None:
     owner, reader = logs
     future = ask(reader)
-    future.lead(0.01)
+    future.drive(0.01)
     assert not future.done()
-    stopping = threading.Timer(0.02, future.stop_leading)
+    stopping = threading.Timer(0.02, future.stop_driving)
     stopping.start()
-    future.lead()
+    future.drive()
     stopping.join()
     assert not future.done()
     append(owner)
@@ -97,7 +97,7 @@ def test_a_lead_that_ends_leaves_the_fetch_to_the_watching_thread(logs: list[pyl
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, ValueError])
-def test_a_signal_ends_a_lead_and_the_fetch_goes_on(logs: list[pylog.Log], raised: type[BaseException]) -> None:
+def test_a_signal_ends_a_drive_and_the_fetch_goes_on(logs: list[pylog.Log], raised: type[BaseException]) -> None:
     def strike(*_: object) -> None:
         raise raised
 
@@ -107,7 +107,7 @@ def test_a_signal_ends_a_lead_and_the_fetch_goes_on(logs: list[pylog.Log], raise
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)
         with pytest.raises(raised):
-            future.lead(HANG_SECONDS)
+            future.drive(HANG_SECONDS)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -115,13 +115,13 @@ def test_a_signal_ends_a_lead_and_the_fetch_goes_on(logs: list[pylog.Log], raise
     assert len(future.result(HANG_SECONDS).parts[0].data) > 0
 
 
-def test_a_fetch_may_be_led_by_a_handler_while_another_one_is(logs: list[pylog.Log]) -> None:
+def test_a_fetch_may_be_driven_by_a_handler_while_another_one_is(logs: list[pylog.Log]) -> None:
     owner, reader = logs
     first, second = ask(reader), ask(reader, 1)
 
     def handle(*_: object) -> None:
         append(owner, 1)
-        second.lead(HANG_SECONDS)
+        second.drive(HANG_SECONDS)
         append(owner)
 
     before = signal.signal(signal.SIGALRM, handle)
@@ -129,7 +129,7 @@ def test_a_fetch_may_be_led_by_a_handler_while_another_one_is(logs: list[pylog.L
         signal.setitimer(signal.ITIMER_REAL, 0.02)
         while not first.done():
             # A signal that comes just before the sleep is handled after it.
-            first.lead(0.1)
+            first.drive(0.1)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -143,18 +143,18 @@ def test_a_close_answers_what_waits_and_leaves_nothing_behind(tmp_path: Path) ->
     before = set(os.listdir("/proc/self/fd"))
     for _ in range(3):
         reader = pylog.open(tmp_path, mode="read")
-        waiting, led = (ask(reader, min_bytes=1 << 20) for _ in range(2))
-        leading = threading.Thread(target=led.lead)
-        leading.start()
+        waiting, driven = (ask(reader, min_bytes=1 << 20) for _ in range(2))
+        driving = threading.Thread(target=driven.drive)
+        driving.start()
         reader.close()
-        leading.join(HANG_SECONDS)
-        assert not leading.is_alive() and threads() == []
-        for future in (waiting, led):
+        driving.join(HANG_SECONDS)
+        assert not driving.is_alive() and threads() == []
+        for future in (waiting, driven):
             assert isinstance(future.exception(HANG_SECONDS), errors.Closed)
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_lead_without_a_descriptor_leaves_the_fetch_to_the_thread(
+def test_a_drive_without_a_descriptor_leaves_the_fetch_to_the_thread(
     logs: list[pylog.Log], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full() -> tuple[int, int]:
@@ -163,7 +163,7 @@ def test_a_lead_without_a_descriptor_leaves_the_fetch_to_the_thread(
     owner, reader = logs
     future = ask(reader)
     monkeypatch.setattr(os, "pipe", full)
-    future.lead(HANG_SECONDS)
+    future.drive(HANG_SECONDS)
     assert not future.done()
     append(owner)
     assert len(future.result(HANG_SECONDS).parts[0].data) > 0
@@ -192,7 +192,7 @@ def test_a_closed_reader_ends_the_poll_of_another_thread(logs: list[pylog.Log]) 
 
     thread = threading.Thread(target=polling)
     thread.start()
-    while not reader._node._purgatory._led:
+    while not reader._node._purgatory._driven:
         thread.join(0.001)
     reader.close()
     assert isinstance(raised.get(timeout=HANG_SECONDS), errors.Closed)
@@ -200,21 +200,21 @@ def test_a_closed_reader_ends_the_poll_of_another_thread(logs: list[pylog.Log]) 
     assert not thread.is_alive()
 
 
-def test_a_handler_may_close_the_reader_whose_fetch_its_thread_leads(logs: list[pylog.Log]) -> None:
+def test_a_handler_may_close_the_reader_whose_fetch_its_thread_drives(logs: list[pylog.Log]) -> None:
     _, reader = logs
     future = ask(reader)
     before = signal.signal(signal.SIGALRM, lambda *_: reader.close())
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)
-        future.lead(HANG_SECONDS)
+        future.drive(HANG_SECONDS)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert isinstance(future.exception(0), errors.Closed)
 
 
-@pytest.mark.parametrize("is_led", [True, False])
-def test_an_error_of_a_look_is_the_answer_of_its_fetch_alone(is_led: bool) -> None:
+@pytest.mark.parametrize("is_driven", [True, False])
+def test_an_error_of_a_look_is_the_answer_of_its_fetch_alone(is_driven: bool) -> None:
     damaged, good = (Fetch([FetchPart("t", number, 0)]) for number in range(2))
 
     def read(message: Fetch) -> Fetched:
@@ -226,11 +226,11 @@ def test_an_error_of_a_look_is_the_answer_of_its_fetch_alone(is_led: bool) -> No
     purgatory = ReadOnlyPurgatory(clock, read, lambda: None)
     waiting = purgatory.park(good, clock.tick_ms() + HANG_SECONDS * 1000)
     future = purgatory.park(damaged, clock.tick_ms() + HANG_SECONDS * 1000)
-    if is_led:
-        future.lead(HANG_SECONDS)
+    if is_driven:
+        future.drive(HANG_SECONDS)
     with pytest.raises(ValueError, match="it cannot be read"):
         future.result(HANG_SECONDS)
-    waiting.stop_leading()
+    waiting.stop_driving()
     assert not waiting.done()
     purgatory.close()
     assert isinstance(waiting.exception(0), errors.Closed)
@@ -242,8 +242,8 @@ def test_a_closed_purgatory_keeps_no_fetch() -> None:
     purgatory.close()
     purgatory.close()
     future = purgatory.park(Fetch([]), clock.tick_ms() + HANG_SECONDS * 1000)
-    future.lead()
-    future.stop_leading()
+    future.drive()
+    future.stop_driving()
     assert isinstance(future.exception(0), errors.Closed)
 
 

@@ -1,4 +1,4 @@
-"""Appends that share a sync: which thread leads, what is one group, and what an error in it means. Both twins."""
+"""Appends that share a sync: which thread drives, what is one group, and what an error in it means. Both twins."""
 
 import itertools
 import os
@@ -32,8 +32,8 @@ NOW = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)
 
 
-class Lead:
-    """The lead of a gate: it tells who found it taken."""
+class Drive:
+    """The lock of the thread that drives: it tells who found it taken."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ class Log:
         self.partition.take_duty(Duty(has_followers=False, syncs=True))
         # The first batch of an epoch is not plain.
         self.partition.append(batch(1), epoch=0, now_ms=NOW)
-        self.leading = Lead()
+        self.driving = Drive()
         self.shown: list[int] = []
         self.general: Callable[[Batch], Appended | None] = self.append_general
         self.answered: list[tuple[Any, Any]] = []
@@ -71,7 +71,7 @@ class Log:
 
     def make_group(self, whole: Any, show: Callable[[Any], None]) -> None:
         self.group = self.twin(
-            self.leading, whole, lambda _, pending, batch: self.general(batch), show,
+            self.driving, whole, lambda _, pending, batch: self.general(batch), show,
             lambda *answer: self.answered.append(answer),
         )  # fmt: skip
 
@@ -87,12 +87,12 @@ class Log:
         return appended
 
     def join(self, *sizes: int) -> None:
-        """Threads append records of these sizes while somebody else leads."""
+        """Threads append records of these sizes while somebody else drives."""
         for size in sizes:
             number = len(self.threads)
             self.threads.append(threading.Thread(target=self._answered, args=(number, size)))
             self.threads[-1].start()
-            self.leading.refused.get(timeout=HANG_SECONDS)
+            self.driving.refused.get(timeout=HANG_SECONDS)
 
     def _answered(self, number: int, size: int) -> None:
         try:
@@ -101,8 +101,8 @@ class Log:
             self.answers[number] = error
 
     def let_go(self) -> list[Any]:
-        """The lead is free; what the threads get."""
-        self.leading.release()
+        """Let a thread drive; gives what the threads get."""
+        self.driving.release()
         self.group.hand_over()
         for thread in self.threads:
             thread.join(HANG_SECONDS)
@@ -138,9 +138,9 @@ def test_what_followers_have_to_have_first_is_durable_and_not_shown(log: Log) ->
 
 
 def test_those_who_join_meanwhile_are_one_group_in_their_order(log: Log) -> None:
-    log.leading.acquire()
+    log.driving.acquire()
     log.join(1, 2, 3, 4)
-    assert log.partition.next_offset == 1, "nobody writes before he leads"
+    assert log.partition.next_offset == 1, "nobody writes before he drives"
     assert log.let_go() == [Appended(offset, offset + 1) for offset in range(1, 5)]
     assert log.shown == [5]
 
@@ -152,7 +152,7 @@ def test_index_entries_lie_where_one_append_after_the_other_puts_them(tmp_path: 
         (tmp_path / name).mkdir()
         log = Log(tmp_path / name, twin)
         if name == "together":
-            log.leading.acquire()
+            log.driving.acquire()
             log.join(*sizes)
             log.let_go()
         else:
@@ -168,9 +168,9 @@ def test_index_entries_lie_where_one_append_after_the_other_puts_them(tmp_path: 
     assert len(both[0][0]) > 2
 
 
-def test_a_batch_that_is_not_plain_is_appended_in_its_place_by_the_leader(tmp_path: Path, twin: Any) -> None:
+def test_a_batch_that_is_not_plain_is_appended_in_its_place_by_the_driver(tmp_path: Path, twin: Any) -> None:
     log = Log(tmp_path, twin, **{"segment.bytes": "1000"})
-    log.leading.acquire()
+    log.driving.acquire()
     log.join(300, 300, 800, 100, 2000, 10)
     answers = log.let_go()
     assert isinstance(answers.pop(4), RecordBatchTooLarge), "of one alone"
@@ -188,11 +188,11 @@ def test_a_batch_of_another_epoch_goes_the_general_way(log: Log) -> None:
         return log.append_general(batch) if log.partition.epochs.latest == 0 else None
 
     log.general = general
-    log.leading.acquire()
+    log.driving.acquire()
     log.join(1)
     log.threads.append(threading.Thread(target=lambda: log.answers.update({1: log.append(epoch=1)})))
     log.threads[-1].start()
-    log.leading.refused.get(timeout=HANG_SECONDS)
+    log.driving.refused.get(timeout=HANG_SECONDS)
     assert log.let_go() == [Appended(1, 2), Appended(2, 3)]
     log.partition.begin_epoch(1)
     assert log.append(epoch=0) is None
@@ -212,7 +212,7 @@ def test_a_write_that_fails_is_the_answer_of_all_that_it_was_for(tmp_path: Path,
     log = Log(tmp_path, twin)
     assert log.append() == Appended(1, 2)
     broken(log)
-    log.leading.acquire()
+    log.driving.acquire()
     log.join(1, 2, 3)
     answers = log.let_go()
     # Compiled they are one write; one by one, the second finds that the partition has failed.
@@ -229,7 +229,7 @@ def test_a_sync_that_fails_is_the_answer_of_all_that_were_written(tmp_path: Path
     log = Log(tmp_path, twin, **{"segment.bytes": "1000"})
     assert log.append() == Appended(1, 2)
     log.general = lambda given: broken(log) if given.size > 1000 else log.append_general(given)
-    log.leading.acquire()
+    log.driving.acquire()
     log.join(1, 2000)
     answers = log.let_go()
     assert isinstance(answers[0], DurabilityUnknown)
@@ -240,17 +240,17 @@ def test_a_sync_that_fails_is_the_answer_of_all_that_were_written(tmp_path: Path
 
 def test_a_waiter_that_is_interrupted_has_appended_nothing(log: Log) -> None:
     def interrupt() -> None:
-        log.leading.refused.get(timeout=HANG_SECONDS)
+        log.driving.refused.get(timeout=HANG_SECONDS)
         log.join(1)
         signal.raise_signal(signal.SIGINT)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    log.leading.acquire()
+    log.driving.acquire()
     other = threading.Thread(target=interrupt)
     other.start()
     with pytest.raises(KeyboardInterrupt):
         log.append(7)
-        pytest.fail("nobody leads")
+        pytest.fail("nobody drives")
     other.join(HANG_SECONDS)
     assert log.let_go() == [Appended(1, 2)]
     assert log.partition.next_offset == 2
@@ -263,12 +263,12 @@ def test_a_signal_is_for_the_thread_that_it_strikes_alone(log: Log) -> None:
 
     assert log.append() == Appended(1, 2)
     log.make_group(WHOLE, show)
-    log.leading.acquire()
+    log.driving.acquire()
     log.join(1, 2)
-    log.leading.release()
+    log.driving.release()
     with pytest.raises(KeyboardInterrupt):
         log.append(3)
-    log.leading.acquire()
+    log.driving.acquire()
     assert log.let_go() == [Appended(2, 3), Appended(3, 4)]
     assert (log.partition.next_offset, log.partition.high_watermark) == (5, 5)
 
@@ -291,32 +291,32 @@ def test_a_signal_in_a_general_append_waits_until_it_is_done(tmp_path: Path, twi
 
 def test_an_append_that_is_answered_later_is_of_the_group_in_its_place(log: Log) -> None:
     first = log.group.join(log.partition, batch(1), 0, NOW, "first")
-    assert log.group.is_unattended
-    log.leading.acquire()
+    assert log.group.lacks_driver
+    log.driving.acquire()
     log.join(2)
-    assert not log.group.is_unattended
+    assert not log.group.lacks_driver
     second = log.group.join(log.partition, batch(3), 0, NOW, "second")
     assert first is second
     assert log.let_go() == [Appended(2, 3)]
     assert log.group.wait(first, HANG_SECONDS)
     assert log.answered == [("first", Appended(1, 2)), ("second", Appended(3, 4))]
-    assert log.partition.durable_offset == 4 and not log.group.is_unattended
+    assert log.partition.durable_offset == 4 and not log.group.lacks_driver
 
 
-def test_a_thread_that_waits_for_a_group_leads_it(log: Log) -> None:
+def test_a_thread_that_waits_for_a_group_drives_it(log: Log) -> None:
     group = log.group.join(log.partition, batch(1), 0, NOW, "only")
-    log.leading.acquire()
-    assert not log.group.wait(group, 0.001), "another thread leads"
-    log.leading.release()
+    log.driving.acquire()
+    assert not log.group.wait(group, 0.001), "another thread drives"
+    log.driving.release()
     assert log.group.wait(group, 0)
-    log.group.lead()
+    log.group.drive()
     assert (log.answered, log.shown) == ([("only", Appended(1, 2))], [2])
 
 
-def test_a_leader_without_an_append_of_its_own_answers_what_has_joined(log: Log) -> None:
+def test_a_driver_without_an_append_of_its_own_answers_what_has_joined(log: Log) -> None:
     for name in ("a", "b"):
         log.group.join(log.partition, batch(1), 0, NOW, name)
-    log.group.lead()
+    log.group.drive()
     assert log.answered == [("a", Appended(1, 2)), ("b", Appended(2, 3))]
 
 
@@ -334,7 +334,7 @@ def test_numbered_batches_of_one_producer_are_plain_one_after_the_other(log: Log
     for sequence in range(4):
         log.group.join(log.partition, numbered(sequence), 0, NOW, sequence)
     log.group.join(log.partition, numbered(2), 0, NOW, "again")
-    log.group.lead()
+    log.group.drive()
     appended = [Appended(1 + sequence, 2 + sequence) for sequence in range(4)]
     again = Appended(3, 4, NOW, duplicate=True)
     assert [outcome for _, outcome in log.answered] == [*appended, again]
@@ -349,17 +349,17 @@ def test_an_error_of_publishing_is_told_to_all(log: Log) -> None:
 
     assert log.append() == Appended(1, 2)
     log.make_group(nullcontext(), refuse)
-    log.leading.acquire()
+    log.driving.acquire()
     log.join(1, 2)
     assert [str(answer) for answer in log.let_go()] == ["there is nobody to show it to"] * 2
     assert log.partition.durable_offset == 4
 
 
 @pytest.mark.parametrize("lacking", ["Group", "time.monotonic"])
-def test_who_lacks_memory_to_lead_leaves_the_lead_to_the_next(
+def test_who_lacks_memory_to_drive_leaves_the_drive_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
-    """Of the pure twin: the compiled one allocates nothing between the lead and the group."""
+    """Of the pure twin: the compiled one allocates nothing between the lock and the group."""
 
     def fails() -> None:
         raise MemoryError

@@ -362,9 +362,9 @@ def test_an_answer_that_could_not_be_brought_is_waited_for(make_delivery: MakeDe
     assert isinstance(delivery.future(0, 5).exception(0), ValueError)
 
 
-def test_leading_an_answer_that_comes_by_itself_does_nothing(make_delivery: MakeDelivery) -> None:
+def test_driving_an_answer_that_comes_by_itself_does_nothing(make_delivery: MakeDelivery) -> None:
     for future in (Future[int](), make_delivery("t", 0).future(0, 1)):
-        future.lead(0)
+        future.drive(0)
         assert not future.done()
 
 

@@ -53,7 +53,7 @@ class PendingRequests:
         self._in_flight: list[PendingRequest] = []
         # Unlike an Event it may be rung from a signal handler, whatever the interrupted thread is at.
         self._bell: SimpleQueue[None] = SimpleQueue()
-        self._led: Future[Any] | None = None
+        self._driven: Future[Any] | None = None
         """The future whose work the waiting thread does."""
 
     def add(self, future: Future[Any], then: Then, wait_ms: int = 0) -> PendingRequest:
@@ -126,8 +126,8 @@ class PendingRequests:
     def wait(self, timeout_ms: float) -> None:
         """Sleep until an answer is there, `ring` was called since the last wait, or for `timeout_ms`.
 
-        A future whose work is left to a waiting caller (`Future.lead`) is led meanwhile. Raises Closed where another
-        thread has called `end`.
+        A future whose work is left to a waiting caller (`Future.drive`) is driven meanwhile. Raises Closed where
+        another thread has called `end`.
         """
         self._check_not_ended()
         left_ms = max(timeout_ms, 0)
@@ -170,13 +170,13 @@ class PendingRequests:
         if future is None:
             return left_ms
         begun_ms = self._clock.tick_ms()
-        self._led = future
+        self._driven = future
         try:
-            # `ring` puts its mark first, and then ends the lead: this order misses no call of it.
+            # `ring` puts its mark first, and then ends the drive: this order misses no call of it.
             if self._bell.empty():
-                future.lead(left_ms / 1000)
+                future.drive(left_ms / 1000)
         finally:
-            self._led = None
+            self._driven = None
         return max(0, left_ms - (self._clock.tick_ms() - begun_ms))
 
     def check_open(self) -> None:
@@ -197,6 +197,6 @@ class PendingRequests:
             listener = self.listener
             if listener is not None:
                 listener()
-        led = self._led
-        if led is not None:
-            led.stop_leading()
+        driven = self._driven
+        if driven is not None:
+            driven.stop_driving()

@@ -236,7 +236,7 @@ class Sender:
     # --- waiting ---------------------------------------------------------------------------------------------------
 
     def _bring(self, delivery: Delivery, timeout: float | None) -> None:
-        """Do what the answer of a batch waits for, up to `timeout` seconds: ship it, and lead the node's appends.
+        """Do what the answer of a batch waits for, up to `timeout` seconds: ship it, and drive the node's appends.
 
         A thread that waits for a record calls this first. A batch that lingers goes on lingering.
         """
@@ -251,7 +251,7 @@ class Sender:
             left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
                 return
-            answer.lead(left)
+            answer.drive(left)
             if not answer.done():
                 return
 

@@ -53,7 +53,7 @@ class Delivery(Future[tuple[int, int | None]]):
     """The answer for one batch of a partition: its base offset, and the time of the append under LogAppendTime (ms).
 
     The futures of a batch cost nothing when it is completed: their results are made when they are asked for. A thread
-    that waits for one calls `bring(delivery, timeout)` first, which sends what has to be sent and leads the append.
+    that waits for one calls `bring(delivery, timeout)` first, which sends what has to be sent and drives the append.
     """
 
     __slots__ = ("_looked", "bring", "failures", "partition", "parts", "topic")

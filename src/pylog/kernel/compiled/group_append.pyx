@@ -42,7 +42,7 @@ cdef class Group:
     cdef object error
     cdef int32_t epoch  # of the plain ones; -1 while there is none
     cdef Py_ssize_t joined  # seen without the interpreter's lock
-    cdef Py_ssize_t attended  # how many of them wait in a thread of their own
+    cdef Py_ssize_t drivers  # how many of them wait in a thread of their own, which may drive
     cdef bint is_begun
     cdef bint is_done
     cdef futex futex
@@ -66,7 +66,7 @@ cdef class Group:
 cdef class GroupAppends:
     """The twin of `pure.GroupAppends`."""
 
-    cdef object leading
+    cdef object driving
     cdef object whole
     cdef object general
     cdef object show
@@ -75,16 +75,16 @@ cdef class GroupAppends:
     cdef Py_ssize_t expected
     cdef int64_t sync_ns
 
-    def __init__(self, leading, whole, general, show, answer):
-        self.leading, self.whole = leading, whole
+    def __init__(self, driving, whole, general, show, answer):
+        self.driving, self.whole = driving, whole
         self.general, self.show, self.answer = general, show, answer
         self.open = Group()
         self.expected = 1
 
     @property
-    def is_unattended(self):
+    def lacks_driver(self):
         """See the twin."""
-        return self.open.joined > 0 and self.open.attended == 0
+        return self.open.joined > 0 and self.open.drivers == 0
 
     def append(self, partition, BatchHeader batch not None, int32_t epoch, int64_t now_ms):
         """See the twin."""
@@ -113,14 +113,14 @@ cdef class GroupAppends:
             is_done = self.wait_until(group, now_ns() + <int64_t>(min(max(timeout, 0), SECONDS_MOST) * SECOND_NS))
         finally:
             if not is_done:
-                # It may have been called to lead just now.
+                # It may have been called to drive just now.
                 futex_call(&group.futex)
         return is_done
 
-    def lead(self):
+    def drive(self):
         """See the twin."""
         if self.open.joined:
-            self.leads()
+            self.drives()
 
     def hand_over(self):
         """See the twin."""
@@ -146,15 +146,15 @@ cdef class GroupAppends:
         group.partition, group.state = partition, state
         group.batches.append(entry)
         group.pendings.append(pending)
-        group.attended += pending is None
+        group.drivers += pending is None
         group.joined += 1
         return group
 
     cdef bint wait_until(self, Group group, int64_t deadline) except -1:
-        """Lead, or sleep until the group is done; False where the time is up before (-1: never)."""
+        """Drive, or sleep until the group is done; False where the time is up before (-1: never)."""
         cdef int64_t left
         while not group.is_done:
-            if not group.is_begun and self.leads():
+            if not group.is_begun and self.drives():
                 continue
             left = SLICE_NS
             if deadline >= 0:
@@ -167,10 +167,10 @@ cdef class GroupAppends:
         return True
 
     cdef int leave(self, Group group, Py_ssize_t index) except -1:
-        """A signal's handler has raised: what is not appended stays so, and another one may have to lead."""
+        """A signal's handler has raised: what is not appended stays so, and another one may have to drive."""
         if not group.is_begun:
             group.batches[index] = None
-            group.attended -= 1
+            group.drivers -= 1
             if group.batches.count(None) == group.joined:
                 group.batches.clear()
                 group.pendings.clear()
@@ -178,30 +178,30 @@ cdef class GroupAppends:
             futex_call(&group.futex)
         return 0
 
-    cdef bint leads(self) except -1:
-        """Lead, unless another thread does."""
+    cdef bint drives(self) except -1:
+        """Drive, unless another thread does."""
         cdef Group following = Group()
-        if not self.open.joined or not self.leading.acquire(False):
+        if not self.open.joined or not self.driving.acquire(False):
             return False
         if self.open.joined == 1 and self.expected == 1 and self.open.pendings[0] is None:
-            self.lead_open(following, False)
+            self.drive_open(following, False)
             return True
-        # A handler's error in one thread is not for the others: none may strike a thread that leads some.
-        self.leading.release()
+        # A handler's error in one thread is not for the others: none may strike a thread that drives some.
+        self.driving.release()
         with self.whole:
-            if not self.leading.acquire(False):
+            if not self.driving.acquire(False):
                 return False
             if not self.open.joined:
-                # Another thread has led them, while this one began its block.
-                self.leading.release()
+                # Another thread has driven them, while this one began its block.
+                self.driving.release()
                 return False
-            self.lead_open(following, True)
+            self.drive_open(following, True)
         return True
 
-    cdef int lead_open(self, Group following, bint is_whole) except -1:
+    cdef int drive_open(self, Group following, bint is_whole) except -1:
         cdef Group group
         cdef int64_t began
-        cdef bint leads = True
+        cdef bint is_driving = True
         if self.open.joined < self.expected:
             self.gather()
         group, self.open = self.open, following
@@ -211,21 +211,21 @@ cdef class GroupAppends:
             if not group.state.append_at_once(group.batches, group.answers, group.epoch, is_whole):
                 if not is_whole:
                     # From here on it is Python, where a signal's handler may run, and append here itself.
-                    leads = False
-                    self.leading.release()
+                    is_driving = False
+                    self.driving.release()
                 with self.whole:
                     group.state.append_rest(
                         group.batches, group.answers, group.epoch, self.append_general, group
                     )
-            if leads:
-                leads = False
-                self.leading.release()
+            if is_driving:
+                is_driving = False
+                self.driving.release()
             if end_of(group.answers) >= 0:
                 self.show(group.partition)
         except BaseException as error:
             group.error = error
-        if leads:
-            self.leading.release()
+        if is_driving:
+            self.driving.release()
         self.sync_ns, self.expected = now_ns() - began, max(group.joined + following.joined, 1)
         group.is_done = True
         futex_done(&group.futex)

@@ -1,22 +1,23 @@
 """Group commit: the appends to one partition wait together, are written together, and share one sync.
 
-    append   lead: gather -> append each -> sync -> show -> done     a thread that waits: one leads, the others sleep
-    join     .                                         -> answer     an answer that comes later; `wait` may lead
+    append   drive: gather -> append each -> sync -> show -> done    a thread that waits: one drives, the others sleep
+    join     .                                         -> answer    an answer that comes later; `wait` may drive
 
-A thread writes nothing before it leads, or there would be as many waits for the partition's lock as threads. A thread
-that waits and finds that no other leads does so: it appends and syncs for all that have joined by then, and lets one of
-those that have joined since lead the next group. So a single thread does all of it by itself.
+The driver of a group is the thread that appends it. A thread writes nothing before it drives, or there would be as many
+waits for the partition's lock as threads. A thread that waits and finds that no other drives does so: it appends and
+syncs for all that have joined by then, and lets one of those that have joined since drive the next group. So a single
+thread does all of it by itself.
 
-Before it syncs, the leader of more than one gathers: it yields until as many have joined as the last time, or a third
+Before it syncs, the driver of more than one gathers: it yields until as many have joined as the last time, or a third
 of what a sync takes has passed. Without that two half groups take turns.
 
 Invariants:
 
 - Batches are appended once, in the order in which they joined, plain ones and others in their places.
-- A group is everything that joined before its first append. Each of it is answered once, without the lead, also when
+- A group is everything that joined before its first append. Each of it is answered once, without `driving`, also when
   the sync fails.
 - A batch of a thread that is interrupted while it waits is appended or not, as a whole: not, where its group had not
-  begun. A thread that leads others is in a `whole` block, where no signal strikes.
+  begun. A thread that drives others is in a `whole` block, where no signal strikes.
 """
 
 import threading
@@ -44,8 +45,8 @@ class Appendable(Protocol):
     def sync(self) -> int: ...
 
 
-class LeadLock(Protocol):
-    """The lock of the thread that leads."""
+class DriveLock(Protocol):
+    """The lock of the thread that drives."""
 
     def acquire(self, blocking: bool = ...) -> bool: ...
     def release(self) -> None: ...
@@ -60,8 +61,8 @@ class Group:
         self.pendings: list[Any] = []
         self.answers: list[Appended | BaseException | None] = []
         self.error: BaseException | None = None
-        self.attended = 0
-        """How many wait in a thread of their own."""
+        self.drivers = 0
+        """How many wait in a thread of their own, which may drive."""
         self.is_begun = False
         self.is_done = False
         self._asleep: deque[threading.Lock] = deque()
@@ -99,17 +100,17 @@ class Group:
 class GroupAppends:
     """The group commit of one partition. Thread-safe.
 
-    The thread that holds `leading` appends a group, in a `whole` block. `general(partition, pending, batch)` appends a
+    The thread that holds `driving` appends a group, in a `whole` block. `general(partition, pending, batch)` appends a
     batch that is not plain, or gives None where it has to go another way; in Python no batch is plain.
     `show(partition)` shows what is durable. `answer(pending, outcome)` tells what a batch that has joined has come to.
     """
 
     def __init__(
-        self, leading: LeadLock, whole: AbstractContextManager[Any],
+        self, driving: DriveLock, whole: AbstractContextManager[Any],
         general: Callable[[Any, Any, Any], Appended | None], show: Callable[[Any], None],
         answer: Callable[[Any, Appended | BaseException | None], None],
     ) -> None:  # fmt: skip
-        self._leading = leading
+        self._driving = driving
         self._whole = whole
         self._general = general
         self._show = show
@@ -120,10 +121,10 @@ class GroupAppends:
         self._sync_seconds = 0.0
 
     @property
-    def is_unattended(self) -> bool:
+    def lacks_driver(self) -> bool:
         """Whether the next group has something, and nothing of a thread that waits in `append`."""
         group = self._open
-        return bool(group.batches) and not group.attended
+        return bool(group.batches) and not group.drivers
 
     def append(self, partition: Appendable, batch: BatchHeader, epoch: int, now_ms: int) -> Appended | None:
         """Append a batch as the leader of `epoch`, with those of other threads, make it durable and show it.
@@ -143,26 +144,26 @@ class GroupAppends:
         return done
 
     def join(self, partition: Appendable, batch: BatchHeader, epoch: int, now_ms: int, pending: Any) -> Group:
-        """Let a batch be of the next group, whose leader answers `pending`; gives the group."""
+        """Let a batch be of the next group, whose driver answers `pending`; gives the group."""
         return self._add(partition, batch, pending)[0]
 
     def wait(self, group: Group, timeout: float) -> bool:
-        """Lead, or sleep until a group is done, for up to `timeout` seconds; gives whether it is done."""
+        """Drive, or sleep until a group is done, for up to `timeout` seconds; gives whether it is done."""
         is_done = False
         try:
             is_done = self._wait_until(group, time.monotonic() + timeout)
         finally:
             if not is_done:
-                # It may have been called to lead just now.
+                # It may have been called to drive just now.
                 group.call()
         return is_done
 
-    def lead(self) -> None:
-        """Lead the next group, unless it is empty or another thread leads."""
-        self._leads()
+    def drive(self) -> None:
+        """Drive the next group, unless it is empty or another thread drives."""
+        self._drives()
 
     def hand_over(self) -> None:
-        """Let a thread of the next group lead: the lead is free."""
+        """Let a thread of the next group drive: no other does."""
         if self._open.batches:
             self._open.call()
 
@@ -170,14 +171,14 @@ class GroupAppends:
         with self._whole, self._joining:
             group = self._open
             group.partition = partition
-            group.attended += pending is None
+            group.drivers += pending is None
             group.batches.append(batch)
             group.pendings.append(pending)
             return group, len(group.batches) - 1
 
     def _wait_until(self, group: Group, deadline: float | None) -> bool:
         while not group.is_done:
-            if not group.is_begun and self._leads():
+            if not group.is_begun and self._drives():
                 continue
             left = SLICE if deadline is None else min(SLICE, deadline - time.monotonic())
             if left <= 0:
@@ -186,29 +187,29 @@ class GroupAppends:
         return True
 
     def _leave(self, group: Group, index: int) -> None:
-        """A signal's handler has raised: what is not appended stays so, and another one may have to lead."""
+        """A signal's handler has raised: what is not appended stays so, and another one may have to drive."""
         with self._whole, self._joining:
             if not group.is_begun:
                 group.batches[index] = None
-                group.attended -= 1
+                group.drivers -= 1
         group.call()
 
-    def _leads(self) -> bool:
-        # Nothing that holds the lead may lack memory before it is where it gives the lead back.
+    def _drives(self) -> bool:
+        # What holds `driving` may not lack memory before it is where it releases it.
         following = Group()
         with self._whole:
-            if not self._open.batches or not self._leading.acquire(False):
+            if not self._open.batches or not self._driving.acquire(False):
                 return False
             try:
                 self._gather()
                 began = time.monotonic()
             except BaseException:
-                self._leading.release()
+                self._driving.release()
                 raise
-            self._lead_open(following, began)
+            self._drive_open(following, began)
         return True
 
-    def _lead_open(self, following: Group, began: float) -> None:
+    def _drive_open(self, following: Group, began: float) -> None:
         with self._joining:
             group, self._open = self._open, following
             group.is_begun = True
@@ -216,7 +217,7 @@ class GroupAppends:
             try:
                 is_appended = self._append_all(group)
             finally:
-                self._leading.release()
+                self._driving.release()
             if is_appended:
                 self._show(group.partition)
         except BaseException as error:  # noqa: BLE001 - it is told below

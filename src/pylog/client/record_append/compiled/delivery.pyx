@@ -17,7 +17,7 @@ cdef class Delivery:
     """The answer for one batch of a partition: its base offset, and the time of the append under LogAppendTime (ms).
 
     The futures of a batch cost nothing when it is completed: their results are made when they are asked for. A thread
-    that waits for one calls `bring(delivery, timeout)` first, which sends what has to be sent and leads the append.
+    that waits for one calls `bring(delivery, timeout)` first, which sends what has to be sent and drives the append.
     """
 
     def __init__(self, topic, partition, bring=None):
@@ -129,11 +129,11 @@ cdef class RecordFuture:
             self._wait(timeout)
         return error_of(self)
 
-    def lead(self, timeout=None):
-        """See `Future.lead`."""
+    def drive(self, timeout=None):
+        """See `Future.drive`."""
 
-    def stop_leading(self):
-        """See `Future.stop_leading`."""
+    def stop_driving(self):
+        """See `Future.stop_driving`."""
 
     def add_done_callback(self, fn):
         """Call `fn(self)` once the answer is there, in the thread that brings it; at once if it is there already.
