@@ -223,7 +223,7 @@ _BY_CODE: dict[int, type["ProtocolError"]] = {}
 
 
 class ProtocolError(PylogError):
-    """What Kafka has an error code for."""
+    """An error with a code of Kafka's."""
 
     code: int = -1
     kafka_name: str = "UNKNOWN_SERVER_ERROR"
@@ -237,7 +237,7 @@ class ProtocolError(PylogError):
 
 
 class RecordError(NamedTuple):
-    """What is wrong with one record of a batch (Kafka: RecordError; KIP-467)."""
+    """The error of one record of a batch (Kafka: RecordError; KIP-467)."""
 
     index: int  # type: ignore[assignment]  # its place in the batch; hides tuple.index, which is not needed
     message: str
@@ -459,9 +459,9 @@ class TransactionAborted(ProtocolError):
 
 
 class LogTruncation(OffsetOutOfRange):
-    """What a consumer has read last is not in the log any more, and `auto_offset_reset` is none: the log was cut, as by
-    a power cut where nothing was synced, and may have got other records since (Kafka: LogTruncationException, KIP-320).
-    `offset` is the first one that is not known to be what was read: `seek` there.
+    """The record that a consumer read last is not in the log any more, and `auto_offset_reset` is "none": the log was
+    cut, as by a power cut where nothing was synced, and may have got other records since (Kafka:
+    LogTruncationException, KIP-320). `offset` is the first one that is not known to be what was read: `seek` there.
     """
 
     def __init__(self, message: str, offset: int = -1) -> None:
@@ -473,7 +473,7 @@ class LogTruncation(OffsetOutOfRange):
 
 
 class NoOffsetForPartition(ProtocolError):
-    """A consumer has no position and `auto_offset_reset` is none (Kafka: NoOffsetForPartitionException)."""
+    """A consumer has no position and `auto_offset_reset` is "none" (Kafka: NoOffsetForPartitionException)."""
 
 
 class CommitFailed(ProtocolError):

@@ -120,7 +120,7 @@ class Log(ClientHalf[TopicView]):
 
     @property
     def mode(self) -> Literal["own", "attach", "read"]:
-        """How this process has the directory now: "attach" becomes "own" when it takes over."""
+        """The mode in which this process has the directory now: "attach" becomes "own" when it takes over."""
         if self._opened.is_inherited and self._again is not None:
             self._begin_anew(self._again)
         return _mode(self._node, self._attachment)
@@ -253,8 +253,8 @@ class Log(ClientHalf[TopicView]):
         `listener.security.protocol.map` says which it has; without one every client that reaches the address may do
         everything, so it has to be an address of this host alone. `security`: users and certificates
         (`server.security.SecurityOptions`). Closing the log closes the server.
-        Raises: ValueError (an address that no client could use, or that others would reach without TLS; a certificate
-        that is none), OSError (it is taken), TypeError (an option that is not known), ReadOnly.
+        Raises: ValueError (an address that no client could use, or that others would reach without TLS; a file that
+        is not a certificate), OSError (it is taken), TypeError (an option that is not known), ReadOnly.
         """
         from pylog.server.security import LogUsers
         from pylog.server.served_node import ServedNode

@@ -323,7 +323,7 @@ class Partition:
         return self._steadily(lambda: reader.read(offset, max_bytes, upto=upto, as_extent=as_extent))
 
     def _steadily(self, look: Callable[[], T]) -> T:
-        """What `look` finds in files that nothing cuts, replaces or drops meanwhile: else it looks again.
+        """The result of `look` on files that nothing cuts, replaces or drops meanwhile: else it looks again.
 
         What it calls damaged it looks at once more while nothing is appended: a batch that came after the end of the
         log was asked for looks as if it could not be.

@@ -1,4 +1,4 @@
-"""What a user holds: the names of topics' partitions and positions, and the kernel's record classes."""
+"""The values that users hold: the names of topics' partitions and positions, and the kernel's record classes."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Generic, NamedTuple
@@ -28,7 +28,7 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """What a group commits in a partition: the offset of the next record to read, and a text of its own."""
+    """A group's commit in a partition: the offset of the next record to read, and a text of its own."""
 
     offset: int
     metadata: str = ""
@@ -83,7 +83,7 @@ def checked_position(key: TopicPartition, given: int | OffsetAndMetadata) -> Off
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """Who commits for a group: a member, in a generation (Kafka: ConsumerGroupMetadata)."""
+    """The identity of a consumer that commits for a group: a member, in a generation (Kafka: ConsumerGroupMetadata)."""
 
     group_id: str
     generation_id: int = -1

@@ -185,8 +185,8 @@ class Leader:
 
     @property
     def replicas(self) -> tuple[int, int]:
-        """How many replicas there are, this one among them; and how many of them have said that they have all that is
-        visible.
+        """The number of replicas, this one among them; and the number of those whose fetches show that they have all
+        that is visible.
         """
         visible = self.partition.high_watermark
         in_sync = sum(end >= max(visible, 0) for end in self._follower_ends.values())
@@ -340,14 +340,16 @@ class Follower:
         self.error: PylogError | None = None
         """The reason why it does not come on, as far as is known."""
         self.leader_high_watermark = -1
-        """The high watermark in the leader's last answer; -1: there was none."""
+        """The high watermark in the leader's last answer, or -1."""
         self._topic_id = topic_id
         self._compares = "compact" not in partition.config.cleanup_policy
         self._last: Batch | None = None
         """The last batch here, with which the Fetch in flight begins."""
 
     def next_fetch(self, max_bytes: int) -> FetchPart:
-        """What to ask the leader for. Asking acknowledges everything below the offset, once the logs were compared."""
+        """The next part to fetch from the leader. Asking acknowledges everything below the offset, once the logs were
+        compared.
+        """
         partition = self.partition
         self._last = self._last_batch() if self._compares else None
         offset = partition.next_offset if self._last is None else self._last.base_offset
@@ -357,7 +359,7 @@ class Follower:
         return part
 
     def fetch_behind(self, fetched: FetchedPart, max_bytes: int) -> FetchPart | None:
-        """What to ask for before an answer is taken, as if it were. None: it has to be taken first."""
+        """The part to fetch before an answer is taken, as if it were taken. None: it has to be taken first."""
         if self._last is not None or fetched.error is not None or fetched.diverging is not None:
             return None
         # Nothing is checked yet: what a wrong header makes this node ask for is not taken.
@@ -435,7 +437,7 @@ class Follower:
         return last if last is not None and last.base_offset >= partition.start_offset else None
 
     def _behind(self, own: Batch, data: memoryview) -> memoryview:
-        """What the leader has sent behind our last batch. Raises LogDiverged where that is another one there, of the
+        """The leader's bytes behind our last batch. Raises LogDiverged where that is another one there, of the
         same epoch. Where it is of another epoch the next Fetch finds where the logs part.
         """
         if data[: own.size] == own.data:

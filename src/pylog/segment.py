@@ -181,7 +181,9 @@ class Segment:
         return self.log.modified_ms() or self.created_ms
 
     def age_timestamp(self) -> int:
-        """What retention and compaction lag go by: the largest record timestamp, else when the file was written."""
+        """The timestamp that retention and compaction lag use: the largest record timestamp, else when the file was
+        written.
+        """
         largest = self.largest_timestamp
         return largest if largest >= 0 else self.modified_ms()
 
@@ -362,7 +364,9 @@ class Segment:
 
 
 def _roll_after_ms(config: TopicConfig) -> int:
-    """How old a segment may get: `segment.ms`, or `max.compaction.lag.ms` if that is less, minus a random jitter."""
+    """The age at which a segment is rolled: `segment.ms`, or `max.compaction.lag.ms` if that is less, minus a random
+    jitter.
+    """
     limit = config.segment_ms
     if "compact" in config.cleanup_policy:
         limit = min(limit, config.max_compaction_lag_ms)

@@ -1,4 +1,4 @@
-"""How a message reaches a node. The one seam between clients and nodes, and between nodes.
+"""The way of a message to a node: the one seam between clients and nodes, and between nodes.
 
 `send` gives a future at once: a transport never blocks its caller for an answer, and never raises what the node may
 answer. An unreachable node is a failed future with a retriable error, and so is a silent one: every future is answered
@@ -15,7 +15,7 @@ from pylog.runtime.future import Future, failed
 
 Handle = Callable[[Message, Session], Future[Any]]
 ANY_NODE = -1
-"""Any node of the cluster, or the coordinator that a message is for. As a leader, it says that there is none."""
+"""Any node of the cluster, or the coordinator that a message is for. As a leader's id: the partition has no leader."""
 
 
 class Transport(Protocol):

@@ -197,10 +197,10 @@ def test_with_the_token_a_visitor_changes_topics_and_groups(browser: Chrome, tmp
         assert texts(browser, ".done") == ["The config was changed."]
 
         browser.get(f"{place}group?id=analytics")
-        browser.find_element(By.XPATH, "//summary[.='Go on elsewhere']").click()
+        browser.find_element(By.XPATH, "//summary[.='Reset offsets']").click()
         Select(browser.find_element(By.ID, "way")).select_by_value("latest")
         with leaving(browser):
-            browser.find_element(By.XPATH, "//button[.='Go on there']").click()
+            browser.find_element(By.XPATH, "//button[.='Reset']").click()
         assert texts(browser, ".done") == ["The group goes on where you said."]
     with pylog.open(path) as log:
         assert log.topic("made-here").overrides == {"retention.ms": "60000"}

@@ -101,7 +101,7 @@ def test_a_false_clean_marker_adopts_no_foreign_segment() -> None:
     files = MemoryFiles(CLOCK)
     node = lazy(files)
     tree = files.tree() | {f"log/{MARKER}": MARKED, f"log/t-0/{50:020d}.log": b""}
-    with pytest.raises(StorageError, match="it is no part of it"):
+    with pytest.raises(StorageError, match="it is not part of it"):
         make_node(MemoryFiles(CLOCK, tree), ("log",)).roles.partition("t", 0)
     node.close()
 

@@ -207,5 +207,5 @@ def test_archive_says_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None
             archive(spark, path, "clicks", str(lake))
     commit = lake / "_commits" / "0000000002.json"
     commit.write_text(commit.read_text().replace("day=2024-05-01/", "day=2024-05-01/../../"))
-    with pytest.raises(StorageError, match=r"0000000002\.json is no commit of an archive"):
+    with pytest.raises(StorageError, match=r"0000000002\.json is not a commit of an archive"):
         archive(spark, path, "clicks", str(lake))

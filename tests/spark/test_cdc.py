@@ -206,7 +206,7 @@ def test_cdc_says_what_is_wrong(spark: SparkSession, log: pylog.Log, tmp_path: P
     refused("the column '_offset', a name that pylog takes", schema="_offset INT")
     refused("the schema is fields", schema="INT")
     refused("parts is 1 or more, got 0", parts=0)
-    refused("has files and is no table", to=Path(log.path))
+    refused("has files and is not a table", to=Path(log.path))
     cdc(spark, log.path, "users", str(lake), schema=FIELDS)
     refused("is a table of users .*, not of other", topic="other", schema=FIELDS)
     refused("is a table of users .*, not of users", schema="id INT")
@@ -228,5 +228,5 @@ def test_cdc_says_what_is_wrong(spark: SparkSession, log: pylog.Log, tmp_path: P
         cdc(spark, log.path, "users", str(lake), schema=FIELDS)
     commit = lake / "_commits" / "0000000002.json"
     commit.write_text(commit.read_text().replace('"table"', '"archive"'))
-    with pytest.raises(StorageError, match=r"0000000002\.json is no commit of a table"):
+    with pytest.raises(StorageError, match=r"0000000002\.json is not a commit of a table"):
         cdc(spark, log.path, "users", str(lake), schema=FIELDS)

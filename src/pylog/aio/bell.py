@@ -43,7 +43,7 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary(
 
 
 class Bell:
-    """Wakes the calls that wait when an answer has come. For one loop, but for the ring itself."""
+    """Wakes the calls that wait when an answer has come. For one loop, except the ring itself."""
 
     def __init__(self, requests: PendingRequests) -> None:
         self._requests = requests

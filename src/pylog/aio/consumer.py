@@ -233,7 +233,7 @@ class Consumer(Generic[Key, Value]):
         self._client.store(offsets)
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """The offset that the group has committed for a partition; None where there is none. Raises as
+        """The offset that the group has committed for a partition, or None. Raises as
         `pylog.Consumer.committed`.
         """
         found = (await self._carry_on(self._client.committed([partition])))[partition]

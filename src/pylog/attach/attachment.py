@@ -121,7 +121,7 @@ class Attachment:
         """Nothing yet: the node may still fail to open."""
 
     def detach(self, node: int) -> None:
-        """Nothing: the node is closed, and says so itself."""
+        """Do nothing: the node is closed, and says so itself."""
 
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
         """See `Transport`."""

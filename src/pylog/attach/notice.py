@@ -1,4 +1,4 @@
-"""What an owner says of itself in the lock file of its first directory: how to reach it, and its settings.
+"""The notice of an owner in the lock file of its first directory: how to reach it, and its settings.
 
     4711                                                                  its pid
     {"format": 1, "socket": ".socket", "flush": "sync", ...}              the notice, a line of JSON
@@ -38,7 +38,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What is known of an owner."""
+    """The facts about an owner."""
 
     pid: int
     socket: str
@@ -66,7 +66,7 @@ class Notice:
 
 
 def places_of(paths: Iterable[str]) -> tuple[Place, ...]:
-    """The device and the number of each directory; (0, 0) where there is none."""
+    """The device and the number of each directory, or (0, 0)."""
     return tuple(map(place_of, paths))
 
 
@@ -82,7 +82,7 @@ def _usual() -> dict[str, str]:
 
 
 def read_notice(files: Files, path: str) -> Notice | None:
-    """The notice of the last owner of the directory `path`; None: there is none, or not yet.
+    """The notice of the last owner of the directory `path`; None: the directory has no owner, or no notice yet.
 
     Raises UnsupportedFormat (the owner is of a newer version), ReadOnly (it is another user's), StorageError.
     """

@@ -40,7 +40,9 @@ Found = TypeVar("Found", bound=Closeable)
 
 
 def when_free(own: Callable[[], T], wait: float | None) -> T:
-    """What `own` gives, as soon as no other process owns the directory. Raises DirectoryLocked after `wait` seconds."""
+    """The result of `own`, as soon as no other process owns the directory. Raises DirectoryLocked after `wait`
+    seconds.
+    """
     deadline = monotonic() + (wait or 0.0)
     told = False
     while True:
@@ -57,8 +59,8 @@ def owned_or_attached(
     settings: Settings, mode: Literal["auto", "attach"], wait: float | None, own: Callable[[], Found],
     attach: Callable[[Notice, socket], Found],
 ) -> Found | None:  # fmt: skip
-    """What `own` gives, or `attach` of an owner and a connection to it; None: the mount is read-only, and no owner can
-    be reached.
+    """The result of `own`, or of `attach` with an owner and a connection to it; None: the mount is read-only, and no
+    owner can be reached.
 
     Raises NoOwner, SettingsDiffer, UnsupportedFormat, and what `own` raises.
     """

@@ -79,8 +79,8 @@ def is_open(connection: socket.socket) -> bool:
 
 @whole
 def find_owner(files: Files, path: str) -> tuple[Notice, socket.socket] | None:
-    """The owner of the directory `path`, and a connection to it, which does not block; None: there is none yet, it does
-    not listen, or too many wait for it.
+    """The owner of the directory `path`, and a connection to it, which does not block; None: it does not exist yet,
+    it does not listen, or too many wait for it.
 
     Raises NoOwner (it lets nobody in, and says why), ReadOnly (it is another user's), OSError (no descriptors),
     UnsupportedFormat, StorageError.

@@ -1,4 +1,4 @@
-"""What a caller of `open` asks for, and whether the owner that is there goes by it.
+"""The settings that a caller of `open` asks for, and the check against those of the owner that is there.
 
 An owner with flush="none" must not acknowledge the records of a caller that asked for "sync": what is asked for
 explicitly, and differs, is refused. What is not asked for is as the owner has it.

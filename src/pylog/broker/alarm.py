@@ -1,4 +1,4 @@
-"""What wakes the background work of a node: an append rings while the alarm is armed."""
+"""The alarm that wakes the background work of a node: an append rings while the alarm is armed."""
 
 
 class Alarm:

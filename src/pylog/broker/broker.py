@@ -178,7 +178,7 @@ class Broker:
 
     @property
     def configs(self) -> DynamicBrokerConfig:
-        """What the node goes by: `config`, and what was set since."""
+        """The configs in force on the node: `config`, and what was set since."""
         return self.node.configs
 
     @property
@@ -228,7 +228,7 @@ class Broker:
         return self.node.roles.partition(topic, number)
 
     def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
-        """What cleaning a partition has come to since the log was opened; None where nothing was cleaned."""
+        """The state of cleaning a partition since the log was opened; None where nothing was cleaned."""
         state = self.housekeeping.cleanings.get(TopicPartition(topic, number))
         return None if state is None else asdict(state)
 

@@ -21,7 +21,9 @@ __all__ = ["check_broker", "describe_configs", "list_config_resources", "looked_
 
 
 def looked_up(image: Callable[[], MetadataImage], given: NodeConfig, broker: str) -> DynamicBrokerConfig:
-    """What a node goes by that was opened with these configs: `image` gives what was set since. `broker` is its id."""
+    """The configs in force on a node that was opened with these configs: `image` gives what was set since. `broker` is
+    its id.
+    """
     cluster, own = (ConfigResource(ResourceType.BROKER, name) for name in ("", broker))
 
     def altered() -> Altered:

@@ -212,7 +212,7 @@ class FollowerFetcher:
             self._worker.wake_by(0)
 
     def _applied(self, answer: Future[Any], asked: _Asked) -> bool:
-        """Apply an answer to what was `asked`; False where there is none."""
+        """Apply an answer to what was `asked`; False without one."""
         late = RequestTimedOut("it has not answered in time")
         error = answer.exception() if answer.done() else late
         if isinstance(error, PylogError):
@@ -306,7 +306,7 @@ def _list_starts(followers: dict[TopicPartition, Follower]) -> ListOffsets:
 
 
 def _beginning(part: Any) -> FetchedPart:
-    """What a Fetch outside of the leader's log is answered with, now that it is known where that starts."""
+    """The answer to a Fetch outside of the leader's log, once the start of that log is known."""
     out = OffsetOutOfRange(
         f"{part.topic}-{part.partition}: the leader's log, which starts at offset {part.offset}, ends before the one "
         "here, and does not know the leader epoch of what is here"

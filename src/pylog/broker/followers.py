@@ -1,4 +1,4 @@
-"""What one node follows: a fetcher for each leader, and each way to it.
+"""The partitions that one node follows: a fetcher for each leader, and each way to it.
 
 The topics of coordinators have one of their own: their many partitions would be named by every fetch for which an
 append of another topic waits.
@@ -53,5 +53,5 @@ class Followers:
                 fetcher.close()
 
     def closers(self) -> list[Callable[[], None]]:
-        """What closes each of them."""
+        """The functions that close each fetcher and each way to a leader."""
         return [fetcher.close for fetcher in self._fetchers.values()]

@@ -1,4 +1,4 @@
-"""What an append is owed behind the door: to be as durable as `flush` says, and visible to readers.
+"""The guarantees of an append behind the door: to be as durable as `flush` says, and visible to readers.
 
     make_visible   a part of a Produce: durable and visible now, as far as no follower is needed
     make_safe      the same, answered by a future, which waits for followers

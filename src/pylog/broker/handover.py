@@ -1,4 +1,4 @@
-"""What a role owes when it ends, and how that is handed over.
+"""The debts of a role that ends, and their handover.
 
     tail             what was appended, and is not as safe as promised yet    a leader's successor claims it: synced
     transactions     what a coordinator has ahead of its log                  kept for a successor on this node

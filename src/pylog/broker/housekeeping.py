@@ -1,4 +1,4 @@
-"""What a node does from time to time: retention, compaction, checkpoints, and what has to be removed later.
+"""The background work of a node: retention, compaction, checkpoints, and what has to be removed later.
 
     task         every                                          what
     places       second, while anything is appended             whether the log lies where it was opened
@@ -61,12 +61,12 @@ CLEANED_AT_CLOSE = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class CleaningState:
-    """What cleaning has come to for one partition."""
+    """The state of cleaning one partition."""
 
     progress: Progress | None = None
     """How far the one that runs has come; None when none does."""
     last: Cleaned | None = None
-    """What the last one did; None where there was none since the log was opened."""
+    """The result of the last one; None before the first one since the log was opened."""
     finished_ms: int | None = None
     """When that was."""
     error: str | None = None
@@ -323,7 +323,7 @@ class Housekeeping:
         return done
 
     def _clean_once(self) -> None:
-        """Clean the dirtiest log that is worth it, and look again at once; rest when there is none."""
+        """Clean the dirtiest log that is worth it, and look again at once; rest when no log is."""
         self._clean_due = self._clock.tick_ms() + self.node.configs.current.log_cleaner_backoff_ms
         self._try("cleaning", self._clean_dirtiest)
 
@@ -424,7 +424,7 @@ class Housekeeping:
 
     @staticmethod
     def _given_up(key: TopicPartition, state: CleaningState, error: Exception) -> CleaningState:
-        """What is left of a state after an error: whatever it is, the other partitions are cleaned. (LogCleaner)"""
+        """The state after a failed cleaning: this partition is not cleaned any more, the others are. (LogCleaner)"""
         expected = isinstance(error, PylogError)
         logger.error("%s-%d is not cleaned any more: %s", *key, error, exc_info=not expected, extra=key._asdict())
         return replace(state, error=str(error) if expected else repr(error))

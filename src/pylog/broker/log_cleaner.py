@@ -33,7 +33,7 @@ _OFFSET_ENTRY_BYTES, _TIME_ENTRY_BYTES = 8, 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """What a cleaning has done."""
+    """The result of a cleaning."""
 
     first_dirty: int
     end_offset: int
@@ -54,7 +54,7 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a cleaning has come."""
+    """The progress of a cleaning."""
 
     bytes_total: int
     """To be read: the dirty part twice."""
@@ -72,7 +72,7 @@ class Throttle:
         self._free_ms = 0.0
 
     def wait_ms(self, size: int, tick_ms: int) -> int:
-        """How long to wait after `size` bytes were read; time in which nothing was read earns nothing."""
+        """The time to wait after `size` bytes were read; time in which nothing was read earns nothing."""
         self._free_ms = max(self._free_ms, tick_ms) + 1000 * size / self.bytes_per_second
         return int(self._free_ms - tick_ms)
 
@@ -80,7 +80,7 @@ class Throttle:
 class Cleaner:
     """One cleaning of a partition. `progress` may be read from any thread.
 
-    `checkpoint` is where the last one ended; None when there was none. `now_ms` is the wall clock, from which delete
+    `checkpoint` is where the last one ended, or None. `now_ms` is the wall clock, from which delete
     horizons and lags count. Raises ValueError for a buffer without room for one key.
     """
 
@@ -200,7 +200,9 @@ def clean(partition: Partition, *, checkpoint: int | None, now_ms: int, buffer_b
 
 
 def dirt(partition: Partition, *, checkpoint: int | None, now_ms: int) -> tuple[Cleanable, int]:
-    """What a cleaning would do, and for how long it is overdue (ms): by these a node chooses what to clean next."""
+    """The range that a pass would clean, and for how long it is overdue (ms): a node compares both to choose the next
+    one.
+    """
     facts = [_facts(segment, partition.config) for segment, _ in partition.segments]
     plan = _cleanable(partition, facts, checkpoint, now_ms)
     max_lag_ms = partition.config.max_compaction_lag_ms
@@ -216,7 +218,7 @@ def _cleanable(partition: Partition, facts: Sequence[SegmentFacts], checkpoint: 
 
 
 def _facts(segment: Segment, config: TopicConfig) -> SegmentFacts:
-    """What planning asks, without opening a file for an answer that does not matter."""
+    """The facts about a segment that planning needs, without opening a file for an answer that does not matter."""
     return SegmentFacts(
         base_offset=segment.base_offset,
         size=segment.size,

@@ -26,7 +26,7 @@ Made = TypeVar("Made", bound="Closeable")
 
 
 class Closeable(Protocol):
-    """What holds something until it is closed."""
+    """An object that holds a resource until it is closed."""
 
     def close(self) -> None: ...
 
@@ -79,7 +79,7 @@ def in_memory(config: NodeConfig, transport: Transport, clock: Clock, node_id: i
 
 
 def made_whole(make: Callable[[], Made]) -> Made:
-    """What `make` gives, which its caller gets: a signal waits until it is made, and then it is closed."""
+    """The result of `make`: a signal that comes while it is made waits, and then the result is closed."""
     made = None
     try:
         # Under a lock not even a second signal strikes: half of a node could not be closed.
@@ -94,7 +94,9 @@ def made_whole(make: Callable[[], Made]) -> Made:
 
 
 def once_free(make: Callable[[], T]) -> T:
-    """What `make` gives, when this process has closed what it dropped open. Raises DirectoryLocked: another has it."""
+    """The result of `make`, after this process has closed the logs that it dropped open. Raises DirectoryLocked:
+    another has it.
+    """
     # The directory may be that of a log which this process has dropped open, and closes now.
     is_closing = has_dropped()
     try:

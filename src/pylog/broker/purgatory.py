@@ -121,7 +121,7 @@ class Purgatory:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many Produces and how many Fetches wait."""
+        """The number of Produces and of Fetches that wait."""
         with self._lock:
             waiting = list(self._delayed.items.values())
         produces = sum(isinstance(item, tuple) for item in waiting)

@@ -160,7 +160,7 @@ class ReadOnlyBroker:
         return self._followed(message) or self._read(message)
 
     def _followed(self, message: Fetch) -> Fetched | None:
-        """What is in the one partition of a Fetch, where that has only got longer since the last look.
+        """The batches of the one partition of a Fetch, where that has only grown since the last look.
 
         None in any other case, which takes a look at what may have become of the topic.
         """
@@ -208,11 +208,11 @@ class ReadOnlyBroker:
         raise ReadOnly(f'{self._paths[0]} was opened with mode="read": open it with mode="own" to append')
 
     def hurry(self) -> bool:
-        """Nothing: nobody has to be waited for."""
+        """Do nothing: no other thread has to be waited for."""
         return False
 
     def measure(self, found: Metrics) -> None:
-        """Nothing: the numbers are the owner's."""
+        """Do nothing: the numbers are the owner's."""
 
     def close(self) -> None:
         """Answer the fetches that wait with Closed, and give the descriptors back."""

@@ -37,7 +37,7 @@ class ReadOnlyPartitions:
         return TopicConfig.loaded(overrides, defaults=self._configs.current.topic_defaults)
 
     def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
-        """What cleaning a partition has come to, as its owner has shown it; None where it was not cleaned."""
+        """The state of cleaning a partition, as its owner has published it; None where it was not cleaned."""
         home = self._topics.home(TopicPartition(topic, number))
         return read_cleanings(self._files, home).get(folder_name(topic, number))
 

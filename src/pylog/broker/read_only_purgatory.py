@@ -85,7 +85,7 @@ class ReadOnlyPurgatory:
         return fetch
 
     def _hand_over(self, fetch: DelayedFetch) -> None:
-        """Give a fetch to the watching thread. It fails where there is none."""
+        """Give a fetch to the watching thread. It fails without one."""
         error: PylogError = Closed("this log is closed")
         with self._lock:
             if not self._closed:

@@ -1,4 +1,4 @@
-"""What a node answers to those that read the partitions it leads: consumers and followers.
+"""The answers of a node to the readers of the partitions that it leads: consumers and followers.
 
 An error of a partition is in its part of the answer. (Kafka: ReplicaManager.)
 """

@@ -50,7 +50,7 @@ class Scrubber:
 
     @property
     def findings(self) -> Findings:
-        """What is wrong with segments that are part of the log still, as they were when they were read last."""
+        """The findings in segments that are still part of the log, as of their last read."""
         places = sorted(self._found.items())
         return sum((one[2] for (key, _), one in places if self._is_there(key, *one[:2])), Findings())
 
@@ -123,7 +123,7 @@ class Scrubber:
 
 
 def said(findings: Findings) -> str:
-    """What is wrong, in words."""
+    """The findings in words."""
     parts = [
         f"offsets {one.offset} to {one.next_offset - 1} are damaged ({one.path}, position {one.position}, "
         f"{one.bytes_lost} bytes: {one.reason})"

@@ -56,7 +56,7 @@ class Sweeps:
         return name in self._sweeps
 
     def waits_ms(self) -> dict[str, int]:
-        """How long each sweep may wait. One that never ran waits for a whole interval from now on."""
+        """The time until each sweep runs. One that never ran waits for a whole interval from now on."""
         now_ms = self._clock.wall_ms()
         self._last = self._read()
         if self._last.keys() != self._sweeps.keys():

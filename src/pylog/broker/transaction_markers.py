@@ -79,7 +79,7 @@ class TransactionMarkers:
         return None
 
     def records_replicated(self, producer_id: int, partitions: Iterable[TopicPartition]) -> list[Future[Produced]]:
-        """What has to be waited for until the followers that count have what a producer has in these partitions.
+        """Futures to wait for until the followers that count have the records of a producer in these partitions.
 
         Each append has waited for the followers that counted then; some may count since.
         """

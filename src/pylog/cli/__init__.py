@@ -49,7 +49,9 @@ COMMANDS = (
 
 
 class _Said(logging.Handler):
-    """What the library logs (a torn tail that was cut, a partition that failed) in the command's own words."""
+    """A log handler that prints the library's log records (a torn tail that was cut, a partition that failed) in the
+    command's own words.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage())

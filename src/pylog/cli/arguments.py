@@ -1,4 +1,4 @@
-"""How words of the command line become values.
+"""The values of words of the command line.
 
 A wrong one raises BadParameter, so it is wrong usage (exit code 2) and never an error halfway through.
 

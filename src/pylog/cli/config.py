@@ -73,7 +73,7 @@ def _configs(
 
 
 def _of_directory(place: Place) -> Mapping[str, ConfigEntry]:
-    """What a node would go by that is given no config."""
+    """The configs of a node that is given none."""
     config = NodeConfig()
     with suppress(LogNotFound), closing(reader(place.paths, config, MemoryTransport(), SystemClock(), None)) as node:
         return NodeEntries(node.configs).entries()

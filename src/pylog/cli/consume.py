@@ -155,7 +155,7 @@ def _opened(place: Place, reading: "_Reading") -> ClientHalf[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What is read."""
+    """The selection of records to read."""
 
     topics: Sequence[str]
     range: Range

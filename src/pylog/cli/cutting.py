@@ -1,4 +1,5 @@
-"""How `pylog produce` cuts its input into pieces, each of which is a record: lines, what a delimiter ends, or all.
+"""The cutting of the input of `pylog produce` into pieces, each of which is a record: lines, what a delimiter ends, or
+all.
 
 A `Cut` gives each piece and how many bytes of the input it took. No piece is longer than `longest` bytes: memory stays
 bounded, and a longer one raises RecordTooLarge.

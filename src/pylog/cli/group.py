@@ -134,7 +134,7 @@ def _as_json(group: GroupDescription, lags: dict[TopicPartition, PartitionLag]) 
 
 @command.verb(
     "seek",
-    short_help="let a group go on elsewhere",
+    short_help="reset the committed offsets of a group",
     examples=(
         "pylog group seek analytics --to earliest --yes",
         "pylog group seek analytics --to-time 2024-05-01T12:00 --topic clicks --dry-run",

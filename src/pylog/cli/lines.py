@@ -1,4 +1,4 @@
-"""How a line of input becomes a record for `pylog produce`: raw, JSON, or by a template.
+"""The parsing of a line of input into a record for `pylog produce`: raw, JSON, or by a template.
 
     raw         the line is the value; with a key separator, key SEP value, split at the first
     json        an object as `consume --format json` prints them: key, value, timestamp, headers and partition are kept
@@ -30,7 +30,7 @@ DIGITS_MAX = 19
 
 
 class Line(NamedTuple):
-    """What is sent. None: no key, a tombstone, the partition of the key, the time of sending."""
+    """One record to send. None: no key, a tombstone, the partition of the key, the time of sending."""
 
     value: bytes | None
     key: bytes | None = None
@@ -89,7 +89,7 @@ JSON: Parser = _json
 def _headers(found: object) -> tuple[tuple[str, bytes | None], ...]:
     pairs = list(found.items()) if isinstance(found, dict) else found
     if not isinstance(pairs, list) or not all(isinstance(one, list | tuple) and len(one) == 2 for one in pairs):
-        raise ValueError('"headers" is no list of [name, value], and no object')
+        raise ValueError('"headers" is neither a list of [name, value], nor an object')
     for name, _ in pairs:
         if any("\ud800" <= letter <= "\udfff" for letter in str(name)):
             raise ValueError(f"the name of header {name!r} has half a character")

@@ -1,4 +1,4 @@
-"""How a command gets at the log: a directory (`--log`), or a server that runs (`--bootstrap`).
+"""The access of a command to the log: a directory (`--log`), or a server that runs (`--bootstrap`).
 
 A command that only looks reads beside an owner. One that changes something opens the log as a program does: it owns the
 directory, or where another process owns it, has that do it, and takes over where that ends first. So commands that run

@@ -1,4 +1,4 @@
-"""What the commands share in their output: words for people on a terminal, plain lines for programs.
+"""The parts of the output that the commands share: words for people on a terminal, plain lines for programs.
 
     stdout    what was asked for: records, tables, JSON lines; nothing else ever
     stderr    everything about it: progress (on a terminal alone), summaries, warnings, errors as one line `pylog: ...`

@@ -179,7 +179,7 @@ def _fact(name: str, number: int) -> str:
 
 
 def _reason(text: str) -> str:
-    """What has gone wrong, without the stacks of Python and Java."""
+    """The reason of a failure, without the stacks of Python and Java."""
     _, found, trace = text.rpartition(_TRACEBACK)
     lines = (trace if found else text).splitlines()
     return next((line for line in lines if line.strip() and not line.startswith(" ")), text)

@@ -29,7 +29,7 @@ BOOTSTRAP = "PYLOG_BOOTSTRAP"
 
 @dataclass(slots=True)
 class Place:
-    """What was given of the options. The methods raise UsageError where these do not go together."""
+    """The place that the options name. The methods raise UsageError where these do not go together."""
 
     log: str | None = None
     bootstrap: str | None = None

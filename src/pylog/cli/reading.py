@@ -93,7 +93,7 @@ class Range:
 
 
 def _by_time(consumer: Consumer, ends: dict[TopicPartition, int], at: Moment | None) -> dict[TopicPartition, int]:
-    """The offsets of the first records of that time or later; the ends where there are none, or no time is given."""
+    """The offsets of the first records of that time or later; the ends without any, or no time is given."""
     if at is None:
         return dict(ends)
     found = consumer.offsets_for_times(dict.fromkeys(ends, at.at(SystemClock())))
@@ -113,7 +113,7 @@ def _at(partition: TopicPartition, offset: int, start: int, end: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which records are printed, and how many. The pattern is looked for in values as UTF-8 text."""
+    """The records to print, and their number. The pattern is looked for in values as UTF-8 text."""
 
     key: bytes | None
     pattern: re.Pattern[str] | None
@@ -135,7 +135,7 @@ class Wanted:
         return self.pattern.search(text) is not None
 
     def batch(self, found: int) -> int:
-        """How many records to ask for, where so many are found by now."""
+        """The number of records to ask for, where so many are found by now."""
         return BATCH if self.limit is None or not self.is_any else min(BATCH, self.limit - found)
 
 

@@ -1,7 +1,8 @@
 """Tables as input of `pylog produce --input`: Parquet, CSV or JSON lines, by the end of the file's name.
 
     x.parquet    what `pylog consume --output` wrote, or any table with these columns
-    x.csv        UTF-8, the names of the columns in the first row; an empty key, partition or timestamp is none
+    x.csv        UTF-8, the names of the columns in the first row; an empty key, partition or timestamp counts as
+    missing
     x.jsonl      what `pylog consume --json` printed; x.ndjson and x.json, too
 
 A table has a column `value`, and may have `key`, `timestamp`, `partition` and `headers`. `topic`, `offset` and
@@ -29,7 +30,9 @@ OPTIONAL = ("key", "timestamp", "partition")
 
 
 def reading(path: str) -> tuple[Cut, Parser]:
-    """How a table is cut into rows, and how a row becomes a record. Raises BadParameter for another kind of file."""
+    """The cut of a table into rows, and the parser of a row into a record. Raises BadParameter for another kind of
+    file.
+    """
     end = os.path.splitext(path)[1].lower()
     if end not in KINDS:
         raise click.BadParameter(f"{path!r} is none of {', '.join(KINDS)}")
@@ -102,7 +105,7 @@ def _header(found: object) -> tuple[str, bytes | None]:
     match found:
         case {"key": str(name), "value": value}:
             return name, _bytes(value, f"the header {name!r}")
-    raise ValueError(f"the header {found!r} is no struct of key and value")
+    raise ValueError(f"the header {found!r} is not a struct of key and value")
 
 
 def _bytes(value: object, name: str) -> bytes | None:

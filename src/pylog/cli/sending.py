@@ -95,7 +95,7 @@ class Brake:
 
 
 class Count:
-    """How many records were sent and acknowledged. In a transaction only committed records count.
+    """The number of records that were sent and acknowledged. In a transaction only committed records count.
 
     `size` is how many bytes the keys, values and headers of acknowledged records have, `read` how many bytes of input
     were read, `aborted` how many records were in a transaction that was given up, if one was.

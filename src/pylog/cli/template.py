@@ -1,4 +1,4 @@
-"""How `pylog consume` turns a record into bytes: raw, JSON, or a template.
+"""The formats of `pylog consume` for a record: raw, JSON, or a template.
 
 A template is a Python format string over seven fields, compiled once into a list of pieces:
 

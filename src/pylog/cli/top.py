@@ -44,7 +44,7 @@ INTERVAL_SECONDS = 2.0
 
 
 class GroupLag(NamedTuple):
-    """How far a group is: the sums of what it has committed, and of what it has not read yet."""
+    """The lag of a group: the sums of what it has committed, and of what it has not read yet."""
 
     name: str
     state: str
@@ -55,7 +55,7 @@ class GroupLag(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was there at a moment, in ms of a clock that only goes on."""
+    """The counts at one moment, in ms of a clock that only goes forward."""
 
     at_ms: int
     topics: dict[str, TopicSize]
@@ -64,7 +64,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is there now, and what was before; rates are None where nothing was."""
+    """The latest sample, and the one before; rates are None where nothing was."""
 
     now: Sample
     before: Sample | None
@@ -97,7 +97,7 @@ class View:
         return sorted(found, key=lambda one: (-one["lag"], one["group"]))
 
     def _rate(self, now: int, before: int | None) -> float | None:
-        """What was added a second. What is taken away, as by retention, is no rate."""
+        """The growth per second. What is taken away, as by retention, is no rate."""
         return None if before is None else max(0, now - before) * 1000 / self._elapsed_ms
 
     def lines(self, where: str, most: int) -> list[str]:

@@ -146,7 +146,7 @@ def describe(place: Place, name: str | None, as_json: bool) -> int:
 
 
 def _all_facts(log: ClientHalf[Any]) -> Iterator[TopicFacts]:
-    """The facts of all topics, but for those that are deleted meanwhile."""
+    """The facts of all topics, except those that are deleted meanwhile."""
     for name in log.topics():
         with suppress(UnknownTopicOrPartition):
             yield facts_of(log, name)
@@ -232,7 +232,7 @@ def _row(partition: PartitionFacts) -> tuple[str, ...]:
 
 
 def _cleaning(state: dict[str, Any] | None) -> str:
-    """What compaction has come to, in words."""
+    """The state of compaction, in words."""
     if state is None:
         return ""
     if state["error"]:

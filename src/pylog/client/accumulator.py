@@ -139,7 +139,7 @@ class Accumulator(OpenBatches):
 
     @property
     def oldest_ms(self) -> int | None:
-        """When the first record was added of all that are ready and were not taken; None: there is none."""
+        """When the first record was added of all that are ready and were not taken, or None."""
         return min((self.created_ms(queue[0]) for queue in self.queues.values()), default=None)
 
     def hide(self) -> None:
@@ -151,11 +151,11 @@ class Accumulator(OpenBatches):
         return list(self.queues)
 
     def ready(self, key: TopicPartition) -> int:
-        """How many batches of a partition wait to be taken."""
+        """The number of batches of a partition that wait to be taken."""
         return len(self.queues.get(key, ()))
 
     def take(self, key: TopicPartition, *, closed: bool = False) -> ProducerBatch | None:
-        """The next batch of a partition that is ready, in order, and closed from now on; None when there is none.
+        """The next batch of a partition that is ready, in order, and closed from now on, or None.
 
         With `closed` an open batch stays in its queue.
         """

@@ -154,7 +154,7 @@ class InFlight:
             self._expiry_ms = batch.deadline_ms
 
     def next_again(self, key: TopicPartition, tick_ms: int, *, peek: bool = False) -> InFlightBatch | None:
-        """The batch that is to be sent again now, which is in flight then (not if `peek`); None: there is none."""
+        """The batch that is to be sent again now, which is in flight then (not if `peek`), or None."""
         lane = self.busy.get(key)
         if lane is None or lane.in_flight or not lane.unanswered or (self.idempotent and self.producer is None):
             return None
@@ -310,7 +310,7 @@ class InFlight:
     # --- time, and the end -----------------------------------------------------------------------------------------
 
     def backoff_ms(self, attempts: int) -> int:
-        """How long to wait after so many attempts."""
+        """The time to wait after so many attempts."""
         first, most = self._backoff
         return min(first << min(attempts - 1, 62), most)
 
@@ -342,7 +342,7 @@ class InFlight:
         )
 
     def refusals(self) -> dict[TopicPartition, BaseException]:
-        """Why the partitions wait that have something to be sent again: the last refusal of each."""
+        """The last refusal of each partition that has something to be sent again."""
         waiting = [batch for lane in self.busy.values() for batch in lane.unanswered]
         return {batch.key: batch.refusal for batch in waiting if batch.refusal is not None}
 

@@ -32,7 +32,7 @@ class BatchOutcome(enum.Enum):
 
 
 class SendCounts:
-    """What a producer has sent to one partition. One thread at a time sends, so nothing is lost."""
+    """The counts of a producer's sends to one partition. One thread at a time sends, so nothing is lost."""
 
     __slots__ = ("batches", "bytes", "errors", "records", "retries")
 

@@ -22,7 +22,9 @@ class Lane:
         self.next = 0
         self.acked = 0
         self.gap: int | None = None
-        """The end of the newest batch that was given up; the numbers below it may have a gap. None: there was none."""
+        """The end of the newest batch that was given up; the numbers below it may have a gap. None: no batch was given
+        up.
+        """
 
     def number(self, batch: InFlightBatch) -> None:
         batch.producer, batch.position = self.producer, self.next

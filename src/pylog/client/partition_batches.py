@@ -75,7 +75,9 @@ class PartitionBatches:
             until_ms = self._clock.tick_ms() + self._timeout_ms
 
     def _answer(self, asked: "Future[Fetched] | None", position: int, until_ms: int) -> FetchedPart | None:
-        """What a leader has from `position` on; None where there is nothing yet, or an error has to pass first."""
+        """The records of a leader from `position` on; None where there is nothing yet, or an error has to pass
+        first.
+        """
         try:
             future = asked or self._ask(position)
             (part,) = future.result(max(0, until_ms - self._clock.tick_ms()) / 1000).parts

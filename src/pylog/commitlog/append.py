@@ -1,4 +1,4 @@
-"""How records enter a partition: two ways in, which end in one write to the active segment.
+"""The append of records to a partition: two ways in, which end in one write to the active segment.
 
 `append` gives a leader's batch its offsets and its leader epoch, `append_follower` takes a leader's bytes as they are.
 Nothing is durable or visible by that: `Durability.sync` and `Watermarks.advance_high_watermark` are called for it.
@@ -238,7 +238,7 @@ class Appender:
                 self._local.reserve_aborted(aborted)
 
     def _apply(self, plan: Plan) -> None:
-        """What was just written changes what is known of producers."""
+        """Update the facts about producers with a batch that was just written."""
         self._local.add_aborted(self._producers.apply(plan))
 
     def begin_epoch(self, epoch: int) -> None:

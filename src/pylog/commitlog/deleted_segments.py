@@ -18,7 +18,9 @@ RETRY_MS = 60_000
 
 
 class DeletedSegments:
-    """What waits to be removed, in the order it came. One thread adds, under the partition's lock; any may purge."""
+    """The segments that wait to be removed, in the order they came. One thread adds, under the partition's lock; any
+    may purge.
+    """
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -35,7 +37,7 @@ class DeletedSegments:
 
     @property
     def due_ms(self) -> int | None:
-        """When the next one goes; None when there is none."""
+        """When the next one goes, or None."""
         try:
             return self._waiting[0][0]
         except IndexError:

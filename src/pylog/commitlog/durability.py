@@ -144,7 +144,7 @@ class Durability:
         raise DurabilityUnknown(self._failed_words(error)) from error
 
     def _synced_before(self) -> int:
-        """What is durable of a partition that is closed, as for a move: everything. Raises DurabilityUnknown for one
+        """The durable offset of a partition that is closed, as for a move: everything. Raises DurabilityUnknown for one
         that has failed.
         """
         failure = self._pending.failure

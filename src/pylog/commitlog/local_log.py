@@ -72,7 +72,7 @@ class LocalLog:
 
     def load(self, listing: Listing) -> None:
         """Take what is in the directory. Damage behind the end of a file was of another one of that name, and so was
-        damage where there is none: a file was put back, and is read anew (`mended`).
+        damage without one: a file was put back, and is read anew (`mended`).
         """
         self._written_damages = read_damages(self.files, self.directory)
         for base, parts in self._written_damages.items():
@@ -94,7 +94,7 @@ class LocalLog:
             log.close()
 
     def lacking_an_index(self, listing: Listing, first: int) -> list[int]:
-        """Which segments lack their offset index, or have indexes that cannot be: places in their order.
+        """The segments that lack their offset index, or have impossible indexes: places in their order.
 
         All of them are looked at for a transaction index, few have one; the others when they are first used; those from
         place `first` on are read anew anyway. Where damage is mended, they are as good as missing.
@@ -114,7 +114,7 @@ class LocalLog:
         return sane
 
     def lacking_times(self, listing: Listing) -> list[int]:
-        """Which segments lack their time index."""
+        """The segments that lack their time index."""
         bases = self.segments.bases
         return [bisect_left(bases, base) for base in sorted(listing.untimed)]
 
@@ -132,7 +132,7 @@ class LocalLog:
         self._damages = damages
 
     def damages(self) -> list[tuple[str, DamagedRange]]:
-        """What cannot be read any more, as it was put down: the parts of the `.log` files."""
+        """The noted ranges that cannot be read any more: the parts of the `.log` files."""
         return [
             (join(self.directory, file_name(base, LOG)), DamagedRange(*part))
             for base, parts in self._damages.items() for part in parts

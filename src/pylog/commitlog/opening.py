@@ -1,4 +1,4 @@
-"""How a partition is opened: its files are listed, settled, and read as far as they have to be.
+"""The opening of a partition: its files are listed, settled, and read as far as they have to be.
 
     take_stock    what is in the folder                               (storage/segment_list, crash_cleanup)
     load_epochs   the leader epochs, from their checkpoint or from the batches
@@ -30,7 +30,7 @@ logger = logging.getLogger("pylog.commitlog")
 
 
 def take_stock(files: Files, directory: str, checkpoint: Checkpoint) -> Listing:
-    """What is in a partition's folder; after an unclean stop, or where names have changed since, it is settled."""
+    """List a partition's folder; after an unclean stop, or where names have changed since, settle it first."""
     is_believed = checkpoint.clean and checkpoint.published
     known, unchanged = read_listing(files, directory) if is_believed else (None, False)
     if known is not None and unchanged:
@@ -67,7 +67,7 @@ def note_epochs(local: LocalLog, epochs: LeaderEpochs, start_offset: int) -> Non
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What an opening has found, and made of it: see the attributes of `Partition`."""
+    """The findings of an opening, and the parts that it made: see the attributes of `Partition`."""
 
     recovered: Recovered | None
     quarantined: tuple[Quarantined, ...]

@@ -43,7 +43,7 @@ class LogOffsets(VisibleOffsets, Protocol):
 
 
 class ReadablePartition(VisibleOffsets, Protocol):
-    """What can be read of a partition: a `Partition`, or a `ReadOnlyPartition`."""
+    """The readable face of a partition: a `Partition`, or a `ReadOnlyPartition`."""
 
     directory: str
     topic: str
@@ -181,7 +181,7 @@ class PartitionReader:
     def max_timestamp(
         self, upto: int, largest: Callable[[Segment], int] = lambda segment: segment.largest_timestamp
     ) -> TimestampAndOffset | None:  # fmt: skip
-        """The record with the largest timestamp below `upto`; None when there is none. (KIP-734)
+        """The record with the largest timestamp below `upto`, or None. (KIP-734)
 
         `largest` says what the largest timestamp of a segment is.
         """
@@ -195,9 +195,7 @@ class PartitionReader:
         return newest.offset_for_time(newest_timestamp, first=self._offsets.start_offset, upto=upto)
 
     def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None:
-        """The first record below `upto` whose timestamp is >= `timestamp` (ms), in offset order;
-        None if there is none.
-        """
+        """The first record below `upto` whose timestamp is >= `timestamp` (ms), in offset order, or None."""
         offsets = self._offsets
         self._check_begun(offsets.start_offset)
         open_end = offsets.data_end_max

@@ -21,7 +21,7 @@ NEVER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duty:
-    """What the leader of a partition owes for an append, as far as its role says."""
+    """The debts of a partition's leader for an append that follow from its role."""
 
     has_followers: bool
     """Whether an append is visible when others have it."""

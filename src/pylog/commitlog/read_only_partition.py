@@ -224,7 +224,9 @@ class ReadOnlyPartition:
         return self._reader.size
 
     def _steadily(self, look: Callable[[], T]) -> T:
-        """What `look` finds, or raises, in a moment in which the owner has not changed files: else it looks again."""
+        """The result of `look`, or its error, from a moment in which the owner has not changed files: else it looks
+        again.
+        """
         while True:
             moment = self._moment
             try:

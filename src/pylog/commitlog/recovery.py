@@ -1,4 +1,4 @@
-"""How the files of a partition are brought to the end of its log when it is opened: after an unclean stop they are read
+"""The recovery of a partition when it is opened, up to the end of its log: after an unclean stop its files are read
 on from where they are known to be good.
 
     [ below the durable offset, and every segment )[ the last segment, at or beyond it      ]
@@ -37,7 +37,7 @@ logger = logging.getLogger("pylog.commitlog")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What the log directory remembered of a partition when it was last open."""
+    """The entries of the log directory's checkpoints for a partition, from when it was last open."""
 
     start_offset: int = 0
     recovery_point: int = 0
@@ -184,13 +184,13 @@ class Recovery:
             if following.base_offset != max(ends, default=segment.base_offset):
                 raise StorageError(
                     f"{active.path} begins behind the end of the log, which was closed at offset {self.promised}: it "
-                    "is no part of it. Move it away, and open the log again; unless the files beside the partitions "
+                    "is not part of it. Move it away, and open the log again; unless the files beside the partitions "
                     "(.pylog-published, the checkpoints) are older copies: then remove .pylog-published"
                 )
         self._doubt()
 
     def _add_known(self) -> None:
-        """What an earlier opening has found damaged is damaged still."""
+        """Add the damaged ranges that an earlier opening has found."""
         new = {(one.path, one.position, one.offset) for one in self.quarantined}
         for path, damage in self.local.damages():
             if (path, damage.position, damage.offset) not in new:
@@ -381,7 +381,7 @@ class Recovery:
         """Bring producers to `offset`: from the newest good snapshot below it, and the log after that, with snapshots
         where the next open may want to begin.
 
-        A replay that has been beyond, and knows no producer, reads no log: there is none. (Kafka:
+        A replay that has been beyond, and found no producer, does not read the log. (Kafka:
         UnifiedLog.rebuildProducerState)
         """
         knows_none = replay.end_offset >= offset and replay.producers.is_empty

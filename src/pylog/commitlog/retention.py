@@ -1,4 +1,4 @@
-"""What goes at the start of a log: a pure question for each rule, and the segments that are dropped for it.
+"""Retention at the start of a log: a pure question for each rule, and the segments that are dropped for it.
 
     oldest -> [ expired ][ expired ][ kept ][ active ]
 
@@ -37,13 +37,15 @@ class Bounds:
 
 
 def below_start(segments: Segments, bounds: Bounds, config: TopicConfig) -> int:
-    """How many segments lie below the start of the log, whatever the policy says."""
+    """The number of segments below the start of the log, whatever the policy says."""
     bases = segments.bases
     return _count(segments, bounds, lambda index, _: index + 1 < len(bases) and bases[index + 1] <= bounds.start_offset)
 
 
 def over_size(segments: Segments, bounds: Bounds, config: TopicConfig) -> int:
-    """How many segments can go so that at least `retention.bytes` stay; none where new records wait instead."""
+    """The number of segments that can go so that at least `retention.bytes` stay; none where new records wait
+    instead.
+    """
     if config.pylog_full_policy != "drop-oldest":
         return 0
     surplus = segments.size() - config.retention_bytes
@@ -59,7 +61,9 @@ def over_size(segments: Segments, bounds: Bounds, config: TopicConfig) -> int:
 
 
 def over_age(segments: Segments, bounds: Bounds, config: TopicConfig) -> int:
-    """How many segments have no record younger than `retention.ms`; without timestamps, the file's age counts."""
+    """The number of segments without a record younger than `retention.ms`; without timestamps, the file's age
+    counts.
+    """
     if config.retention_ms < 0:
         return 0
     return _count(segments, bounds, lambda _, segment: bounds.now_ms - segment.age_timestamp() > config.retention_ms)

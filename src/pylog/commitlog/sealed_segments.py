@@ -40,7 +40,7 @@ class SealedSegments:
         return [file_name(base, kind) for base in bases for kind in SUFFIXES]
 
     def looked(self, look: Callable[[], T], is_good: Callable[[T], bool]) -> T:
-        """What `look` finds. What is not good it looks at once more while nothing is changed: a segment that is cut,
+        """The result of `look`. What is not good it looks at once more while nothing is changed: a segment that is cut,
         replaced or dropped while it is read looks damaged.
         """
         with suppress(Closed, CorruptBatch, LogNotFound):

@@ -98,7 +98,7 @@ class Segments:
         return size + (self._get(bases[-1], made).size if bases else 0)
 
     def index_of(self, offset: int) -> int:
-        """Which segment holds `offset`: the last whose base is not above it, the first if all are."""
+        """The place of the segment that holds `offset`: the last whose base is not above it, the first if all are."""
         return max(0, bisect_right(self._state[0], offset) - 1)
 
     def end_if_there(self, segment: Segment, end: int) -> int | None:
@@ -139,7 +139,8 @@ class Segments:
             yield segment, bases[index] if index < len(bases) else end
 
     def _first_with_time(self, bases: list[int], made: dict[int, Segment], timestamp: int) -> int:
-        """Which segment is the first that may hold a record of that time or later: the active one where none is known.
+        """The place of the first segment that may hold a record of that time or later: the active one where none is
+        known.
 
         What the sealed ones have is asked once, and only as far as it has to be.
         """

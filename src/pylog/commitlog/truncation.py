@@ -1,4 +1,4 @@
-"""What goes at the end of a log: what a leader of a later epoch has not, and all of it where the log begins anew.
+"""Truncation at the end of a log: what a leader of a later epoch has not, and all of it where the log begins anew.
 
 Readers in other processes are told before anything is cut, and so are the checkpoints (`Watermarks.taking_away`,
 `lower_start`). Leader epochs and producers follow: they are what the log that is left says. (UnifiedLog.truncateTo)

@@ -92,7 +92,8 @@ class ProducerConfig(Config):
     partitioner: str | Partitioner | None = option(None, Function(PARTITIONER, *PARTITIONERS))
     """Which partition a record goes to that is sent to none. "murmur2" (None too): by its key, as a Java producer; a
     sticky one without. "murmur3": by another hash of its key. "consistent_random": by the hash that librdkafka takes by
-    default, so a key lands where a confluent-kafka producer puts it; an empty key is none. "sticky": a sticky one,
+    default, so a key lands where a confluent-kafka producer puts it; an empty key counts as no key. "sticky": a sticky
+    one,
     whatever its key. "round_robin": the next one. Or a function of the topic, the key and value in bytes, and how many
     partitions there are. (Kafka: partitioner.class.)
     """
@@ -174,7 +175,7 @@ class OffsetReset(Words):
 
 
 def duration_ms(reset: str) -> int:
-    """How far back "by_duration:P..." goes. Raises ValueError."""
+    """The duration in "by_duration:P...", in ms. Raises ValueError."""
     found = _DURATION.fullmatch(reset.removeprefix("by_duration:"))
     if found is None:
         raise ValueError(reset)

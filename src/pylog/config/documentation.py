@@ -1,4 +1,4 @@
-"""What each config means, as it stands below its field: for pages, and for clients that ask DescribeConfigs for it.
+"""The text of each config, as it stands below its field: for pages, and for clients that ask DescribeConfigs for it.
 
 A text stands once, in the source of its class, so it is read from there.
 """

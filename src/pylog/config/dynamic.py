@@ -33,7 +33,7 @@ their first broker name, can be, too.
 
 
 class Altered(NamedTuple):
-    """What the metadata log has of a node: set on all nodes of the cluster, and on this one."""
+    """The altered configs of a node in the metadata log: set on all nodes of the cluster, and on this one."""
 
     cluster: Mapping[str, str]
     own: Mapping[str, str]
@@ -43,7 +43,7 @@ NOTHING_ALTERED = Altered({}, {})
 
 
 class DynamicBrokerConfig:
-    """What a node goes by now. Thread-safe.
+    """The configs in force on a node. Thread-safe.
 
     `altered` looks up what the metadata log has for this node, `of_group` what it has for a group; without them nothing
     is ever set. As long as nothing has changed each lookup gives the same objects.
@@ -62,12 +62,12 @@ class DynamicBrokerConfig:
 
     @cached_property
     def given_texts(self) -> Mapping[str, str]:
-        """What the node was given, by Kafka's names, in Kafka's text forms."""
+        """The given configs of the node by Kafka's names, in Kafka's text forms."""
         return self.given.to_kafka()
 
     @property
     def altered(self) -> Altered:
-        """What has been set on all nodes, and on this one."""
+        """The configs that were set on all nodes, and on this one."""
         return self._altered()
 
     @property
@@ -86,7 +86,7 @@ class DynamicBrokerConfig:
         return config
 
     def group_overrides(self, group_id: str) -> Mapping[str, str]:
-        """What is set on a group."""
+        """The configs that are set on a group."""
         return self._of_group(group_id)
 
     def of_group(self, group_id: str) -> GroupConfig:
@@ -140,7 +140,7 @@ def _topic_fields() -> dict[str, str]:
 
 @cache
 def broker_kinds() -> dict[str, Kind]:
-    """What values each config of a node takes, the defaults of topics too, by the broker's names."""
+    """The kind of each config of a node, the defaults of topics too, by the broker's names."""
     of_topics = {
         broker_name: TopicConfig.kinds()[name]
         for name, broker_names in TopicConfig.broker_names().items()
@@ -151,6 +151,6 @@ def broker_kinds() -> dict[str, Kind]:
 
 @cache
 def dynamic_kinds() -> dict[str, Kind]:
-    """What values each config takes that can be altered while the node runs."""
+    """The kind of each config that can be altered while the node runs."""
     names = DYNAMIC | _topic_fields().keys()
     return {name: kind for name, kind in broker_kinds().items() if name in names}

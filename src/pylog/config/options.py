@@ -1,4 +1,5 @@
-"""What all configs are made of: kinds of values, options with a kind, and classes of options that check themselves.
+"""The building blocks of all configs: kinds of values, options with a kind, and classes of options that check
+themselves.
 
     Kind      what values an option takes, how they are read from text and written as text
     option    a field of a config class, with its kind and its default
@@ -24,7 +25,7 @@ LONG_MAX = (1 << 63) - 1
 
 
 class Kind(Protocol):
-    """What values an option takes."""
+    """A kind of values that an option takes."""
 
     allowed: str
     """In words, for a message: "it has to be ..."."""
@@ -231,7 +232,7 @@ class Function:
 
 
 class Acks(Whole):
-    """How many replicas answer for a record: "all" is -1."""
+    """The replicas that answer for a record: "all" is -1."""
 
     def __init__(self) -> None:
         super().__init__(-1, 1)
@@ -315,7 +316,7 @@ class Config:
 
     @classmethod
     def kinds(cls) -> dict[str, Kind]:
-        """What values each config takes, by Kafka's names."""
+        """The kind of each config, by Kafka's names."""
         return {kafka_name(name): kind for name, kind in cls._kinds().items()}
 
     @classmethod
@@ -330,7 +331,9 @@ class Config:
 
     @classmethod
     def _elsewhere(cls) -> str:
-        """What Kafka has and pylog has not; a name that ends with a dot stands for all that begin so."""
+        """The reason why a config of Kafka's is not one of pylog's; a name that ends with a dot stands for all that
+        begin so.
+        """
         return ""
 
 

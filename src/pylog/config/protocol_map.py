@@ -14,7 +14,7 @@ __all__ = ["PROTOCOL_MAP", "ProtocolMap", "SecurityProtocol", "protocols_of"]
 
 
 class SecurityProtocol(Enum):
-    """How the clients of a listener are kept safe and known. (Kafka: SecurityProtocol)"""
+    """The protocol that encrypts and authenticates a listener's connections. (Kafka: SecurityProtocol)"""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"

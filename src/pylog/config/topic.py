@@ -121,7 +121,7 @@ class TopicConfig(Config):
 
     @property
     def record_bytes_max(self) -> int:
-        """What `pylog_max_record_bytes` comes to."""
+        """The effective value of `pylog_max_record_bytes`."""
         if self.pylog_max_record_bytes >= 0:
             return self.pylog_max_record_bytes
         return RECORD_RATIO * max(self.max_message_bytes, MESSAGE_BYTES)

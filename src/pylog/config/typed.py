@@ -13,7 +13,7 @@ from pylog.config.clients import OnCommit, Partitioner
 
 
 class ProducerOptions(TypedDict, total=False):
-    """What a producer may be told. (`ProducerConfig`)"""
+    """The configs of a producer. (`ProducerConfig`)"""
 
     acks: int | Literal["all"]
     allow_auto_create_topics: bool
@@ -42,7 +42,7 @@ class ProducerOptions(TypedDict, total=False):
 
 
 class ConsumerOptions(TypedDict, total=False):
-    """What a consumer may be told. (`ConsumerConfig`)"""
+    """The configs of a consumer. (`ConsumerConfig`)"""
 
     allow_auto_create_topics: bool
     auto_commit_interval_ms: int
@@ -75,7 +75,7 @@ class ConsumerOptions(TypedDict, total=False):
 
 
 class ConnectionOptions(TypedDict, total=False):
-    """What a connection may be told. (`ConnectionConfig`)"""
+    """The configs of a connection. (`ConnectionConfig`)"""
 
     allow_auto_create_topics: bool
     client_id: str
@@ -133,7 +133,7 @@ TopicOptions = TypedDict(
     },
     total=False,
 )
-"""What a topic may be told. (`TopicConfig`)"""
+"""The configs of a topic. (`TopicConfig`)"""
 
 
 NodeOptions = TypedDict(
@@ -231,4 +231,4 @@ NodeOptions = TypedDict(
     },
     total=False,
 )
-"""What a node may be told. (`NodeConfig`)"""
+"""The configs of a node. (`NodeConfig`)"""

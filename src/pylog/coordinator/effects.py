@@ -86,7 +86,7 @@ Effect = Append | Answer | WriteMarkers
 
 
 class TopicInfo(NamedTuple):
-    """What a coordinator has to know of a topic."""
+    """The facts about a topic that a coordinator needs."""
 
     id: UUID
     partitions: int

@@ -8,8 +8,8 @@
 `re` tries every way to match before it gives up, about 1.6^n ways for (a|aa)+b and a text of n letters. So other
 patterns from outside never meet it.
 
-Linear is not quick: a pattern of a thousand steps takes a second for a thousand long texts. So whoever matches many
-texts in a turn counts the steps (`WORK_MAX`).
+Linear is not quick: a pattern of a thousand steps takes a second for a thousand long texts. So a caller that matches
+many texts in a turn counts the steps (`WORK_MAX`).
 """
 
 import re

@@ -46,7 +46,7 @@ def _boot() -> str:
 
 
 def _mount(path: str, device: int, mountinfo: str) -> str:
-    """What tells the mount of a file system from all others of this boot; empty where nothing does.
+    """A text that tells the mount of a file system from all others of this boot; empty where nothing does.
 
     The numbers in mountinfo do not: the next mount gets the one that was freed last. The folder that the kernel makes
     in sysfs for a mounted file system does: its inode is never given again. A file system in memory is gone with its

@@ -68,7 +68,7 @@ class FileLock:
             raise typed_error(error, "write into the lock", self._path) from error
 
     def close(self) -> None:
-        """Release the lock, whoever has a copy of its descriptor; the text in the file stays."""
+        """Release the lock, even if another process has a copy of its descriptor; the text in the file stays."""
         with undivided:
             try:
                 for descriptor in (self._descriptor, self._directory):

@@ -53,7 +53,7 @@ def file_id(path: str) -> FileId | None:
 
 
 def place_of(path: str) -> tuple[int, int]:
-    """The device and the number of a directory, whatever its path; (0, 0) where there is none."""
+    """The device and the number of a directory, whatever its path, or (0, 0)."""
     try:
         status = os.stat(path)
     except OSError:

@@ -51,7 +51,7 @@ def is_gone(pid: int) -> bool:
 
 def heir_of(descriptor: int) -> int | None:
     """A process that has a lock (flock) on this open file which another one took, and that has ended: a child that was
-    forked meanwhile. None: there is none that this user may see, or it is not looked for again yet.
+    forked meanwhile. None: this user may see no such process, or it is not looked for again yet.
     """
     status = os.fstat(descriptor)
     file = status.st_dev, status.st_ino
@@ -147,7 +147,9 @@ def _here() -> tuple[str, str] | None:
 
 
 def _start(pid: int) -> str:
-    """When a process began, in ticks since the boot; empty: there is none, or it has ended and waits for its parent."""
+    """When a process began, in ticks since the boot; empty: no such process runs, or it has ended and waits for its
+    parent.
+    """
     try:
         with open(f"{PROC}/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

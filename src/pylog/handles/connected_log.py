@@ -104,7 +104,7 @@ class ConnectedLog(ClientHalf["ConnectedTopic"]):
         return Cluster(self._transport, ANY_NODE, "reader")
 
     def batches(self, key: TopicPartition, topic_id: UUID, isolation: Isolation, timeout_ms: int) -> PartitionBatches:
-        """The batches of a partition, for whoever knows where to begin and end."""
+        """The batches of a partition, for a caller that knows where to begin and end."""
         self._check_open()
         return PartitionBatches(self._readers, key, topic_id, isolation, self._clock, timeout_ms)
 

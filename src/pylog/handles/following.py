@@ -92,12 +92,12 @@ _open: "weakref.WeakSet[Following]" = weakref.WeakSet()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaLag:
-    """How far the copy of a partition has come."""
+    """The lag of the copy of a partition."""
 
     next_offset: int
     """The end of the copy."""
     high_watermark: int
-    """The high watermark of the leader, as of its last answer; -1: there was none."""
+    """The high watermark of the leader, as of its last answer, or -1."""
     leader_end: int
     """How far the leader has shown its log to this copy: to the end where it counts this copy, to the high watermark
     otherwise; -1: it has not answered.
@@ -112,7 +112,7 @@ class ReplicaLag:
 
     @property
     def lag(self) -> int:
-        """How many offsets that the leader shows are not here yet; -1: that is not known."""
+        """The number of offsets that the leader shows and that are not here yet; -1: that is not known."""
         return -1 if self.leader_end < 0 else max(0, self.leader_end - self.next_offset)
 
 
@@ -167,7 +167,7 @@ class Following:
         return sorted({key.topic for key in list(self._roles)})
 
     def lag(self) -> dict[TopicPartition, ReplicaLag]:
-        """How far each partition has come, and what is wrong with it, if anything.
+        """The lag of each partition, and its error, if any.
 
         The leaders are asked where their logs end. What one does not answer within half a second is as it was before.
         """

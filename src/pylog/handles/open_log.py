@@ -39,7 +39,7 @@ class Served(Protocol):
 
 
 class Node(Protocol):
-    """What a log stands on: a node, or the way to one."""
+    """The node below a log, or the way to one."""
 
     def hurry(self) -> bool:
         """Let no answer wait for others longer than need be, as the log is about to close. Gives whether the node ends

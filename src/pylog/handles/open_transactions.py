@@ -19,7 +19,7 @@ def abort(log: ClientHalf[Any], found: DescribedTransaction) -> None:
 
 
 def hanging_at(log: ClientHalf[Any], key: TopicPartition, start_offset: int) -> HangingTransaction | None:
-    """The transaction that hangs in a partition since an offset; None where there is none. Raises
+    """The transaction that hangs in a partition since an offset, or None. Raises
     UnknownTopicOrPartition.
     """
     found = log.admin.find_hanging_transactions([key])

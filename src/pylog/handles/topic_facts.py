@@ -51,7 +51,7 @@ def facts_of(log: ClientHalf[Any], name: str) -> TopicFacts:
 
 
 class TopicSize(NamedTuple):
-    """How much is in a topic; offsets that compaction has emptied count as records. `appended`: in its whole life."""
+    """The size of a topic; offsets that compaction has emptied count as records. `appended`: in its whole life."""
 
     name: str
     partitions: int
@@ -61,7 +61,7 @@ class TopicSize(NamedTuple):
 
 
 def sizes_of(log: ClientHalf[Any], names: Iterable[str]) -> list[TopicSize]:
-    """How much is in each of these topics. A topic that is deleted meanwhile is left out."""
+    """The size of each of these topics. A topic that is deleted meanwhile is left out."""
     topics: dict[str, list[Ends]] = {}
     for key, ends in ends_of(log, names).items():
         topics.setdefault(key.topic, []).append(ends)
@@ -112,7 +112,7 @@ class Ends:
 
     @property
     def count(self) -> int:
-        """How many offsets there are; where records were compacted away, there are fewer of them."""
+        """The number of offsets; where records were compacted away, there are fewer of them."""
         return self.end - self.start
 
 

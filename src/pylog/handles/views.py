@@ -37,7 +37,7 @@ READ_BYTES = 1 << 20
 
 
 class Node(Protocol):
-    """What has the files: the node that owns them, one that reads them, or what is attached to an owner."""
+    """The node that has the files: the node that owns them, one that reads them, or what is attached to an owner."""
 
     @property
     def image(self) -> MetadataImage:

@@ -1,4 +1,4 @@
-"""What a notebook shows of a log and of records: small tables in HTML. All that comes from records is escaped."""
+"""The view of a log and of records in a notebook: small tables in HTML. All that comes from records is escaped."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ def shown(record: Any, field: str) -> object:
 
 
 def time_text(timestamp_ms: int) -> str | None:
-    """Milliseconds since 1970 as a time in UTC; None below 0, where there is none, and the number behind year 9999."""
+    """Milliseconds since 1970 as a time in UTC; None below 0, without one, and the number behind year 9999."""
     if timestamp_ms < 0:
         return None
     if timestamp_ms > LAST_MS:

@@ -140,7 +140,7 @@ def _check_widths(*fields: tuple[str, Any, int]) -> None:
 
 
 def record_table(record: object) -> str:
-    """What a notebook shows of a record that was read."""
+    """A record that was read, as a notebook shows it."""
     from pylog.kernel import notebook
 
     return notebook.record_table(record)

@@ -1,4 +1,6 @@
-"""How long calls took: how many of them in each class. The bounds of classes double, from a microsecond to a minute."""
+"""The durations of calls: how many of them in each class. The bounds of classes double, from a microsecond to a
+minute.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ BOUNDS_MS = tuple(2**index / 1000 for index in range(LAST))
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How long calls took, as a reader gets it."""
+    """The durations of calls, as a reader gets them."""
 
     counts: tuple[int, ...]
     """How many calls were in each class."""

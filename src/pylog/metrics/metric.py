@@ -9,7 +9,7 @@ __all__ = ["Kind", "Metric", "MetricName"]
 
 
 class Kind(enum.Enum):
-    """How a number changes."""
+    """The way in which a number changes."""
 
     COUNTER = "counter"
     """A number that rises, from 0 when the object that counts was made."""

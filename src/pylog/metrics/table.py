@@ -1,6 +1,6 @@
 """Every metric there is, by the object that counts it. docs/metrics.md is written from this table.
 
-Names that begin with `kafka` are Kafka's, but for the lag of groups: a Kafka broker has none, so it bears the name that
+Names that begin with `kafka` are Kafka's, except the lag of groups: a Kafka broker has none, so it bears the name that
 kafka_exporter made usual. Those that begin with `pylog` have no counterpart in Kafka.
 """
 

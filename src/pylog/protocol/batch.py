@@ -85,7 +85,7 @@ class Marker(NamedTuple):
 
 
 class HeaderFields(TypedDict, total=False):
-    """What a new batch may be besides its records: see `seal`."""
+    """The fields of a new batch besides its records: see `seal`."""
 
     codec: Codec
     level: int | None

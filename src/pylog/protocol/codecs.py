@@ -326,7 +326,7 @@ def _zstd_pieces(data: memoryview, most: int) -> Iterator[bytes]:
 
 
 def _zstd_bytes_max(data: memoryview) -> int:
-    """How many bytes frames hold at most, by the headers of their blocks. Raises CorruptBatch: they are not whole."""
+    """The most bytes that frames can hold, by the headers of their blocks. Raises CorruptBatch: they are not whole."""
     at, end, size = 0, len(data), 0
     while True:
         start = int.from_bytes(data[at : at + 4], "little")

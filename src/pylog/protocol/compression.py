@@ -168,7 +168,7 @@ def pieces(codec: Codec, data: Buffer, block_max: int = STREAM_BYTES_MAX) -> Ite
 
 
 def _pieces(codec: Codec, data: Buffer, most: int, block_max: int = STREAM_BYTES_MAX) -> Iterator[bytes]:
-    """The stream behind `data`, in pieces that are bounded whatever it is. Raises CorruptBatch for damage."""
+    """The stream behind `data`, in bounded pieces. Raises CorruptBatch for damage."""
     if codec is Codec.SNAPPY:
         return snappy_pieces(memoryview(data), block_max)
     return PIECES[codec](memoryview(data), most)

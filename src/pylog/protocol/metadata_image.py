@@ -51,7 +51,7 @@ FEATURES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
-    """The state of one partition. `leader` is a node id, -1 while there is none; `directories` goes with `replicas`."""
+    """The state of one partition. `leader` is a node id, or -1; `directories` goes with `replicas`."""
 
     leader: int
     leader_epoch: int
@@ -128,7 +128,7 @@ class MetadataImage:
         """The keys of those `configs` that no other image has."""
 
     def with_id(self, topic_id: UUID) -> TopicImage | None:
-        """The topic of this id; None where there is none, or none any more."""
+        """The topic of this id, or None, or none any more."""
         return self._by_id.get(topic_id)
 
     def successor(self) -> "MetadataImage":

@@ -29,7 +29,7 @@ def partition_for_key(key: bytes, partitions: int) -> int:
     The sign of the hash is masked away, not negated (Kafka: Utils.toPositive).
     """
     if partitions <= 0:
-        raise ValueError(f"{partitions} partitions: there is none to choose")
+        raise ValueError(f"{partitions} partitions: there is no partition to choose")
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
@@ -41,7 +41,7 @@ def partition_for(name: str, partitions: int) -> int:
     no partitions.
     """
     if partitions <= 0:
-        raise ValueError(f"{partitions} partitions: there is none to choose")
+        raise ValueError(f"{partitions} partitions: there is no partition to choose")
     hashed = 0
     for (unit,) in iter_unpack(">H", utf_16_be(name, "surrogatepass")[0]):
         hashed = (31 * hashed + unit) & 0xFFFFFFFF
@@ -53,17 +53,17 @@ def partition_for(name: str, partitions: int) -> int:
 def murmur3_partition(key: bytes, partitions: int) -> int:
     """The partition of a keyed record by murmur3, otherwise as `partition_for_key`."""
     if partitions <= 0:
-        raise ValueError(f"{partitions} partitions: there is none to choose")
+        raise ValueError(f"{partitions} partitions: there is no partition to choose")
     return murmur3(key, signed=False) % partitions
 
 
 def crc32_partition(key: bytes, partitions: int) -> int:
     """The partition of a keyed record as librdkafka chooses it by default ("consistent_random"), by CRC-32.
 
-    There an empty key is none. Raises ValueError where there are no partitions.
+    There an empty key counts as no key. Raises ValueError where there are no partitions.
     """
     if partitions <= 0:
-        raise ValueError(f"{partitions} partitions: there is none to choose")
+        raise ValueError(f"{partitions} partitions: there is no partition to choose")
     return crc32(key) % partitions
 
 
@@ -102,7 +102,7 @@ class StickyPartitioner:
         """
         if not 0 <= self._current < partitions:
             if partitions <= 0:
-                raise ValueError(f"{partitions} partitions: there is none to choose")
+                raise ValueError(f"{partitions} partitions: there is no partition to choose")
             self._current = self._random.randrange(partitions)
             self._bytes = 0
         return self._current

@@ -1,4 +1,4 @@
-"""What runs: time, threads, signals, and answers that are yet to come. It knows nothing of logs.
+"""The parts that run: time, threads, signals, and answers that are yet to come. It knows nothing of logs.
 
 clock      two ints: wall and tick
 future     an answer that will come

@@ -1,4 +1,4 @@
-"""What a loop has to do besides its sockets: the calls that other threads post, and those of a time.
+"""The work of a loop besides its sockets: the calls that other threads post, and those of a time.
 
 A post costs a list's append, and a byte to a socket pair where the loop may be asleep. What is cancelled is given up at
 once, and leaves the heap when it is most of it: connections that come and go do not pile up.
@@ -96,7 +96,7 @@ class Agenda:
 
     @property
     def timeout(self) -> float | None:
-        """How many seconds the loop may wait for its sockets; None: as long as it likes."""
+        """The seconds that the loop may wait for its sockets; None: as long as it likes."""
         if self._posts:
             return 0.0
         return max(self._deadlines[0][0] - self._clock.tick_ms(), 0) / 1000 if self._deadlines else None

@@ -2,8 +2,8 @@
 
 `wall_ms` is the time that is stored (record times, retention); it can jump. `tick_ms` is for deadlines and only rises.
 
-Where the clock is a `SteppedClock`, waiting is its business, too: then no thread is started, and whoever has to wait
-lets everything else go on meanwhile, in its own thread. So a simulation runs clients and nodes as they are.
+Where the clock is a `SteppedClock`, waiting is its business, too: then no thread is started, and a caller that has to
+wait lets everything else go on meanwhile, in its own thread. So a simulation runs clients and nodes as they are.
 """
 
 import threading

@@ -1,8 +1,8 @@
-"""What was dropped without `close` is closed all the same, in a thread that lives as long as that takes.
+"""The closing of objects that were dropped without `close`, in a thread that lives as long as that takes.
 
 A finalizer may run at any moment, in any thread, under any lock. So it takes no lock and does no I/O: `drop` notes what
 is to be closed and begins a thread. Where no thread can be had (the interpreter ends), `settle` closes it: the exit
-hook calls that, and whoever needs what the dropped one still holds.
+hook calls that, and a caller that needs what the dropped one still holds.
 
 A forked child closes nothing of what its parent has dropped.
 """
@@ -23,7 +23,7 @@ logger = logging.getLogger("pylog.runtime")
 
 
 class Droppable(Protocol):
-    """What lives on behind a handle."""
+    """The part that lives on behind a handle."""
 
     def close_dropped(self) -> None:
         """Close it after its handle is gone, and log the errors, which have no caller any more."""

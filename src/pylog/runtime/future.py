@@ -64,7 +64,7 @@ class Future(Generic[T], metaclass=ABCMeta):
     def result(self, timeout: float | None = None) -> T:
         """The answer; waits up to `timeout` seconds (None: for ever).
 
-        Raises the error that was the answer, TimeoutError when there is none in time (the future stays as it is).
+        Raises the error that was the answer, TimeoutError without an answer in time (the future stays as it is).
         """
         if not self._done:
             self._wait(timeout)

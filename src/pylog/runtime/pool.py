@@ -70,7 +70,7 @@ class Pool:
 
     @property
     def unfinished(self) -> int:
-        """How many calls wait, or are made."""
+        """The number of calls that wait, or are made."""
         return self._unfinished
 
     def begin(self) -> None:
@@ -82,8 +82,8 @@ class Pool:
     def submit(self, call: Callable[[], object]) -> None:
         """Call `call` soon, in a thread of the pool. Its exceptions are logged.
 
-        Where the system starts no more threads, it waits for those that there are. Raises ThreadsExhausted where there
-        are none: the call is not made.
+        Where the system starts no more threads, it waits for the ones that run. Raises ThreadsExhausted where none
+        runs: the call is not made.
         """
         with self._lock:
             if self._unfinished >= len(self._threads) < self._threads_max:

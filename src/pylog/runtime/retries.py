@@ -11,7 +11,8 @@ T = TypeVar("T")
 
 
 def retried(call: Callable[[], T], *, most: int, interval_ms: int) -> T:
-    """What `call` gives; made again up to `most` times after a retriable error, each time so many milliseconds later.
+    """The result of `call`; made again up to `most` times after a retriable error, each time so many milliseconds
+    later.
 
     Raises what the last call has raised.
     """

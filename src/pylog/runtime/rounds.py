@@ -4,8 +4,8 @@
     yield ms                         wait for the next event, but no longer than so many milliseconds
     yield awaitable                  foreign code that may be a coroutine, as a listener's: only a loop can wait for it
 
-So one text of a call serves both faces of a client: whoever drives it waits in its own way, and raises what ends the
-wait at the `yield`. Between two waits a round runs through, in one thread.
+So one text of a call serves both faces of a client: the face that drives it waits in its own way, and raises what ends
+the wait at the `yield`. Between two waits a round runs through, in one thread.
 """
 
 from collections.abc import Awaitable, Generator

@@ -1,9 +1,9 @@
 """The one way to begin a thread.
 
-`started` comes back when the thread is at its work, or raises ThreadsExhausted: then there is none. CPython's own
-`Thread.start` gives less where memory is short. A thread that has its stack, and no memory for its first frame, ends
-without a word, and `start` waits for it for ever (CPython issue 140746). So the wait is for the first step of the work
-itself, and it looks whether the thread is still there: the system holds the one reference to `_bootstrap`.
+`started` comes back when the thread is at its work, or raises ThreadsExhausted: then no thread was started. CPython's
+own `Thread.start` gives less where memory is short. A thread that has its stack, and no memory for its first frame,
+ends without a word, and `start` waits for it for ever (CPython issue 140746). So the wait is for the first step of the
+work itself, and it looks whether the thread is still there: the system holds the one reference to `_bootstrap`.
 """
 
 import threading
@@ -67,7 +67,7 @@ class _Thread(threading.Thread):
 
 
 class _Begun(threading.Event):
-    """What `start` waits for."""
+    """The thread's beginning, which `start` waits for."""
 
     def __init__(self) -> None:
         super().__init__()

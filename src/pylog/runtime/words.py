@@ -39,7 +39,7 @@ def duration_text(ms: int) -> str:
 
 
 def config_text(name: str, value: str) -> str:
-    """What the raw value of a config amounts to, where that helps: `7 days`, `1.0 GiB`, `no limit`; else ""."""
+    """The raw value of a config in readable units, where that helps: `7 days`, `1.0 GiB`, `no limit`; else ""."""
     digits = value.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 19):
         return ""

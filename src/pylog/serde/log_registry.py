@@ -176,7 +176,7 @@ class LogRegistry(SchemaRegistry):
                     self._take_level(key.get("subject"), value)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             logger.warning(
-                "offset %d of topic %s is no record of a schema: %r",
+                "offset %d of topic %s is not a record of a schema: %r",
                 record.offset,
                 record.topic,
                 error,
@@ -218,7 +218,7 @@ def _json(value: object) -> bytes:
 
 
 def _meaning(schema: Schema) -> object:
-    """What is equal where two schemas are: spaces and the order of fields of an object mean nothing in JSON."""
+    """A value that is equal where two schemas are: spaces and the order of fields of an object mean nothing in JSON."""
     if schema.type == PROTOBUF:
         return schema
     try:

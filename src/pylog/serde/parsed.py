@@ -12,7 +12,9 @@ __all__ = ["ParsedSchemas"]
 
 
 class ParsedSchemas:
-    """What `parse` makes of schemas, each once. `given` is registered with the first value that is written."""
+    """The results of `parse` for schemas, each parsed once. `given` is registered with the first value that is
+    written.
+    """
 
     def __init__(
         self, registry: SchemaRegistry, subject: str, given: object, kind: str, parse: Callable[[Schema], Any]

@@ -38,7 +38,7 @@ def _number(packed: Struct) -> Serde[int]:
 
     def deserialize(data: bytes) -> int:
         if len(data) != packed.size:
-            raise ValueError(f"{len(data)} bytes are no number of {bits} bits")
+            raise ValueError(f"{len(data)} bytes are not a number of {bits} bits")
         return cast(int, packed.unpack(data)[0])
 
     return Serde(serialize, deserialize)

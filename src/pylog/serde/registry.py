@@ -1,4 +1,4 @@
-"""Which schema has which id: the registry of schemas, and one that is reached by HTTP.
+"""The registry of schemas and their ids: its interface, and one that is reached by HTTP.
 
 A schema belongs to subjects ("orders-value"), in versions from 1 on; its id is the same in each of them.
 (Confluent: SchemaRegistryClient)
@@ -73,7 +73,7 @@ def checked_level(given: object) -> Level:
     for level in levels:
         if isinstance(given, str) and given.upper() == level:
             return level
-    raise ValueError(f"{given!r} is no level of compatibility: {', '.join(levels)}")
+    raise ValueError(f"{given!r} is not a level of compatibility: {', '.join(levels)}")
 
 
 class SchemaRegistry(ABC):

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Serde(Generic[T]):
-    """How objects of a type become bytes, and bytes such objects."""
+    """The serialization of the objects of a type to bytes, and back."""
 
     serialize: Callable[[T], bytes]
     """For `key_serializer` and `value_serializer` of a producer."""

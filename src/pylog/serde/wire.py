@@ -6,7 +6,7 @@ _HEAD = Struct(">bI")
 
 
 def head(schema_id: int) -> bytes:
-    """What stands before the payload."""
+    """The bytes before the payload."""
     return _HEAD.pack(0, schema_id)
 
 

@@ -1,4 +1,5 @@
-"""How many connections a server takes: at once, from one address, and in a second. (Kafka: ConnectionQuotas)
+"""The limits on the connections that a server takes: at once, from one address, and in a second. (Kafka:
+ConnectionQuotas)
 
 A connection too many is closed at once. Where too many come in a second, the next ones wait to be accepted.
 """
@@ -26,7 +27,7 @@ class Admission:
         """The second that is counted, and the connections in it."""
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long no further connection is to be accepted."""
+        """The time during which no further connection is to be accepted."""
         rate = self._configs.current.max_connection_creation_rate
         if rate == INT_MAX:
             return 0

@@ -1,4 +1,5 @@
-"""How one client proves its name by SASL, and again when its session is over. (Kafka: SaslServerAuthenticator, KIP-152)
+"""The SASL authentication of one client, and its renewal when its session is over. (Kafka: SaslServerAuthenticator,
+KIP-152)
 
     HANDSHAKE    SaslHandshake 0    -> BARE      tokens are frames without a header, and so are their answers
                  SaslHandshake 1    -> TOKENS    tokens are in SaslAuthenticate
@@ -34,7 +35,7 @@ REAUTH_PAUSE_MS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Sasl:
-    """What the SASL listeners of a server have in common."""
+    """The common part of the SASL listeners of a server."""
 
     config: NodeConfig
     secrets: Secrets
@@ -73,7 +74,7 @@ class Authentication:
 
     @property
     def frame_bytes_max(self) -> int:
-        """How large a request may be."""
+        """The largest size of a request."""
         config = self._sasl.config
         return config.socket_request_max_bytes if self.is_done else config.sasl_server_max_receive_size
 

@@ -8,7 +8,7 @@ so the loop's thread has its turn whenever it asks for it (`sys.setswitchinterva
 may be large where their requests are small. One that takes long, as it waits for a disk, lets the next one begin. A
 pool that makes an answer encodes the response, too.
 
-For the loop's thread, but for what the pools call. An answer of another thread comes back by `Agenda.post`.
+For the loop's thread, except what the pools call. An answer of another thread comes back by `Agenda.post`.
 """
 
 import logging
@@ -71,7 +71,7 @@ class Counts:
 
 
 class Sockets(Protocol):
-    """What a loop does with a connection when an answer is there, or there is none."""
+    """The connections of a loop, as calls use them when a call ends, with an answer or without."""
 
     def go_on(self, connection: Connection) -> None:
         """Begin the requests that may begin, and send the answers that are there."""
@@ -84,7 +84,7 @@ class Sockets(Protocol):
 
 
 def elements_max(frame_bytes: int) -> int:
-    """How many elements a request of this size may have in all of its arrays."""
+    """The most elements that a request of this size may have in all of its arrays."""
     return min(max(MEMORY_TIMES * frame_bytes, MEMORY_BYTES) // ELEMENT_BYTES, REQUEST_ELEMENTS_MAX)
 
 
@@ -188,7 +188,7 @@ class Calls:
 
     @property
     def queue_size(self) -> int:
-        """How many requests wait for a thread, or are in one."""
+        """The number of requests that wait for a thread, or are in one."""
         return sum(pool.unfinished for pool in self._pools)
 
     def close(self) -> None:

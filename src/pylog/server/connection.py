@@ -41,7 +41,7 @@ PIPELINED_BYTES = 32 << 20
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A request that has begun. `pieces` are its response; None while there is none."""
+    """A request that has begun. `pieces` are its response, or None."""
 
     call: Call
     held: int
@@ -145,7 +145,7 @@ class Connection:
 
     @property
     def held(self) -> int:
-        """How many bytes of requests are held."""
+        """The bytes of requests that are held."""
         return self.framer.held + sum(map(len, self.frames)) + self.under_way
 
     def read(self, frame: bytearray, elements_max: int) -> Call:

@@ -1,4 +1,4 @@
-"""How a server and its clients know each other: users, certificates, and what may do without them.
+"""The security of a server and its clients: users, certificates, and what may do without them.
 
 log.serve("SASL_SSL://0.0.0.0:9093", advertise="SASL_SSL://kafka:9093",
           ssl_certificate_location="cert.pem", ssl_key_location="key.pem", users={"alice": "secret"})

@@ -97,7 +97,7 @@ class ServedNode:
         return {topic.id: topic.name for topic in found.topics if topic.error is None}
 
     def id_of(self, topic: str, session: Session) -> uuid.UUID:
-        """The id of the topic of this name; NO_ID where there is none."""
+        """The id of the topic of this name, or NO_ID."""
         found: ClusterMetadata = self.ask(Metadata([topic], partitions_max=0), session)
         return NO_ID if found.topics[0].error is not None else found.topics[0].id
 

@@ -36,7 +36,7 @@ EMPTY_RECORDS_MAX = 1 << 18
 """How many records may yield no plain bytes; each plain byte makes up for two of them."""
 _HEADER_BYTES = 5
 PLAIN_MAX = 64 << 10
-"""How much is encrypted at once: no more is unsent, but for what TLS adds."""
+"""How much is encrypted at once: no more is unsent, except what TLS adds."""
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 

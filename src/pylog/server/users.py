@@ -11,7 +11,7 @@ __all__ = ["Users"]
 
 
 class Users:
-    """What a server knows of its users (`sasl.exchange.Secrets`). For the loop's thread.
+    """The users of a server (`sasl.exchange.Secrets`). For the loop's thread.
 
     A user that was given comes before one of the log with the same name. `mechanisms`: those that are enabled.
     """

@@ -33,7 +33,9 @@ class FirstOffsets:
         self._path = self._folder.at(FILE)
 
     def load(self) -> StreamOffsets | None:
-        """What was kept; None where nothing was yet. Raises ValueError where the file is not of this stream."""
+        """The offsets that were kept; None where nothing was yet. Raises ValueError where the file is not of this
+        stream.
+        """
         if not self._folder.has(FILE):
             return None
         try:

@@ -50,7 +50,7 @@ class Folder:
         return self.size(name) is not None
 
     def size(self, name: str) -> int | None:
-        """The size of a file in bytes; None where there is none."""
+        """The size of a file in bytes, or None."""
         info = self._files.get_file_info(f"{self._path}/{name}")
         return int(info.size) if info.type == fs.FileType.File else None
 
@@ -72,7 +72,7 @@ class Folder:
         self._files.move(f"{self._path}/{name}{_UNFINISHED}", f"{self._path}/{name}")
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a small file, whole or not at all, where there is none. Raises FileExistsError, OSError.
+        """Write a small file, whole or not at all, without one. Raises FileExistsError, OSError.
 
         Of two that do so at once one has the error, on a local disk that has links. Elsewhere both may write.
         """

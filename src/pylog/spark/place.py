@@ -84,7 +84,7 @@ class Place:
         return self._ask(ask)
 
     def offset_for_time(self, key: TopicPartition, timestamp_ms: int) -> int | None:
-        """The first offset whose timestamp is at or after a time; None where there is none."""
+        """The first offset whose timestamp is at or after a time, or None."""
         offset = self._ask(lambda log: log.admin.list_offsets({key: timestamp_ms}))[key].offset
         return offset if offset >= 0 else None
 

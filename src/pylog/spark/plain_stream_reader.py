@@ -53,7 +53,7 @@ class PlainStreamReader(DataSourceStreamReader):
         return self._plan.tasks(StreamOffsets.from_json(start), StreamOffsets.from_json(end))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark's checkpoint has the offsets, and no group is told."""
+        """Do nothing: Spark's checkpoint has the offsets, and no group is told."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The Arrow batches of one task, decoded as they are asked for."""

@@ -1,4 +1,4 @@
-"""Which offsets a Spark read covers and how they are cut into tasks: pure functions over numbers.
+"""The offsets that a Spark read covers, and their cut into tasks: pure functions over numbers.
 
     selection, limits  --resolve-->  one half-open range [start, end) per partition  --split-->  one range per task
 
@@ -30,7 +30,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """How many offsets, an estimate of the records: compaction and transactions leave gaps."""
+        """The number of offsets, an estimate of the records: compaction and transactions leave gaps."""
         return self.end - self.start
 
 
@@ -102,7 +102,7 @@ def split(
 
 
 def _part_counts(sizes: Sequence[int], wanted: int) -> list[int]:
-    """How many parts each range becomes; ranges too small to cut stay out of the others' proportion (SPARK-36576)."""
+    """The number of parts of each range; ranges too small to cut stay out of the others' proportion (SPARK-36576)."""
     total = sum(sizes)
     whole = [_share(size, total, wanted) == 1 for size in sizes]
     rest = total - sum(size for size, kept in zip(sizes, whole, strict=True) if kept)

@@ -42,7 +42,7 @@ class StreamOffsets:
 
     @classmethod
     def from_json(cls, value: object) -> "StreamOffsets":
-        """What `to_json` gave, or Spark's Kafka source. Raises ValueError for anything else."""
+        """Offsets as `to_json` wrote them, or Spark's Kafka source. Raises ValueError for anything else."""
         if not isinstance(value, dict):
             raise _unreadable(value)
         ids = value.get(TOPIC_IDS, {})
@@ -115,7 +115,7 @@ def bounded(
 def most_offsets(
     trigger: Trigger, waiting: Mapping[TopicPartition, int], sizes: Mapping[TopicPartition, float]
 ) -> int | None:
-    """How many offsets a batch takes at most, by offsets and by bytes; None: no limit.
+    """The most offsets that a batch takes, by offsets and by bytes; None: no limit.
 
     `waiting`: offsets that wait in each partition; `sizes`: bytes of one of them, on average.
     """
@@ -148,7 +148,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one batch reads, and what was to be read and is not there."""
+    """The ranges that one batch reads, and the wanted records that are not there."""
 
     ranges: tuple[OffsetRange, ...]
     losses: tuple[str, ...]

@@ -4,7 +4,7 @@ Spark makes two of it. One lives on the driver's host as long as the query runs,
 executors, and reads. So nothing that planning has learned is there when a task reads.
 
     initialOffset   before the first batch; and again after a failure in it, where its own start is used (`stream_plan`)
-    latestOffset    the end of the next batch, within the limits; the start where there is none
+    latestOffset    the end of the next batch, within the limits; the start without one
     partitions      the tasks of a batch; losses are said here, once a batch
     commit          nothing: Spark's checkpoint has the offsets
 
@@ -127,7 +127,7 @@ class PylogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._plan.tasks(StreamOffsets.from_json(start), StreamOffsets.from_json(end))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: Spark's checkpoint has the offsets, and no group is told."""
+        """Do nothing: Spark's checkpoint has the offsets, and no group is told."""
 
     # --- on executors ----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What one Spark task reads: ranges of offsets, and how ranges are put together into tasks."""
+"""The tasks of a Spark read: ranges of offsets, and how ranges are put together into tasks."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How the versions of PySpark differ: what is asked for here, and nowhere else.
+"""The differences between the versions of PySpark: what is asked for here, and nowhere else.
 
 4.0    a stream's writer gets Arrow batches where it is an Arrow writer of batches, too
 4.1    DataSourceStreamArrowWriter

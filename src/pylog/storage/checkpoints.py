@@ -44,7 +44,7 @@ class Checkpoints:
         self._offsets = {name: self._read(name) for name in NAMES}
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
-        """What a checkpoint says: nothing, where it is damaged. The next one written takes its place."""
+        """The entries of a checkpoint: nothing, where it is damaged. The next one written takes its place."""
         try:
             return read_offsets(self._files, join(self._path, name))
         except LogNotFound:
@@ -57,7 +57,7 @@ class Checkpoints:
         return {}
 
     def get(self, name: str, key: TopicPartition) -> int | None:
-        """What one checkpoint says of a partition; None: nothing."""
+        """The entry of one partition in one checkpoint; None: nothing."""
         return self._offsets[name].get(key)
 
     @property

@@ -50,7 +50,7 @@ class Window(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a reader asks of a file: batches from `offset` on that begin below `upto`.
+    """A reader's request to a file: batches from `offset` on that begin below `upto`.
 
     `end` is above every offset that the file can hold, as far as its reader knows; what begins below `written` was
     whole when that was the end of the log, and ends there at the latest. With `lookup`, that of the offset index, their

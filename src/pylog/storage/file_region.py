@@ -77,7 +77,7 @@ class FileExtent:
         return data
 
     def read(self) -> bytes:
-        """What is left, in memory. Raises as `send` does, the socket's errors excepted."""
+        """The rest of the region, in memory. Raises as `send` does, the socket's errors excepted."""
         data = self._file.read(self.position + self.size - self.left, self.left)
         self._check_uncut()
         if len(data) < self.left:

@@ -1,4 +1,4 @@
-"""Which leader epoch wrote which offsets: the epoch cache of one partition.
+"""The leader epoch of each range of offsets: the epoch cache of one partition.
 
     leader-epoch-checkpoint:  (epoch 0, start 0)  (epoch 5, start 1042)  ...     layout: checkpoint.py
 

@@ -35,7 +35,7 @@ HEAD_BYTES = 1 << 12
 
 
 class Closable(Protocol):
-    """What holds a descriptor."""
+    """An object that holds a descriptor."""
 
     def close(self) -> None: ...
 
@@ -44,8 +44,8 @@ C = TypeVar("C", bound=Closable)
 
 
 def first(kept: dict[str, Any], name: str, made: C) -> C:
-    """What is kept under a name: `made`, unless another thread was quicker, who may have written to its own; then
-    `made` is closed. Takes no lock.
+    """The object that is kept under a name: `made`, unless another thread was quicker, who may have written to its own;
+    then `made` is closed. Takes no lock.
     """
     found: C = kept.setdefault(name, made)
     if found is not made:
@@ -232,7 +232,7 @@ class LogFile:
                 walk.position, walk.offset = position, base
 
     def _slice(self, walk: HeaderWalk, data: bytes, at: int, size: int, cuts: int) -> Slice | None:
-        """What lies between where the wanted batches begin and where the walk has ended; `data`, at `at`, was read
+        """The bytes between the beginning of the wanted batches and the end of the walk; `data`, at `at`, was read
         last.
         """
         begin, end = walk.begin, walk.position
@@ -388,7 +388,7 @@ def _following(spans: Spans, expected: int) -> int:
 
 
 def _misfit(walk: HeaderWalk, head: bytes, end: int, written: int) -> str:
-    """Why a batch header cannot be: what the CRC does not cover has to follow from its neighbours."""
+    """The reason why a batch header is impossible: what the CRC does not cover has to follow from its neighbours."""
     base, length, epoch, last_delta = PREFIX.unpack_from(head)
     last, limit = base + last_delta, min(end, written) if base < written else end
     if length < BATCH_LENGTH_MIN or last_delta < 0:

@@ -1,4 +1,4 @@
-"""What a log owes to the disk besides its batches, and the one road by which its bytes get there.
+"""The syncs that a log owes to the disk besides its batches, and the one road by which its bytes get there.
 
     Durability          `sync`, for all that promise: group commits, followers, the metadata log, background syncs;
                         `finish`: all that is left, before a segment is sealed and a directory called clean
@@ -6,9 +6,9 @@
     kernel              `AppendState.is_synced` (kernel/compiled/fast_append): a group commit that owes no more than the
                         active segment's batches; what is refused it is told to `Durability`, which latches
 
-Each of them comes to `PendingSyncs.sync`, but for the last one, its twin for one file. The call of the system is in
+Each of them comes to `PendingSyncs.sync`, except the last one, its twin for one file. The call of the system is in
 `files/syncing`, the twin's in `kernel/compiled/open_file`. Nothing else calls `File.sync` for a part of a log.
-`sync_new` is for a segment that is no part of a log yet, and for the index of one that is being read anew: where that
+`sync_new` is for a segment that is not yet part of a log, and for the index of one that is being read anew: where that
 fails the file goes, or the log is not opened, and nothing was promised.
 
 Invariants:
@@ -132,6 +132,6 @@ class PendingSyncs:
 
 
 def sync_new(files: Iterable[File]) -> None:
-    """Make files durable that are no part of a log yet. Where it raises they must not become part of one."""
+    """Make files durable that are not yet part of a log. Where it raises they must not become part of one."""
     for file in files:
         file.sync()

@@ -1,4 +1,4 @@
-"""What reader processes may see: one file in a log directory, written by the owner alone.
+"""The state that reader processes may see: one file in a log directory, written by the owner alone.
 
     .pylog-published     256 bytes of header, then 256 bytes an entry, one entry a partition; little-endian
 
@@ -52,7 +52,7 @@ _READ_ATTEMPTS = 100
 
 
 class PublishedState(NamedTuple):
-    """What is published of a partition, its offsets half-open; in the order of the slot."""
+    """The published state of a partition, its offsets half-open; in the order of the slot."""
 
     generation: int = 0
     """Rises when files change that a reader may know: odd while they do, also when the owner died at that, even after.

@@ -1,4 +1,4 @@
-"""What the files of a segment were when it was sealed: beside them, so that a flipped bit is not believed.
+"""The checksums of a segment's files from when it was sealed: beside them, so that a flipped bit is not believed.
 
     <base>.pylog-seal    "PYLOGSEA" | u32 version | 16 bytes topic id (zeros: not known) | i32 partition
                          | i64 base offset | i64 where the next segment begins, or the log ends
@@ -49,7 +49,7 @@ _CRC = struct.Struct("<I")
 
 
 class Mark(NamedTuple):
-    """The size and the CRC of a file; a size of -1 where there is none."""
+    """The size and the CRC of a file; a size of -1 without one."""
 
     size: int
     crc: int
@@ -75,7 +75,9 @@ NOBODY = Identity()
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a segment's files were, and whose. `log` has a CRC only where `read_ms` says when its bytes were read."""
+    """The sizes and checksums of a segment's files, and the partition that they belong to. `log` has a CRC only where
+    `read_ms` says when its bytes were read.
+    """
 
     identity: Identity
     base_offset: int
@@ -93,7 +95,7 @@ class Seal:
 
 
 def mark(files: Files, path: str) -> Mark:
-    """What the file at `path` is now."""
+    """The mark of the file at `path` as it is now."""
     return mark_of(files.read_file(path, INDEX_BYTES_MAX) if files.stat(path) is not None else None)
 
 
@@ -115,7 +117,7 @@ def mark_of_log(files: Files, path: str) -> Mark:
 
 
 def write_seal(files: Files, path: str, seal: Seal) -> File:
-    """Write a seal where there is none, not synced; gives its file. Raises DiskFull, StorageError."""
+    """Write a seal without one, not synced; gives its file. Raises DiskFull, StorageError."""
     file = files.open(path, create=True)
     try:
         file.truncate(0)
@@ -137,7 +139,7 @@ def encoded(seal: Seal) -> bytes:
 
 
 def read_seal(files: Files, path: str) -> Seal | None:
-    """The seal at `path`; None where there is none, or none that can be believed."""
+    """The seal at `path`, or None, or none that can be believed."""
     try:
         data = files.read_file(path, _BODY.size + _CRC.size)
     except LogNotFound:
@@ -184,11 +186,11 @@ class SealFile:
         return None in self._known
 
     def known(self) -> Seal | None:
-        """What it says, if it was read and says anything."""
+        """The seal, if it was read and holds one."""
         return self._known.get(None)
 
     def log_size(self) -> int:
-        """How many bytes the `.log` had; 0 where that is not known."""
+        """The size of the `.log` in bytes; 0 where that is not known."""
         seal = self.known()
         return seal.log.size if seal is not None else 0
 
@@ -201,7 +203,7 @@ class SealFile:
         self._known = {None: None}
 
     def read(self, log_size: int, *, is_rewritten: bool) -> Seal | None:
-        """What it says of a segment whose `.log` has so many bytes now, if anything.
+        """The seal of a segment whose `.log` has so many bytes now, if there is one.
 
         `is_rewritten`: another program may have written the segment anew.
         """

@@ -27,7 +27,7 @@ class EndFinder:
         self._seen = 0, NO_TIMESTAMP, on_disk.base_offset
 
     def largest_timestamp(self) -> tuple[int, int]:
-        """What the time index says of the largest timestamp, with its offset; the batches, where they have to."""
+        """The largest timestamp with its offset, from the time index; the batches, where they have to."""
         on_disk = self._on_disk
         last = on_disk.times.last
         if last is not None:

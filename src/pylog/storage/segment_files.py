@@ -138,13 +138,13 @@ class SegmentFiles:
         return found
 
     def _voucher(self, kind: str) -> Vouch:
-        """What knows what an index file was when the segment was sealed."""
+        """A function that gives the state of an index file when the segment was sealed."""
         self.refuse_anothers()
         return partial(self._seal.vouches, kind)
 
     @property
     def sealed(self) -> Seal | None:
-        """What its files were when it was sealed, as far as that is known; it may not be the one that was."""
+        """The seal of the segment, if it has one; it may belong to another segment's files."""
         if not self._seal.is_read:
             is_rewritten = "compact" in self.config.cleanup_policy
             self._seal.read(self.log.size(), is_rewritten=is_rewritten)

@@ -1,4 +1,4 @@
-"""What lies in a partition's folder, put down at a clean close, so that opening costs nothing per segment.
+"""The list of the files in a partition's folder, written at a clean close, so that opening costs nothing per segment.
 
     pylog-listing    "PYLOGLST" | u32 version | i64 mtime of the folder, ns | i64 count of each of the three
                      | i64 each: base offsets of the .log files | of those with a .txnindex | offsets of .snapshot files
@@ -57,7 +57,7 @@ class Listing:
 
 
 def listed(names: Iterable[str]) -> Listing:
-    """What a list of names comes to."""
+    """The listing of a list of names."""
     kinds: dict[str, list[int]] = {kind: [] for kind in (LOG, ".index", ".timeindex", ".txnindex", SEAL, SNAPSHOT)}
     in_order = True
     for name in names:
@@ -131,7 +131,7 @@ def _write(files: Files, path: str, stamp: int, found: Listing) -> None:
 
 
 def read_listing(files: Files, directory: str) -> tuple[Listing | None, bool]:
-    """What was put down of a folder, if anything, and whether that is how the folder is now."""
+    """The listing that was written of a folder, if any, and whether the folder is still so."""
     try:
         found = parse_listing(files.read_file(join(directory, LISTING)))
     except StorageError:

@@ -57,7 +57,7 @@ class SegmentReader:
         return self._log.read(wanted, position, expected=self._base_offset, window=window, cuts=cuts)
 
     def window(self, position: int, max_bytes: int) -> int:
-        """How much to read for as many batches from `position` on as there may be: little of the one that is too many,
+        """The bytes to read for as many batches from `position` on as there may be: little of the one that is too many,
         as far as the index knows where that begins.
         """
         interval = self._on_disk.config.index_interval_bytes
@@ -70,7 +70,7 @@ class SegmentReader:
 
     @property
     def _near(self) -> int:
-        """How much to read at first from an index entry on, to come upon what it leads to."""
+        """The bytes to read first from an index entry on, to come upon the batch that it leads to."""
         return min(self._on_disk.config.index_interval_bytes + _BATCH_BYTES, WINDOW_BYTES)
 
     def offset_for_time(
@@ -106,7 +106,7 @@ class SegmentReader:
         return self._unless_damaged(None, first, upto)
 
     def _unless_damaged(self, found: TimestampAndOffset | None, first: int, upto: int) -> TimestampAndOffset | None:
-        """What was found by its time, unless it may have been in a damaged part: then CorruptBatch is raised."""
+        """The result of a search by time, unless it may have been in a damaged part: then CorruptBatch is raised."""
         for damage in self._log.damages:
             if first < damage.next_offset and damage.offset < upto:
                 raise self._log.damaged(damage)

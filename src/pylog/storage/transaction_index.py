@@ -71,14 +71,14 @@ class TransactionIndex:
 
     @property
     def entries(self) -> int:
-        """How many transactions there are."""
+        """The number of transactions."""
         return len(self._current())
 
     def __iter__(self) -> Iterator[AbortedTxn]:
         return iter(self._current())
 
     def sanity(self) -> str | None:
-        """What was wrong with the file when it was opened, in words; None when all of it could be believed.
+        """The fault of the file when it was opened, in words; None when all of it could be believed.
 
         A partial entry at the end is what a crash leaves, and nothing wrong.
         """
@@ -118,7 +118,7 @@ class TransactionIndex:
         return found, False
 
     def checksum(self) -> tuple[int, int]:
-        """How many entries there are, and the crc32c of their bytes: what `matches` goes by in another process."""
+        """The number of entries, and the crc32c of their bytes: what `matches` goes by in another process."""
         if self.summed < len(self.rows):
             for txn in self.rows[self.summed :]:
                 self.crc = crc32c(_ENTRY.pack(_VERSION, *txn), self.crc)
@@ -164,13 +164,13 @@ class TransactionIndex:
             self._file = None
 
     def _read(self) -> bytes | None:
-        """The file; None where there is none, as nearly always. Raises StorageError where it cannot be one."""
+        """The file, or None, as nearly always. Raises StorageError where it cannot be one."""
         if self.files.stat(self.path) is None:
             return None
         return self.files.read_file(self.path, entries_max(self._log_size()) * _ENTRY.size + _PARTIAL_BYTES)
 
     def _parsed(self, data: bytes | None) -> tuple[list[AbortedTxn], str | None]:
-        """What can be believed of a file, and what is wrong with the rest."""
+        """The entries of a file that can be trusted, and the fault of the rest."""
         rows: list[AbortedTxn] = []
         if data is None:
             return rows, None

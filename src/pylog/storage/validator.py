@@ -1,4 +1,4 @@
-"""What a leader checks and rewrites in a batch before it enters its log, and a follower in the bytes of its leader.
+"""The checks and changes of a leader to a batch before it enters its log, and of a follower to its leader's bytes.
 
     where it came from      bytes checked       batch and records checked             rewritten
     client                  unless trusted      all below                             timestamps, codec

@@ -68,7 +68,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What is wanted of each partition; None: from the start, up to the end."""
+    """The wanted range of each partition; None: from the start, up to the end."""
 
     offset: int | None = None
     end: int | None = None
@@ -159,7 +159,7 @@ class Selection(Tabular):
 
     @property
     def records_most(self) -> int:
-        """How many records there are now at most: offsets may be of none."""
+        """The most records that there can be now: offsets may be of none."""
         total = 0
         for part in self._parts:
             start, end = self._wanted.of(part)

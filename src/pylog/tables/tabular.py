@@ -20,7 +20,7 @@ class Selected(Protocol):
 
     @property
     def records_most(self) -> int:
-        """How many records there are now at most."""
+        """The most records that there can be now."""
 
     def columns(self) -> "Iterator[pyarrow.RecordBatch]":
         """The records, read as they are asked for."""
@@ -37,7 +37,7 @@ class Tabular(ABC):
 
     @abstractmethod
     def _selection(self) -> Selected:
-        """What is read."""
+        """The selection to read."""
 
     def _stream(self) -> "tuple[pyarrow.Schema, Iterator[pyarrow.RecordBatch]]":
         # The schema comes first: it says what to install where pyarrow is not there.

@@ -133,7 +133,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    """What the log refused, or could not do, in its own words."""
+    """The refusal or failure of the log, in its own words."""
     status = next(status for kinds, status in STATUSES if isinstance(error, kinds))
     pages: Pages = request.app.state.pages
     return pages.error(request.scope, status, str(error) or type(error).__name__)

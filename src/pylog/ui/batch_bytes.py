@@ -31,7 +31,7 @@ class BatchField:
 
 
 def batch_bytes_max(prefix: bytes) -> int:
-    """How many bytes a batch claims to have, by its first 12; those that are there where it has no such header."""
+    """The size that a batch's first 12 bytes claim; those that are there where it has no such header."""
     if len(prefix) < PREFIX_BYTES:
         return len(prefix)
     return max(PREFIX_BYTES, PREFIX_BYTES + int.from_bytes(prefix[8:12], "big", signed=True))

@@ -46,7 +46,7 @@ class LostRange:
 
 
 def damage(request: Request) -> Response:
-    """What is known to be damaged, without reading any record."""
+    """The known damage, without reading any record."""
     source = seen(request)
     files = source.local_files()
     directories = [_directory(files, path) for path in source.paths]

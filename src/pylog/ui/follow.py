@@ -24,7 +24,7 @@ AFTER_CHARS_MAX = 256 << 10
 
 
 def follow(request: Request) -> Response:
-    """What has come behind a place, and the next place. Without a place: from now on."""
+    """The records behind a place, and the next place. Without a place: from now on."""
     wanted = replace(wanted_of(request), offset=None, before=None, time_ms=None)
     reader = reader_of(request, wanted)
     partitions = reader.partitions if wanted.partition is None else [wanted.partition]

@@ -72,7 +72,7 @@ def _partitions(log: Any, words: Any) -> list[TopicPartition] | None:
 
 
 def seek(request: Request) -> Response:
-    """Let a group go on elsewhere."""
+    """Reset the committed offsets of a group."""
     words = form(request)
     name, way = needed(words, "id"), choice(words, "way", WAYS)
     with changing(request) as log:

@@ -1,4 +1,4 @@
-"""How quickly partitions grow: by their ends of now and of a while ago.
+"""The growth of partitions: by their ends of now and of a while ago.
 
 a sample every few seconds, kept for a minute -> records and bytes a second over that minute, or what there is of it
 """
@@ -31,7 +31,7 @@ class Rates:
         self._samples: deque[tuple[int, Mapping[TopicPartition, Ends]]] = deque()
 
     def note(self, tick_ms: int, ends: Mapping[TopicPartition, Ends]) -> None:
-        """Add a sample; those that are too old go, but for one that is just beyond the window."""
+        """Add a sample; those that are too old go, except one that is just beyond the window."""
         self._samples.append((tick_ms, ends))
         while len(self._samples) > 2 and self._samples[1][0] <= tick_ms - WINDOW_MS:
             self._samples.popleft()

@@ -65,7 +65,7 @@ class Reader:
         return {key.partition: (starts[key].offset, ends[key].offset) for key in keys}
 
     def at_time(self, partitions: list[int], time_ms: int) -> dict[int, int | None]:
-        """The offset of the first record that is not older, for each; None where there is none."""
+        """The offset of the first record that is not older, for each, or None."""
         keys = [TopicPartition(self._topic, one) for one in partitions]
         found = self._log.admin.list_offsets(dict.fromkeys(keys, time_ms))
         return {key.partition: part.offset if part.offset >= 0 else None for key, part in found.items()}
@@ -103,7 +103,7 @@ class Reader:
         return found
 
     def one(self, partition: int, offset: int) -> ConsumerRecord | None:
-        """The record at an offset; None where there is none (any more). Raises CorruptBatch."""
+        """The record at an offset, or None (any more). Raises CorruptBatch."""
         found = Found(offset, offset + 1, reached=offset)
         try:
             record = next(self._read(partition, found), None)

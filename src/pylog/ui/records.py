@@ -25,7 +25,7 @@ HEADER_BYTES = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a visitor asks for. `partition`: None for all."""
+    """The records that a visitor asks for. `partition`: None for all."""
 
     partition: int | None
     offset: int | None
@@ -47,7 +47,7 @@ class Wanted:
 
 
 def wanted_of(request: Request) -> Wanted:
-    """What the address asks for. Raises HTTPException (400)."""
+    """The records that the address asks for. Raises HTTPException (400)."""
     words = request.query_params
     return Wanted(
         partition(words), number(words, "offset"), number(words, "before"),

@@ -1,4 +1,4 @@
-"""Who is let in. All requests pass here before a page sees them.
+"""The checks of who may use the page. All requests pass here before a page sees them.
 
     Host              an IP address, localhost or a name that was given: a page elsewhere that lets its own name lead
                       here (DNS rebinding) is refused
@@ -42,7 +42,7 @@ Refuse = Callable[[Scope, int, str], Response]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is asked of a request."""
+    """The checks of a request."""
 
     token: str | None = None
     """What a visitor has to know; None: nothing."""
@@ -55,7 +55,7 @@ class Policy:
 
 
 def _host_name(header: str) -> str:
-    """The name in a Host header, without the port and the brackets of an address; "" where there is none."""
+    """The name in a Host header, without the port and the brackets of an address, or ""."""
     try:
         return urlsplit(f"//{header}").hostname or ""
     except ValueError:

@@ -80,12 +80,12 @@ def _file(request: Request) -> tuple[Files, PartitionView, str]:
     if name not in {line.name for line in _listed(files, view.path)}:
         raise HTTPException(404, f"There is no file {name} in {view.path}: its owner may have dropped it.")
     if not kind_of(name):
-        raise HTTPException(404, f"{name} is no file of a log that is known here.")
+        raise HTTPException(404, f"{name} is not a file of a log that is known here.")
     return files, view, join(view.path, name)
 
 
 def file(request: Request) -> Response:
-    """What is in a file: batches, entries or lines, a hundred at a time."""
+    """The contents of a file: batches, entries or lines, a hundred at a time."""
     files, view, path = _file(request)
     name, words = request.path_params["name"], request.query_params
     is_log = kind_of(name) == "log"
@@ -179,7 +179,7 @@ def batch(request: Request) -> Response:
 
 
 def _batch_bytes(files: Files, path: str, position: int) -> tuple[int, bytes]:
-    """How many bytes a batch claims to have, and those of them that are there and that a page takes."""
+    """The size that a batch claims to have, and those of its bytes that are there and that a page takes."""
     opened = files.open(path)
     try:
         if position >= opened.size():

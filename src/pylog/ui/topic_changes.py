@@ -1,4 +1,4 @@
-"""What changes topics. Each is a form; the log is taken for the time of the change alone."""
+"""The forms that change topics. Each takes the log for the time of the change alone."""
 
 from contextlib import AbstractContextManager
 from typing import Any

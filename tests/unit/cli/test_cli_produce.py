@@ -368,7 +368,7 @@ def test_a_table_that_makes_no_records_says_why(run: Run, tmp_path: Path, name: 
         ({"value": [1]}, "the value is of type int"),
         ({"value": ["a"], "key": [1.5]}, "the key is of type float"),
         ({"value": ["a"], "partition": ["0"]}, "the partition is '0', no whole number"),
-        ({"value": ["a"], "headers": [["x"]]}, "the header 'x' is no struct"),
+        ({"value": ["a"], "headers": [["x"]]}, "the header 'x' is not a struct"),
     ],
 )
 def test_a_parquet_column_of_another_type_is_an_error(

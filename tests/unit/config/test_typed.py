@@ -80,13 +80,13 @@ def written() -> str:
     of_topics = {name: topic[of] for of, names in TopicConfig.broker_names().items() for name in names}
     return "\n\n".join([
         HEAD,
-        by_keyword(ProducerConfig, "ProducerOptions", "What a producer may be told. (`ProducerConfig`)"),
-        by_keyword(ConsumerConfig, "ConsumerOptions", "What a consumer may be told. (`ConsumerConfig`)"),
-        by_keyword(ConnectionConfig, "ConnectionOptions", "What a connection may be told. (`ConnectionConfig`)"),
-        by_kafka_name(topic, "TopicOptions", "What a topic may be told. (`TopicConfig`)"),
+        by_keyword(ProducerConfig, "ProducerOptions", "The configs of a producer. (`ProducerConfig`)"),
+        by_keyword(ConsumerConfig, "ConsumerOptions", "The configs of a consumer. (`ConsumerConfig`)"),
+        by_keyword(ConnectionConfig, "ConnectionOptions", "The configs of a connection. (`ConnectionConfig`)"),
+        by_kafka_name(topic, "TopicOptions", "The configs of a topic. (`TopicConfig`)"),
         by_kafka_name(
             dict(sorted({**NodeConfig.kinds(), **of_topics}.items())), "NodeOptions",
-            "What a node may be told. (`NodeConfig`)",
+            "The configs of a node. (`NodeConfig`)",
         ),
     ])  # fmt: skip
 

@@ -99,7 +99,7 @@ def test_a_level_is_a_record_of_confluents_and_of_a_subject_or_of_all(
         ({"keytype": "CONFIG", "magic": 0}, {"compatibilityLevel": "FORWARD"}),
         ({"keytype": "CONFIG", "subject": "s", "magic": 0}, {"subject": "s", "compatibilityLevel": "NONE"}),
     ]
-    with pytest.raises(ValueError, match="'most' is no level of compatibility: NONE, BACKWARD, BACKWARD_TRANSITIVE"):
+    with pytest.raises(ValueError, match="'most' is not a level of compatibility: NONE, BACKWARD, BACKWARD_TRANSITIVE"):
         registry.set_compatibility("most")  # type: ignore[arg-type]
 
 

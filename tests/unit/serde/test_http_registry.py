@@ -48,7 +48,7 @@ def test_a_level_is_set_and_an_incompatible_schema_refused(behind: serde.LogRegi
             registry.register("a/b", serde.Schema('"int"'))
         registry.set_compatibility("FULL")
         registry.set_compatibility("NONE", "a/b")
-        with pytest.raises(ValueError, match="'SOME' is no level"):
+        with pytest.raises(ValueError, match="'SOME' is not a level"):
             registry.set_compatibility("SOME")  # type: ignore[arg-type]
         assert (registry.compatibility(), registry.compatibility("a/b")) == ("FULL", "NONE")
         assert registry.register("a/b", serde.Schema('"int"')) == 2

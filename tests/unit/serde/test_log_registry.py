@@ -92,7 +92,7 @@ def test_what_confluents_registry_wrote_is_read(log: pylog.Log, caplog: pytest.L
         producer.send("_schemas", b'"x"', key=b'{"keytype":"CONFIG","magic":0}').result()
         producer.send("_schemas", b"[" * 100_000, key=b'{"keytype":"CONFIG","magic":0}').result()
         assert registry.register("s", TEXT) == 14
-    assert caplog.text.count("is no record of a schema") == 3
+    assert caplog.text.count("is not a record of a schema") == 3
 
 
 def test_an_id_or_subject_that_is_not_there_is_not_found(log: pylog.Log) -> None:

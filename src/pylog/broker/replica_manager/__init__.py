@@ -76,7 +76,7 @@ class ReplicaManager:
 
     @property
     def configs(self) -> DynamicBrokerConfig:
-        """What the node goes by."""
+        """The configs in force on the node."""
         return self.topics.configs
 
     @property

@@ -353,7 +353,7 @@ class Roles:
             step          1     a new one where this node has led before: each open that was not clean
 
         So a leader that is replaced by hand, comes back and takes one epoch after the other does not meet the ones of
-        its successor, nor do two nodes that take over from one. Raises FencedLeaderEpoch: there is none left.
+        its successor, nor do two nodes that take over from one. Raises FencedLeaderEpoch without an epoch left.
         """
         with self._lock:
             state = self._topics.image_of(key.topic).partitions[key.partition]

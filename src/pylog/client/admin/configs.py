@@ -45,7 +45,7 @@ class NodeConfigValue(NamedTuple):
 
 
 class ConfigAdmin:
-    """What is asked of configs."""
+    """Admin calls about configs."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

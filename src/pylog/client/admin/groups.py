@@ -87,7 +87,7 @@ class GroupDescription:
 
 
 class PartitionLag(NamedTuple):
-    """How far a group has come in a partition. None: it has not committed there."""
+    """The position and lag of a group in a partition. None: it has not committed there."""
 
     committed: int | None
     end_offset: int
@@ -97,14 +97,14 @@ class PartitionLag(NamedTuple):
 
 
 class OffsetMove(NamedTuple):
-    """What a group had committed in a partition (None: nothing), and has now, or would have."""
+    """The committed offset of a group in a partition before a move (None: no commit), and the one after it."""
 
     before: int | None
     after: int
 
 
 class GroupAdmin:
-    """What is asked of groups."""
+    """Admin calls about groups."""
 
     _cluster: Cluster
 
@@ -151,7 +151,8 @@ class GroupAdmin:
         """Take static members out of a group, by their `group_instance_id`; None: all its members, static or not. The
         group shares their partitions at once. A member that still runs joins again, as a new one.
 
-        Raises GroupIdNotFound, UnknownMemberId (there is none with that id; the others are out), after all were tried
+        Raises GroupIdNotFound, UnknownMemberId (the group has no member with that id; the others are out), after all
+        were tried
         (Kafka: removeMembersFromConsumerGroup).
         """
         if instance_ids is None:
@@ -168,7 +169,9 @@ class GroupAdmin:
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed, everywhere or in these partitions (Kafka: listConsumerGroupOffsets)."""
+        """The offsets that a group has committed, everywhere or in these partitions (Kafka:
+        listConsumerGroupOffsets).
+        """
         wanted = None if partitions is None else [checked_partition(key) for key in partitions]
         answer: OffsetsFetched = self._cluster.ask(OffsetFetch(checked_name("group_id", group_id), wanted))
         _raise_first([answer.error, *(part.error for part in answer.parts)])
@@ -179,7 +182,7 @@ class GroupAdmin:
         }
 
     def lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
-        """How far a group is behind in every partition that it has committed, or that a member has.
+        """The lag of a group in every partition that it has committed, or that a member has.
 
         Raises GroupIdNotFound.
         """
@@ -212,7 +215,8 @@ class GroupAdmin:
         time_ms: int | None = None, shift: int | None = None,
         partitions: Sequence[TopicPartition] | None = None, dry_run: bool = False,
     ) -> dict[TopicPartition, OffsetMove]:  # fmt: skip
-        """Let a group go on elsewhere: at an end, at an offset, at the first record that is not older than a time, or
+        """Reset the committed offsets of a group: to an end, at an offset, at the first record that is not older than a
+        time, or
         so many records further on (or back). In `partitions`, or in all that it has committed.
 
         Where that is outside of the log, at the nearest end. With `dry_run` nothing is changed. Raises GroupNotEmpty,

@@ -33,7 +33,7 @@ SPECS = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
 
 
 class TopicAdmin:
-    """What is asked of topics."""
+    """Admin calls about topics."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -109,7 +109,7 @@ class TopicAdmin:
         self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> dict[TopicPartition, ListedPart]:
         """An offset of each partition: "earliest", "latest" (with read_committed: the last stable one), "max_timestamp"
-        or the first record, in offset order, that is not older than a time in ms; -1 where there is none.
+        or the first record, in offset order, that is not older than a time in ms, or -1.
 
         Raises UnknownTopicOrPartition, ValueError.
         """

@@ -43,7 +43,7 @@ class HangingTransaction(NamedTuple):
 
 
 class TransactionAdmin:
-    """What is asked of transactions."""
+    """Admin calls about transactions."""
 
     _cluster: Cluster
 

@@ -1,6 +1,6 @@
 """A consumer. Its public face is `consumer.py`; `poll_loop.py` shows the order of things in a poll.
 
-client             a consumer but for its handle: the parts, and the calls in rounds
+client             the part that outlives a handle: the parts, and the calls in rounds
 poll_loop          what a poll does, round and round
 single_thread      one thread at a time
 assignment         which partitions are read, as the topics change

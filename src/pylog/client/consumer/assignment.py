@@ -1,4 +1,4 @@
-"""What a consumer reads, as it was told to and as the topics change.
+"""The partitions that a consumer reads, as it was told and as the topics change.
 
 The topics are looked at now and then. A consumer without a group takes over what it sees; a consumer with a group tells
 its member, which lets the group assign anew. (Kafka: ConsumerMetadata.)
@@ -161,7 +161,7 @@ class Assignment:
         return self._subscription.is_stale or (self._group is not None and self._group.lacks_topics)
 
     def rests_ms(self, now_ms: int) -> list[int]:
-        """How long it is still until something is asked again."""
+        """The time until each of the questions is asked again."""
         rests = [state.retry_ms - now_ms for state in self._subscription.states.values() if state.retry_ms > now_ms]
         if self._is_lacking and self._looking is None:
             rests.append(max(1, self._looked_ms + self._config.retry_backoff_ms - now_ms))

@@ -1,7 +1,7 @@
-"""A consumer but for its handle: its parts, and its calls in rounds (`runtime/rounds`).
+"""The part of a consumer that outlives its handle: its parts, and its calls in rounds (`runtime/rounds`).
 
 `Consumer` carries them on in the caller's thread, `pylog.aio` in an event loop. What returns `Rounds` has done nothing
-before it is carried on. For one thread at a time, but for `wakeup`: `turn` sees to that.
+before it is carried on. For one thread at a time, except `wakeup`: `turn` sees to that.
 """
 
 import itertools
@@ -47,7 +47,7 @@ ToCommit = Mapping[TopicPartition, int | OffsetAndMetadata]
 
 
 class ConsumerClient:
-    """A consumer but for its handle. Its calls are those of `Consumer`."""
+    """The part of a consumer that outlives its handle. Its calls are those of `Consumer`."""
 
     def __init__(
         self, transport: Transport, node: int, config: ConsumerConfig, clock: Clock, heartbeats: SharedWorker

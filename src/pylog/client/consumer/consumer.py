@@ -47,7 +47,7 @@ class Consumer(Generic[Key, Value]):
     background without a commit, and is a ResourceWarning. Made by `Log.consumer`; the configs are Kafka's, in
     `ConsumerConfig`. `pause`, `resume` and the two `seek_to_` take partitions as arguments, `pause(a, b)`, as in
     kafka-python; all other calls that take several take one collection, `assign([a, b])`. `Key` and `Value` are what
-    the deserializers give: bytes where there are none.
+    the deserializers give: bytes without any.
     """
 
     _lease: Lease | None = None
@@ -230,7 +230,7 @@ class Consumer(Generic[Key, Value]):
 
     @alone
     def lag(self) -> dict[TopicPartition, int]:
-        """How many offsets the end of each assigned partition is ahead of the position: 0 when all was read.
+        """The number of offsets that the end of each assigned partition is ahead of the position: 0 when all was read.
 
         Raises what `position` and `end_offsets` raise.
         """
@@ -294,7 +294,7 @@ class Consumer(Generic[Key, Value]):
 
     @alone
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The offset that the group has committed for each partition; None where there is none.
+        """The offset that the group has committed for each partition, or None.
 
         Waits for open transactions that commit offsets for it. Raises InvalidGroupId (there is no group), and errors
         of the coordinator.

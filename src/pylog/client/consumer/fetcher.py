@@ -113,7 +113,7 @@ class FetchedRecords:
         self._delivery = VisibleBatches(self._part.aborted)
 
     def _take_batch(self) -> bool:
-        """Go past the next batch, or past some of its records where they are large; False where there is none.
+        """Go past the next batch, or past some of its records where they are large; False without one.
 
         Raises CorruptBatch.
         """
@@ -284,7 +284,7 @@ class Fetcher:
 
 
 def deserializing(config: ConsumerConfig) -> Deserialize | None:
-    """What makes a record of the types that the deserializers give; None where there are none."""
+    """A function that makes a record of the types that the deserializers give, or None."""
     of_key, of_value = config.key_deserializer, config.value_deserializer
     if of_key is None and of_value is None:
         return None

@@ -168,7 +168,7 @@ class ClassicMembership(Membership):
         return self._synced(answer, now_ms) if isinstance(answer, SyncedGroup) else self._joined(answer, now_ms)
 
     def elected(self, election: Elect, assignment: Assignment) -> list[Effect]:
-        """What an election has come to; the last one counts."""
+        """The effects of the end of an election; the last one counts."""
         if self.state is not MembershipState.SYNCING or self._awaited is not None or election is not self.election:
             return []
         return self._sync([(member_id, encode_assignment(keys)) for member_id, keys in assignment.items()])

@@ -145,7 +145,7 @@ class OffsetFetcher:
         }
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> Rounds[dict[TopicPartition, Any]]:
-        """The committed offsets of the group; None where there is none. Waits for transactions that have not ended.
+        """The committed offsets of the group, or None. Waits for transactions that have not ended.
 
         Raises what the coordinator answers; UnstableOffsetCommit when a transaction stays open for too long.
         """

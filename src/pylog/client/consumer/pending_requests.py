@@ -8,7 +8,7 @@
 Calls are in rounds (`runtime/rounds`). An event loop carries them on itself: `listener` tells it of each ring, and
 `take_rings` takes the place of `wait`.
 
-An answer that never comes becomes RequestTimedOut: nothing waits for ever. Not thread-safe, but for `ring` and `end`.
+An answer that never comes becomes RequestTimedOut: nothing waits for ever. Not thread-safe, except `ring` and `end`.
 """
 
 from collections.abc import Callable, Coroutine

@@ -48,7 +48,7 @@ class PollLoop:
 
     @property
     def fetches(self) -> int:
-        """How many fetches were sent."""
+        """The number of fetches that were sent."""
         return self._fetcher.fetches
 
     def poll(self, timeout_ms: float, max_records: int | None) -> Rounds[list[Any]]:

@@ -62,7 +62,7 @@ class Positions:
     def to_commit(
         self, given: Mapping[TopicPartition, int | OffsetAndMetadata] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit is given; None: all positions that are known, or what was stored.
+        """The offsets that a commit is given; None: all positions that are known, or what was stored.
 
         A given offset settles what was read of its partition so far. No automatic commit goes over it before more is
         read.
@@ -113,7 +113,7 @@ class Positions:
         return {key: part.offset for key, part in listed.items()}
 
     def lag(self) -> Rounds[dict[TopicPartition, int]]:
-        """How far the end of each assigned partition is ahead of the position. Raises as `ends` and `of` do."""
+        """The lag of the position behind the end of each assigned partition. Raises as `ends` and `of` do."""
         ends = yield from self.ends(self._subscription.states, LATEST)
         lags = {}
         for key, end in ends.items():

@@ -60,7 +60,7 @@ class FetchedSource(Protocol):
 
 @dataclass(slots=True, eq=False)
 class PartitionState:
-    """How far a consumer is in one partition."""
+    """The state of a consumer in one partition."""
 
     topic_id: UUID
     position: int | None = None
@@ -159,7 +159,7 @@ class SubscriptionState:
             state.stored = offsets[key]
 
     def stored(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What was stored, to be committed."""
+        """The stored offsets, to be committed."""
         return {key: state.stored for key, state in self.states.items() if state.stored is not None}
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -217,7 +217,7 @@ class SubscriptionState:
         found.add(table.ASSIGNED_PARTITIONS, len(states), client_id=client_id)
 
     def move(self, key: TopicPartition, offset: int | None, reset: int | None = None, leader_epoch: int = -1) -> None:
-        """Go on elsewhere in a partition."""
+        """Set the position in a partition."""
         self.states[key].move(offset, reset, leader_epoch)
         self.ready.pop(key, None)
 

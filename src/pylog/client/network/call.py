@@ -147,7 +147,7 @@ def lane_of(message: Message) -> str:
 
 
 def patience_ms(message: Message, request_timeout_ms: int) -> int:
-    """How long to wait for the answer to a message."""
+    """The time to wait for the answer to a message."""
     if isinstance(message, Produce):
         return message.timeout_ms + ANSWER_MS_SPARE
     if isinstance(message, Fetch):

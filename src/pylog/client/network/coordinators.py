@@ -1,7 +1,7 @@
 """The calls that wait for their coordinator: until it is found, or until one that has moved is found again.
 
     look_up      FindCoordinator, once for all calls that wait for the same; asked again while the error may pass
-    has_moved    a coordinator that says that it is none, or not yet: the call goes out again after a while
+    has_moved    a node that refuses as NotCoordinator, or as not loaded yet: the call goes out again after a while
 
 All of it happens in the thread of the network. (Kafka: CoordinatorRequestManager, TransactionManager.)
 """
@@ -86,7 +86,7 @@ class Coordinators:
         return True
 
     def backoff_ms(self, call: Call) -> int:
-        """How long a call waits before it goes out once more."""
+        """The time that a call waits before it goes out once more."""
         call.attempts += 1
         first, most = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
         return min(first << min(call.attempts - 1, 30), max(first, most))

@@ -49,7 +49,7 @@ Pieces = list[Any]
 
 
 class DialogueState(enum.Enum):
-    """How far a connection is."""
+    """The state of a connection."""
 
     VERSIONS = "versions"
     LOGIN = "login"
@@ -73,7 +73,7 @@ class _OwnRequest(NamedTuple):
 
 
 class Dialogue:
-    """The state of one connection. `login` begins an exchange of SASL, by `mechanism`; None: there is none.
+    """The state of one connection. `login` begins an exchange of SASL, by `mechanism`, or None.
 
     `limit` is the size of the largest response that is taken.
     """

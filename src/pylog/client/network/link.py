@@ -41,7 +41,7 @@ AGAIN = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWri
 
 
 class LinkState(Enum):
-    """How far a link is."""
+    """The state of a link."""
 
     RESTING = "resting"
     CONNECTING = "connecting"
@@ -135,7 +135,7 @@ class Link:
         self._watch(selectors.EVENT_WRITE)
 
     def _refused(self, code: int) -> None:
-        """Go to the next place of a name; raises OSError where there is none."""
+        """Go to the next place of a name; raises OSError without one."""
         if not self._places:
             raise OSError(code, os.strerror(code))
         self._connect()

@@ -138,7 +138,7 @@ class Network:
         self._links.traffic.measure(found, sum(link.is_ready for link in self._links))
 
     def hurry(self) -> bool:
-        """Nothing: the nodes go on without this client."""
+        """Do nothing: the nodes go on without this client."""
         return False
 
     def close(self) -> None:

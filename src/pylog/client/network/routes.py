@@ -1,7 +1,7 @@
-"""Which node a call goes to, and where that listens: what the answers of nodes have said so far. No I/O.
+"""The routes of calls: the node that a call goes to, and its address, as the answers of nodes have told so far. No I/O.
 
     a node's id      the address in the last Metadata
-    a coordinator    the node in the last FindCoordinator, until it says that it is none
+    a coordinator    the node in the last FindCoordinator, until that answers NotCoordinator
     any node         one that was reached last, another one, and in the end the addresses that were given at first
 
 After a failure an address rests: 50 ms at first, twice as long after each further one, a second at most
@@ -33,7 +33,7 @@ class _Failures:
 
 
 class Routes:
-    """What is known of the nodes of a cluster. Not thread-safe."""
+    """The known nodes of a cluster, their leaders and addresses. Not thread-safe."""
 
     def __init__(
         self, bootstrap: Sequence[Address], backoff_ms: int, backoff_max_ms: int, name: Callable[[Address], str] = str
@@ -119,5 +119,5 @@ class Routes:
         return 0 if known is None else known.rests_until_ms
 
     def failures(self) -> str:
-        """Why the addresses that failed last did so, for a message."""
+        """The last errors of the addresses that failed, for a message."""
         return "; ".join(f"{self._name(address)}: {one.last}" for address, one in self._failures.items())

@@ -1,4 +1,4 @@
-"""What the connections of a client program have carried so far. The network's thread counts, any thread reads."""
+"""The traffic of the connections of a client program so far. The network's thread counts, any thread reads."""
 
 from pylog.client.network.call import Call
 from pylog.metrics import table

@@ -113,7 +113,7 @@ class NetworkTransport:
         raise ValueError("a node cannot be attached to a network: serve its log")
 
     def detach(self, node: int) -> None:
-        """Nothing: there was no node."""
+        """Do nothing: there was no node."""
 
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
         """See `Transport`."""
@@ -235,7 +235,9 @@ class NetworkTransport:
         return self._then(self._ask(ANY_NODE, Metadata([]), session), look)
 
     def _metadata(self, message: Metadata, session: Session) -> Future[Any]:
-        """Topics, made where they are missing. Kafka says first that there is none, and has it a moment later."""
+        """Topics, made where they are missing. Kafka answers UnknownTopicOrPartition first, and has the topic a moment
+        later.
+        """
         whole, deadline = self._network.future(), self._clock.tick_ms() + CREATION_MS
         asked = replace(message, creates=True)
 

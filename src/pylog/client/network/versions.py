@@ -18,7 +18,7 @@ TRANSACTION_FEATURE, TRANSACTION_VERSION = "transaction.version", 2
 
 
 class NodeVersions:
-    """What one node said in its answer to ApiVersions."""
+    """The versions in one node's answer to ApiVersions."""
 
     def __init__(self, ranges: Mapping[int, tuple[int, int]], features: Mapping[str, int]) -> None:
         self._ranges = dict(ranges)

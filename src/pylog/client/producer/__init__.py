@@ -136,7 +136,8 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         `read_committed` readers find it, and the offsets sent count.
 
         Raises TransactionAbortable (something of it was not delivered: `abort` it), ProducerFenced (another producer
-        took up the id), InvalidTxnState (there is none, or it was too slow and was aborted: make a new producer),
+        took up the id), InvalidTxnState (no transaction is open, or it was too slow and was aborted: make a new
+        producer),
         TimeoutError after `timeout` seconds (None: `max_block_ms`): how it ends is open then, and `commit` again tells.
         """
         self._client.transactions.end_transaction(timeout, is_commit=True)
@@ -172,7 +173,7 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
     ) -> None:  # fmt: skip
         """Let these positions of a group be committed with the transaction: the offsets of the next records to read.
 
-        `group` is what the consumer's `group_metadata` gives, so that a member which is none any more is refused; a
+        `group` is what the consumer's `group_metadata` gives, so that a former member is refused; a
         mere group id is not checked. Raises TransactionAbortable (refused: `abort` the transaction), ProducerFenced,
         InvalidTxnState, TimeoutError (`abort` the transaction: some of them may have been taken).
         """
@@ -184,7 +185,7 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         """Send everything that was given to `send` before, and wait until it is answered: every future is done then.
 
         What went wrong with a record is in its future. Gives what `close` would raise now: how many records have failed
-        and were not looked at; None where there are none. Raises TimeoutError after `timeout` seconds, which a queue
+        and were not looked at, or None. Raises TimeoutError after `timeout` seconds, which a queue
         that is full and makes its senders wait (`pylog.full.policy`) may turn into `request_timeout_ms`. Raises
         RuntimeError in a callback of a record of any producer, and in the handler of a signal that has interrupted a
         send, where it would wait for itself.

@@ -1,4 +1,4 @@
-"""What follows from the answer of a batch: its futures, the room in the buffer, its parts, the failures of others.
+"""The consequences of the answer to a batch: its futures, the room in the buffer, its parts, the failures of others.
 
     deliver    the usual answer: the batch is there
     conclude   any other, as `in_flight` judges it

@@ -1,4 +1,5 @@
-"""A producer but for its handle: it lives until all is delivered, also where the handle is dropped before.
+"""The part of a producer that outlives its handle: it lives until all is delivered, also where the handle is dropped
+before.
 
 It does for a record what `record_append` cannot do, and it ends the producer. A full buffer (`buffer_memory`) makes
 `send` wait up to `max_block_ms`. With `transactional_id` each record belongs to a transaction, or is refused.
@@ -55,7 +56,7 @@ class NoRoom(Exception):  # noqa: N818 - it is no error
 
 
 class ProducerClient:
-    """A producer but for its handle. Thread-safe."""
+    """The part of a producer that outlives its handle. Thread-safe."""
 
     def __init__(
         self, transport: Transport, node: int, config: ProducerConfig, clock: Clock, *, waits: bool = True
@@ -207,7 +208,7 @@ class ProducerClient:
         )
 
     def _partitions(self, topic: str, partition: int | None, tick_ms: int) -> int:
-        """How many partitions a topic has; asked anew where it has too few, as it may have got more."""
+        """The number of partitions of a topic; asked anew where it has too few, as it may have got more."""
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition is {type(partition).__name__}, not int or None")
         seconds = self.config.max_block_ms / 1000
@@ -267,14 +268,16 @@ class ProducerClient:
         lifetime.check_usable()
 
     def no_room_in_time(self) -> BufferExhausted:
-        """What a send raises in the end where the buffer stays full."""
+        """The error that a send raises in the end where the buffer stays full."""
         return BufferExhausted(
             f"{self._accumulator.bytes_waiting} bytes wait for an answer of {self._cluster.who} and buffer_memory "
             f"is {self.config.buffer_memory}: no room came free within max_block_ms={self.config.max_block_ms}"
         )
 
     def look(self, topic: str, partition: int | None) -> Future[ClusterMetadata] | None:
-        """What a send to a topic would wait for first: the answer for `learn`; None where the partitions are known."""
+        """The look-up that a send to a topic waits for first: the answer for `learn`; None where the partitions are
+        known.
+        """
         known = self._cluster.known([topic])
         if known and (type(partition) is not int or partition < len(known[0].partitions)):
             return None

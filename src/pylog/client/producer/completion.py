@@ -1,4 +1,4 @@
-"""How the futures of a batch are answered: as one, record by record, or when the last part of it has come.
+"""The completion of the futures of a batch: as one, record by record, or when the last part of it has come.
 
 Futures are answered, and callbacks run, without the producer's lock, in the thread that brings the answer.
 """

@@ -13,7 +13,7 @@ FIRST = 5
 
 
 class UnseenFailures:
-    """How many records have failed and were not looked at, and the first errors of these. Thread-safe.
+    """The number of records that have failed and were not looked at, and the first errors of these. Thread-safe.
 
     A delivery that fails tells `looked` of each of its records that is looked at first, by `result` or `exception`, or
     because it has a callback.
@@ -47,7 +47,7 @@ class UnseenFailures:
             self._first[key] = (error, count + by)
 
     def peek(self) -> Undelivered | None:
-        """The failures so far; None where there are none."""
+        """The failures so far, or None."""
         with self._lock:
             return _undelivered(self._count, [error for error, _ in self._first.values()]) if self._count else None
 

@@ -16,7 +16,7 @@ def foreign_batch(data: bytes | bytearray | memoryview, bytes_max: int) -> Batch
         raise CorruptBatch(f"{len(data) - batch.size} bytes follow a batch of {batch.size}", position=batch.size)
     batch.check()
     if batch.is_control or batch.has_delete_horizon or batch.count < 1 or batch.last_offset_delta != batch.count - 1:
-        raise ValueError(f"{batch!r} is no batch of a producer: it takes records alone, and all of them")
+        raise ValueError(f"{batch!r} is not a batch of a producer: it takes records alone, and all of them")
     if batch.size > bytes_max:
         raise RecordTooLarge(
             f"a batch of {batch.size} bytes is over the limit of {bytes_max} (the smaller of max_request_size and "

@@ -65,7 +65,7 @@ class Sealer:
         return sealed
 
     def halves(self, batch: InFlightBatch) -> tuple[int, tuple[Load, Load]]:
-        """How many records are in the first half of a batch that was sent, and the content of both."""
+        """The number of records in the first half of a batch that was sent, and the content of both halves."""
         load: Load = batch.load
         assert load.sealed is not None, "a node has seen it"
         records = load.sealed.records(*batch.key)

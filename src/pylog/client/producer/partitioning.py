@@ -1,4 +1,4 @@
-"""Which partition a record goes to that names none.
+"""The choice of a partition for a record that names none.
 
     choose      a function of the program, or "round_robin": for every record
     by_key      murmur2, or the hash that `partitioner` names, unless `partitioner_ignore_keys` is set
@@ -19,7 +19,7 @@ BY_KEY = {"murmur3": murmur3_partition, CONSISTENT_RANDOM: crc32_partition}
 
 
 class Partitioning:
-    """How one producer chooses, by its config."""
+    """The partitioning of one producer, by its config."""
 
     def __init__(self, config: ProducerConfig) -> None:
         given = config.partitioner

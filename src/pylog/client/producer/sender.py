@@ -1,4 +1,4 @@
-"""How batches leave a producer, and when.
+"""The sending of batches from a producer.
 
 The thread that fills a batch ships it. A thread of the producer's own is for `linger_ms`, for what is sent again after
 a while, and for what is given up after `delivery_timeout_ms`; it begins before the first record is taken. One thread at
@@ -358,7 +358,7 @@ class Sender:
         self._worker.wake()
 
     def backoff_ms(self, attempts: int) -> int:
-        """How long to wait after so many attempts."""
+        """The time to wait after so many attempts."""
         return self._in_flight.backoff_ms(attempts)
 
     def hurry(self) -> None:

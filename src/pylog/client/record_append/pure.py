@@ -201,7 +201,7 @@ class ProducerBatch(OpenBatch):
 
 
 class Route:
-    """The open batch of each partition of a topic, None where there is none."""
+    """The open batch of each partition of a topic, or None."""
 
     __slots__ = ("batches", "sticky")
 
@@ -247,7 +247,7 @@ class OpenBatches:
 
 
 class RecordAppender(Generic[SentKey, SentValue]):
-    """The common part of every `send`. `SentKey` and `SentValue` are what the serializers take; where there are none,
+    """The common part of every `send`. `SentKey` and `SentValue` are what the serializers take; without any,
     bytes, a bytearray or a memoryview, which is copied at once.
 
     A record of at most `record_bytes_max` bytes joins an open batch unless more than `buffer_memory` bytes would wait;

@@ -43,7 +43,7 @@ _KEPT_WHEN_EMPTY = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 class Retention(enum.Enum):
-    """What becomes of a batch as a whole (Kafka: BatchRetention)."""
+    """The fate of a batch as a whole (Kafka: BatchRetention)."""
 
     DROP = enum.auto()
     """It goes, whatever is in it."""
@@ -54,7 +54,7 @@ class Retention(enum.Enum):
 
 
 class Filtered(NamedTuple):
-    """What became of a batch."""
+    """The result of filtering a batch."""
 
     batch: Batch | None
     """The very batch that came in, a new one, or None."""

@@ -46,7 +46,7 @@ class KeyMap:
 
     @property
     def fill(self) -> float:
-        """How much of the capacity is used, 0 to 1."""
+        """The used part of the capacity, 0 to 1."""
         return len(self._table) / self.capacity
 
     def put(self, records: RecordSpans, first_offset: int = 0) -> bool:
@@ -61,5 +61,5 @@ class KeyMap:
         return fits
 
     def judge(self, records: RecordSpans) -> bytes:
-        """What is known of each record, a byte of `Judgement`."""
+        """Judge each record, a byte of `Judgement` a record."""
         return self._table.judge(records, self.latest_offset)

@@ -1,4 +1,4 @@
-"""What a pass would clean, whether it is worth it, and which segments go together: questions about numbers only.
+"""The plan of a pass: questions about numbers only.
 
     segments   0        100      200      300      400 (active)
                |--------|--------|--------|--------|----
@@ -19,7 +19,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFacts:
-    """What planning asks of a segment."""
+    """The facts about a segment that planning needs."""
 
     base_offset: int
     size: int
@@ -45,7 +45,7 @@ class Cleanable:
 
     @property
     def dirty_ratio(self) -> float:
-        """How much of what was or would be cleaned is dirty; 0 for nothing."""
+        """The dirty part of the bytes that were or would be cleaned; 0 for nothing."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 

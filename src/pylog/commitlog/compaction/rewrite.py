@@ -4,10 +4,10 @@
                 \\          |          /
               0000...0000.log.cleaned (.index .timeindex .txnindex)      written, synced, swapped in by the partition
 
-Both are generators: they yield after each window how many bytes they read, and whoever drives them may wait there, or
-stop: a generator that is closed removes what it has written. What a pass holds at a time is a window of about a MiB
-(or one batch, where that is larger), what comes out of it, and the key map. Damaged input raises CorruptBatch; nothing
-of the log was changed then. (Kafka: Cleaner.buildOffsetMap, cleanSegments.)
+Both are generators: they yield after each window how many bytes they read, and the caller that drives them may wait
+there, or stop: a generator that is closed removes what it has written. What a pass holds at a time is a window of about
+a MiB (or one batch, where that is larger), what comes out of it, and the key map. Damaged input raises CorruptBatch;
+nothing of the log was changed then. (Kafka: Cleaner.buildOffsetMap, cleanSegments.)
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ from pylog.storage.transaction_index import AbortedTxn
 
 @dataclass(slots=True)
 class CleanerStats:
-    """What went through the second pass."""
+    """The counts of the second pass."""
 
     bytes_read: int = 0
     bytes_kept: int = 0

@@ -1,4 +1,4 @@
-"""Which batches and records a pass keeps.
+"""The rules for the batches and records that a pass keeps.
 
 Of the records up to where the key map has come: those with a key that is not newer in the map; a tombstone only until
 the delete horizon of its batch. What lies beyond stays as it is. Of the batches: not those of aborted transactions, nor
@@ -29,7 +29,7 @@ _KEEPS_TOMBSTONES = bytes(judgement in _VALUES | {Judgement.NEWEST_TOMBSTONE} fo
 
 
 class LastBatch(NamedTuple):
-    """What is to be kept of an active producer."""
+    """The last batch of an active producer, and the parts of it to keep."""
 
     last_offset: int
     """The last offset of its last batch of data; -1 when only a marker is known of it."""
@@ -53,7 +53,7 @@ class Rules:
     """Entries for the transaction index of the segment being written; its writer empties this."""
 
     def apply(self, batch: Batch) -> Filtered:
-        """What becomes of the next batch. Raises CorruptBatch."""
+        """Filter the next batch. Raises CorruptBatch."""
         is_spent = False
         if batch.is_control:
             is_spent, entry = self.transactions.end(batch)

@@ -1,4 +1,4 @@
-"""What a pass knows of transactions while it goes through a log: which data was aborted, which markers are spent.
+"""The transactions that a pass meets while it goes through a log: which data was aborted, which markers are spent.
 
 The transaction indexes say which transactions were aborted; the markers are met on the way. Data of an aborted
 transaction goes at once. A marker stays as long as data of its transaction was met in the same pass, since a reader
@@ -16,7 +16,7 @@ from pylog.storage.transaction_index import AbortedTxn
 
 
 class MarkerVerdict(NamedTuple):
-    """What a control batch is to the pass that met it."""
+    """The meaning of a control batch for the pass that met it."""
 
     is_spent: bool
     """Nothing that was met needs it."""

@@ -10,7 +10,7 @@ The part that outlives the process is `stored`, and it changes by `replay` alone
 an empty group. All else comes from members' messages since, and is gone with the process; `load` makes it anew from
 `stored`.
 
-Invariant: in Stable, generation, protocol, leader, members and assignments are those of `stored`, but for the time
+Invariant: in Stable, generation, protocol, leader, members and assignments are those of `stored`, except for the time
 until a group that is Stable has logged that a static member came back under another id.
 """
 

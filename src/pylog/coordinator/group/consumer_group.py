@@ -200,7 +200,7 @@ class ConsumerGroup:
 
     @property
     def group_config(self) -> GroupConfig:
-        """What the group goes by now: what is set on it, and what the node says."""
+        """The configs in force for the group: what is set on it, and what the node says."""
         return self._configs.of_group(self.group_id)
 
     @property
@@ -227,7 +227,7 @@ class ConsumerGroup:
             if holder != member_id:
                 raise FencedInstanceId(f"{instance_id!r} is the instance id of member {holder!r}, not of {member_id!r}")
         if member_id not in self.subscriptions:
-            raise UnknownMemberId(f"{member_id!r} is no member of group {self.group_id!r}, or not any more: join it")
+            raise UnknownMemberId(f"{member_id!r} is not a member of group {self.group_id!r}, or not any more: join it")
         return self.currents.get(member_id, NEW_MEMBER)
 
     def classic(self, member_id: str, instance_id: str | None) -> tuple[Current, ClassicMember]:

@@ -110,7 +110,7 @@ def _answer(
 def _subscription(
     before: MemberSubscription | None, message: ConsumerGroupHeartbeat, session: Session
 ) -> MemberSubscription:
-    """The member's metadata: the new values, and the old ones elsewhere. An empty regex is none."""
+    """The member's metadata: the new values, and the old ones elsewhere. An empty regex subscribes to nothing."""
     known = before or MemberSubscription()
     names, regex, timeout = message.subscribed_topic_names, message.subscribed_topic_regex, message.rebalance_timeout_ms
     return MemberSubscription(

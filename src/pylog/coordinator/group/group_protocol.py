@@ -50,7 +50,7 @@ class Group(Protocol):
 
 
 class Census(NamedTuple):
-    """What a coordinator counts, since it took over."""
+    """The counts of a coordinator since it took over."""
 
     groups: list[tuple[ListedGroup, dict[TopicPartition, Committed]]]
     """Each group, and what it has committed."""

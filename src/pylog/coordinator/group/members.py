@@ -131,7 +131,7 @@ class Roster:
                 raise UnknownMemberId(f"no member of this group has the instance id {group_instance_id!r}: join it")
         member = self.members.get(member_id)
         if member is None:
-            raise UnknownMemberId(f"{member_id!r} is no member of this group, or not any more: join it again")
+            raise UnknownMemberId(f"{member_id!r} is not a member of this group, or not any more: join it again")
         return member
 
     def joined(self) -> list[ClassicGroupMember]:

@@ -134,7 +134,7 @@ class Committing:
     # --- fetch -------------------------------------------------------------------------------------------------------
 
     def fetch(self, message: OffsetFetch, ticket: int, out: EffectsBuilder) -> None:
-        """The committed offsets; -1 where there is none, or the group is not known.
+        """The committed offsets, or -1, or the group is not known.
 
         They are told as far as they are safe, so that the answer waits for nothing (Kafka: a read at the last committed
         offset of the coordinator's log).

@@ -50,7 +50,7 @@ class GroupTimers:
 
     @property
     def next_ms(self) -> int | None:
-        """The earliest deadline; None: there is none."""
+        """The earliest deadline, or None."""
         while self._heap:
             due, order, key = self._heap[0]
             found = self._set.get(key)

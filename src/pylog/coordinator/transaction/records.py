@@ -58,7 +58,7 @@ def record_of(transactional_id: str, transaction: Transaction | None) -> LogReco
 
 
 def read(record: LogRecord) -> tuple[str, Transaction | None]:
-    """Which transactional id a record is about, and what it says. Raises: UnsupportedFormat, CorruptBatch."""
+    """The transactional id that a record is about, and its state. Raises: UnsupportedFormat, CorruptBatch."""
     version, body = _versioned(record.key, "key")
     if version != KEY_VERSION:
         raise UnsupportedFormat(f"a key of a transaction has version {version}, known is {KEY_VERSION}")

@@ -30,7 +30,7 @@ from pylog.record import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class TransactionUpdate:
-    """What is to be logged, in one batch; the last of the states is the one that counts."""
+    """The changes to log in one batch; the last of the states is the one that counts."""
 
     states: tuple[Transaction, ...]
     last_epoch: int | None = None
@@ -171,7 +171,7 @@ def unknown(name: str | None) -> ProtocolError:
 
 
 def in_progress(name: str | None) -> ProtocolError:
-    """What came before is not done yet."""
+    """The error of a call while the one before it is not done."""
     return ConcurrentTransactions(f"{name}: what came before is still being written: try again")
 
 

@@ -19,12 +19,12 @@ from pylog.record import TopicPartition
 
 
 class Sighting(NamedTuple):
-    """What the partitions of a node know of one producer."""
+    """The facts about one producer in the partitions of a node."""
 
     epoch: int
     """The highest that any of them knows."""
     coordinator_epoch: int
-    """The same of its markers; -1 where there is none."""
+    """The same of its markers, or -1."""
     open_in: Mapping[TopicPartition, int]
     """Where a transaction of it is open, and in which epoch."""
     may_lack_records: bool = False
@@ -118,7 +118,9 @@ def _strange(known: Transaction, seen: Sighting) -> tuple[TopicPartition, ...]:
 
 
 def resumed(known: Transaction, seen: Sighting, wall_ms: int) -> TransactionUpdate | None:
-    """Let partitions that have joined ahead of the log be in it. None: there are none, or they say another epoch."""
+    """Let partitions that have joined ahead of the log be in it. None: no partition has joined, or one has another
+    epoch.
+    """
     strange = _strange(known, seen)
     if not strange or any(seen.open_in[key] != known.producer_epoch for key in strange):
         return None

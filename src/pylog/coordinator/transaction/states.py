@@ -20,7 +20,7 @@ from pylog.coordinator.transaction.state import Transaction
 
 
 class TransactionStates:
-    """What is known of each transactional id. Not thread-safe."""
+    """The state of each transactional id. Not thread-safe."""
 
     def __init__(self) -> None:
         self._logged: dict[str, Transaction] = {}

@@ -1,4 +1,4 @@
-"""Which open transactions take too long."""
+"""The open transactions that take too long."""
 
 from collections.abc import Iterable
 

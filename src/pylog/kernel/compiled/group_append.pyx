@@ -40,7 +40,7 @@ cdef class Group:
     cdef list pendings
     cdef list answers
     cdef object error
-    cdef int32_t epoch  # of the plain ones; -1 while there is none
+    cdef int32_t epoch  # of the plain ones, or -1
     cdef Py_ssize_t joined  # seen without the interpreter's lock
     cdef Py_ssize_t drivers  # how many of them wait in a thread of their own, which may drive
     cdef bint is_begun

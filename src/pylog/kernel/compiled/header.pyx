@@ -82,7 +82,7 @@ cdef class BatchHeader:
 
     @property
     def append_timestamp(self):
-        """What every record reports as its timestamp under LogAppendTime; None under CreateTime."""
+        """The timestamp that every record reports under LogAppendTime; None under CreateTime."""
         return self.append_time()
 
     cdef append_time(self):

@@ -58,7 +58,7 @@ cdef class PlainRules:
 
 
 cdef class Appended:
-    """What an append did: records have offsets [base_offset, next_offset). Never changed."""
+    """The result of an append: records have offsets [base_offset, next_offset). Never changed."""
 
     def __init__(self, int64_t base_offset, int64_t next_offset, log_append_time=None, bint duplicate=False):
         self.base_offset, self.next_offset = base_offset, next_offset

@@ -150,7 +150,7 @@ cdef inline Bytes get_header(
 
 
 cdef inline int64_t last_delta(int64_t base, int64_t last) noexcept nogil:
-    """The largest offset delta in a batch from `base` to `last`, as far as it can be said; -1 where there is none."""
+    """The largest offset delta in a batch from `base` to `last`, as far as it can be said, or -1."""
     cdef uint64_t span = <uint64_t>last - <uint64_t>base
     if last < base:
         return -1

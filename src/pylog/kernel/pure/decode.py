@@ -105,7 +105,7 @@ def take_records(
     that is `most` of them or fewer. Control batches are stepped over.
 
     Gives the records, where the next batch begins, what the offset behind the last one is, at least `first_offset`, and
-    its leader epoch (-1: there was none). It stops before a batch that is compressed, or empty, or anything but
+    its leader epoch (-1: no batch was there). It stops before a batch that is compressed, or empty, or anything but
     right: somebody else says what that is. Raises ValueError for a position outside of the buffer.
     """
     view = memoryview(data)

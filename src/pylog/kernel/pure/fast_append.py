@@ -1,7 +1,7 @@
-"""What an append looks at and changes: the numbers of one partition, which both kernels declare field by field.
+"""The numbers of one partition that an append reads and changes, which both kernels declare field by field.
 
 The compiled kernel appends a batch that needs no decision in one step, and looks at nothing but these fields, the
-`Tail` of the active segment and its file. In Python that step would be the general way, so there is none.
+`Tail` of the active segment and its file. The pure kernel has no such step: in Python it would be the general way.
 """
 
 from typing import Any, NoReturn, Protocol
@@ -24,7 +24,7 @@ class Lock(Protocol):
 
 
 class Latch(Protocol):
-    """What hears of a refusal of the system, and syncs where that takes more than one file."""
+    """The object that is told of a refusal of the system, and that syncs where a sync takes more than one file."""
 
     def interrupted(self, error: BaseException) -> NoReturn: ...
     def give_up(self, error: BaseException) -> NoReturn: ...
@@ -33,7 +33,7 @@ class Latch(Protocol):
 
 
 class Publisher(Protocol):
-    """What shows a state to other processes; for the compiled kernel it is a `Slots`."""
+    """The object that publishes a state to other processes; for the compiled kernel it is a `Slots`."""
 
     def publish(self, state: Numbers) -> None: ...
 
@@ -133,7 +133,9 @@ class AppendState:
 
     @property
     def written_end(self) -> int:
-        """What a sync makes durable: a gap that a truncation has left at the end is nothing that could be missed."""
+        """The end of the bytes that a sync makes durable: a gap that a truncation has left at the end is nothing that
+        could be missed.
+        """
         return min(self.next_offset, self.data_end)
 
     @property
@@ -142,7 +144,7 @@ class AppendState:
         return self.next_offset if self.tail is None else max(self.next_offset, self.tail.next_offset)
 
     def numbers(self) -> Numbers:
-        """What is published: the fields of `storage.published.PublishedState`, in its order."""
+        """The numbers to publish: the fields of `storage.published.PublishedState`, in its order."""
         tail = self.tail
         data_end, last_base = (0, 0) if tail is None else (tail.next_offset, tail.base_offset)
         return (

@@ -107,7 +107,7 @@ class BatchHeader:
 
     @property
     def append_timestamp(self) -> int | None:
-        """What every record reports as its timestamp under LogAppendTime; None under CreateTime."""
+        """The timestamp that every record reports under LogAppendTime; None under CreateTime."""
         return self.max_timestamp if self.attributes & TIMESTAMP_TYPE_BIT else None
 
     def write(self) -> None:

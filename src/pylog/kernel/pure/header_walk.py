@@ -28,7 +28,7 @@ class Followed(Protocol):
 
 
 class HeaderWalk:
-    """How far a walk has come: where the next batch may begin, by position and offset, and the leader epoch of the last
+    """The progress of a walk: where the next batch may begin, by position and offset, and the leader epoch of the last
     one; and where the first batch began that is wanted, -1 until it was met.
     """
 

@@ -5,7 +5,7 @@ from typing import NoReturn, Protocol
 
 
 class Writable(Protocol):
-    """What somebody needs who writes to a file, whatever it is."""
+    """A file as its writer needs it."""
 
     def size(self) -> int: ...
     def write(self, position: int, *buffers: bytes | bytearray | memoryview) -> None: ...
@@ -35,7 +35,7 @@ class OpenFile:
     costs another open of the file.
     """
     pins: int
-    """How many calls use the descriptor now: reads, writes, syncs, maps, and whoever has called `pin`."""
+    """How many calls use the descriptor now: reads, writes, syncs, maps, and any caller of `pin`."""
     closed: bool
     failed: str | None
     """Why nothing can be written any more."""
@@ -93,11 +93,11 @@ class OpenFile:
 
     @abstractmethod
     def read_on(self, position: int, size: int) -> bytes:
-        """Read, whatever it takes."""
+        """Read; reopen the file first if its descriptor was closed."""
 
     @abstractmethod
     def write_on(self, position: int, buffers: tuple[bytes | bytearray | memoryview, ...]) -> None:
-        """Write, whatever it takes, to a file that can be written."""
+        """Write to a file that can be written; reopen it first if its descriptor was closed."""
 
     @abstractmethod
     def take_back(self, end: int) -> None:
@@ -105,7 +105,7 @@ class OpenFile:
 
     @abstractmethod
     def sync_on(self) -> None:
-        """Make what was written durable, whatever it takes."""
+        """Make what was written durable; reopen the file first if its descriptor was closed."""
 
     @abstractmethod
     def sync_refused(self, number: int) -> NoReturn:

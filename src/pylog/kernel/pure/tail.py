@@ -46,7 +46,7 @@ class PlainRules:
 
 @dataclass(slots=True)
 class Appended:
-    """What an append did: records have offsets [base_offset, next_offset). Never changed."""
+    """The result of an append: records have offsets [base_offset, next_offset). Never changed."""
 
     base_offset: int
     next_offset: int
@@ -105,7 +105,7 @@ class Tail:
     """The largest timestamp of its records, and the last offset of the first batch that has it."""
     max_timestamp_offset: int
     first_max_timestamp: int
-    """The largest timestamp of its first batch; -2 where that is not known, or there is none."""
+    """The largest timestamp of its first batch; -2 where that is not known, or without a batch."""
     index_interval_bytes: int
     """Behind so many bytes a batch gets an index entry."""
     unindexed_bytes: int

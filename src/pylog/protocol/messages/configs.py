@@ -9,7 +9,7 @@ from pylog.protocol.messages.message import message
 
 
 class ResourceType(enum.IntEnum):
-    """What has configs, as Kafka numbers it (ConfigResource.Type)."""
+    """The kind of resource that has configs, as Kafka numbers it (ConfigResource.Type)."""
 
     TOPIC = 2
     BROKER = 4

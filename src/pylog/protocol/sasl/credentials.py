@@ -1,4 +1,6 @@
-"""What a server keeps of a password for SCRAM. (RFC 5802 section 3; Kafka: ScramMechanism, ScramCredential)"""
+"""The credentials that a server keeps of a password for SCRAM. (RFC 5802 section 3; Kafka: ScramMechanism,
+ScramCredential)
+"""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -28,7 +30,7 @@ class ScramMechanism(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What is kept of a user's password for one mechanism (`hashing`). It does not show its secrets."""
+    """The credential that is kept of a user's password for one mechanism (`hashing`). It does not show its secrets."""
 
     mechanism: ScramMechanism
     salt: bytes = field(repr=False)

@@ -54,7 +54,7 @@ class SaslServer(Protocol):
 
 
 class Secrets(Protocol):
-    """What a server knows of its users."""
+    """The secrets of the users of a server."""
 
     def password(self, user: str) -> str | None:
         """The password of a user, for PLAIN; None: no such user."""

@@ -49,7 +49,7 @@ class Framer:
 
     @property
     def held(self) -> int:
-        """How many bytes of memory an unfinished frame takes."""
+        """The bytes of memory that an unfinished frame takes."""
         return 0 if self._frame is None else len(self._frame)
 
     def target(self) -> memoryview | None:

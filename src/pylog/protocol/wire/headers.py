@@ -2,7 +2,7 @@
 
     request    i16 api key, i16 api version, i32 correlation id, nullable string client id (i16 length)
                in flexible versions, tagged fields
-    response   i32 correlation id; in flexible versions, tagged fields, of which there are none
+    response   i32 correlation id; in flexible versions, the number of tagged fields, which is 0
 
 A response to ApiVersions never has tagged fields: a client reads it before it knows which versions the server has.
 The client id keeps its two-byte length in flexible versions, too. (Kafka: RequestHeader, ResponseHeader, KIP-482.)
@@ -39,7 +39,7 @@ class RequestHeader(NamedTuple):
 
 
 def read_call(frame: bytearray) -> ApiCall:
-    """The API call that a frame is. Raises CorruptBatch."""
+    """Read the header of a request frame, and what API call it is. Raises CorruptBatch."""
     if len(frame) < _FIXED.size - 2:
         raise CorruptBatch(f"a request of {len(frame)} bytes has no header", position=0)
     key, version, correlation_id = struct.unpack_from(">hhi", frame)

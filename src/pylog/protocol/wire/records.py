@@ -94,7 +94,7 @@ def fetch(body: Body, parts: list[FetchPart]) -> Fetch:
 
 
 def fetch_part(topic: Body, part: Body) -> FetchPart:
-    """One partition of a Fetch. Any epoch below 0 is none."""
+    """One partition of a Fetch. Any epoch below 0 means no epoch."""
     return FetchPart(
         topic["topic"], part["partition"], part["fetchOffset"], part["partitionMaxBytes"],
         max(part.get("currentLeaderEpoch", NO_EPOCH), NO_EPOCH), max(part.get("lastFetchedEpoch", NO_EPOCH), NO_EPOCH),
@@ -108,7 +108,7 @@ def fetched(
     error: PylogError | None = None, lists_aborted: bool = True,
 ) -> Body:  # fmt: skip
     """The response to a Fetch: these parts, each with its part of the request. `lists_aborted`: committed records were
-    asked for; else there is no list of aborted transactions, as there is none beside an error of reading.
+    asked for; else, and beside an error of reading, the list of aborted transactions is null.
     """
     topics: dict[tuple[str, uuid.UUID], Body] = {}
     for asked, part in parts:

@@ -19,8 +19,8 @@ NAMED = ("record", "error", "enum", "fixed")
 
 
 def faults(reader: Any, writer: Any) -> list[str]:
-    """Why data of `writer` cannot be read by `reader`, two schemas as JSON. Raises KeyError, TypeError where one is no
-    schema.
+    """The reasons why data of `writer` cannot be read by `reader`, two schemas as JSON. Raises KeyError, TypeError
+    where one is no schema.
     """
     readers: dict[str, Any] = {}
     writers: dict[str, Any] = {}

@@ -31,7 +31,9 @@ STEPS_MOST = 20_000
 
 
 def faults(reader: Any, writer: Any) -> list[str]:
-    """What `writer` takes and `reader` does not, two schemas as JSON. Raises TypeError where one is no schema."""
+    """The values that `writer` takes and `reader` does not, two schemas as JSON. Raises TypeError where one is no
+    schema.
+    """
     return _Comparison(reader, writer).faults(reader, writer, "")
 
 
@@ -148,12 +150,12 @@ def _beside_ref(schema: Any) -> dict[str, Any]:
 
 
 def _text(schema: Any) -> str:
-    """What tells a schema from others: its reference, if it is no more than that."""
+    """A text that tells a schema from others: its reference, if it is no more than that."""
     return _ref(schema) if _ref(schema) and not _beside_ref(schema) else json.dumps(schema, sort_keys=True)
 
 
 def _referred(root: Any, value: Any) -> dict[str, Any]:
-    """What a value refers to, at any depth, by the references."""
+    """The schemas that a value refers to, at any depth, by the references."""
     found: dict[str, Any] = {}
     waiting = [value]
     while waiting:
@@ -167,7 +169,7 @@ def _referred(root: Any, value: Any) -> dict[str, Any]:
 
 
 def _target(root: Any, schema: Any) -> Any:
-    """What a schema refers to, within `root`, or the schema itself; None where that is elsewhere."""
+    """The target of a schema's reference within `root`, or the schema itself; None where that is elsewhere."""
     for _ in range(DEPTH_MOST):
         ref = _ref(schema)
         if not ref:

@@ -44,7 +44,7 @@ def check(level: Level, subject: str, new: Schema, versions: Sequence[Registered
 
 
 def faults(reader: Schema, writer: Schema, whole: Whole) -> list[str]:
-    """Why what `writer` has written cannot be read by `reader`; none where it can."""
+    """The reasons why data that `writer` has written cannot be read by `reader`; none where it can."""
     if reader.type != writer.type:
         return [f"one is {reader.type}, the other one {writer.type}"]
     # They may come from a topic that others write to: no schema ends a program.

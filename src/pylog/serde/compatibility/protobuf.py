@@ -20,8 +20,8 @@ NAMED = ("message", "group")
 
 
 def faults(reader: str, writer: str) -> list[str]:
-    """Why messages of `writer` cannot be read by `reader`, by the fields. Raises ValueError where one of them is no
-    descriptor in base64, ImportError without protobuf.
+    """The reasons why messages of `writer` cannot be read by `reader`, by the fields. Raises ValueError where one of
+    them is no descriptor in base64, ImportError without protobuf.
     """
     mine, theirs = dict(_messages(reader)), dict(_messages(writer))
     found = []
@@ -69,7 +69,7 @@ def _of_oneofs(name: str, message: Any, written: dict[int, Any]) -> list[str]:
 
 
 def _of_field(field: Any, written: Any) -> list[str]:
-    """What is wrong with a field of the reader's, where `written` is the writer's with its number, or None."""
+    """The faults of a field of the reader's, where `written` is the writer's with its number, or None."""
     if written is None:
         return ["it is required, and was not written"] if field.label == field.LABEL_REQUIRED else []
     found = []

@@ -1,6 +1,6 @@
 """ListConfigResources: what has configs (KIP-1142): all topics, this node, and the groups on which configs are set.
 
-    0    client metrics alone, of which there are none
+    0    client metrics alone: the answer is an empty list
     1    the kinds of resources that are asked for; all where none is named
 
 Loggers and client metrics have no configs here.

@@ -82,7 +82,7 @@ def _is_long(batch: Batch) -> bool:
 
 
 def _refusal(body: Body, parts: list[ProducePart | ProducedPart]) -> PylogError | None:
-    """What is wrong with a request as a whole. It is the error of every partition that there is."""
+    """The error of a request as a whole, or None. It is the error of every partition that there is."""
     if body["transactionalId"] is None and any(
         isinstance(part, ProducePart) and part.batch.is_transactional for part in parts
     ):

@@ -1,4 +1,4 @@
-"""ACLs and delegation tokens: there are none, as in a Kafka without an authorizer and without a secret key for tokens.
+"""ACLs and delegation tokens are off, as in a Kafka without an authorizer and without a secret key for tokens.
 
     DescribeAcls, CreateAcls, DeleteAcls          SecurityDisabled
     Create-, Renew-, Expire-, DescribeDelegationToken

@@ -1,4 +1,4 @@
-"""What a read asks for, by the options of Spark's Kafka source. Pure: no Spark, no disk, no network.
+"""The options of a read, as Spark's Kafka source names them. Pure: no Spark, no disk, no network.
 
     values      texts read as numbers, flags and JSON; what options of a sink need, too
     selection   subscribe, subscribePattern, assign: which partitions

@@ -1,4 +1,4 @@
-"""What a Spark read asks of a log: the options of Spark's Kafka source, parsed and checked.
+"""The options of a Spark read: those of Spark's Kafka source, parsed and checked.
 
 `parse` takes the options as Spark hands them over (names in any case, values as text) and returns one frozen
 `ReadOptions`. `check_batch` and `check_stream` refuse what has no meaning in one of both. All are pure functions:
@@ -69,7 +69,7 @@ _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """How long servers are waited for."""
+    """The time to wait for servers."""
 
     most: int = 3
     """How often a question to servers is asked again after an error that may pass."""
@@ -81,7 +81,7 @@ class Retries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """How much one batch of a stream takes. None: no limit."""
+    """The size of one batch of a stream. None: no limit."""
 
     max_offsets: int | None = None
     min_offsets: int | None = None

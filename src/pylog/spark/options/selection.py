@@ -1,4 +1,4 @@
-"""Which partitions are read: exactly one of subscribe, subscribePattern and assign."""
+"""The partitions to read: exactly one of subscribe, subscribePattern and assign."""
 
 import re
 from collections.abc import Iterable, Mapping

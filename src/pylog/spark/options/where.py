@@ -78,8 +78,8 @@ Where: TypeAlias = Directories | Servers
 
 
 def parse_where(given: Mapping[str, str], apart: Collection[str] = ()) -> Where:
-    """The one of path, paths and kafka.bootstrap.servers that was given. `apart`: kafka options that are no configs of
-    a connection, in lower case and without "kafka.".
+    """The one of path, paths and kafka.bootstrap.servers that was given. `apart`: kafka options that are not configs
+    of a connection, in lower case and without "kafka.".
 
     Raises ValueError for none or several, for paths that are no JSON list, name a directory twice or are on another
     machine, and for kafka options that mean nothing here.

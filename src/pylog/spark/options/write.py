@@ -1,4 +1,4 @@
-"""What a Spark write asks of a log: the options of Spark's Kafka sink, parsed and checked. A pure function.
+"""The options of a Spark write: those of Spark's Kafka sink, parsed and checked. A pure function.
 
     path | paths                     the log directory, or all directories of the log
     kafka.bootstrap.servers          instead of it: servers

@@ -30,7 +30,7 @@ COMPRESSIONS: Final = ("zstd", "snappy", "gzip", "lz4", "none")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """What one run has archived."""
+    """The result of one run of `archive`."""
 
     records: int
     files: int

@@ -34,7 +34,7 @@ _COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What one run has done."""
+    """The result of one run of `cdc`."""
 
     records: int
     """Changes that were read."""
@@ -63,7 +63,8 @@ def cdc(
 
     Raises UnknownTopicOrPartition, ValueError (wrong options; another table is there), StorageError (commits or files
     that are not what was committed, another run has committed), and errors of Spark's: a record without a key, or with
-    a value that is no JSON of the fields, or no change of Debezium's, names its offset; OffsetOutOfRange where records
+    a value that is not JSON of the fields, or not a change of Debezium's, names its offset; OffsetOutOfRange where
+    records
     were deleted before they were applied and `fail_on_data_loss` is set.
     """
     if envelope not in ENVELOPES:
@@ -102,12 +103,12 @@ def cdc(
 
 
 def _pieces(folder: Folder, last: Commit | None, parts: int | None) -> tuple[Piece, ...]:
-    """What each part has. Raises ValueError."""
+    """The pieces of each part. Raises ValueError."""
     if parts is not None and parts < 1:
         raise ValueError(f"parts is 1 or more, got {parts}")
     if last is None:
         if folder.names(""):
-            raise ValueError(f"{folder} has files and is no table of pylog's: take a new folder")
+            raise ValueError(f"{folder} has files and is not a table of pylog's: take a new folder")
         return (Piece(0, ()),) * (parts or PARTS)
     if parts not in (None, len(last.pieces)):
         raise ValueError(f"{folder} has {len(last.pieces)} parts, got {parts}: it keeps what it was made with")
@@ -116,7 +117,7 @@ def _pieces(folder: Folder, last: Commit | None, parts: int | None) -> tuple[Pie
 
 @dataclass(frozen=True)
 class _Records:
-    """What `mapInArrow` runs to read: the rows that come in are numbers of tasks."""
+    """The function that `mapInArrow` runs to read: the rows that come in are numbers of tasks."""
 
     reader: RangeReader
     tasks: Sequence[Task]

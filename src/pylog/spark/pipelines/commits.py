@@ -1,4 +1,4 @@
-"""What an archive, or a table, has, commit by commit.
+"""The contents of an archive, or of a table, commit by commit.
 
     <folder>/_commits/0000000001.json    what was committed, and how far it went
     <folder>/_staged/<run>/<unique>.parquet    files of a commit that is under way
@@ -61,7 +61,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one task has archived, or one part of a table."""
+    """The rows that one task has archived, or one part of a table."""
 
     records: int
     files: tuple[DataFile, ...]
@@ -83,7 +83,7 @@ class Commit:
 
     @property
     def records(self) -> int:
-        """How many records it has."""
+        """The number of its records."""
         return sum(piece.records for piece in self.pieces)
 
     @property
@@ -106,7 +106,7 @@ class Commits:
 
     @property
     def kind(self) -> str:
-        """What the folder is, for errors."""
+        """The kind of the folder, for errors."""
         return f"{'an' if self._kind == ARCHIVE else 'a'} {self._kind}"
 
     def numbers(self) -> list[int]:
@@ -128,12 +128,12 @@ class Commits:
             return _parsed(number, self._kind, json.loads(self._folder.read(name)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise StorageError(
-                f"{self._folder.at(name)} is no commit of {self.kind} that can be read ({error!r}): put back what it "
-                "was, or take a new folder; a newer pylog may have written it"
+                f"{self._folder.at(name)} is not a commit of {self.kind} that can be read ({error!r}): put back what "
+                "it was, or take a new folder; a newer pylog may have written it"
             ) from error
 
     def plan(self, number: int) -> Plan:
-        """What tells this commit from another one of its number. Raises OSError."""
+        """The plan that tells this commit from another one of its number. Raises OSError."""
         return Plan.of(self._folder.read(f"{_FOLDER}/{_file_name(number)}"))
 
     def last(self) -> Commit | None:
@@ -234,7 +234,7 @@ def _as_json(commit: Commit, kind: str) -> dict[str, Any]:
 
 def _parsed(number: int, kind: str, fields: Mapping[str, Any]) -> Commit:
     if fields["version"] != _VERSION:
-        raise ValueError(f"version {fields['version']} is none that is known")
+        raise ValueError(f"version {fields['version']} is unknown")
     return Commit(
         number=number,
         id=_matching(_HEX, fields[kind]),

@@ -12,7 +12,7 @@ from pylog.spark.sink.reach import opened
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """What one run has written."""
+    """The result of one run of `compact`."""
 
     records: int
 

@@ -27,7 +27,7 @@ RESULT: Final = "task int, written string"
 
 @dataclass(frozen=True)
 class ArchiveTasks:
-    """What `mapInArrow` runs: the rows that come in are numbers of tasks."""
+    """The function that `mapInArrow` runs: the rows that come in are numbers of tasks."""
 
     reader: RangeReader
     tasks: tuple[Task, ...]

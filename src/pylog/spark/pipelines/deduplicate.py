@@ -15,7 +15,7 @@ def deduplicate(
 ) -> stream.Streamed:  # fmt: skip
     """Write the first record of each `by` that `topic` has within `within` to topic `to`, and end.
 
-    `by`: an expression of SQL, as the key of `rekey`; where it is null, the record is no repeat of any. `within`: how
+    `by`: an expression of SQL, as the key of `rekey`; where it is null, the record is not a duplicate. `within`: how
     long a `by` is remembered ("10 minutes"), by the timestamps of the records. A record that is older than the newest
     one of the batches before by more than that is left out. `late` counts these.
     `to` is made with `partitions` where it is missing. The order between keys may change.

@@ -28,7 +28,7 @@ def part_name(part: int) -> str:
 
 @dataclass(frozen=True)
 class ChangeParts:
-    """What `applyInArrow` runs for each part that has changes."""
+    """The function that `applyInArrow` runs for each part that has changes."""
 
     folder: Folder
     run: str

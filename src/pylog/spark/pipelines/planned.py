@@ -1,4 +1,4 @@
-"""What archive and cdc share: a folder with commits, and a run that reads on behind the last of them.
+"""The common part of archive and cdc: a folder with commits, and a run that reads on behind the last of them.
 
 last_commit  the last commit of the folder, with what a killed run has left in order again
 plan         what there is to read since, as tasks in the order of offsets
@@ -35,7 +35,7 @@ _TASK_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What one commit reads."""
+    """The tasks that one commit reads."""
 
     tasks: Sequence[Task]
     offsets: StreamOffsets
@@ -46,7 +46,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a run has to do: where it begins, and its tasks in the order of offsets."""
+    """The plan of a run: where it begins, and its tasks in the order of offsets."""
 
     begun: StreamOffsets
     partitions: dict[str, int]
@@ -76,8 +76,8 @@ def read_options(log: LogPlace, topic: str, *, fail_on_data_loss: bool) -> ReadO
 
 
 def tasks_at_once(spark: SparkSession) -> int:
-    """How many tasks Spark runs at a time: into how many pieces it cuts a range that nobody else cuts. A session behind
-    Spark Connect has no context that would say it.
+    """The number of tasks that Spark runs at a time: it cuts a range into so many pieces. A session behind Spark
+    Connect has no context with this number.
     """
     return spark.range(_MANY).select(sql.spark_partition_id()).distinct().count()
 
@@ -104,7 +104,7 @@ def last_commit(commits: Commits, folder: Folder, read: str) -> Commit | None:
 
 
 def plan(options: ReadOptions, last: Commit | None, reader: RangeReader) -> Plan:
-    """What there is behind the last commit.
+    """The plan for the records behind the last commit.
 
     Raises UnknownTopicOrPartition, and OffsetOutOfRange where records are gone and failOnDataLoss is set.
     """
@@ -133,7 +133,7 @@ def plan(options: ReadOptions, last: Commit | None, reader: RangeReader) -> Plan
 
 
 def _records_of_task(ranges: Sequence[OffsetRange], sizes: dict[TopicPartition, float]) -> int:
-    """How many offsets a task reads: some `_TASK_BYTES` of the log."""
+    """The number of offsets that a task reads: some `_TASK_BYTES` of the log."""
     total = sum(one.size for one in ranges)
     size = sum(one.size * sizes[one.topic_partition] for one in ranges)
     return max(1, int(total * _TASK_BYTES / size)) if size else BATCH_ROWS

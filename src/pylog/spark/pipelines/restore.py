@@ -39,7 +39,7 @@ _RESULT: Final = "task int, staged string"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What one run has restored."""
+    """The result of one run of `restore`."""
 
     records: int
     commits: int
@@ -83,7 +83,7 @@ def restore(
 
 @dataclass(frozen=True)
 class RestoreTasks:
-    """What `mapInArrow` runs: the rows that come in are numbers of pieces of a commit."""
+    """The function that `mapInArrow` runs: the rows that come in are numbers of pieces of a commit."""
 
     folder: Folder
     commit: Commit
@@ -135,7 +135,7 @@ def _targets(last: Commit, topic: str | None, folder: Folder) -> Mapping[str, in
 
 
 def check_goes_on(commits: Commits, done: Entry, folder: Folder) -> None:
-    """Raise StorageError where what was restored last is no commit of this archive; `done` has number 0 for none."""
+    """Raise StorageError where what was restored last is not a commit of this archive; `done` has number 0 for none."""
     if done.batch and (done.batch not in commits.numbers() or commits.plan(done.batch) != done.plan):
         raise StorageError(
             f"{folder}: the topic has commit {done.batch} of this archive, and that is not here, or another one has "

@@ -1,4 +1,5 @@
-"""What the jobs on streams share: a topic as a stream, its values parsed, and a run that ends with what is there.
+"""The common part of the jobs on streams: a topic as a stream, its values parsed, and a run that ends with what is
+there.
 
 A job is a stream with `Trigger.AvailableNow`: it reads what its topics have now, in batches, and ends. Its checkpoint
 has how far it is and what windows and joins are waiting for, so a later run, or one after a kill, goes on there, and
@@ -30,7 +31,7 @@ _RAW: Final = ("key", "value", "topic", "partition", "headers", "timestamp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streamed:
-    """What one run of a job has done."""
+    """The result of one run of a job."""
 
     records: int
     """Read."""

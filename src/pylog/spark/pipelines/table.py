@@ -8,7 +8,7 @@ from typing import Any, Final
 
 
 class Kind(Enum):
-    """What the words of an option mean."""
+    """The kind of value that the words of an option mean."""
 
     TEXT = "text"
     COUNT = "count"

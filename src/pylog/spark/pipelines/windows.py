@@ -1,4 +1,4 @@
-"""What aggregates and sessions share: groups in windows of event time, each written once, when it is over."""
+"""The common part of aggregates and sessions: groups in windows of event time, each written once, when it is over."""
 
 from collections.abc import Mapping
 

@@ -41,7 +41,7 @@ _READ_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replaced:
-    """What a batch in the output mode complete leaves of its topic: the records from `starts` on."""
+    """The part of its topic that a batch in the output mode complete leaves: the records from `starts` on."""
 
     topic: str
     topic_id: UUID
@@ -146,7 +146,7 @@ def _parsed(text: bytes) -> Entry:
     try:
         fields = json.loads(text)
         if fields["version"] != _VERSION:
-            raise ValueError(f"version {fields['version']} is none that is known")
+            raise ValueError(f"version {fields['version']} is unknown")
         plan = replaced = None
         if "plan" in fields:
             plan = Plan(digest=str(fields["plan"]), ends=tuple(map(str, fields["ends"])))

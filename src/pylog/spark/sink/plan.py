@@ -1,4 +1,4 @@
-"""What Spark's checkpoint says of a batch: how it was planned. By that a replay is told from another batch.
+"""The plan of a batch in Spark's checkpoint, which tells a replay from another batch.
 
     <checkpointLocation>/offsets/<batch>     v1 | metadata, among it when the batch was planned | the end of each source
 
@@ -20,7 +20,7 @@ _ENDS: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How a batch was planned."""
+    """The plan of a batch."""
 
     digest: str
     """Of the file that has the plan."""

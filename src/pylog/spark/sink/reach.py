@@ -100,7 +100,7 @@ def check_first(where: Where) -> None:
 
 
 def count_partitions(log: "ClientHalf[Any]", where: Where, topic: str) -> int:
-    """How many partitions a topic has, in a log that is open to be read.
+    """The number of partitions of a topic, in a log that is open to be read.
 
     Raises UnknownTopicOrPartition (the sink makes no topics), and KafkaStorage where a partition lies in a log
     directory that was not named.

@@ -133,7 +133,7 @@ class RowEncoder:
         self._make_room()
 
     def _add_plain(self, at: "_Topic", batch: pa.RecordBatch) -> None:
-        """Encode rows of values, keys and timestamps: in the kernel, but for those that begin a batch."""
+        """Encode rows of values, keys and timestamps: in the kernel, except those that begin a batch."""
         count, row = batch.num_rows, 0
         keys = _buffers(self._column(batch, "key", pa.binary())) if "key" in self._places else None
         values, times = _buffers(self._column(batch, "value", pa.binary())), self._times(batch)

@@ -74,11 +74,11 @@ class TopicStage:
         return Staged(self._write, self._unique.hex, records, self._batches, self._size, place=place)
 
     def discard(self) -> None:
-        """Nothing: retention does it."""
+        """Do nothing: retention deletes the records."""
 
 
 class StagedRecords:
-    """What tasks have staged behind servers, for the driver. Retention takes it away."""
+    """The records that tasks have staged behind servers, for the driver. Retention deletes them."""
 
     def __init__(self, log: "ClientHalf[Any]") -> None:
         self._log = log
@@ -98,10 +98,10 @@ class StagedRecords:
                 yield from partitions[number].take(staged)
 
     def drop(self, some: Iterable[Staged]) -> None:
-        """Nothing: retention does it."""
+        """Do nothing: retention deletes the records."""
 
     def clean(self, write: str | None, batch_id: int, now_ms: int) -> None:
-        """Nothing: retention does it."""
+        """Do nothing: retention deletes the records."""
 
 
 class _Held(NamedTuple):

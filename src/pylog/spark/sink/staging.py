@@ -32,7 +32,7 @@ _FRAME: Final = struct.Struct(">IHI")
 
 @dataclass(frozen=True, slots=True)
 class Staged(WriterCommitMessage):
-    """What one task has staged: where, and how much, so that it is taken whole or not at all."""
+    """The records that one task has staged: where, and how much, so that it is taken whole or not at all."""
 
     write: str
     unique: str
@@ -94,7 +94,7 @@ class FileStage:
 
 
 class StagedFiles:
-    """What tasks have staged in a log directory, for the driver."""
+    """The files that tasks have staged in a log directory, for the driver."""
 
     def __init__(self, directory: str) -> None:
         self._files = DiskFiles()

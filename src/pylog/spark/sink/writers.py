@@ -1,4 +1,4 @@
-"""What Spark calls to write: once for a batch write, and for each batch of a stream.
+"""The classes that Spark calls to write: once for a batch write, and for each batch of a stream.
 
     planner      writer(), streamWriter()    check columns, options and topic
     executors    write()                     encode and stage; or, at least once, send

@@ -3,7 +3,7 @@
 An append is planned, then written, then applied. Invariants:
 - the state changes by `apply` and `replay` alone, after the bytes are in the log; a plan that was refused, or whose
   write failed, has changed nothing (KAFKA-6683);
-- replaying the log from any snapshot gives the state that appending gave, but for the width of the duplicate window and
+- replaying the log from any snapshot gives the state that appending gave, except the width of the duplicate window and
   for producers that have expired;
 - time is record time: producers of old records that are replayed have expired, as in Kafka.
 
@@ -71,7 +71,7 @@ class Producers:
             state.producer_entries, state.open_verifications = self._entries, self._verifications.open
 
     def entries(self) -> Mapping[int, ProducerEntry]:
-        """What is known, by producer id."""
+        """The entries by producer id."""
         return self._entries
 
     @property
@@ -314,7 +314,7 @@ class Producers:
         return (spread ^ spread >> 16) & (self._slots - 1)
 
     def load(self, data: bytes, offset: int, now_ms: int) -> None:
-        """Take over the snapshot at `offset` in place of what is known, but for producers that have expired.
+        """Take over the snapshot at `offset` in place of what is known, except producers that have expired.
 
         Raises CorruptBatch, and nothing has changed.
         """
@@ -331,7 +331,7 @@ class Producers:
         self._ongoing.update(sorted(ongoing))
 
     def note_snapshot(self, offset: int | None) -> None:
-        """The newest snapshot file is the one at `offset`; None: there is none."""
+        """The newest snapshot file is the one at `offset`, or None."""
         self._has_snapshot = offset is not None
         self.snapshot_offset = offset or 0
 
@@ -350,7 +350,9 @@ def _is_next(known: ProducerEntry, batch: Stamped) -> bool:
 
 
 def _add_data(plan: Plan, entry: ProducerEntry, batch: Stamped) -> None:
-    """What a producer's batch of records changes. A batch of another epoch begins a new window of batches."""
+    """Add the changes of a producer's batch of records to the plan. A batch of another epoch begins a new window of
+    batches.
+    """
     first = entry.current_txn_first_offset
     if batch.attributes & TRANSACTIONAL_BIT:
         plan.transactional.append((batch.producer_id, NO_EPOCH))
@@ -365,7 +367,9 @@ def _add_data(plan: Plan, entry: ProducerEntry, batch: Stamped) -> None:
 
 
 def _add_marker(plan: Plan, entry: ProducerEntry, batch: Stamped, marker: Marker) -> None:
-    """What a transaction marker changes. One that ends no data only brings the producer's entry up to date."""
+    """Add the changes of a transaction marker to the plan. One that ends no data only brings the producer's entry up to
+    date.
+    """
     first = entry.current_txn_first_offset
     if first is not None:
         plan.completed.append(CompletedTxn(batch.producer_id, first, batch.last_offset, marker.is_abort))

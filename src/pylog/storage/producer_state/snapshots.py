@@ -106,7 +106,7 @@ class Snapshots:
         return start, bad
 
     def drop_strays(self, bases: Sequence[int]) -> None:
-        """Remove those that match no segment, but for the newest if it lies above the last one: that is the one of a
+        """Remove those that match no segment, except the newest if it lies above the last one: that is the one of a
         clean stop. (ProducerStateManager.removeStraySnapshots)
         """
         known = set(bases)

@@ -1,4 +1,4 @@
-"""What is known of one producer, and what an append would change: values, nothing that does anything.
+"""The state of one producer, and the changes that an append would make: values, nothing that does anything.
 
 Sequences number the records of one producer epoch in one partition: 0, 1, ... 2**31 - 1, and 0 again.
 """
@@ -23,7 +23,7 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry(NamedTuple):
-    """What is known of one producer; nothing yet, by default. (ProducerStateEntry)"""
+    """The state of one producer; nothing yet, by default. (ProducerStateEntry)"""
 
     epoch: int = NO_EPOCH
     coordinator_epoch: int = -1
@@ -70,7 +70,7 @@ class Stamped(Protocol):
 
 @dataclass(slots=True)
 class Plan:
-    """What an append will change, once its bytes are in the log."""
+    """The changes that an append will make, once its bytes are in the log."""
 
     duplicate: BatchMetadata | None = None
     """The batch was written before, there: nothing is to be written."""

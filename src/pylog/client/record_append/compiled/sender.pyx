@@ -83,7 +83,7 @@ cdef class StickyPartitioner:
         """
         if not 0 <= self.current < partitions:
             if partitions <= 0:
-                raise ValueError(f"{partitions} partitions: there is none to choose")
+                raise ValueError(f"{partitions} partitions: there is no partition to choose")
             self.current = self.random.randrange(partitions)
             self.taken = 0
         return self.current
@@ -97,7 +97,7 @@ cdef class StickyPartitioner:
 
 @cython.final
 cdef class Route:
-    """The open batch of each partition of a topic, None where there is none."""
+    """The open batch of each partition of a topic, or None."""
 
     cdef readonly StickyPartitioner sticky
     cdef public list batches

@@ -63,7 +63,7 @@ def _names(message: Any, version: int) -> dict[Any, str] | None:
 
 
 def _naming(name: str, version: int) -> dict[str, Any]:
-    """How a request names its topics, for `by_topic`."""
+    """The naming of topics in a request, for `by_topic`."""
     return {"topics": "topicId", "key": attrgetter("topic_id")} if version >= BY_ID_FROM else {"topics": name}
 
 
