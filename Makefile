@@ -129,10 +129,10 @@ sanitize: .venv/dev.stamp ## build what is compiled with gcc's address and undef
 	@rm -rf $(SCRATCH)
 
 .PHONY: check
-check: .venv/dev.stamp ## ruff, mypy strict, layering
+check: .venv/dev.stamp ## ruff, mypy strict, layering, prose
 	@echo "ruff"; $(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "mypy --strict"; $(BIN)/mypy
-	@echo "layering"; $(PYTEST) -q tests/test_layering.py
+	@echo "layering, prose"; $(PYTEST) -q tests/test_layering.py tests/test_prose.py
 
 .venv/docs.stamp: pyproject.toml constraints.txt .venv/dev.stamp
 	@echo "installing what the site is made with"

@@ -212,6 +212,13 @@ def test_a_rule_refuses_its_wrong_example_and_takes_its_right_one(rule: Rule) ->
     assert not [other.name for other in RULES if other.regex.search(rule.right)]
 
 
+def test_the_glossary_has_each_word_once_in_the_order_of_the_alphabet() -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
+    words = [word.lower() for word, _ in rows[1:]]
+    assert len(words) > 60 and words == sorted(set(words))
+    assert [meaning for _, meaning in rows[1:] if len(meaning) > 110] == []
+
+
 def _count() -> None:
     for rule in RULES:
         found = _violations(rule)
