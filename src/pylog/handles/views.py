@@ -21,6 +21,7 @@ from pylog.protocol.isolation import Isolation, IsolationLevel, VisibleBatches
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
+from pylog.runtime.log_fields import partition_fields
 from pylog.storage.file_ranges import Slice
 from pylog.tables import Moment, Selection, Tabular
 from pylog.tables.record_batches import record_batches
@@ -269,7 +270,13 @@ class PartitionView(Tabular):
 
     def _left_out(self, offset: int, next_offset: int, error: CorruptBatch) -> None:
         logger.warning(
-            "%s-%d: offsets %d to %d are left out: %s", self.topic, self.partition, offset, next_offset - 1, error
+            "%s-%d: offsets %d to %d are left out: %s",
+            self.topic,
+            self.partition,
+            offset,
+            next_offset - 1,
+            error,
+            extra=partition_fields(f"{self.topic}-{self.partition}", offset=offset),
         )
 
     @staticmethod

@@ -28,6 +28,10 @@ def refusal(call: Call, error: type[ProtocolError], node: ServedNode) -> Outcome
 def _refused(call: Call, node: ServedNode, error: ProtocolError) -> Outcome | None:
     """The key's own answer to an error of the node; None where it has none."""
     refusing = node.but(handle=lambda message, session: failed(error))
+    request = call.request
+    if request is not None:
+        # A Produce takes the records out of its body, which is answered once more where this says nothing.
+        call = call._replace(request=request._replace(body=_copied(request.body)))
     try:
         made = _made(call.answer(refusing))
     except PylogError:
@@ -61,6 +65,13 @@ def _made(outcome: Outcome) -> Body | NoResponse | BareToken:
     except PylogError as error:
         made = outcome.refused(error)
     return made
+
+
+def _copied(value: Any) -> Any:
+    """The same structures and lists, with the same values in them."""
+    if isinstance(value, dict):
+        return {name: _copied(one) for name, one in value.items()}
+    return [_copied(one) for one in value] if isinstance(value, list) else value
 
 
 def _bodies(value: Any) -> list[Body]:

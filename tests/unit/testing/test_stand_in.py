@@ -62,6 +62,15 @@ def test_faults_of_one_key_follow_each_other(kafka: StandIn, client: WireClient)
     assert [sent(client, b"a") for _ in range(4)] == [6, 6, 7, 0]
 
 
+def test_each_error_of_kafka_can_be_the_answer_to_a_produce(kafka: StandIn, client: WireClient) -> None:
+    kafka.log.create_topic("t")
+    codes = [code for code in range(1, 140) if errors.for_code(code).code == code]
+    for code in codes:
+        kafka.fail("Produce", errors.for_code(code))
+
+    assert [sent(client, b"a") for _ in codes] == codes
+
+
 def seen(kafka: StandIn, api: str, times: int = 1) -> None:
     """Wait until the node has seen so many requests of a key."""
     with WireClient(kafka.bootstrap_servers) as other:
