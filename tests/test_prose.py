@@ -99,6 +99,14 @@ RULES = [
         first=True,
     ),
     Rule(
+        "archaism",
+        r"\b(?:anew|lest|whence|hitherto|thereof|whereof|wherein|whereupon|unto|ere|nought|amiss|of\s+old|in\s+vain|"
+        r"to\s+be\s+had|as\s+ever|shall|upon|mends?|mended|heed|forthwith|betake|whilst|save\s+for)\b",
+        "plain words are read at once",
+        "the index is made anew",
+        "the index is rebuilt",
+    ),
+    Rule(
         "glossary",
         r"\b(?:hundredths?|go(?:es)?\s+on\s+elsewhere|the\s+like)\b",
         "one word for one thing, and it is Kafka's or that of databases (docs/glossary.md)",

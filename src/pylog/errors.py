@@ -181,7 +181,7 @@ class DirectoryLocked(StorageError):
 class LogDiverged(StorageError):
     """Two logs of one partition have other records in the same leader epoch, so none of them can be said to be right.
 
-    Nothing was cut. Keep one of them: delete the topic in the other one, and follow anew.
+    Nothing was cut. Keep one of them: delete the topic in the other one, and follow again.
     """
 
 

@@ -126,7 +126,7 @@ class SparseIndex(ABC):
         self._active = False
 
     def unseal(self) -> None:
-        """Make a sealed index take entries again. A file that could not be believed as a whole is begun anew."""
+        """Make a sealed index take entries again. A file that could not be believed as a whole is begun again."""
         file = self._file
         if file is None or self.sanity() is not None:
             self._replace(len(self.rows.firsts))

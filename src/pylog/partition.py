@@ -382,7 +382,7 @@ class Partition:
             return self._truncation.truncate(offset, now_ms)
 
     def truncate_fully(self, offset: int, now_ms: int, *, start_offset: int | None = None) -> None:
-        """Drop everything and start anew at `offset`, with nothing visible below `start_offset` (`offset` if None)."""
+        """Drop everything and start again at `offset`, with nothing visible below `start_offset` (`offset` if None)."""
         with self._durability.lock:
             self._truncation.begin_anew(offset, offset if start_offset is None else start_offset, now_ms)
 

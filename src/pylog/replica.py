@@ -449,7 +449,7 @@ class Follower:
         raise LogDiverged(
             f"{partition.topic}-{partition.number}: node {self.leader} has other records than this node at offset "
             f"{own.base_offset} in leader epoch {own.leader_epoch}: two nodes have led in it. Keep one of the two "
-            "logs: delete the topic in the other one, and let it follow anew"
+            "logs: delete the topic in the other one, and let it follow again"
         )
 
     def _common_end(self, epoch: int, end: int) -> int:

@@ -281,7 +281,8 @@ class Segment:
         self.on_disk.is_active = True
         self.tail.room = 0
         self.on_disk.open_indexes()
-        # Kafka counts anew. After many short runs all of it would lie behind the last entry, and be read at every open.
+        # Kafka counts again. After many short runs all of it would lie behind the last entry, and be read at every
+        # open.
         last = self.offsets.last
         behind = self.size - (last[1] if last is not None else 0)
         self.tail.unindexed_bytes = behind if behind > UNINDEXED_BYTES_MAX else 0
@@ -325,7 +326,7 @@ class Segment:
         return self._end_finder.find()
 
     def recover(self, *, with_transactions: bool = True) -> Iterator[Window]:
-        """Read the whole file, check every CRC and build the offset and time index anew (LogSegment.recover).
+        """Read the whole file, check every CRC and build the offset and time index again (LogSegment.recover).
 
         Gives what was read as it is noted; the transaction index is emptied, for the caller to fill it.
         A fault ends it. Nothing is cut here: the partition decides whether it is a torn tail or corruption.
@@ -342,7 +343,7 @@ class Segment:
                 self._note_all(window.spans, window.position)
             yield window
         self.finish()
-        # What was recovered counts for an index entry no more (as in Kafka, where the counter begins anew).
+        # What was recovered counts for an index entry no more (as in Kafka, where the counter begins again).
         self.tail.unindexed_bytes = 0
 
     def lacks(self, offset: int) -> bool:

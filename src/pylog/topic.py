@@ -165,7 +165,7 @@ class Topic:
         self._on_closed(partition)
 
     def drop(self, number: int) -> None:
-        """Close one partition, so that the next use opens it anew, wherever it lies then.
+        """Close one partition, so that the next use opens it again, wherever it lies then.
 
         A partition whose close fails is recovered where it is. Raises DurabilityUnknown then.
         """

@@ -15,7 +15,7 @@ from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.runtime.rounds import Pause
 
 TURNS_MAX = 4
-"""So many consumers are woken in one round of a loop. A round of a consumer in which it asks anew takes 0.3 ms."""
+"""So many consumers are woken in one round of a loop. A round of a consumer in which it asks again takes 0.3 ms."""
 
 
 class Turns:

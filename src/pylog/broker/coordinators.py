@@ -112,7 +112,7 @@ class Coordinators:
             if before is not None:
                 before.abandon(
                     NotCoordinator(
-                        f"node {self._replica_manager.id} has begun anew with {key.topic}-{key.partition}: try again"
+                        f"node {self._replica_manager.id} has begun again with {key.topic}-{key.partition}: try again"
                     )
                 )
             try:

@@ -212,7 +212,7 @@ class FollowerFetcher:
             self._worker.wake_by(0)
 
     def _applied(self, answer: Future[Any], asked: _Asked) -> bool:
-        """Apply an answer to what was `asked`; False without one."""
+        """Apply an answer to what was `asked`; False if no answer has come."""
         late = RequestTimedOut("it has not answered in time")
         error = answer.exception() if answer.done() else late
         if isinstance(error, PylogError):

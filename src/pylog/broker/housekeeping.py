@@ -155,7 +155,7 @@ class Housekeeping:
             self._alarm.is_armed = True
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
-        """These partitions are gone; what comes later under their names begins anew."""
+        """These partitions are gone; what comes later under their names begins again."""
         for key in keys:
             self.cleanings.pop(key, None)
 

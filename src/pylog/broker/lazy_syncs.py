@@ -36,7 +36,7 @@ class LazySyncs:
         return min(self._due.copy().values(), default=None)
 
     def due(self, now_ms: int) -> Iterator[Leader]:
-        """Take those that are due, one by one, to be synced: an append from now on is noted anew."""
+        """Take those that are due, one by one, to be synced: an append from now on is noted again."""
         for leader in [leader for leader, due in self._due.copy().items() if due <= now_ms]:
             self._taken.add(leader)
             self._due.pop(leader, None)

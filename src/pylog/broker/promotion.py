@@ -52,7 +52,7 @@ class Promotion:
         every = self._node.roles.counted(without=topic) | set(counted)
         promoted: dict[TopicPartition, bool] = {}
         with self._coordinating.changing_coordinators():
-            # By hand, and anew: who comes next with one of these ids is that node.
+            # By hand, and again: who comes next with one of these ids is that node.
             self._node.roles.unregister(counted)
             for name in (topic, *along):
                 self._node.take_over_producer_ids(name)

@@ -85,7 +85,7 @@ class ReadOnlyPurgatory:
         return fetch
 
     def _hand_over(self, fetch: DelayedFetch) -> None:
-        """Give a fetch to the watching thread. It fails without one."""
+        """Give a fetch to the watching thread. It fails if no such thread runs."""
         error: PylogError = Closed("this log is closed")
         with self._lock:
             if not self._closed:
@@ -155,7 +155,7 @@ class ReadOnlyPurgatory:
             _complete(fetch, outcome)
 
     def _begin_drive(self, fetch: DelayedFetch) -> "_Sleep | None":
-        """Take a fetch from the watching thread; None where that does not have it, or no descriptor is to be had."""
+        """Take a fetch from the watching thread; None where that does not have it, or no descriptor is left."""
         with self._lock:
             if self._closed or fetch.ticket not in self._delayed.items:
                 return None

@@ -102,7 +102,7 @@ class Reads:
             if message.replica_id != CONSUMER:
                 self._release(leader.partition)
         except OffsetOutOfRange as error:
-            # With the start of the log: a follower that is behind it begins anew there.
+            # With the start of the log: a follower that is behind it begins again there.
             part = bounds_part(leader.partition, asked)
             part.error = error
         return part

@@ -7,7 +7,7 @@ there when it is due: a close waits for some partitions at most.
     {"retention": {"ms": 1700000000000, "after": ["topic", 3]}, "offsets": {"ms": 1700000000000}}
 
 Times are of the wall clock. Where one lies ahead, the clock was set back, and the sweep is due at once. The file is not
-synced. Where it is lost or damaged, intervals begin anew, from the first partition on.
+synced. Where it is lost or damaged, intervals begin again, from the first partition on.
 """
 
 import json

@@ -151,7 +151,7 @@ def json_line(value: Mapping[str, object]) -> str:
 
 
 def live_text(lines: Iterable[str]) -> "Text":
-    """Lines for a view that is drawn anew (rich's `Live`), each cut to the width of the terminal."""
+    """Lines for a view that is drawn again (rich's `Live`), each cut to the width of the terminal."""
     from rich.text import Text
 
     return Text("\n".join(map(printable, lines)), no_wrap=True, overflow="ellipsis")

@@ -115,7 +115,7 @@ FORMATS = """formats:
 )  # fmt: skip
 @option(
     "--transaction-records", type=count, metavar="N",
-    help="with --transactional-id: commit after every N records, and begin anew",
+    help="with --transactional-id: commit after every N records, and begin again",
 )  # fmt: skip
 @option("--quiet", "-q", "is_quiet", is_flag=True, help="no progress and no summary")
 def command(

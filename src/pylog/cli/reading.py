@@ -93,7 +93,7 @@ class Range:
 
 
 def _by_time(consumer: Consumer, ends: dict[TopicPartition, int], at: Moment | None) -> dict[TopicPartition, int]:
-    """The offsets of the first records of that time or later; the ends without any, or no time is given."""
+    """The offsets of the first records of that time or later; the ends without such records, or without a time."""
     if at is None:
         return dict(ends)
     found = consumer.offsets_for_times(dict.fromkeys(ends, at.at(SystemClock())))

@@ -1,9 +1,9 @@
 """`pylog repair`: give up what cannot be read, after showing it, and with a copy kept.
 
 Owns the directory. Opening the log does what every opening does: a torn tail is cut, missing indexes and snapshots are
-made anew, damage is quarantined. Then every byte is read, and what cannot be is shown; that and nothing else is dropped
-when it is agreed to. A partition that cannot be opened, because its metadata cannot be read, ends it: nothing is
-dropped anywhere.
+made again, damage is quarantined. Then every byte is read, and what cannot be is shown; that and nothing else is
+dropped when it is agreed to. A partition that cannot be opened, because its metadata cannot be read, ends it: nothing
+is dropped anywhere.
 """
 
 import click
@@ -88,7 +88,7 @@ def _show(findings: Findings, *, as_json: bool) -> None:
     if findings.damages:
         print_table(COLUMNS, [_row(damage) for damage in findings.damages])
     for key, path in findings.indexes:
-        print_line(f"{key.topic}-{key.partition}: indexes that cannot be believed, to be written anew: {path}")
+        print_line(f"{key.topic}-{key.partition}: indexes that cannot be believed, to be rewritten: {path}")
     for key, path in findings.changed:
         what = f"it is not what it was when it was read before: {CHANGED}; restore it from a replica or a backup"
         print_line(f"{key.topic}-{key.partition}: {path}: {what}")

@@ -199,7 +199,7 @@ def _named(error: Exception, where: str, source: Input) -> Exception:
     """The error, with the piece that it is about."""
     if isinstance(error, RecordTooLarge):
         return RecordTooLarge(f"{where}: {error}")
-    before = f"the {source.cut.noun}s before it were appended: mend the {source.cut.noun} and go on from there"
+    before = f"the {source.cut.noun}s before it were appended: correct the {source.cut.noun} and go on from there"
     if source.transactional_id is not None:
         before = "the open transaction was aborted"
     return ValueError(f"{where}: {error}; {before}")

@@ -33,7 +33,7 @@ from pylog.transport import Transport
 ANSWER_SECONDS_MAX = 60.0
 
 Wait = Callable[[Future[Any], float], Rounds[Any]]
-"""The result of a future within so many seconds. Raises TimeoutError without one."""
+"""The result of a future within so many seconds. Raises TimeoutError without a result."""
 
 
 def checked_names(what: str, names: Iterable[str]) -> list[str]:
@@ -242,7 +242,7 @@ class ClusterRounds:
     def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Rounds[Any]:
         """Send to a node, or to the one that this client is attached to, and wait for the answer.
 
-        Raises RequestTimedOut without one after so many seconds.
+        Raises RequestTimedOut without an answer after so many seconds.
         """
         cluster = self._cluster
         asked = cluster.node if node is None else node
@@ -273,7 +273,7 @@ class ClusterRounds:
         return self._cluster.known()
 
     def leader(self, key: TopicPartition) -> Rounds[int]:
-        """The node that leads a partition; asked anew where it is not known. Raises UnknownTopicOrPartition."""
+        """The node that leads a partition; asked again where it is not known. Raises UnknownTopicOrPartition."""
         yield from self.topic(key.topic)
         node = self._cluster.known_leader(key)
         if node is None:

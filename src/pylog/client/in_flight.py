@@ -9,16 +9,16 @@ partition are in a lane, in order. Invariants of a lane:
   it are answered. With idempotence the order is kept whatever happens to requests and answers; for that a lane that
   begins sends its first batch alone, as a node takes any number from a producer that it does not know.
 - A batch is closed when it is taken, and gets the next number of its lane, under the lane's producer id and epoch. A
-  batch that is sent again bears the same number, unless the lane begins anew.
+  batch that is sent again bears the same number, unless the lane begins again.
 - A batch that got a number and failed leaves a gap, for which the node would refuse all that come after it. While
   there is a gap, nothing new goes. A batch behind it that the node took closes it: then the node had what failed.
-  Otherwise, when nothing is in flight and each that the node may have was tried, the lane begins anew at 0 in the next
+  Otherwise, when nothing is in flight and each that the node may have was tried, the lane begins again at 0 in the next
   epoch, and what waits is numbered again (KIP-360). A producer with transactions does that when its transaction ends.
-- A batch that the node may have is never sent under another number: it fails where its lane begins anew. (Kafka sends
+- A batch that the node may have is never sent under another number: it fails where its lane begins again. (Kafka sends
   it, and it is there twice where the node has it and has forgotten so: after a restart a node knows the last batch of
   each producer alone.)
 - Lanes that have nothing to do with a gap stay in their epoch as long as something of theirs is not answered, and
-  begin anew in the present one with their next batch (KAFKA-12152). A lane is never forgotten, also when its topic
+  begin again in the present one with their next batch (KAFKA-12152). A lane is never forgotten, also when its topic
   seems gone.
 
 A transport answers everything in the end, if only with RequestTimedOut, and what was sent does not arrive after that.

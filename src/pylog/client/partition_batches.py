@@ -94,7 +94,7 @@ class PartitionBatches:
         return None
 
     def _look_again(self, error: PylogError, until_ms: int) -> None:
-        """Find the leader anew. Raises what was wrong where the time is up, or the topic is gone."""
+        """Find the leader again. Raises what was wrong where the time is up, or the topic is gone."""
         if self._clock.tick_ms() >= until_ms:
             raise error
         pause(Event(), REST_MS / 1000)

@@ -8,7 +8,7 @@ plain_rules              which appends go the short way, for the kernel, the pro
 append                   how records get in; roller begins segments, retention makes room
 partition_reader         how they are read; read_only_partition does it beside an owner in another process
 truncation               what goes at the end
-retention, compaction/   what goes at the start, and what is written anew; sealed_segments puts it in place
+retention, compaction/   what goes at the start, and what is rewritten; sealed_segments puts it in place
 opening                  what is in the folder, and what is believed of it
 recovery                 what an open does after a crash, with crash_cleanup and producer_replay
 integrity                every invariant, checked

@@ -65,7 +65,7 @@ def _swap_in(files: Files, directory: str, swaps: list[str]) -> None:
 def _renamed_alone(names: list[str], base_offset: int) -> str | None:
     """The transaction index of a replacement, where a power cut has kept its rename and not that of its log.
 
-    It cannot be made anew where markers are gone. Where it is the old one after all it does no harm: what it hides was
+    It cannot be made again where markers are gone. Where it is the old one after all it does no harm: what it hides was
     aborted, and the seal of the replacement denies it.
     """
     log, index = file_name(base_offset, LOG), file_name(base_offset, ".txnindex")

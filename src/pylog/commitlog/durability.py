@@ -2,8 +2,8 @@
 
 The latch falls with a failed write or sync, and with what strikes in the middle of one, or of a close: the files are in
 doubt then, so every later call raises PartitionFailed until the log is opened again and recovery has read, and written
-anew, what is really there (a failed fsync is never tried again: `storage/pending_syncs`). A full disk does not latch an
-append: the file was put back to the last whole batch. It does so where what is in the log could not be published:
+again, what is really there (a failed fsync is never tried again: `storage/pending_syncs`). A full disk does not latch
+an append: the file was put back to the last whole batch. It does so where what is in the log could not be published:
 DiskFull means that nothing was done.
 
 Where a sync happens, and for whom: `storage/pending_syncs` has the list. A group commit that owes no more than the

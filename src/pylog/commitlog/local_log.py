@@ -71,8 +71,8 @@ class LocalLog:
         )
 
     def load(self, listing: Listing) -> None:
-        """Take what is in the directory. Damage behind the end of a file was of another one of that name, and so was
-        damage without one: a file was put back, and is read anew (`mended`).
+        """Take what is in the directory. Damage that is noted behind the end of a file, or without a file, belongs to
+        a former file of that name: it was put back, and is read again (`mended`).
         """
         self._written_damages = read_damages(self.files, self.directory)
         for base, parts in self._written_damages.items():
@@ -97,7 +97,7 @@ class LocalLog:
         """The segments that lack their offset index, or have impossible indexes: places in their order.
 
         All of them are looked at for a transaction index, few have one; the others when they are first used; those from
-        place `first` on are read anew anyway. Where damage is mended, they are as good as missing.
+        place `first` on are read again in any case. Where damage is repaired, they are as good as missing.
         """
         bases = self.segments.bases
         asked = {bisect_left(bases, base) for base in (*bases[-1:], *listing.transactional) if base in self.segments}
@@ -253,7 +253,7 @@ class LocalLog:
             self.pending.note_names()
 
     def restart(self, offset: int, now_ms: int) -> None:
-        """Drop everything, producers' snapshots too, and begin anew at `offset`."""
+        """Drop everything, producers' snapshots too, and begin again at `offset`."""
         self._cut_off(0, now_ms)
         self.snapshots.clear()
         self.add(offset, now_ms)
@@ -331,7 +331,7 @@ class LocalLog:
     def sync(self, offset: int) -> None:
         """Make everything from the segment that holds `offset` on durable: bytes first, then the names.
 
-        The indexes of the active segment are not: after a crash they are made anew from its batches.
+        The indexes of the active segment are not: after a crash they are made again from its batches.
         """
         self.pending.sync(self._to_sync(offset))
 

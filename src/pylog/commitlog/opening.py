@@ -46,7 +46,7 @@ def load_epochs(epochs: LeaderEpochs, local: LocalLog) -> None:
     except UnsupportedFormat:
         raise
     except StorageError as error:
-        logger.warning("the leader epochs are read from the log anew: %s", error)
+        logger.warning("the leader epochs are read from the log again: %s", error)
         local.files.remove(epochs.path)
         note_epochs(local, epochs, 0)
 
@@ -130,7 +130,7 @@ class Opening:
     def _trim_epochs(self, known_start: int, start_offset: int) -> None:
         epochs, next_offset = self._epochs, self._state.next_offset
         with suppress(DiskFull):
-            # As where an append was refused: until an epoch is noted anew, the latest may begin behind the end.
+            # As where an append was refused: until an epoch is noted again, the latest may begin behind the end.
             epochs.truncate_end(next_offset)
         epochs.truncate_start(known_start)
         if not epochs.entries and start_offset < next_offset:

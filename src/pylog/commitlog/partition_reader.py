@@ -101,7 +101,7 @@ class PartitionReader:
             raise OffsetOutOfRange(f"offset {offset} of {self._name} is outside [{start}, {written}]")
         upto = min(upto, written)
         if offset >= upto:
-            # Nothing is missing where nothing is to be seen: a log may be beginning anew.
+            # Nothing is missing where nothing is to be seen: a log may be beginning again.
             return None
         segments = self._segments
         self._check_begun(offset)

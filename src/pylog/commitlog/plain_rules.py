@@ -4,7 +4,7 @@
                            plain_rules -> AppendState.rules -> produce handler  short or general
     role of the node    ->                                  server           in the loop's thread or in a pool
 
-`Appender` computes the rules anew where the config or the role changes, under the partition's lock. All others look at
+`Appender` computes the rules again where the config or the role changes, under the partition's lock. All others look at
 the value alone. A config that an append has to obey belongs here, or into the list of those that do not matter
 (`tests/properties/test_plain_rules.py`).
 """

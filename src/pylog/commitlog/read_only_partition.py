@@ -265,7 +265,7 @@ class ReadOnlyPartition:
         is_published = state is not None and segment.base_offset == state.last_base
         if state is not None and is_published and not segment.aborted.matches(state.aborted_entries, state.aborted_crc):
             raise CorruptBatch(
-                "the transaction index is not what its owner has published; `pylog repair` writes it anew from "
+                "the transaction index is not what its owner has published; `pylog repair` writes it again from "
                 "the log", path=segment.aborted.path, position=0, offset=start,
             )  # fmt: skip
         return self._reader.aborted(start, upto)

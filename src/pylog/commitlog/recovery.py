@@ -102,11 +102,11 @@ class Recovery:
         self.torn: Recovered | None = None
         self.quarantined: list[Quarantined] = []
         self._has_rebuilt = False
-        """A segment was read anew. The snapshot of its end may match no base offset, where a gap follows."""
+        """A segment was read again. The snapshot of its end may match no base offset, where a gap follows."""
 
     @cached_property
     def _scratch(self) -> ProducerReplay:
-        """Producers of the segments that are read anew; most openings read none."""
+        """Producers of the segments that are read again; most openings read none."""
         return ProducerReplay(Producers(self.producers.name, expiration_ms=self.producers.expiration_ms))
 
     def run(self, listing: Listing) -> int:
@@ -150,7 +150,7 @@ class Recovery:
         return end
 
     def _first_to_read(self, listing: Listing, known_good: int) -> int:
-        """The place of the first segment from which on all is read anew. Before it, single indexes are built anew."""
+        """The place of the first segment from which on all is read again. Before it, single indexes are rebuilt."""
         segments = self.segments
         first = len(segments) if self.checkpoint.clean else segments.index_of(known_good)
         for index in self.local.lacking_an_index(listing, first):
@@ -203,7 +203,7 @@ class Recovery:
         )
 
     def _from(self, index: int) -> None:
-        """Read everything from the segment at `index` on, CRCs included, and index it anew."""
+        """Read everything from the segment at `index` on, CRCs included, and index it again."""
         while index < len(self.segments):
             segment = self.segments[index]
             sealed_end, sealed_size = segment.on_disk.sealed_end, segment.log.sealed_bytes()
@@ -226,7 +226,7 @@ class Recovery:
         """Rebuild the indexes of one sealed segment that lacks one of them, or has one that cannot be."""
         segment, end = self.segments[index], self.segments.end_of(index, self.promised)
         logger.warning(
-            "%s-%d: the indexes of %s are built anew",
+            "%s-%d: the indexes of %s are rebuilt",
             *self.key,
             segment.path,
             extra={**self.key._asdict(), "path": segment.path},
@@ -255,7 +255,7 @@ class Recovery:
         segment = self.segments[index]
         sealed_end = segment.on_disk.sealed_end
         logger.warning(
-            "%s-%d: the time index of %s is built anew",
+            "%s-%d: the time index of %s is rebuilt",
             *self.key,
             segment.path,
             extra={**self.key._asdict(), "path": segment.path},

@@ -43,7 +43,7 @@ class Segments:
         self._measured: tuple[list[int], int, int] = ([], 0, 0)  # so many of these segments have so many bytes
 
     def load(self, bases: Iterable[int]) -> list[Segment]:
-        """Begin anew with the segments of these base offsets; gives those that were made before."""
+        """Begin again with the segments of these base offsets; gives those that were made before."""
         before, self._state = self.made, (list(bases), {})
         return before
 

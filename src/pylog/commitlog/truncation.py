@@ -1,4 +1,4 @@
-"""Truncation at the end of a log: what a leader of a later epoch has not, and all of it where the log begins anew.
+"""Truncation at the end of a log: what a leader of a later epoch has not, and all of it where the log begins again.
 
 Readers in other processes are told before anything is cut, and so are the checkpoints (`Watermarks.taking_away`,
 `lower_start`). Leader epochs and producers follow: they are what the log that is left says. (UnifiedLog.truncateTo)
@@ -58,7 +58,7 @@ class Truncation:
         """Drop everything; the log goes on at `offset`, with nothing visible below `start_offset`."""
         state = self._state
         self._durability.check_usable()
-        # Nothing is promised until the log begins anew: a crash may find no segment at all.
+        # Nothing is promised until the log begins again: a crash may find no segment at all.
         self._watermarks.lower_start(offset, min(state.start_offset, start_offset))
         with self._watermarks.taking_away(min(offset, self._local.segments.start), 0):
             self.restart_at(offset, now_ms)

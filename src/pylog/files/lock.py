@@ -6,7 +6,8 @@ owner may write another text. Invariants:
 - the kernel frees the lock when the process ends, however it ends; no time-out ever steals it from a slow owner;
 - the mode of the file is 0600, because each user who can open a file can lock it, and keep the owner out. Readers can
   open the directory, so a lock of the directory counts only for users who can own a log in it;
-- the file is never unlinked here. Where a cleaner of old files unlinks it, the lock of the directory keeps a second
+- the file is never unlinked here. Where a cleaner that removes old files unlinks it, the lock of the directory keeps a
+second
   owner out; systemd-tmpfiles leaves the files of a locked directory alone;
 - the lock belongs to the open file, so a second `FileLock` of the same process is refused as well;
 - a forked child closes the locks it inherited, or it would keep its parent's directory locked. One that other code than

@@ -62,7 +62,7 @@ def watch(path: str) -> Watch | None:
 class Waker:
     """Readable (`fileno`) from `wake` until `take`. Thread-safe; `wake` is for handlers of signals, too.
 
-    Raises StorageError where no descriptor is to be had.
+    Raises StorageError where no descriptor is left.
     """
 
     def __init__(self) -> None:

@@ -85,7 +85,7 @@ CONFIGS_MS = 10_000
 SHAPING = ("segment.bytes", "segment.ms", "segment.jitter.ms", "segment.index.bytes", "index.interval.bytes")
 """The configs that decide where segments and index entries begin: with the leader's, the files come out the same."""
 FINAL = (LogDiverged, InconsistentTopicId, InvalidTopic)
-"""The errors of a partition that asking again does not mend."""
+"""The errors of a partition that another request does not end."""
 
 _open: "weakref.WeakSet[Following]" = weakref.WeakSet()
 

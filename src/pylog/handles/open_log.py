@@ -73,7 +73,9 @@ class OpenLog:
         self.is_inherited = False
         """Whether this process was forked from the one that opened it."""
         self.anew = WholeLock(threading.RLock())
-        """Held by the thread that opens the log anew in a forked child. A handler that strikes there does so itself."""
+        """Held by the thread that opens the log again in a forked child. A handler that strikes there does so
+        itself.
+        """
         self._claim = WholeLock()
         self._closer: int | None = None
         """The thread that closes it."""

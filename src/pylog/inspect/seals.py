@@ -34,7 +34,7 @@ from pylog.storage.segment_list import LISTING, listed, parse_listing
 __all__ = ["SEAL", "check_damages", "check_listing", "check_seal"]
 
 MISSING = "restore it from a replica or a backup, or let `pylog repair` give it up"
-REBUILT = "it is not used; `pylog repair` writes it anew from the log"
+REBUILT = "it is not used; `pylog repair` writes it again from the log"
 
 
 def check_seal(files: Files, span: Span, identity: Identity, *, start: int, is_whole: bool) -> Iterator[Problem]:

@@ -42,7 +42,7 @@ def shown(record: Any, field: str) -> object:
 
 
 def time_text(timestamp_ms: int) -> str | None:
-    """Milliseconds since 1970 as a time in UTC; None below 0, without one, and the number behind year 9999."""
+    """Milliseconds since 1970 as a time in UTC; None below 0, which means no time, and the number behind year 9999."""
     if timestamp_ms < 0:
         return None
     if timestamp_ms > LAST_MS:

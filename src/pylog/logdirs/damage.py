@@ -29,7 +29,7 @@ class Findings:
     damages: tuple[Quarantined, ...] = ()
     """The parts that cannot be read: a repair drops them."""
     indexes: tuple[tuple[TopicPartition, str], ...] = ()
-    """The `.log` files with indexes that cannot be believed, which costs time alone: a repair writes them anew."""
+    """The `.log` files with indexes that cannot be believed, which costs time alone: a repair writes them again."""
     changed: tuple[tuple[TopicPartition, str], ...] = ()
     """The `.log` files of good batches that are not what they were: an offset or a leader epoch has changed.
 

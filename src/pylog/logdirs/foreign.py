@@ -18,7 +18,7 @@ def require_directory(files: Files, path: str) -> None:
     """Raise LogNotFound unless `path` is a directory."""
     stat = files.stat(path)
     if stat is None:
-        raise LogNotFound(f"{path}: there is no log directory; open it for writing first, or mend the path")
+        raise LogNotFound(f"{path}: there is no log directory; open it for writing first, or check the path")
     if not stat.is_dir:
         raise LogNotFound(f"{path}: this is a file, not a log directory")
 

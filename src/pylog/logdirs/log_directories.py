@@ -101,7 +101,7 @@ class Directories:
         error = self.failures.get(directory.path)
         if error is not None:
             raise KafkaStorage(
-                f"the log directory {directory.path} is offline ({error}); mend it and open the log again"
+                f"the log directory {directory.path} is offline ({error}); repair it and open the log again"
             )
 
     def with_path(self, path: str) -> LogDirectory:
@@ -293,7 +293,7 @@ def _identity(files: Files, path: str) -> dict[str, str]:
 def _not_first(path: str, why: str) -> LogNotFound:
     return LogNotFound(
         f"{path} belongs to a log whose first directory is missing: {why}. Open it with that directory named first. If "
-        f"that one is lost for good, remove {join(path, META_PROPERTIES)}: the topics are then made anew from the "
+        f"that one is lost for good, remove {join(path, META_PROPERTIES)}: the topics are then made again from the "
         "rest of their folders, without configs"
     )
 

@@ -274,7 +274,7 @@ class LogDirectory:
             start = published.start_offset
         failed = published.failed and not clean
         if not clean and start >= durable:
-            # All that was promised was deleted: a crash while the log begins anew may have left any part of it.
+            # All that was promised was deleted: a crash while the log begins again may have left any part of it.
             durable = 0
         return Checkpoint(start, recovery_point, durable, high, clean=clean, failed=failed, published=True)
 

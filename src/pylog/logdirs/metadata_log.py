@@ -84,7 +84,7 @@ def replay(partition: ReadablePartition, image: MetadataImage, position: int, up
 def _unreadable(reason: str, path: str | None, position: int | None, offset: int) -> CorruptBatch:
     return CorruptBatch(
         f"{reason}; the metadata log cannot be read, and no part of it is ever given up: restore it from a backup, or "
-        f"move the folder {METADATA_TOPIC}-0 away, and the topics are made anew from their folders, without configs",
+        f"move the folder {METADATA_TOPIC}-0 away, and the topics are made again from their folders, without configs",
         path=path, position=position, offset=offset,
     )  # fmt: skip
 

@@ -145,7 +145,7 @@ def read_image(files: Files, directory: str, start_offset: int) -> tuple[Metadat
     raise CorruptBatch(
         f"{'no snapshot is there' if damage is None else damage.reason}; the metadata log begins at offset "
         f"{start_offset}, and no whole snapshot has earlier records: restore {METADATA_TOPIC}-0 from a backup, or "
-        "move that folder away, and the topics are made anew from their folders, without configs",
+        "move that folder away, and the topics are made again from their folders, without configs",
         path=directory if damage is None else damage.path, position=None if damage is None else damage.position,
         offset=start_offset,
     )  # fmt: skip

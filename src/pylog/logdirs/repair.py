@@ -10,7 +10,7 @@ The damaged parts leave a gap in the offsets, as compaction does, and reading st
 
 Invariants: a repair leaves out only the very parts that `find_damage` gave. A rewrite that meets anything else that
 cannot be read ends with CorruptBatch and changes nothing. The copy is durable before anything is changed. A crash
-leaves the old segment or the new one: between 4 and 5 the old one has no index, so the next open reads it anew and
+leaves the old segment or the new one: between 4 and 5 the old one has no index, so the next open reads it again and
 quarantines what it finds. A list of damages is believed only of the file that it names.
 """
 
@@ -55,7 +55,7 @@ def copies_folder(files: Files, log_dir: str, now_ms: int, keep_in: str | None =
 
 
 def repair(partition: Partition, findings: Findings, folder: str, now_ms: int) -> None:
-    """Drop the findings in a partition, and write its indexes anew; the files as they were go into `folder`.
+    """Drop the findings in a partition, and write its indexes again; the files as they were go into `folder`.
 
     A finding that is gone meanwhile, or was repaired since, is passed over. Raises CorruptBatch when there is damage
     that was not found before (nothing is changed then), DiskFull, DurabilityUnknown (the partition is latched),
@@ -164,7 +164,7 @@ def _rewritten(segment: Segment, end: int, damages: Iterable[DamagedRange], abor
 def _forget(segment: Segment) -> None:
     """Remove a segment from the list of damages, before a new file can be in its place.
 
-    If a crash keeps the old segment, the next open reads it anew, because its index is gone.
+    If a crash keeps the old segment, the next open reads it again, because its index is gone.
     """
     files, directory, base = segment.files, segment.directory, segment.base_offset
     damages = read_damages(files, directory)

@@ -188,7 +188,7 @@ class Batch(BatchHeader):
         self.write()
 
     def stamp_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Number the batch for a producer, anew if it has a number: its three fields, and a new CRC."""
+        """Number the batch for a producer, again if it has a number: its three fields, and a new CRC."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         self.write()
 

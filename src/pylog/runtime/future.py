@@ -175,7 +175,7 @@ class Future(Generic[T], metaclass=ABCMeta):
         lock = Lock()
         lock.acquire()
 
-        # In quotes: it would be made anew each time.
+        # In quotes: it would be made again each time.
         def wake(_: "Future[T]") -> None:
             lock.release()
 

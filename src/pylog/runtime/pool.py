@@ -104,7 +104,7 @@ class Pool:
         self._threads.append(thread)
 
     def close(self) -> list[threading.Thread]:
-        """Let the threads end when all submitted calls are done; gives them. A later call begins anew."""
+        """Let the threads end when all submitted calls are done; gives them. A later call begins again."""
         with self._lock:
             ending, self._threads = self._threads, []
         for _ in ending:

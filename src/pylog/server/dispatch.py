@@ -72,7 +72,7 @@ def refusal(call: Call, error: ProtocolError) -> Body | None:
 
 
 def response(call: Call, body: Body | NoResponse | BareToken, *, is_large: bool = False) -> tuple[list[Any], int]:
-    """The pieces of a response and their size; none without one. Raises ValueError: a body that is wrong.
+    """The pieces of a response and their size; no pieces without a response. Raises ValueError: a body that is wrong.
 
     `is_large`: it may have many fields.
     """

@@ -72,7 +72,7 @@ class Folder:
         self._files.move(f"{self._path}/{name}{_UNFINISHED}", f"{self._path}/{name}")
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a small file, whole or not at all, without one. Raises FileExistsError, OSError.
+        """Write a small file, whole or not at all, where no file is. Raises FileExistsError, OSError.
 
         Of two that do so at once one has the error, on a local disk that has links. Elsewhere both may write.
         """

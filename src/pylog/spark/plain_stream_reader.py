@@ -48,7 +48,7 @@ class PlainStreamReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks from one offset to another.
 
-        Raises OffsetOutOfRange where partitions are gone or begin anew and failOnDataLoss is set.
+        Raises OffsetOutOfRange where partitions are gone or begin again and failOnDataLoss is set.
         """
         return self._plan.tasks(StreamOffsets.from_json(start), StreamOffsets.from_json(end))
 

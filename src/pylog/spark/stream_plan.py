@@ -79,7 +79,7 @@ class StreamPlan:
     def tasks(self, start: StreamOffsets, end: StreamOffsets) -> Sequence[Task]:
         """The tasks from one offset to another; that of a first batch has its start in it.
 
-        Raises OffsetOutOfRange where partitions are gone or begin anew and failOnDataLoss is set.
+        Raises OffsetOutOfRange where partitions are gone or begin again and failOnDataLoss is set.
         """
         if start == end:
             return []

@@ -4,7 +4,7 @@ Spark makes two of it. One lives on the driver's host as long as the query runs,
 executors, and reads. So nothing that planning has learned is there when a task reads.
 
     initialOffset   before the first batch; and again after a failure in it, where its own start is used (`stream_plan`)
-    latestOffset    the end of the next batch, within the limits; the start without one
+    latestOffset    the end of the next batch, within the limits; the start without a next batch
     partitions      the tasks of a batch; losses are said here, once a batch
     commit          nothing: Spark's checkpoint has the offsets
 
@@ -122,7 +122,7 @@ class PylogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks from one offset to another.
 
-        Raises OffsetOutOfRange where partitions are gone or begin anew and failOnDataLoss is set.
+        Raises OffsetOutOfRange where partitions are gone or begin again and failOnDataLoss is set.
         """
         return self._plan.tasks(StreamOffsets.from_json(start), StreamOffsets.from_json(end))
 

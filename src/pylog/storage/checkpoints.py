@@ -52,7 +52,7 @@ class Checkpoints:
         except UnsupportedFormat:
             raise
         except StorageError as error:
-            logger.warning("a checkpoint is of no use, and is written anew: %s", error)
+            logger.warning("a checkpoint is of no use, and is rewritten: %s", error)
         self.damaged = True
         return {}
 

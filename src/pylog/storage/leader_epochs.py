@@ -105,7 +105,7 @@ class LeaderEpochs:
             self._take(kept)
 
     def clear(self) -> None:
-        """Forget everything: the log starts anew."""
+        """Forget everything: the log starts again."""
         if self._entries:
             self._replace(())
 

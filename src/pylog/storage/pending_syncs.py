@@ -8,12 +8,12 @@
 
 Each of them comes to `PendingSyncs.sync`, except the last one, its twin for one file. The call of the system is in
 `files/syncing`, the twin's in `kernel/compiled/open_file`. Nothing else calls `File.sync` for a part of a log.
-`sync_new` is for a segment that is not yet part of a log, and for the index of one that is being read anew: where that
+`sync_new` is for a segment that is not yet part of a log, and for the index of one that is being read again: where that
 fails the file goes, or the log is not opened, and nothing was promised.
 
 Invariants:
 - a sync that was refused, or interrupted, is the last one: the system forgets what it has lost when it has said so once
-  (ATC'20, Rebello et al.). Only recovery ends that, which writes anew what it keeps;
+  (ATC'20, Rebello et al.). Only recovery ends that, which writes again what it keeps;
 - a caller whose sync succeeded looks at `failure` under the partition's lock before it believes that: of two syncs of
   one descriptor the system tells a single one;
 - a closed file is not opened again for a sync;

@@ -65,7 +65,7 @@ class PublishedState(NamedTuple):
     data_end: int = 0
     """Behind the last record in the files; only a truncation inside a batch leaves it below `next_offset`."""
     last_base: int = 0
-    """Where the last segment begins: a reader lists the files anew when it has moved."""
+    """Where the last segment begins: a reader lists the files again when it has moved."""
     failed: bool = False
     """An I/O error has latched the partition: it takes no appends until the log is opened again."""
     aborted_entries: int = 0

@@ -49,7 +49,7 @@ _CRC = struct.Struct("<I")
 
 
 class Mark(NamedTuple):
-    """The size and the CRC of a file; a size of -1 without one."""
+    """The size and the CRC of a file; a size of -1 without a file."""
 
     size: int
     crc: int
@@ -117,7 +117,7 @@ def mark_of_log(files: Files, path: str) -> Mark:
 
 
 def write_seal(files: Files, path: str, seal: Seal) -> File:
-    """Write a seal without one, not synced; gives its file. Raises DiskFull, StorageError."""
+    """Write a seal if there is no seal, not synced; gives its file. Raises DiskFull, StorageError."""
     file = files.open(path, create=True)
     try:
         file.truncate(0)
@@ -205,7 +205,7 @@ class SealFile:
     def read(self, log_size: int, *, is_rewritten: bool) -> Seal | None:
         """The seal of a segment whose `.log` has so many bytes now, if there is one.
 
-        `is_rewritten`: another program may have written the segment anew.
+        `is_rewritten`: another program may have written the segment again.
         """
         known, seal = self._known, read_seal(self._files, self._path_of(SEAL))
         if seal is not None and seal.base_offset != self._base_offset:

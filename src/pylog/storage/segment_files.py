@@ -132,7 +132,7 @@ class SegmentFiles:
             if not found.believed:
                 raise CorruptBatch(
                     "the transaction index is not what it was when its segment was sealed; `pylog repair` writes it "
-                    "anew from the log", path=path, position=0, offset=self.base_offset,
+                    "again from the log", path=path, position=0, offset=self.base_offset,
                 )  # fmt: skip
             self._aborted = found = first(kept, ".txnindex", found)
         return found
@@ -232,7 +232,7 @@ class SegmentFiles:
         self._tail.offset_index = self._tail.time_index = self._aborted = None
 
     def hide_index(self) -> None:
-        """Have no offset index while the indexes are rebuilt: where a crash ends that, it is begun anew."""
+        """Have no offset index while the indexes are rebuilt: where a crash ends that, it is begun again."""
         self.forget_indexes()
         self._hidden = ".tmp"
         if self.files.stat(self._paths.of(".index")) is not None:
@@ -250,7 +250,7 @@ class SegmentFiles:
 
     def to_sync(self, *, whole: bool) -> Iterator[File]:
         """The files that are to be made durable: the batches, and which transactions were aborted, as they could not be
-        made anew; of a `whole` segment the indexes, which point into these, and the seal.
+        made again; of a `whole` segment the indexes, which point into these, and the seal.
 
         What was sealed when it was opened, and still is, was durable then. Raises Closed, of what is closed.
         """

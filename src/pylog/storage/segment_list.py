@@ -6,7 +6,7 @@
 
 Every name that comes, goes or changes gives the folder another mtime, and then the listing says nothing. The mtime that
 is put down was set for it, to a fraction of a millisecond that nobody else would choose: two changes within a tick of
-the kernel's clock have the same one. Written only of a folder in which nothing has to be finished or mended, and
+the kernel's clock have the same one. Written only of a folder in which nothing has to be finished or repaired, and
 believed only after a clean stop; lost or damaged, it costs a readdir. (Kafka lists every folder at every start.)
 
 It is not synced, so a power cut may leave an older one beside a newer clean stop. That may lack names, and has none of
@@ -51,7 +51,7 @@ class Listing:
     untimed: AbstractSet[int] = frozenset()
     """The logs without a time index."""
     in_order: bool = True
-    """Whether nothing has to be finished or mended."""
+    """Whether nothing has to be finished or repaired."""
     gone: tuple[tuple[int, int], ...] = ()
     """Base offsets of logs that were there at a clean close and are not any more, each with that of the next one."""
 
@@ -78,7 +78,7 @@ def listed(names: Iterable[str]) -> Listing:
 
 
 def write_listing(files: Files, directory: str) -> None:
-    """Put down what is in a folder; of one in which something has to be mended, nothing.
+    """Put down what is in a folder; of one in which something has to be repaired, nothing.
 
     What fails here costs a readdir later. What an earlier close has put down goes in any case: it would speak of what
     was dropped since then.

@@ -70,7 +70,7 @@ class SegmentReader:
 
     @property
     def _near(self) -> int:
-        """The bytes to read first from an index entry on, to come upon the batch that it leads to."""
+        """The bytes to read first from an index entry on, to meet the batch that it leads to."""
         return min(self._on_disk.config.index_interval_bytes + _BATCH_BYTES, WINDOW_BYTES)
 
     def offset_for_time(

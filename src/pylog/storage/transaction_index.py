@@ -16,7 +16,7 @@ Invariants:
 - zeros at the end are that room: no entry is zeros, as it begins before it ends;
 - recovery finds markers that are there already: a full disk keeps their entries in memory until the next ones, and the
   segment is not sealed before (`trim`);
-- the file is small and never mapped, so it may be cut; one that another process appends to is read anew each time.
+- the file is small and never mapped, so it may be cut; one that another process appends to is read again each time.
 """
 
 from collections.abc import Iterator
@@ -140,7 +140,7 @@ class TransactionIndex:
             self._cut(kept)
 
     def reset(self) -> None:
-        """Drop everything, what could not be believed too, to be built anew.
+        """Drop everything, what could not be believed too, to be rebuilt.
 
         The file is written over from its start, and cut by `trim` or `close`: who reads in another process goes on
         seeing what a recovery only repeats.

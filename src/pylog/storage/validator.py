@@ -177,7 +177,7 @@ def _header_says_enough(batch: Batch, config: TopicConfig, now_ms: int, append_t
 def _checked(batch: Batch, config: TopicConfig, now_ms: int, append_time: bool, recoded: "_Recoded | None") -> int:
     """The largest timestamp of the records, each of which was looked at, and handed on to `recoded`."""
     is_forged = _claims_append_time(batch, append_time)
-    # Times before 1970 stay as they are; they cannot be encoded anew.
+    # Times before 1970 stay as they are; they cannot be encoded again.
     oldest, latest = 0 if recoded is not None and not is_forged else -MAX_TIMESTAMP - 1, MAX_TIMESTAMP
     if not (append_time or is_forged):
         oldest = max(now_ms - config.message_timestamp_before_max_ms, oldest)

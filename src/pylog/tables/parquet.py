@@ -50,7 +50,7 @@ def _write(writer: ParquetWriter, schema: pyarrow.Schema, group: list[pyarrow.Re
 
 def _bar(path: str, most: int, progress: bool | None) -> Progress:
     console = Console(stderr=True)
-    # In a notebook rich draws with ipywidgets, and warns without any.
+    # In a notebook rich draws with ipywidgets, and warns without them.
     is_seen = find_spec("ipywidgets") is not None if console.is_jupyter else console.is_terminal
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeRemainingColumn(),

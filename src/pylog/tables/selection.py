@@ -108,7 +108,7 @@ def milliseconds(moment: Moment | None, name: str) -> int | None:
 
 
 class Selection(Tabular):
-    """Records of some partitions, and some of their columns. Holds nothing: each call reads anew."""
+    """Records of some partitions, and some of their columns. Holds nothing: each call reads again."""
 
     def __init__(
         self, what: str, parts: Sequence[Part], wanted: Range, columns: Sequence[str] | None, isolation: IsolationLevel,

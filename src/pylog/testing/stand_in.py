@@ -115,7 +115,7 @@ class StandIn:
     def fail(self, api: str, error: type[ProtocolError], *, times: int | None = 1) -> None:
         """Answer with an error, and do nothing else: `fail("Produce", errors.NotLeaderOrFollower)`.
 
-        A request whose answer has no place for an error (Metadata without topics) is answered as ever, and the fault
+        A request whose answer has no place for an error (Metadata without topics) is answered as always, and the fault
         holds for the next one. Raises TypeError where `error` is not a class of `pylog.errors` with Kafka's code,
         ValueError where no request has that name.
         """
@@ -144,7 +144,7 @@ class StandIn:
     def advance(self, ms: int) -> None:
         """Move the clock ahead: sessions, transactions, retention and idle connections end as if the time had passed.
 
-        What a client waits for by a clock of its own takes as long as ever.
+        What a client waits for by a clock of its own takes as long as always.
         """
         self.clock.advance(ms)
 

@@ -45,7 +45,7 @@ def link(*parts: object, **query: object) -> str:
 
 
 def utc(timestamp_ms: int) -> str | None:
-    """A time, without the zone: pages say UTC beside it. None without one."""
+    """A time, without the zone: pages say UTC beside it. None without a time."""
     text = time_text(timestamp_ms)
     return None if text is None else text.removesuffix("+00:00")
 

@@ -146,7 +146,7 @@ class Roles:
 
     def note_moved(self, key: TopicPartition, ended: EndedRoles) -> None:
         """Record that a partition lies elsewhere now: its last epoch must not go on, and its next use takes a role up
-        anew.
+        again.
         """
         self._give(key, None, ended)
         self._moved.add(key)
@@ -305,7 +305,7 @@ class Roles:
         if epoch == state.leader_epoch and leader != state.leader and state.leader >= 0:
             raise LogDiverged(
                 f"{key.topic}-{key.partition}: node {leader} leads in epoch {epoch}, in which node {state.leader} has "
-                "led, too. Keep one of the two logs: delete the topic in the other one, and let it follow anew"
+                "led, too. Keep one of the two logs: delete the topic in the other one, and let it follow again"
             )
         if epoch > EPOCH_MAX:
             raise _no_epoch_left(*key)

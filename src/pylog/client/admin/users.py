@@ -29,7 +29,7 @@ class UserAdmin:
         self, user: str, password: str, *, mechanisms: Iterable[str] = tuple(MECHANISMS),
         iterations: int = ITERATIONS_MIN,
     ) -> None:  # fmt: skip
-        """Let a user in with this password, by these mechanisms; the user is made without one.
+        """Let a user in with this password, by these mechanisms; a missing user is made.
 
         Raises: UnacceptableCredential (no name; iterations below 4096 or above 16384), ValueError (a mechanism that is
         not known, an empty password).

@@ -1,7 +1,7 @@
 """The partitions that a consumer reads, as it was told and as the topics change.
 
 The topics are looked at now and then. A consumer without a group takes over what it sees; a consumer with a group tells
-its member, which lets the group assign anew. (Kafka: ConsumerMetadata.)
+its member, which lets the group assign again. (Kafka: ConsumerMetadata.)
 """
 
 import logging
@@ -185,7 +185,7 @@ class Assignment:
             self._group.look()
 
     def begin_made_again(self) -> None:
-        """Begin anew in topics that were deleted and made again: what is known of the old one means nothing there.
+        """Begin again in topics that were deleted and made again: what is known of the old one means nothing there.
 
         A topic that is not known rests as it is: `LeaderLookup` asks for it, or a group takes it away.
         """

@@ -200,7 +200,7 @@ def _explained(error: PylogError) -> PylogError:
         return error
     failed = CommitFailed(
         f"the group has moved on without this member ({error}): nothing was committed, and others may read its "
-        "partitions by now. Poll to join again, and begin anew with what it gives. Where the work between two polls "
+        "partitions by now. Poll to join again, and begin again with what it gives. Where the work between two polls "
         "takes long, raise max_poll_interval_ms, or lower max_poll_records"
     )
     failed.__cause__ = error

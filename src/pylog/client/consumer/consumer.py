@@ -47,7 +47,7 @@ class Consumer(Generic[Key, Value]):
     background without a commit, and is a ResourceWarning. Made by `Log.consumer`; the configs are Kafka's, in
     `ConsumerConfig`. `pause`, `resume` and the two `seek_to_` take partitions as arguments, `pause(a, b)`, as in
     kafka-python; all other calls that take several take one collection, `assign([a, b])`. `Key` and `Value` are what
-    the deserializers give: bytes without any.
+    the deserializers give: bytes without deserializers.
     """
 
     _lease: Lease | None = None

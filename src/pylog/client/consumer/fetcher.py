@@ -113,7 +113,7 @@ class FetchedRecords:
         self._delivery = VisibleBatches(self._part.aborted)
 
     def _take_batch(self) -> bool:
-        """Go past the next batch, or past some of its records where they are large; False without one.
+        """Go past the next batch, or past some of its records where they are large; False without a next batch.
 
         Raises CorruptBatch.
         """

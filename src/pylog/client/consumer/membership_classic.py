@@ -272,7 +272,7 @@ class ClassicMembership(Membership):
         return self._failed(error, now_ms)
 
     def _failed(self, error: PylogError, now_ms: int) -> list[Effect]:
-        """An error that only the user can mend; the next poll tries again."""
+        """An error that only the user can end; the next poll tries again."""
         self.state = MembershipState.UNJOINED
         self._must_join = True
         self._retry_ms = now_ms + self._config.retry_backoff_ms

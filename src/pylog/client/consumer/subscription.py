@@ -228,7 +228,7 @@ class SubscriptionState:
         self.ready[key] = state
 
     def turn(self) -> None:
-        """Let another partition be the first: the first one gets bytes first, and none shall starve."""
+        """Let another partition be the first: the first one gets bytes first, and none starves."""
         if len(self.states) > 1:
             first = next(iter(self.states))
             self.states[first] = self.states.pop(first)

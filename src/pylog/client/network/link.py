@@ -135,7 +135,7 @@ class Link:
         self._watch(selectors.EVENT_WRITE)
 
     def _refused(self, code: int) -> None:
-        """Go to the next place of a name; raises OSError without one."""
+        """Go to the next place of a name; raises OSError behind the last one."""
         if not self._places:
             raise OSError(code, os.strerror(code))
         self._connect()

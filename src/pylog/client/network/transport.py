@@ -67,7 +67,7 @@ __all__ = ["NetworkTransport", "reached"]
 CREATION_MS = 5000
 """How long to wait for a topic that a server makes by itself, or does not."""
 NOT_MADE_MS = 60_000
-"""How long a topic that was waited for in vain is not waited for again: a server does not say that it makes none."""
+"""How long a topic that did not appear in time is not waited for again: a server does not say that it makes none."""
 ANY_BROKER = ConfigResource(ResourceType.BROKER, str(ANY_NODE))
 """Stands for the broker with the lowest id."""
 LOOK_MS = 20

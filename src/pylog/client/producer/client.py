@@ -208,7 +208,7 @@ class ProducerClient:
         )
 
     def _partitions(self, topic: str, partition: int | None, tick_ms: int) -> int:
-        """The number of partitions of a topic; asked anew where it has too few, as it may have got more."""
+        """The number of partitions of a topic; asked again where it has too few, as it may have got more."""
         if partition is not None and type(partition) is not int:
             raise TypeError(f"partition is {type(partition).__name__}, not int or None")
         seconds = self.config.max_block_ms / 1000

@@ -247,7 +247,7 @@ class OpenBatches:
 
 
 class RecordAppender(Generic[SentKey, SentValue]):
-    """The common part of every `send`. `SentKey` and `SentValue` are what the serializers take; without any,
+    """The common part of every `send`. `SentKey` and `SentValue` are what the serializers take; without serializers,
     bytes, a bytearray or a memoryview, which is copied at once.
 
     A record of at most `record_bytes_max` bytes joins an open batch unless more than `buffer_memory` bytes would wait;

@@ -1,7 +1,7 @@
 """Compaction: of the records with the same key only the newest stays.
 
 A pass over a partition reads its dirty part and notes the newest offset of each key (`offset_map`), then writes all of
-its sealed segments anew without what is superseded (`plan`, `filter`, `rewrite`). Offsets, timestamps, producers and
+its sealed segments again without what is superseded (`plan`, `filter`, `rewrite`). Offsets, timestamps, producers and
 transactions stay as a reader knows them; what a batch loses, it loses inside (`filter`, `transactions`).
 
     checkpoint                      map full, or end

@@ -5,7 +5,7 @@
     none stays              a header of 61 bytes without records, or nothing, as the caller says
 
 A batch that keeps a tombstone (or a marker that is not needed any more) gets its **delete horizon** by that, once: the
-time from which on these may go. It takes the place of the base timestamp, so the timestamp deltas are written anew.
+time from which on these may go. It takes the place of the base timestamp, so the timestamp deltas are rewritten.
 
     attributes bit 6 set:  base timestamp = now + delete.retention.ms;  delta = timestamp - horizon (a large negative)
 

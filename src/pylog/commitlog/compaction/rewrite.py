@@ -89,7 +89,7 @@ def rewrite(
         raise
     try:
         for segment, end in group:
-            # Of the whole segment, clean or dirty: its transaction index is written anew (KAFKA-13727).
+            # Of the whole segment, clean or dirty: its transaction index is rewritten (KAFKA-13727).
             rules.transactions.add(aborted(segment.base_offset, end))
             yield from _copy(segment, cleaned, rules, tally)
         cleaned.seal(group[-1][1])

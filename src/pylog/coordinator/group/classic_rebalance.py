@@ -7,7 +7,7 @@
                                                        Empty                         Stable
 
 The part that outlives the process is `stored`, and it changes by `replay` alone: a generation with its assignment, or
-an empty group. All else comes from members' messages since, and is gone with the process; `load` makes it anew from
+an empty group. All else comes from members' messages since, and is gone with the process; `load` makes it again from
 `stored`.
 
 Invariant: in Stable, generation, protocol, leader, members and assignments are those of `stored`, except for the time
@@ -239,7 +239,7 @@ class Rebalancing:
         self._due(("held", member.member_id), wait_ms, lambda out: self.release(member, out, None), out)
 
     def members_left(self, out: EffectsBuilder) -> None:
-        """Share the partitions anew after members have left."""
+        """Share the partitions again after members have left."""
         if self.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING):
             self.prepare(out)
         else:

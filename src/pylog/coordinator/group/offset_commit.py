@@ -154,7 +154,7 @@ class Committing:
         out.answer(ticket, OffsetsFetched(None, parts))
 
     def _current(self, group_id: str, at: TopicPartition) -> Committed | None:
-        """The committed offset; one of a topic that is gone, or was made anew since, does not count."""
+        """The committed offset; one of a topic that is gone, or was made again since, does not count."""
         committed, topic = self._offsets.safe(group_id, at), self._topics.named().get(at.topic)
         if committed is None or topic is None:
             return None

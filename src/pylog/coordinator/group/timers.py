@@ -2,7 +2,7 @@
 
 Sessions are put off with every heartbeat and nearly never end, so putting off is cheap: it changes the deadline and
 leaves the heap alone. An entry of the heap that comes up too early goes back with the real time; one whose deadline was
-cancelled, or set anew for an earlier time, is dropped. So the heap has one entry a deadline, and a few stale ones.
+cancelled, or set again for an earlier time, is dropped. So the heap has one entry a deadline, and a few stale ones.
 """
 
 import heapq

@@ -143,7 +143,7 @@ class GroupUpdate:
         return self._group.topics_of(subscription, self._resolved)
 
     def assign(self) -> None:
-        """Make a target for the epoch of the group, without one yet."""
+        """Make a target for the epoch of the group, if it has no target yet."""
         if self._epoch.epoch <= self._target_epoch.epoch:
             return
         reads = {member_id: self._topics_of(found) for member_id, found in self.subscriptions.items()}

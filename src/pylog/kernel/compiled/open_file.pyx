@@ -168,7 +168,7 @@ cdef class OpenFile:
         return 0
 
     cdef int put_again(self, int64_t position, data) except -1:
-        """Write a buffer anew of which not all was written: then it is said what is wrong."""
+        """Write a buffer again of which not all was written: then it is said what is wrong."""
         try:
             self.write_on(position, (data,))
         except BaseException:

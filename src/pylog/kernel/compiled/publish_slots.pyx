@@ -59,7 +59,7 @@ cdef class Slots:
 
     def newest(self, bytes data):
         """Of what was read of the two slots, the higher sequence whose checksum is right, and the eleven numbers shown
-        with it, of which the ninth is a bool; 0 and None without one.
+        with it, of which the ninth is a bool; 0 and None if neither is right.
         """
         cdef Bytes first = <Bytes>PyBytes_AS_STRING(data), found = NULL
         cdef Py_ssize_t index

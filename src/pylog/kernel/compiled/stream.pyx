@@ -77,7 +77,7 @@ cdef class Spans:
         free(self.heads)
 
     cdef Head *next(self, Py_ssize_t room) noexcept nogil:
-        """The place for the next one, which `count` makes one of them; `room` more places are made without one.
+        """The place for the next one, which `count` makes one of them; `room` more places are made if none is left.
 
         NULL where there is no memory.
         """

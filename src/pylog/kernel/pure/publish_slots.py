@@ -25,7 +25,7 @@ class Slots:
 
     def newest(self, data: bytes) -> tuple[int, tuple[int, ...] | None]:
         """Of what was read of the two slots, the higher sequence whose checksum is right, and the eleven numbers shown
-        with it, of which the ninth is a bool; 0 and None without one.
+        with it, of which the ninth is a bool; 0 and None if neither is right.
         """
         is_second = data[SLOT_BYTES : SLOT_BYTES + 8][::-1] > data[:8][::-1]
         for at in (SLOT_BYTES, 0) if is_second else (0, SLOT_BYTES):

@@ -6,7 +6,7 @@ A sticky member gives all back when the group rebalances, so it says in its user
     i32 generation                                                                  cooperative-sticky
 
 (the generation of the first was added later, and is missing in the oldest). A cooperative member keeps its partitions
-and lists them in its subscription. User data that makes no sense is ignored: the member starts anew.
+and lists them in its subscription. User data that makes no sense is ignored: the member starts again.
 """
 
 import struct

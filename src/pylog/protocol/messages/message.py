@@ -11,7 +11,7 @@ from typing import Any, TypeVar, dataclass_transform
 Class = TypeVar("Class", bound=type)
 
 _FACTORY = object()
-"""The default of a field whose default is made anew for each message."""
+"""The default of a field whose default is made again for each message."""
 
 
 @dataclass_transform(field_specifiers=(field,))

@@ -29,7 +29,7 @@ class Shape(NamedTuple):
 
 
 def shapes_of(credentials: Iterable[ScramCredential]) -> list[Shape]:
-    """The shapes of the users that exist, in order; one, of a user set here, without any."""
+    """The shapes of the users that exist, in order; without users, the one of a user set here."""
     found = [Shape(one.iterations, len(one.salt), one.salt.isalnum()) for one in credentials]
     return sorted(found) or [Shape()]
 

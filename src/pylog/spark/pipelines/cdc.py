@@ -1,7 +1,7 @@
 """Applies the changes that a topic has to a table of Parquet files: change data capture (CDC).
 
 The records since the last commit are read in tasks, as by `archive`. Spark finds the last change of each key
-(`changes`), and a worker for each part of the table writes that anew (`parts`). A commit (`commits`) has the next
+(`changes`), and a worker for each part of the table writes that again (`parts`). A commit (`commits`) has the next
 offsets and the new files together, so each change is applied once, whatever is killed.
 """
 
@@ -28,7 +28,7 @@ from pylog.spark.tasks import Task
 PARTS: Final = 16
 """Of a new table."""
 _ROUND: Final = 8
-"""Tasks of one commit, for each that runs at a time: a commit writes all parts anew that have changes."""
+"""Tasks of one commit, for each that runs at a time: a commit writes all parts again that have changes."""
 _COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp")
 
 

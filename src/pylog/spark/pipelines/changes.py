@@ -76,7 +76,7 @@ def _or_fail(column: Column | str, place: Column, problem: str) -> Column:
 
 
 def _json(fields: StructType, place: Column) -> Column:
-    """The value as these fields of JSON, and null without one."""
+    """The value as these fields of JSON, and null without a value."""
     wanted = StructType([*fields.fields, StructField(_CORRUPT, StringType())])
     found = sql.from_json(sql.col("value").cast("string"), wanted, {"columnNameOfCorruptRecord": _CORRUPT})
     sound = sql.when(found[_CORRUPT].isNull(), found)

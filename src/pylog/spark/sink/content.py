@@ -1,6 +1,6 @@
 """A checksum of rows: the same for the same rows, in whatever order, and in whatever tasks and batches they come.
 
-Spark plans a batch that is run again anew, so its rows come in other pieces then. The checksum is a sum of hashes, one
+Spark plans a batch that is run again, so its rows come in other pieces then. The checksum is a sum of hashes, one
 for each row. It covers the columns that a record is made of, as the DataFrame has them: what the sink chooses itself (a
 partition, the time of writing) is another one each time.
 """

@@ -60,7 +60,7 @@ class Entry:
     replaced: Replaced | None = field(default=None)
 
     def has(self, batch: "Entry") -> bool:
-        """Whether this is that batch, run again: planned by the same file, or the same rows planned anew."""
+        """Whether this is that batch, run again: planned by the same file, or the same rows planned again."""
         if self.batch != batch.batch:
             return False
         if self.plan is not None and batch.plan is not None and self.plan.digest == batch.plan.digest:
@@ -69,7 +69,7 @@ class Entry:
 
 
 class Ledger:
-    """The ledger of one query. Made anew for each commit, after the query's producer has fenced earlier ones."""
+    """The ledger of one query. Made again for each commit, after the query's producer has fenced earlier ones."""
 
     def __init__(self, log: "ClientHalf[Any]", query: str, patience_ms: int) -> None:
         """`patience_ms`: how long to wait for the commits of other queries that are in the way."""

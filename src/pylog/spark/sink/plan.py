@@ -3,7 +3,7 @@
     <checkpointLocation>/offsets/<batch>     v1 | metadata, among it when the batch was planned | the end of each source
 
 Spark writes the file before the batch runs, and whatever runs again goes by it. A checkpoint that was restored, or that
-has lost the file, has the batch planned anew: the number is the same, and the file is another one.
+has lost the file, has the batch planned again: the number is the same, and the file is another one.
 """
 
 from dataclasses import dataclass

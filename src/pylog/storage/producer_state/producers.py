@@ -5,7 +5,7 @@ An append is planned, then written, then applied. Invariants:
   write failed, has changed nothing (KAFKA-6683);
 - replaying the log from any snapshot gives the state that appending gave, except the width of the duplicate window and
   for producers that have expired;
-- time is record time: producers of old records that are replayed have expired, as in Kafka.
+- time is record time: producers of past records that are replayed have expired, as in Kafka.
 
 (Kafka: ProducerStateManager, ProducerAppendInfo.)
 """
@@ -294,7 +294,7 @@ class Producers:
         return entry.current_txn_first_offset is None and now_ms - entry.last_timestamp >= self.expiration_ms
 
     def clear(self) -> None:
-        """Forget everything, snapshots too: the log begins anew."""
+        """Forget everything, snapshots too: the log begins again."""
         self._entries.clear()
         self._ongoing.clear()
         self._unreplicated.clear()

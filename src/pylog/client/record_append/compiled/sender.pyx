@@ -59,7 +59,7 @@ cdef class ProducerBatch(OpenBatch):
 cdef class StickyPartitioner:
     """Chooses for the records of one topic that have no key.
 
-    `batch_size` is in bytes; with 0 every record is chosen for anew. Raises ValueError for a negative size.
+    `batch_size` is in bytes; with 0 a partition is chosen for each record. Raises ValueError for a negative size.
     """
 
     cdef Py_ssize_t batch_size
