@@ -20,6 +20,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/pylog"
 
+PROGRAMS = (
+    "server|node|broker|client|owner|log|file|table|topic|partition|leader|follower|group|process|kernel|system|catalogue|"
+    "coordinator|producer|consumer|library|connection|socket|replica|copy|store|machine|thread"
+)
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -97,6 +102,14 @@ RULES = [
         "The call that a frame is.",
         "Decode one request frame.",
         first=True,
+    ),
+    Rule(
+        "personification",
+        rf"\b(?:{PROGRAMS})s?\s+(?:that\s+)?(?:says?|said|knows?|knew|hears?|heard|thinks?|thought|believes?|wants?|"
+        r"wished|wishes|cares|hopes|feels)\b",
+        "programs and files have state and send messages; they do not speak or know",
+        "the server says that the log knows the topic",
+        "the server answers that the topic exists",
     ),
     Rule(
         "archaism",

@@ -33,7 +33,7 @@ class Closed(PylogError):
 class Undelivered(PylogError):
     """Records of a producer were not delivered, and the program has not looked at their futures.
 
-    `count` says how many, `errors` has the first of their errors, each once (Kafka's producer says nothing).
+    `count` says how many, `errors` has the first of their errors, each once (Kafka's producer raises nothing).
     """
 
     def __init__(self, reason: str, count: int = 1, errors: Sequence[BaseException] = ()) -> None:
@@ -164,7 +164,7 @@ class DiskFull(StorageError):
 
 
 class DirectoryLocked(StorageError):
-    """Another process owns the log directory; `pid` is its process id, where the lock file says it.
+    """Another process owns the log directory; `pid` is its process id, where the lock file has it.
 
     `is_left`: the owner has ended, and `pid` is a process that was forked from it and still has the lock: end that.
     """

@@ -160,7 +160,7 @@ class Leader:
         as_extent: bool = False,
     ) -> FetchedPart:  # fmt: skip
         """Answer a fetch: consumers see what their isolation says, followers up to the end; the offset of a follower
-        that knows a high watermark is noted.
+        with a high watermark is noted.
 
         Raises: FencedLeaderEpoch, UnknownLeaderEpoch (the asker believes in another epoch), OffsetOutOfRange,
         CorruptBatch.
@@ -224,7 +224,7 @@ class Leader:
 
     @property
     def _own(self) -> int:
-        """The epoch of this leader, as clients know it."""
+        """The epoch of this leader that clients are told."""
         return self._told_epoch if self.epoch is None else self.epoch
 
     @property
@@ -326,7 +326,7 @@ class Follower:
     """A follower of a partition for one leader epoch.
 
     The first Fetch begins with the last batch that is here: where the leader has another one in the same epoch, two
-    nodes have led in it, and nothing tells where the logs part. Until that is known, this node knows no high watermark,
+    nodes have led in it, and nothing tells where the logs part. Until that is known, this node has no high watermark,
     and acknowledges nothing. A compacted log is not compared, as cleaning rewrites batches on each node by itself.
     """
 

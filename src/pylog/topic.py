@@ -114,7 +114,7 @@ class Topic:
     def _move_leftover(self, home: LogDirectory, path: str, number: int) -> bool:
         """Move the folder of an earlier topic of this name out of the way, which a crash during its deletion has left.
 
-        Returns whether the partition has a folder of its own. It moves the folder only where the metadata log knows
+        Returns whether the partition has a folder of its own. It moves the folder only where the metadata log has
         that earlier topic: an unreadable file must not hide records.
         """
         files = home.files

@@ -163,4 +163,4 @@ def test_with_sync_a_power_cut_takes_nothing_of_a_transaction(caplog: pytest.Log
             assert part.offset >= max(promised - {3}, default=-1)
             node.broker.close()
             check(tree)
-    assert "no coordinator knows of it" not in caplog.text
+    assert "no coordinator has it" not in caplog.text

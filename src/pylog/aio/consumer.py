@@ -240,7 +240,7 @@ class Consumer(Generic[Key, Value]):
         return None if found is None else found.offset
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """This consumer as its group knows it now, for `send_offsets_to_transaction`. Raises InvalidGroupId."""
+        """The identity of this consumer in its group now, for `send_offsets_to_transaction`. Raises InvalidGroupId."""
         return self._client.need_group().identity
 
     # --- reading -----------------------------------------------------------------------------------------------------

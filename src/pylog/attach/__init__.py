@@ -5,7 +5,7 @@
                 with the owner: then it takes over, or attaches to the one that has
 
     settings     what a caller asks for, and whether the owner goes by it
-    notice       what an owner says of itself
+    notice       the facts that an owner publishes
     places       where its socket lies
     doorway      the owner's socket; the server behind it is made when the first process connects
     peers        the processes that are attached, watched until they end

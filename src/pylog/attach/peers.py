@@ -1,7 +1,7 @@
 """The processes that are attached to an owner: each is watched until it ends, whichever way it does.
 
-The system tells of it by a descriptor of the process (pidfd). The end of a connection says less: a process that goes on
-connects again, and a child that was forked by a library holds the connections of a dead one open.
+The system tells of it by a descriptor of the process (pidfd). The end of a connection shows less: a process that goes
+on connects again, and a child that was forked by a library holds the connections of a dead one open.
 
 It has no lock. The server's thread alone adds an entry, before it asks the system to watch; the thread that waits takes
 the entry out, after the system has told. Each of these steps is one operation on a dict or a set.

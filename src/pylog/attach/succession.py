@@ -4,7 +4,7 @@
         ^                                |
         +------ another one listens -----+
 
-The connection says nothing: the system closes it when the owner ends, however it ends, and at no other moment. A
+The connection carries no bytes: the system closes it when the owner ends, however it ends, and at no other moment. A
 stopped process keeps it open. A server that closes it as idle is asked for another one. A child that was forked by
 other code than Python's keeps it open, too, when the owner is killed: so the owner's process is watched as well, where
 the system tells of it.

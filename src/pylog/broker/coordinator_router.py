@@ -1,6 +1,6 @@
 """The messages of coordinators: which coordinator gets each, and the work around it in the rest of the node.
 
-A partition joins a transaction by being written to. Before the first append its coordinator hears of it (`enroll`),
+A partition joins a transaction by being written to. Before the first append its coordinator is told (`enroll`),
 while the partition holds a guard that ends with the transaction (KIP-890). A transaction ends by markers in its
 partitions, behind the record that decides it; to commit it, its records are made durable first (`transaction_markers`).
 """

@@ -39,7 +39,7 @@ class FlushScheduler:
         self._topics_due: dict[TopicPartition, int] = {}
 
     def note_append(self, partition: Partition) -> None:
-        """Something was appended: it is due some day, if `flush` or its topic says so."""
+        """Something was appended: it is due some day by `flush` or by its topic's config."""
         if self._flush == "sync":
             return
         if self._flush == "interval" and self._all_due is None:

@@ -61,7 +61,8 @@ _Asked = dict[TopicPartition, tuple[Follower, int]]
 class LeaderEndPoint:
     """A leader as its followers reach it. `refused` hears of each error. (Kafka: LeaderEndPoint)
 
-    `is_replica`: the leader knows this node as a replica, so it shows it the log to its end, and asking acknowledges.
+    `is_replica`: the leader has this node among the replicas, so it shows it the log to its end, and asking
+    acknowledges.
     Otherwise this node asks as a consumer does, and gets what all replicas of the leader have.
     """
 

@@ -9,10 +9,10 @@ nothing was synced, a power cut leaves each log at any age:
     the partition is newer    its transaction is not known, or is over, or its epochs are beyond those of the log: the
                               coordinator aborts it, and gives the next producer an epoch beyond them
     the partition is older    its open transaction was ended, and the marker is gone: that is aborted, too
-    no coordinator knows it   a marker aborts it in its partition
+    no coordinator has it   a marker aborts it in its partition
 
-So after an open no transaction hangs. Partitions with followers are left alone. What partitions know of producers also
-says which producer ids were given: none is given twice. In folders from elsewhere nothing is ended at their first open:
+So after an open no transaction hangs. Partitions with followers are left alone. The producers in the partitions also
+tell which producer ids were given: none is given twice. In folders from elsewhere nothing is ended at their first open:
 their coordinators may live elsewhere, too.
 """
 
@@ -45,7 +45,7 @@ def settle(replica_manager: ReplicaManager, coordinators: Coordinators, write_ma
     not be heard.
 
     Raises DiskFull, DurabilityUnknown where known producer ids could not be reserved. What else keeps a transaction
-    from being ended is logged, and is tried again where a coordinator knows of it.
+    from being ended is logged, and is tried again where a coordinator has it.
     """
     known, all_are_there = _coordinators(coordinators)
     # Behind them: they have written the markers of what is decided.
@@ -109,7 +109,7 @@ def _producers_in(
 
 
 def sightings(replica_manager: ReplicaManager) -> "dict[int, Sighting]":
-    """The producers that partitions know, by producer id; of the partitions that this node alone has."""
+    """The producers of the partitions, by producer id; of the partitions that this node alone has."""
     return _sightings_of(_producers(replica_manager))
 
 
@@ -176,7 +176,7 @@ def _abort(key: TopicPartition, producer_id: int, entry: ProducerEntry, write_ma
     name = f"{key.topic}-{key.partition}: the transaction of producer {producer_id}"
     first = entry.current_txn_first_offset
     fields = {**key._asdict(), "offset": first, "producer_id": producer_id}
-    logger.warning("%s from offset %s on is aborted: no coordinator knows of it", name, first, extra=fields)
+    logger.warning("%s from offset %s on is aborted: no coordinator has it", name, first, extra=fields)
 
     def written(done: Future[MarkerErrors]) -> None:
         error = done.result()[key]

@@ -4,7 +4,7 @@
     produce        a Produce: the same, answered by a future
     append         a batch of a coordinator, or a marker: the caller asks `guarantees` for the rest
 
-There are two ways behind it, and `PlainRules.is_short` of the partition says which one is open.
+There are two ways behind it, and `PlainRules.is_short` of the partition decides which one is open.
 
     short      one step of the kernel, alone or with the group that shares a sync                      (group_commit)
     general    `Partition.append`, then what an append is owed besides                                 (guarantees)

@@ -217,7 +217,7 @@ def append_marker(produce: ProduceHandler, leader: Leader, markers: TxnMarkers, 
 
 
 def abort_of(producer_id: int, entry: ProducerEntry, key: TopicPartition) -> TxnMarkers:
-    """The markers that abort the open transaction of a producer in a partition, whatever its coordinator knows."""
+    """The markers that abort the open transaction of a producer in a partition, whether a coordinator has it or not."""
     return TxnMarkers(producer_id, entry.epoch, False, max(entry.coordinator_epoch, 0), (key,), ANY_VERSION)
 
 

@@ -1,7 +1,7 @@
 """`pylog txn list | describe | producers | hanging | abort`: transactions, and their producers.
 
 All but `abort` and what asks producers only look, and work beside an owner. A transaction hangs where it is open in a
-partition and no coordinator knows of it: readers of committed records wait for it for ever, until it is aborted.
+partition and no coordinator has it: readers of committed records wait for it for ever, until it is aborted.
 """
 
 import click

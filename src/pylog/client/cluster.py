@@ -1,6 +1,6 @@
 """A client's view of the nodes: the topics and the leaders of their partitions, asked for once and kept.
 
-A caller that wants an unknown topic waits for the answer. Where a node says that it is not the leader any more, the
+A caller that needs an unknown topic waits for the answer. Where a node answers NotLeaderOrFollower, the
 topic is asked for without waiting, as threads that bring answers hear that; the old view serves until the answer comes.
 
     Cluster          what is known, what is sent, and the calls that wait in their own thread
@@ -126,7 +126,7 @@ class Cluster:
         finished(self.rounds.refresh(names, seconds=seconds))
 
     def learn(self, answer: ClusterMetadata, names: list[str] | None) -> None:
-        """Take over what a node says of these topics, or of all."""
+        """Take over a node's answer about these topics, or about all."""
         # Piece by piece: another thread may be learning of other topics.
         for topic in answer.topics:
             self._destinations.pop(topic.name, None)

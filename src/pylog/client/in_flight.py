@@ -15,7 +15,7 @@ partition are in a lane, in order. Invariants of a lane:
   Otherwise, when nothing is in flight and each that the node may have was tried, the lane begins again at 0 in the next
   epoch, and what waits is numbered again (KIP-360). A producer with transactions does that when its transaction ends.
 - A batch that the node may have is never sent under another number: it fails where its lane begins again. (Kafka sends
-  it, and it is there twice where the node has it and has forgotten so: after a restart a node knows the last batch of
+  it, and it is there twice where the node has it and has forgotten so: after a restart a node has the last batch of
   each producer alone.)
 - Lanes that have nothing to do with a gap stay in their epoch as long as something of theirs is not answered, and
   begin again in the present one with their next batch (KAFKA-12152). A lane is never forgotten, also when its topic

@@ -36,7 +36,7 @@ class Lane:
     @property
     def to_send_again(self) -> InFlightBatch:
         """The batch that is sent again next: the oldest; while there is a gap, the oldest of those that the node
-        may have. What a node says of one behind a gap tells what lies before that.
+        may have. A node's answer about one behind a gap tells what lies before that.
         """
         if self.gap is not None:
             return next((batch for batch in self.unanswered if batch.untold), self.unanswered[0])

@@ -243,7 +243,7 @@ class Appender:
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that the leader of `epoch` begins at the end of the log, before it appends: a follower of an older epoch
-        learns by it where that one ended (KAFKA-7415). Raises FencedLeaderEpoch when the log knows a newer one.
+        learns by it where that one ended (KAFKA-7415). Raises FencedLeaderEpoch when the log has a newer one.
         """
         with self._lock:
             self._durability.check_usable()

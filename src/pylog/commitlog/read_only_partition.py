@@ -66,7 +66,7 @@ class ReadOnlyPartition:
     next_offset = 0
     high_watermark = 0
     last_stable_offset = 0
-    """What the owner has published; without an owner, what the log says of its transactions."""
+    """What the owner has published; without an owner, the transactions in the log."""
     durable_offset = 0
     data_end = 0
     """Behind the last record in the files."""

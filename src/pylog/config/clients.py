@@ -233,7 +233,7 @@ class ConsumerConfig(Config):
     group_remote_assignor: str | None = option(None, Words(optional=True))
     """With group_protocol "consumer": how to assign, "uniform" or "range"; None: as the group does."""
     heartbeat_interval_ms: int = option(None, Whole(1, INT_MAX, optional=True))
-    """With group_protocol "classic": how often the group hears of this member, below a third of `session_timeout_ms`;
+    """With group_protocol "classic": the interval of this member's heartbeats, below a third of `session_timeout_ms`;
     None: 3000.
     """
     isolation_level: str = option("read_uncommitted", Words("read_uncommitted", "read_committed"))

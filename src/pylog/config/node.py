@@ -153,7 +153,7 @@ class NodeConfig(Config):
     transaction_max_timeout_ms: int = option(900_000, integer(1))
     """The longest time that a transaction may ask for."""
     transaction_partition_verification_enable: bool = option(True, Switch())
-    """Whether a partition takes a transaction's records only where its coordinator knows that they are there."""
+    """Whether a partition takes a transaction's records only where its coordinator has noted them."""
     transaction_remove_expired_transaction_cleanup_interval_ms: int = option(3_600_000, integer(1))
     """How often expired transactional ids are looked for."""
     transaction_state_log_num_partitions: int = option(50, integer(1))

@@ -8,7 +8,7 @@ Waiting members and deadlines are not in the log, as they end with the process. 
 have ahead of its log: a crash takes it away, and `write_down` brings it in.
 
 A host carries effects out in their order. An effect behind an `Append` waits until its records are as safe as the log
-promises, unless it is lazy. It is dropped where the append failed: the machine hears of that by `append_failed`. An
+promises, unless it is lazy. It is dropped where the append failed: the machine is told by `append_failed`. An
 answer without an `Append` waits for nothing. One that tells of what was replayed, which a crash must not make untrue,
 is in an `Append` without records, and waits for what it tells of (`tells`): a group, or a transactional id, does not
 wait for the records of another one.
@@ -76,7 +76,7 @@ class Append:
 
 @dataclass(slots=True)
 class WriteMarkers:
-    """End a transaction in its partitions; the machine hears by `markers_written` how each of them went."""
+    """End a transaction in its partitions; `markers_written` tells the machine how each of them went."""
 
     transactional_id: str
     markers: TxnMarkers
@@ -148,7 +148,7 @@ class Coordinator(Protocol):
         """True if something is not in the log that a successor has to know."""
 
     def take_up(self, predecessor: Any, now: Now) -> None:
-        """Go on with what a machine of the same log and process knew, and had not in the log."""
+        """Go on with the state that a machine of the same log and process had ahead of the log."""
 
     @property
     def due_ms(self) -> int | None:

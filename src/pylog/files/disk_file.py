@@ -293,7 +293,7 @@ class DiskFile(OpenFile):
 def _write_rest(
     descriptor: int, position: int, buffers: tuple[bytes | bytearray | memoryview, ...], written: int
 ) -> None:
-    """Go on where a short write stopped. The next call makes the kernel say why the write was short."""
+    """Go on where a short write stopped. The error of the next call tells why the write was short."""
     skip = written
     for start in range(0, len(buffers), _IOV_MAX):
         rest = []

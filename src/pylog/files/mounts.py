@@ -1,4 +1,4 @@
-"""The kind of file system that a path lies on: a log wants a local one.
+"""The kind of file system that a path lies on: a log needs a local one.
 
 A network file system answers for a sync, a lock and a length of which only it knows the truth: another machine may hold
 the same lock, and a server that restarts may undo an acknowledged sync. The kernel lists its mounts in

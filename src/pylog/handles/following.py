@@ -264,7 +264,7 @@ class Following:
             self._take_config(topic.name, configs)
 
     def _register(self, topics: Iterable[TopicMetadata]) -> None:
-        """Let the leaders that have this node as a replica know it by its directory.
+        """Tell the id of the directory to the leaders that have this node as a replica.
 
         One partition of each leader is enough. The fetch acknowledges nothing. Raises DuplicateBrokerRegistration.
         """

@@ -7,7 +7,7 @@ A partition lies where its folder is. A new one goes to the directory with the f
 lies under `<topic>-<partition>.<uuid>-future` in its new directory (`partition_dirs.set_aside`):
 
     copy          the folder as -future, complete and synced       a crash: the next open throws it away
-    decide        the metadata log says that it lies there now     a crash: the next open finishes the renames
+    decide        a record in the metadata log: it lies there now     a crash: the next open finishes the renames
     rename        old folder -> ...-delete; -future -> folder
 
 A directory that fails takes its own partitions offline and no others; without the first one there is no node. Each of
@@ -173,7 +173,7 @@ class Directories:
     def complete_moves(self, recorded: dict[TopicPartition, tuple[uuid.UUID, uuid.UUID]]) -> None:
         """Finish the moves that a crash has interrupted after they were decided, undo the others.
 
-        `recorded` has what the metadata log says of each partition: the id of its topic, and its directory.
+        `recorded` has the facts of the metadata log about each partition: the id of its topic, and its directory.
         """
         for directory in self:
             for name in self.files.list_dir(directory.path):

@@ -27,7 +27,7 @@ class Shift:
         self.work = work
         self.has_begun = False
         self.due_ms: int | None = None
-        """When it is due, as far as the thread knows."""
+        """When it is due, as the thread was told last."""
 
     def begin(self) -> None:
         """Have the thread, before something is done that counts on it. Raises ThreadsExhausted."""
@@ -35,7 +35,7 @@ class Shift:
             self._shared.begin(self)
 
     def wake(self) -> None:
-        """Something may be due earlier than the thread knows. Cheap when it is not."""
+        """Something may be due earlier than the thread was told. Cheap when it is not."""
         self._shared.wake(self)
 
     def close(self) -> None:

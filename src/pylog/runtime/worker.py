@@ -52,7 +52,7 @@ class Worker:
                 self._start()
 
     def wake(self) -> bool:
-        """Something may be due earlier than the thread knows. Cheap when it is not. False: no thread can be had."""
+        """Something may be due earlier than the thread was told. Cheap when it is not. False: no thread can be had."""
         due = self._due()
         return due is None or self.wake_by(due)
 

@@ -38,7 +38,7 @@ Pair = tuple[FetchPart, FetchedPart]
 
 @dataclass(slots=True)
 class FetchSession:
-    """The partitions of one session in reading order, and the state of each that its client knows."""
+    """The partitions of one session in reading order, and the state of each that its client has."""
 
     id: int
     uses_ids: bool

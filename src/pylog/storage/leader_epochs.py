@@ -64,7 +64,7 @@ class LeaderEpochs:
         self._replace((*entries[:keep], (epoch, start)))
 
     def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch` that this log knows, and the offset where it ends; (-1, -1): unknown.
+        """The largest epoch of this log not above `epoch`, and the offset where it ends; (-1, -1): unknown.
 
         `log_end` is the end of the log, where the latest epoch ends. An epoch below the first known one ends where the
         first one starts.

@@ -144,7 +144,7 @@ def read_listing(files: Files, directory: str) -> tuple[Listing | None, bool]:
 
 
 def compared(now: Listing, before: Listing) -> Listing:
-    """A listing with what has gone since `before`. Of the last segment, the promises of the log say what was in it."""
+    """A listing with what has gone since `before`. Of the last segment, the promises of the log tell what was in it."""
     there = set(now.logs)
     gone = tuple((base, following) for base, following in pairwise(before.logs) if base not in there)
     return replace(now, gone=gone)

@@ -200,7 +200,7 @@ def _checked(batch: Batch, config: TopicConfig, now_ms: int, append_time: bool, 
 
 
 def _claims_append_time(batch: Batch, append_time: bool) -> bool:
-    """Whether a client set bit 3 where Kafka refuses it. Elsewhere the bit is reset to what the topic says."""
+    """Whether a client set bit 3 where Kafka refuses it. Elsewhere the bit is reset to the topic's config."""
     if batch.trusted or batch.timestamp_type == CREATE_TIME:
         return False
     return append_time or batch.max_timestamp == NO_TIMESTAMP

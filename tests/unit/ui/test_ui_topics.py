@@ -99,7 +99,7 @@ def test_the_node_shows_its_directories_and_configs(pages: Visitor, log: pylog.L
 def test_a_log_that_is_only_read_says_that_its_owner_knows_the_configs(log: pylog.Log) -> None:
     with pylog.open(log.path, mode="read") as reader:
         words = pages_of(reader, can_write=False).get("/node").words
-    assert "Only the owner of the log knows" in words
+    assert "Only the owner of the log has" in words
 
 
 def test_a_log_elsewhere_is_shown_without_its_files(elsewhere: Visitor) -> None:

@@ -220,7 +220,7 @@ class Roles:
     def leader_of(self, state: PartitionImage) -> int:
         """The leader of a partition.
 
-        A single replica leads itself, even where the metadata log says that there is no leader (as Kafka's controller
+        A single replica leads itself, even where it has no leader in the metadata log (as Kafka's controller
         writes when a node stops).
         """
         return self._topics.node_id if list(state.replicas) == [self._topics.node_id] else state.leader
@@ -455,7 +455,7 @@ class Roles:
     def lead(self, effect: Lead, ended: EndedRoles) -> Leader:
         """Become the leader of a partition in a given epoch, which is written down. A leader leads on.
 
-        Raises FencedLeaderEpoch when the log knows a newer one, LogDiverged when another node has led in it.
+        Raises FencedLeaderEpoch when the log has a newer one, LogDiverged when another node has led in it.
         """
         with self._lock:
             key = TopicPartition(effect.topic, effect.partition)

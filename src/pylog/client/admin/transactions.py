@@ -119,7 +119,7 @@ class TransactionAdmin:
         ]  # fmt: skip
 
     def _known(self, producer_ids: set[int]) -> dict[tuple[int, TopicPartition], int]:
-        """The partitions that coordinators know to be in the open transactions of these producers, and the epochs in
+        """The partitions in the open transactions of these producers, as coordinators have them, and the epochs in
         which these end at the latest.
         """
         known: dict[tuple[int, TopicPartition], int] = {}

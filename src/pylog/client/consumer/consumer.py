@@ -303,7 +303,7 @@ class Consumer(Generic[Key, Value]):
 
     @alone
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """This consumer as its group knows it now, for a producer's `send_offsets`. Raises InvalidGroupId."""
+        """The identity of this consumer in its group now, for a producer's `send_offsets`. Raises InvalidGroupId."""
         return self._client.need_group().identity
 
     # --- reading ---------------------------------------------------------------------------------------------------

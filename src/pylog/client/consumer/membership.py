@@ -120,7 +120,7 @@ class Membership(ABC):
 
     @property
     def identity(self) -> ConsumerGroupMetadata:
-        """The member as the group knows it."""
+        """The identity of the member in its group."""
         return ConsumerGroupMetadata(self._group_id, self.generation, self.member_id, self._config.group_instance_id)
 
     def committer(self) -> ConsumerGroupMetadata:

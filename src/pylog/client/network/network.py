@@ -112,7 +112,7 @@ class Network:
 
     def retire(self, successor: Handle, is_over: Callable[[], bool]) -> None:
         """Send nothing any more: what was not sent, and all that comes, goes to the successor, in this order. What was
-        sent and not answered fails with NetworkError, and what was to be produced after it: their client knows the
+        sent and not answered fails with NetworkError, and what was to be produced after it: their client keeps the
         order. When all was passed on, the thread of the network asks `is_over`, again and again until that says so:
         then nothing comes any more.
         """

@@ -51,7 +51,7 @@ class Routes:
     # --- nodes -------------------------------------------------------------------------------------------------------
 
     def learn(self, brokers: Iterable[Body]) -> None:
-        """Take over the nodes in a response to Metadata. One without nodes says nothing: the old ones stay."""
+        """Take over the nodes in a response to Metadata. One without nodes changes nothing: the old ones stay."""
         found = {one["nodeId"]: self._address(one) for one in brokers}
         nodes = {node: address for node, address in found.items() if address is not None}
         if nodes:

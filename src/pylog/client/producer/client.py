@@ -284,7 +284,7 @@ class ProducerClient:
         return self._cluster.send_any(self._cluster.question([topic]))
 
     def learn(self, topic: str, answer: ClusterMetadata) -> None:
-        """Take over what a node says of a topic. Raises its error."""
+        """Take over a node's answer about a topic. Raises its error."""
         self._cluster.learn(answer, [topic])
         (told,) = answer.topics
         if told.error is not None:

@@ -200,7 +200,7 @@ class ConsumerGroup:
 
     @property
     def group_config(self) -> GroupConfig:
-        """The configs in force for the group: what is set on it, and what the node says."""
+        """The configs in force for the group: those set on it, and those of the node."""
         return self._configs.of_group(self.group_id)
 
     @property
@@ -353,7 +353,7 @@ class ConsumerGroup:
 
 
 def _is_from_outside(message: OffsetCommit | TxnOffsetCommit) -> bool:
-    """True if it is of a transaction whose client says nothing of itself: clients older than KIP-447."""
+    """True if it is of a transaction whose client sends no member id: clients older than KIP-447."""
     return isinstance(message, TxnOffsetCommit) and not message.member_id and message.group_instance_id is None
 
 

@@ -163,7 +163,7 @@ class TransactionCoordinator:
         return not self._settlement
 
     def producer_ids(self) -> set[int]:
-        """The producer ids that this log knows."""
+        """The producer ids in this log."""
         return {one for _, known in self._states.items() for one in (known.producer_id, known.next_producer_id)}
 
     def claims(self) -> set[tuple[int, TopicPartition]]:

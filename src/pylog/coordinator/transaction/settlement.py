@@ -1,8 +1,8 @@
 """After an unclean stop: what partitions have of the producers of a log, held against what the log has.
 
-A `Sighting` is what the partitions of a node know of one producer. What is decided comes to its end first. Then:
+A `Sighting` has the facts about one producer in the partitions of a node. What is decided comes to its end first. Then:
 
-    all that was written is there     a beginning was ahead of the log, and partitions know it: it goes on
+    all that was written is there     a beginning was ahead of the log, and partitions have it: it goes on
     a power cut came in between       every transaction that may lack records is aborted
     either                            what partitions have of another epoch is aborted
 """
@@ -34,7 +34,7 @@ class Sighting(NamedTuple):
 
 
 NOT_SEEN = Sighting(-1, -1, {})
-"""No partition knows the producer."""
+"""No partition has the producer."""
 
 
 class Settlement:
@@ -49,7 +49,7 @@ class Settlement:
         self, seen: Mapping[int, Sighting], may_lack: Callable[[TopicPartition], bool], *, has_all_written: bool,
         may_have_begun: bool,
     ) -> None:  # fmt: skip
-        """Take over what partitions know, by producer id, and which of them may lack records, unless none does.
+        """Take over the facts in partitions, by producer id, and which of them may lack records, unless none does.
 
         `may_have_begun`: whether a transaction may have begun of which this log does not know.
         """

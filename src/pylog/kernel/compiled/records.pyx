@@ -102,7 +102,7 @@ cdef class Record:
 cdef class RecordMetadata:
     """The place where a record landed; `offset` is -1 where it was not asked for (acks=0) or was forgotten.
 
-    `timestamp` (ms) is the record's own, or the broker's where the topic says LogAppendTime. Raises TypeError for other
+    `timestamp` (ms) is the record's own, or the broker's under LogAppendTime. Raises TypeError for other
     fields.
     """
 

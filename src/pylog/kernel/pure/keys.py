@@ -1,8 +1,8 @@
-"""Hashes of keys: Kafka's partitioner's, and a table that knows the newest offset of each key.
+"""Hashes of keys: Kafka's partitioner's, and a table of the newest offset of each key.
 
     slot (24 bytes of one array)    offset + 1 u64 (0: the slot is free) | hash of the key, two u64
 
-The table knows a key by its 128-bit hash (MurmurHash3 x64) alone. Open addressing: the first probes jump by the other
+The table has of a key its 128-bit hash (MurmurHash3 x64) alone. Open addressing: the first probes jump by the other
 half of the hash, the later ones step, so that every slot is met; at least one slot has to stay free for that.
 """
 

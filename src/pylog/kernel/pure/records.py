@@ -76,7 +76,7 @@ class Record(_Fields):
 class RecordMetadata(_Fields):
     """The place where a record landed; `offset` is -1 where it was not asked for (acks=0) or was forgotten.
 
-    `timestamp` (ms) is the record's own, or the broker's where the topic says LogAppendTime. Not to be changed once
+    `timestamp` (ms) is the record's own, or the broker's under LogAppendTime. Not to be changed once
     made, nor derived from. Raises TypeError for other fields.
     """
 

@@ -84,7 +84,7 @@ class Heartbeat:
     max_wait_ms: int = 0
     """The time that the coordinator may keep the answer back while there is no news.
 
-    Not Kafka's: a member in the same process hears at once that it has to join again.
+    Not Kafka's: a member in the same process is told at once that it has to join again.
     """
 
 
@@ -171,7 +171,9 @@ class OffsetCommit:
     member_id: str = ""
     group_instance_id: str | None = None
     knows_epochs: bool = True
-    """Whether the client knows member epochs: else it is UnsupportedVersion for a member of the consumer protocol."""
+    """Whether the client understands member epochs: else it is UnsupportedVersion for a member of the consumer
+    protocol.
+    """
 
 
 @message

@@ -96,7 +96,7 @@ class FetchPart:
     KIP-320).
     """
     high_watermark: int = HIGH_WATERMARK_UNTOLD
-    """The high watermark a follower knows: the leader answers at once when it has a newer one (KIP-1166).
+    """The high watermark that a follower has: the leader answers at once when it has a newer one (KIP-1166).
 
     One that knows none, `NO_HIGH_WATERMARK`, has not compared its log with the leader's: asking acknowledges nothing.
     """
@@ -170,7 +170,7 @@ class FetchedPart:
     """The source of the data, for error messages: the file, and the position in it."""
     position: int = 0
     preferred_read_replica: int = -1
-    """The node that the leader wants to be asked in its place; there are no records then. -1: none."""
+    """The node to ask in place of the leader; there are no records then. -1: none."""
 
     @property
     def size(self) -> int:

@@ -8,6 +8,6 @@
     exchange       the two sides by the name of a mechanism
 
 Read `exchange` first. A caller carries the tokens, in SaslAuthenticate or as bare frames; errors are
-SaslAuthentication, and end the exchange. The catalogue knows `credentials` alone: `hashing` and all that stand on it
+SaslAuthentication, and end the exchange. The catalogue imports `credentials` alone: `hashing` and all that stand on it
 load OpenSSL, at their first use.
 """

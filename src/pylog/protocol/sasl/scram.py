@@ -71,7 +71,7 @@ class ScramClient:
         found = _SERVER_FIRST.fullmatch(text)
         if found is None:
             refused = _SERVER_FINAL.fullmatch(text)
-            raise _failed(f"the server says {(refused and refused[1]) or 'what is no SCRAM'!r}")
+            raise _failed(f"the server answers {(refused and refused[1]) or 'what is no SCRAM'!r}")
         nonce, salt, iterations = found[1], _decoded(found[2]), int(found[3])
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise _failed("the server's nonce does not continue the client's: another exchange may be played back")
@@ -93,7 +93,7 @@ class ScramClient:
         if found is None or self.is_complete:
             raise _failed("the server's last message is no SCRAM")
         if found[1] is not None:
-            raise _failed(f"the server says {found[1]!r}")
+            raise _failed(f"the server answers {found[1]!r}")
         assert self._signature is not None, "the first message of the server was answered"
         if not hmac.compare_digest(_decoded(found[2]), self._signature):
             raise _failed("the server does not know the password: it may be another server than it says")

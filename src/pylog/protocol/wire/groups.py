@@ -191,7 +191,9 @@ def _commit(body: Body, version: int) -> OffsetCommit:
 
 
 def _committed(body: Body, answer: OffsetsCommitted, version: int) -> Body:
-    """The response to an OffsetCommit: a client that knows generations alone joins again after IllegalGeneration."""
+    """The response to an OffsetCommit: a client that understands generations alone joins again after
+    IllegalGeneration.
+    """
     if version < EPOCHS_FROM:
         errors = {
             key: IllegalGeneration(str(error)) if isinstance(error, GroupIdNotFound) else error

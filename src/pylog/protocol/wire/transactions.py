@@ -3,7 +3,7 @@
 InitProducerId      the producer's own id and epoch from 3 on (KIP-360)
 AddPartitionsToTxn  one transaction up to 3, several from 4 on (brokers)
 TxnOffsetCommit     the member from 3 on (KIP-447); up to 4 the group joins by AddOffsetsToTxn alone (KIP-890)
-WriteTxnMarkers     the transaction's version from 2 on; an administrator ends with it what no coordinator knows
+WriteTxnMarkers     the transaction's version from 2 on; an administrator ends with it what no coordinator has
 EndTxn              from 5 on it is of version 2: the answer has the next epoch (KIP-890)
 """
 
@@ -39,7 +39,9 @@ from pylog.record import TopicPartition
 __all__ = ["MAPPINGS"]
 
 ABORTABLE_FROM, JOINS_FROM = 4, 5
-"""From which versions of TxnOffsetCommit on a client knows TransactionAbortable, and need not send AddOffsetsToTxn."""
+"""From which versions of TxnOffsetCommit on a client understands TransactionAbortable, and need not send
+AddOffsetsToTxn.
+"""
 MarkerErrors = dict[TopicPartition, PylogError | None]
 STATES = frozenset({
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",

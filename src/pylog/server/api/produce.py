@@ -9,7 +9,7 @@ partition that is not there is told before that, and records of a transaction wi
 partitions of the request are appended. zstd below version 7 is UnsupportedCompressionType. With acks=0 there is
 no response; an error ends the connection, so that the client looks for the partition again.
 
-Each partition goes to the node by itself, in the loop's thread where the node says that the append does not block there
+Each partition goes to the node by itself, in the loop's thread where the append does not block there
 (`PlainRules.may_block`). The others go to a pool, and so do batches of transactions, which may have to wait for their
 coordinator.
 """

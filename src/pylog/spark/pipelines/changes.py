@@ -1,4 +1,4 @@
-"""The changes of rows that the records of a topic say, and the last one of each key.
+"""The changes of rows in the records of a topic, and the last one of each key.
 
     plain       the key is a row's, the value is the row, and no value deletes it
     debezium    the value is an envelope: `op` says what happened, `after` is the row; with and without the wrapper

@@ -58,7 +58,7 @@ class Producers:
         self._state = state
         self.expiration_ms = expiration_ms
         self.verify = verify
-        """Whether a transaction's first batch has to show that its coordinator knows of this partition."""
+        """Whether a transaction's first batch has to show that its coordinator has this partition."""
         self.snapshot_offset = 0
         """Up to here no snapshot is needed: the newest one is at this offset, or the log starts there."""
         self._has_snapshot = False

@@ -50,7 +50,7 @@ class Snapshots:
         return join(self._directory, snapshot_name(offset))
 
     def take(self, producers: Producers, offset: int) -> File | None:
-        """Write a snapshot of producers that know the log up to `offset`, unless there is one already; gives the file,
+        """Write a snapshot of the producers in the log up to `offset`, unless there is one already; gives the file,
         which the caller syncs.
 
         Raises DiskFull, with no file left behind. (ProducerStateManager.takeSnapshot)
@@ -92,7 +92,7 @@ class Snapshots:
         return offset
 
     def load(self, producers: Producers, start: int, end: int, now_ms: int) -> tuple[int, list[int]]:
-        """The same without a change to the files, whatever the producers know; gives the bad snapshots, too."""
+        """The same without a change to the files, whatever state the producers have; gives the bad snapshots, too."""
         bad: list[int] = []
         for offset in reversed(self.offsets):
             if start < offset <= end:
