@@ -1,0 +1,1 @@
+"""The decisions of replication, apart from logs, disks, threads and clocks."""
