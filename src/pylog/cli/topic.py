@@ -5,7 +5,7 @@ owner. What `describe` shows of a partition are half-open ends: start is the fir
 high watermark the first there is not.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -39,6 +39,7 @@ LIST_COLUMNS = (Column("topic"), Column("partitions", True), Column("records", T
 PARTITION_COLUMNS = (
     Column("partition", True), Column("start", True), Column("end", True), Column("durable", True),
     Column("high watermark", True), Column("records", True), Column("size", True), Column("segments", True),
+    Column("replicas", True), Column("in sync", True),
 )  # fmt: skip
 GROUP_COLUMNS = (Column("group"), Column("state"), Column("members", True), Column("lag", True))
 
@@ -172,6 +173,8 @@ def _as_json(topic: TopicFacts, readers: list[Reader]) -> dict[str, object]:
                 "end": partition.end,
                 "durable": partition.durable,
                 "high_watermark": partition.high_watermark,
+                "replicas": list(partition.replicas),
+                "isr": list(partition.isr),
                 "bytes": partition.size,
                 "cleaning": partition.cleaning,
                 "segments": None
@@ -227,8 +230,12 @@ def _row(partition: PartitionFacts) -> tuple[str, ...]:
     return (
         str(partition.partition), count_text(partition.start), count_text(partition.end), durable,
         count_text(partition.high_watermark), count_text(partition.end - partition.start), size_text(partition.size),
-        segments,
+        segments, _nodes(partition.replicas), _nodes(partition.isr),
     )  # fmt: skip
+
+
+def _nodes(ids: Sequence[int]) -> str:
+    return ",".join(map(str, ids))
 
 
 def _cleaning(state: dict[str, Any] | None) -> str:

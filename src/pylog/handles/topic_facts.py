@@ -3,7 +3,7 @@
 A server tells less: neither how far records are durable, nor segments, nor how cleaning goes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -28,6 +28,8 @@ class PartitionFacts:
     end: int
     high_watermark: int
     size: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
     durable: int | None = None
     segments: list[SegmentInfo] | None = None
     cleaning: dict[str, Any] | None = None
@@ -152,8 +154,8 @@ def _bytes(log: ClientHalf[Any]) -> dict[TopicPartition, int]:
 def _here(topic: TopicView) -> TopicFacts:
     partitions = [
         PartitionFacts(
-            one.partition, one.start_offset, one.next_offset, one.high_watermark, one.size, one.durable_offset,
-            one.segments, one.cleaning,
+            one.partition, one.start_offset, one.next_offset, one.high_watermark, one.size, one.replicas, one.isr,
+            one.durable_offset, one.segments, one.cleaning,
         )
         for one in topic
     ]  # fmt: skip
@@ -169,9 +171,12 @@ def _there(log: ClientHalf[Any], name: str) -> TopicFacts:
     sizes = _bytes(log)
     configs = admin.describe_topic_config(name)
     partitions = [
-        PartitionFacts(key.partition, starts[key].offset, ends[key].offset, ends[key].offset, sizes.get(key, 0))
-        for key in keys
-    ]
+        PartitionFacts(
+            key.partition, starts[key].offset, ends[key].offset, ends[key].offset, sizes.get(key, 0), part.replicas,
+            part.isr,
+        )
+        for key, part in zip(keys, found.partitions, strict=True)
+    ]  # fmt: skip
     return TopicFacts(
         name, str(found.id), {key: one.value for key, one in configs.items()},
         {key: one.value for key, one in configs.items() if one.is_set}, partitions,

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from pylog.broker.describe import unknown_partition
 from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
@@ -18,7 +19,8 @@ from pylog.kernel.notebook import table
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, claimed_end, split
 from pylog.protocol.isolation import Isolation, IsolationLevel, VisibleBatches
-from pylog.protocol.metadata_image import MetadataImage
+from pylog.protocol.metadata_image import MetadataImage, PartitionImage
+from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
 from pylog.runtime.log_fields import partition_fields
@@ -119,6 +121,26 @@ class PartitionView(Tabular):
         """The leader epoch of the newest batch; -1 in an empty log, and in mode "read", where it is not known."""
         partition = self._now()
         return partition.epochs.latest if isinstance(partition, Partition) else -1
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """The ids of the nodes that have the partition. Raises UnknownTopicOrPartition."""
+        return tuple(self._state.replicas)
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The replicas in sync: the leader, and the followers that have every record acknowledged with acks="all". On
+        a copy this is the state at its last Metadata from the leader. Raises UnknownTopicOrPartition.
+        """
+        return tuple(self._state.isr)
+
+    @property
+    def _state(self) -> PartitionImage:
+        image = self._node.image.topics.get(self.topic)
+        state = None if image is None else image.partitions.get(self.partition)
+        if state is None:
+            raise unknown_partition(image, TopicPartition(self.topic, self.partition))
+        return state
 
     @property
     def size(self) -> int:

@@ -173,6 +173,7 @@ def test_describe_json(clicks: Run) -> None:
     told = json.loads(clicks("topic", "describe", "clicks", "--json").out)
     assert told["topic"] == "clicks" and told["configs"]["cleanup.policy"] == "delete"
     assert sum(partition["end"] - partition["start"] for partition in told["partitions"]) == 30
+    assert all(partition["replicas"] == partition["isr"] == [1] for partition in told["partitions"])
     for partition in told["partitions"]:
         assert sum(segment["bytes"] for segment in partition["segments"]) == partition["bytes"]
 

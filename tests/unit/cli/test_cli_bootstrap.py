@@ -52,7 +52,7 @@ def test_topics_are_listed_described_changed_and_deleted(ask: Ask) -> None:
     assert facts["overrides"] == {"retention.ms": "5000"}
     (partition,) = facts["partitions"]
     assert (partition["start"], partition["end"], partition["durable"], partition["segments"]) == (0, 3, None, None)
-    assert partition["bytes"] > 0
+    assert partition["bytes"] > 0 and partition["replicas"] == partition["isr"] == [1]
     ask("topic", "alter", "t", "--delete-config", "retention.ms", "--partitions", "2")
     ask("topic", "trim", "t", "--partition", "0", "--before-offset", "2", "--yes")
     assert json.loads(ask("topic", "offsets", "t:0", "--at", "earliest", "--json").out)["offset"] == 2
