@@ -1,12 +1,12 @@
 """The two roles a node can have for a partition, as objects over its `Partition`.
 
-A `Leader` takes appends, answers fetches and knows how far each follower has come; the high watermark is what all of
-them have. A `Follower` says what it wants next and takes what it gets, byte for byte. A log without followers is a
-leader with an empty set of them, through the same code.
+A `Leader` takes appends, answers fetches and knows how far each follower has come; the high watermark is what all
+replicas in sync have (`replication.in_sync`). A `Follower` says what it wants next and takes what it gets, byte for
+byte. A log without followers is a leader with an empty set of them, through the same code.
 
     follower                              leader
     Fetch(offset = my end, my last epoch) ->  notes: the follower has everything below `offset`, unless it knows no
-                                              high watermark; advances the high watermark
+                                              high watermark; advances the high watermark; may take it into the ISR
               <- bytes, high watermark, or diverging = (epoch, end): our logs part there
     appends, or truncates and asks again
 
@@ -47,6 +47,8 @@ from pylog.protocol.messages import (
     ListOffsetsPart,
     OffsetForLeaderEpochPart,
 )
+from pylog.replication.in_sync import InSync
+from pylog.runtime.signals import WholeLock
 from pylog.storage.producer_state import Verification
 
 UNDEFINED = (-1, -1)
@@ -56,25 +58,27 @@ class Leader:
     """The leader of a partition for one leader epoch; None as long as it was only read, for an append takes one.
 
     `told_epoch`: the epoch that the metadata names for it until then.
-    `joining`: the followers that count once they have caught up.
+    `followers` are in sync from the beginning, those of `joining` once they have caught up.
     `visible_when_durable`: the leader's own copy counts for the high watermark only as far as it was synced, so what a
     reader has seen survives a power cut (`flush="sync"`).
     """
 
     def __init__(
         self, partition: Partition, *, epoch: int | None, followers: frozenset[int], visible_when_durable: bool,
-        told_epoch: int = NO_EPOCH, joining: frozenset[int] = frozenset(),
+        told_epoch: int = NO_EPOCH, joining: frozenset[int] = frozenset(), now_ms: int,
     ) -> None:  # fmt: skip
         self.partition = partition
         self.epoch = epoch
         self._told_epoch = told_epoch
         self.visible_when_durable = visible_when_durable
-        self.has_followers = bool(followers)
-        """Whether the high watermark waits for others."""
+        self.has_followers = bool(followers or joining)
+        """Whether the high watermark may have to wait for others."""
         self.has_ended = False
         """Whether the node has another role by now, or none."""
-        self._follower_ends = dict.fromkeys(followers, -1)
-        self.joining = joining
+        self._in_sync = InSync(followers, joining, now_ms)
+        self._term_start = partition.next_offset
+        # Held while the high watermark moves: a follower that joins meanwhile could lack what is shown.
+        self._lock = WholeLock()
         self._take_duty()
 
     def _take_duty(self) -> None:
@@ -94,44 +98,67 @@ class Leader:
         self.epoch = epoch
         self._take_duty()
 
-    def set_followers(self, followers: frozenset[int], joining: frozenset[int] = frozenset()) -> None:
-        """Let these followers count from now on, and those of `joining` once they have caught up."""
-        self.joining = joining
-        self._follower_ends = {node: self._follower_ends.get(node, -1) for node in followers}
-        self.has_followers = bool(followers)
-        self._take_duty()
+    def set_followers(self, followers: frozenset[int], joining: frozenset[int], now_ms: int) -> None:
+        """Let these followers be in sync from now on, and those of `joining` once they have caught up."""
+        with self._lock:
+            self._in_sync.place(followers, joining, now_ms)
+            self.has_followers = bool(followers or joining)
+            self._take_duty()
 
-    def lead_on(self, epoch: int, followers: frozenset[int], joining: frozenset[int] = frozenset()) -> None:
+    def lead_on(self, epoch: int, followers: frozenset[int], joining: frozenset[int], now_ms: int) -> None:
         """Lead on in a later epoch, with these followers.
 
         The role does not end by that: what was appended, and the answers that wait, stay owed.
         """
         # The followers first: nothing of the new epoch may be shown without them.
-        self.set_followers(followers, joining)
+        self.set_followers(followers, joining, now_ms)
+        self._term_start = self.partition.next_offset
         self.begin(epoch)
 
     def knows(self, node: int, part: FetchPart) -> bool:
-        """Whether a node is a follower that counts, or is to, and asks in this epoch."""
-        is_follower = node in self._follower_ends or node in self.joining
-        return is_follower and part.current_leader_epoch in (NO_EPOCH, self.epoch)
+        """Whether a node is a follower, in sync or not, and asks in this epoch."""
+        return node in self._in_sync.followers and part.current_leader_epoch in (NO_EPOCH, self.epoch)
 
-    def take_in(self, node: int, part: FetchPart) -> bool:
-        """Let a joining follower count, if this fetch of it says that it has all that is visible.
+    # --- the ISR ----------------------------------------------------------------------------------------------------
 
-        Gives whether it counts now. (Kafka: Partition.maybeExpandIsr)
+    @property
+    def isr(self) -> frozenset[int]:
+        """The followers that are in sync."""
+        return self._in_sync.members
+
+    @property
+    def followers(self) -> frozenset[int]:
+        """All followers."""
+        return self._in_sync.followers
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether fewer replicas are in sync than `min.insync.replicas`, as far as there are so many at all.
+
+        Appends with acks=all are refused, and nothing more becomes visible. (Kafka: Partition.isUnderMinIsr)
         """
-        partition = self.partition
-        if node not in self.joining or not self._is_claim(part) or part.offset < partition.high_watermark:
-            return False
-        # It holds the high watermark, and only then that is looked at: an append may just have been shown without it.
-        self._follower_ends = {**self._follower_ends, node: part.offset}
-        if part.offset < partition.high_watermark:
-            self._follower_ends = {one: end for one, end in self._follower_ends.items() if one != node}
-            return False
-        self.joining -= {node}
-        self.has_followers = True
-        self._take_duty()
-        return True
+        return self.has_followers and self._in_sync.is_under(self.partition.config.min_insync_replicas)
+
+    def expand_isr(self, node: int) -> bool:
+        """Take a follower into the ISR that has all that is visible, and all that was there when this term began.
+
+        Gives whether it was taken in. (Kafka: Partition.maybeExpandIsr; KAFKA-7128)
+        """
+        with self._lock:
+            return self._in_sync.join(node, max(self.partition.high_watermark, self._term_start))
+
+    def lagging(self, now_ms: int, lag_ms: int) -> frozenset[int]:
+        """The followers that are to leave the ISR: they have not caught up for `lag_ms`.
+
+        They stay in it until `shrink_isr`. (Kafka: Partition.maybeShrinkIsr)
+        """
+        with self._lock:
+            return self._in_sync.lagging(self.partition.next_offset, now_ms, lag_ms)
+
+    def shrink_isr(self, nodes: frozenset[int]) -> None:
+        """Wait no more for followers that have left the ISR, which is written down."""
+        with self._lock:
+            self._in_sync.leave(nodes)
 
     def append(
         self, batch: Batch, now_ms: int, *, origin: Origin = Origin.CLIENT, transaction_version: int = -1,
@@ -148,16 +175,19 @@ class Leader:
         )  # fmt: skip
 
     def advance(self) -> bool:
-        """Recompute the high watermark: what every replica has. Gives whether it moved."""
+        """Recompute the high watermark: what every replica in sync has, unless these are too few. Gives whether it
+        moved.
+        """
         partition = self.partition
-        reached = partition.durable_offset if self.visible_when_durable else partition.next_offset
-        if self._follower_ends:
-            reached = min(reached, *self._follower_ends.values())
-        return partition.advance_high_watermark(reached)
+        own_end = partition.durable_offset if self.visible_when_durable else partition.next_offset
+        if not self.has_followers:
+            return partition.advance_high_watermark(own_end)
+        with self._lock:
+            return not self.is_under_min_isr and partition.advance_high_watermark(self._in_sync.reached(own_end))
 
     def fetch(
         self, part: FetchPart, *, replica_id: int, max_bytes: int, isolation: Isolation = Isolation.READ_UNCOMMITTED,
-        as_extent: bool = False,
+        as_extent: bool = False, now_ms: int,
     ) -> FetchedPart:  # fmt: skip
         """Answer a fetch: consumers see what their isolation says, followers up to the end; the offset of a follower
         with a high watermark is noted.
@@ -174,8 +204,9 @@ class Leader:
             diverging = None
         if diverging is not None:
             return self._answer(part, diverging=diverging)
-        if follower and self._is_claim(part) and replica_id in self._follower_ends:
-            self._follower_ends[replica_id] = part.offset
+        if follower and self._is_claim(part):
+            with self._lock:
+                self._in_sync.fetched(replica_id, part.offset, self.partition.next_offset, now_ms)
             self.advance()
         seen = None if follower else isolation
         return read_part(self.partition, part, isolation=seen, max_bytes=max_bytes, as_extent=as_extent)
@@ -183,18 +214,9 @@ class Leader:
     def _is_claim(self, part: FetchPart) -> bool:
         return part.offset <= self.partition.next_offset and part.high_watermark != NO_HIGH_WATERMARK
 
-    @property
-    def replicas(self) -> tuple[int, int]:
-        """The number of replicas, this one among them; and the number of those whose fetches show that they have all
-        that is visible.
-        """
-        visible = self.partition.high_watermark
-        in_sync = sum(end >= max(visible, 0) for end in self._follower_ends.values())
-        return 1 + len(self._follower_ends), 1 + in_sync
-
     def waits_for(self, offset: int) -> list[int]:
-        """The followers that have not said that they have everything below `offset`."""
-        return sorted(node for node, end in self._follower_ends.items() if end < offset)
+        """The followers in sync that have not said that they have everything below `offset`."""
+        return self._in_sync.missing(offset)
 
     def list_offset(self, part: ListOffsetsPart, isolation: Isolation | None) -> ListedPart:
         """Answer one part of a ListOffsets, with the leader epoch of what lies there.
@@ -255,6 +277,15 @@ class Leader:
         answer = bounds_part(self.partition, part)
         answer.diverging = diverging
         return answer
+
+
+def told_isr(leader: Leader) -> str:
+    """The replicas that an append with acks=all lacks, for the error that tells it."""
+    away = ", ".join(map(str, sorted(leader.followers - leader.isr)))
+    return (
+        f"{1 + len(leader.isr)} of {1 + len(leader.followers)} replicas are in sync, and min.insync.replicas is "
+        f"{leader.partition.config.min_insync_replicas}; not in sync: node {away}"
+    )
 
 
 def bounds_part(partition: ReadablePartition, part: FetchPart) -> FetchedPart:

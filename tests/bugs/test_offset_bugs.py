@@ -115,10 +115,14 @@ def test_kafka_9807_a_fetch_of_committed_data_sees_one_moment() -> None:
         log.append("a")
         log.in_transaction("b", producer_id=5, sequence=0)
         log.append("c")
-        leader = Leader(log.partition, epoch=0, followers=frozenset(), visible_when_durable=False)
+        leader = Leader(log.partition, epoch=0, followers=frozenset(), visible_when_durable=False, now_ms=0)
         files.begin(at, ("size", "read", "stat"), lambda log=log: (log.end(5, commit=False), log.append("d")))
         answer = leader.fetch(
-            FetchPart("t", 0, 0), replica_id=CONSUMER, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED
+            FetchPart("t", 0, 0),
+            replica_id=CONSUMER,
+            max_bytes=1 << 20,
+            isolation=Isolation.READ_COMMITTED,
+            now_ms=0,
         )
         delivery = VisibleBatches(answer.aborted)
         given = [r.value for b in split(answer.data) if delivery.gives(b) for r in b.records("t", 0)]
@@ -131,13 +135,17 @@ def test_kafka_9196_records_behind_a_roll_at_the_high_watermark_are_hidden() -> 
     log.append("a")
     log.partition.advance_high_watermark(1)
     log.partition.roll(NOW)
-    leader = Leader(log.partition, epoch=0, followers=frozenset({2}), visible_when_durable=False)
+    leader = Leader(log.partition, epoch=0, followers=frozenset({2}), visible_when_durable=False, now_ms=0)
     for value in ("b", "c"):
         log.append(value)
         for isolation in Isolation:
-            answer = leader.fetch(FetchPart("t", 0, 0), replica_id=CONSUMER, max_bytes=1 << 20, isolation=isolation)
+            answer = leader.fetch(
+                FetchPart("t", 0, 0), replica_id=CONSUMER, max_bytes=1 << 20, isolation=isolation, now_ms=0
+            )
             assert [batch.next_offset for batch in split(answer.data)] == [1]
-            answer = leader.fetch(FetchPart("t", 0, 1), replica_id=CONSUMER, max_bytes=1 << 20, isolation=isolation)
+            answer = leader.fetch(
+                FetchPart("t", 0, 1), replica_id=CONSUMER, max_bytes=1 << 20, isolation=isolation, now_ms=0
+            )
             assert len(answer.data) == 0
         log.partition.roll(NOW)
     assert log.partition.max_timestamp(log.partition.high_watermark) is not None

@@ -5,7 +5,8 @@
 
 The copy follows one topic, and the topics of coordinators come along. Some kills of the leader are for good: the
 follower takes over by hand, by the lead of the topic alone, or with the topics of coordinators before or behind it.
-The leader has written down then that the follower counts everywhere: a person would look at `lag()` for that.
+The leader has written down, when it is dead, that the follower is in the ISR everywhere: a person would look at
+`pylog topic describe` for that. With min.insync.replicas=1 a follower that lags leaves the ISR, and stops nothing.
 
     a record that was acknowledged          lies where that was said, once
     a transaction that was committed        is seen as a whole; one that was aborted is not; one of which the producer
@@ -50,7 +51,7 @@ class HistoryNode(Node):
     module = "crash.follow_history_node"
 
     def counts(self, follower: "HistoryNode") -> bool:
-        """Whether this leader has written down that a follower counts in every partition."""
+        """Whether this leader has written down that a follower is in the ISR of every partition."""
         with suppress(PylogError), pylog.open(self.path, mode="read") as log:
             topics = log._node.image.topics
             states = [state for topic in topics.values() for state in topic.partitions.values()]
@@ -246,10 +247,11 @@ def _killed(
                 log.create_partitions(TOPIC, count + 1)
                 told["partitions added"] += 1
         victims = chance.choice([[leader], [follower], [leader, follower]])
-        is_for_good = leader in victims and chance.random() < 2 * PROMOTED and leader.counts(follower)
         for victim in victims:
             victim.kill()
         made += len(victims)
+        # Behind the kill: a leader that lives may take the follower out of the ISR, and acknowledge without it.
+        is_for_good = leader in victims and chance.random() < 2 * PROMOTED and leader.counts(follower)
         if is_for_good:
             told["promotions"] += 1
             follower.kill()

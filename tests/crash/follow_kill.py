@@ -3,9 +3,10 @@
     python -m crash.follow_kill 200                so many kills
     python -m crash.follow_kill 20 --seed 7        with other moments
 
-A producer writes all the while, with acks=all and a follower that counts. Some kills of the leader are for good: the
-follower takes over by hand, in the middle of the writes, and the old leader comes back as its follower. In the end
-both logs have the same bytes, and every record that was acknowledged lies where that was said, once.
+A producer writes all the while, with acks=all and a follower that leaves the ISR and joins it again. With
+min.insync.replicas=2 nothing is acknowledged without it, so it may take over at any time. Some kills of the leader are
+for good: the follower takes over by hand, in the middle of the writes, and the old leader comes back as its follower.
+In the end both logs have the same bytes, and every record that was acknowledged lies where that was said, once.
 
 A node that is killed twice before it could answer knows the last batch of a producer alone, as Kafka's snapshots have
 no more. So a producer may be told OutOfOrderSequence, or hear nothing in time: it does not know whether a record is
@@ -26,7 +27,13 @@ import pylog
 from conformance.kafka_broker import free_port
 from crash.follow_kill_node import TOPIC
 from crash.kills import command
-from pylog.errors import NetworkError, OutOfOrderSequence, RequestTimedOut
+from pylog.errors import (
+    NetworkError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    OutOfOrderSequence,
+    RequestTimedOut,
+)
 from pylog.runtime.future import Future
 from support.bad_network import BadNetwork
 from support.clients.values import until
@@ -37,8 +44,8 @@ PROMOTED = 0.2
 """How many of the kills of a leader are for good."""
 BYTES_MAX = 200_000
 PATIENCE_SECONDS = 90
-DOUBTS = (OutOfOrderSequence, RequestTimedOut, NetworkError)
-"""The last is the reason of a record's last attempt where its time was up by then."""
+DOUBTS = (OutOfOrderSequence, RequestTimedOut, NetworkError, NotEnoughReplicas, NotEnoughReplicasAfterAppend)
+"""All but the first are the reason of a record's last attempt where its time was up by then."""
 KEY = pylog.TopicPartition(TOPIC, 0)
 
 

@@ -16,7 +16,7 @@ from pylog.errors import NetworkError, RequestTimedOut
 TOPIC = "t"
 CONFIG = {
     "listener.security.protocol.map": "CLIENTS:PLAINTEXT,REPLICAS:PLAINTEXT", "replica.fetch.backoff.ms": 20,
-    "log.segment.bytes": 1 << 20,
+    "log.segment.bytes": 1 << 20, "replica.lag.time.max.ms": 300,
 }  # fmt: skip
 TIMEOUT_MS = 500
 
@@ -26,7 +26,7 @@ def main() -> None:
     logging.basicConfig(level=logging.ERROR)
     with pylog.open(path, node_id=int(node), config=CONFIG) as log:
         if role == "lead" and TOPIC not in log.topics():
-            log.create_topic(TOPIC)
+            log.create_topic(TOPIC, config={"min.insync.replicas": 2})
         if role == "promote" or (role == "lead" and log.topic(TOPIC)[0].leader_epoch < 0):
             log.lead(TOPIC, followers={int(other)})
         listen = [f"CLIENTS://{clients}", f"REPLICAS://{replicas}"]

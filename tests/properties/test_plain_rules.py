@@ -11,7 +11,6 @@ from pylog.config.options import kafka_name
 from pylog.files import MemoryFiles
 from pylog.kernel import PlainRules, pure
 from pylog.partition import Partition
-from pylog.protocol.messages import FetchPart
 from pylog.replica import Follower, Leader
 from tests.support.topic_values import BOUNDED, VALUES
 
@@ -28,7 +27,7 @@ MAY_NOT_MATTER = {
     "max.compaction.lag.ms": COMPACTION,
     "min.cleanable.dirty.ratio": COMPACTION,
     "min.compaction.lag.ms": COMPACTION,
-    "min.insync.replicas": "it has no effect yet",
+    "min.insync.replicas": "a partition with followers goes the general way, which asks for it",
     "preallocate": "a segment goes by it when it begins",
     "pylog.max.record.bytes": "a bound of what is decoded, and a client's batch is decoded before the rules let it in",
     "retention.ms": "retention alone goes by it, which runs in the background",
@@ -130,28 +129,30 @@ def facts(partition: Partition) -> tuple[bool, bool, bool]:
 
 def test_each_change_of_a_role_is_in_the_rules(partition: Partition) -> None:
     assert facts(partition) == (False, False, True)
-    leader = Leader(partition, epoch=None, followers=frozenset(), visible_when_durable=False)
+    leader = Leader(partition, epoch=None, followers=frozenset(), visible_when_durable=False, now_ms=0)
     assert facts(partition) == (False, False, True)
     leader.begin(0)
     assert facts(partition) == (True, True, False)
-    leader.set_followers(frozenset({2}))
-    assert facts(partition) == (False, False, False)
-    leader.set_followers(frozenset(), frozenset({2}))
+    leader.set_followers(frozenset(), frozenset({2}), 0)
+    assert facts(partition) == (False, False, False), "what is shown without it could never be caught up with"
+    leader.set_followers(frozenset(), frozenset(), 0)
     assert facts(partition) == (True, True, False)
-    assert leader.take_in(2, FetchPart("t", 0, 0, 1))
+    leader.set_followers(frozenset({2}), frozenset(), 0)
     assert facts(partition) == (False, False, False)
-    leader.lead_on(1, frozenset())
+    leader.shrink_isr(frozenset({2}))
+    assert facts(partition) == (False, False, False)
+    leader.lead_on(1, frozenset(), frozenset(), 0)
     assert facts(partition) == (True, True, False)
     Follower(partition, leader=2, epoch=2)
     assert facts(partition) == (False, False, True)
-    Leader(partition, epoch=3, followers=frozenset(), visible_when_durable=True)
+    Leader(partition, epoch=3, followers=frozenset(), visible_when_durable=True, now_ms=0)
     assert facts(partition) == (True, False, False)
-    Leader(partition, epoch=3, followers=frozenset({2}), visible_when_durable=True)
+    Leader(partition, epoch=3, followers=frozenset({2}), visible_when_durable=True, now_ms=0)
     assert facts(partition) == (False, False, True)
 
 
 def test_a_changed_config_is_in_the_rules_of_the_role(partition: Partition) -> None:
-    Leader(partition, epoch=0, followers=frozenset(), visible_when_durable=False)
+    Leader(partition, epoch=0, followers=frozenset(), visible_when_durable=False, now_ms=0)
     partition.reconfigure(TopicConfig.loaded({"flush.messages": "5"}))
     assert facts(partition) == (False, False, True)
     partition.reconfigure(TopicConfig())
@@ -160,5 +161,5 @@ def test_a_changed_config_is_in_the_rules_of_the_role(partition: Partition) -> N
 
 def test_the_topics_of_coordinators_never_go_the_short_way() -> None:
     made = made_partition("__consumer_offsets")
-    Leader(made, epoch=0, followers=frozenset(), visible_when_durable=False)
+    Leader(made, epoch=0, followers=frozenset(), visible_when_durable=False, now_ms=0)
     assert facts(made) == (False, False, False)

@@ -42,7 +42,7 @@ def make(files: MemoryFiles | None = None, config: TopicConfig = CONFIG) -> Part
 
 def lead(partition: Partition, epoch: int, *, durable: bool = False) -> Leader:
     partition.begin_epoch(epoch)
-    return Leader(partition, epoch=epoch, followers=frozenset({FOLLOWER}), visible_when_durable=durable)
+    return Leader(partition, epoch=epoch, followers=frozenset({FOLLOWER}), visible_when_durable=durable, now_ms=0)
 
 
 def write(leader: Leader, *values: str, timestamp: int = NOW) -> None:
@@ -54,7 +54,7 @@ def fetch(leader: Leader, follower: Follower, max_bytes: int = 1 << 20) -> bool:
     """One fetch and its answer, as the node and the fetcher pass them on."""
     part = follower.next_fetch(max_bytes)
     try:
-        answer = leader.fetch(part, replica_id=FOLLOWER, max_bytes=1 << 20)
+        answer = leader.fetch(part, replica_id=FOLLOWER, max_bytes=1 << 20, now_ms=0)
     except OffsetOutOfRange as error:
         answer = bounds_part(leader.partition, part)
         answer.error = error
@@ -135,7 +135,7 @@ def test_a_follower_that_lost_its_tail_does_not_move_the_high_watermark_back() -
 def test_a_follower_acknowledges_nothing_before_its_log_was_compared() -> None:
     """Both have led in epoch 0, and the leader has more: what it has there is not what the follower says it has."""
     leader, follower = lead(make(), 0), Follower(lead(make(), 0).partition, leader=LEADER, epoch=0)
-    write(Leader(follower.partition, epoch=0, followers=frozenset(), visible_when_durable=False), "x", "y")
+    write(Leader(follower.partition, epoch=0, followers=frozenset(), visible_when_durable=False, now_ms=0), "x", "y")
     write(leader, "a", "b", "c")
     with pytest.raises(LogDiverged):
         fetch(leader, follower)
@@ -147,7 +147,7 @@ def test_an_impossible_offset_is_no_acknowledgement() -> None:
     leader = lead(make(), 0)
     write(leader, "a")
     with pytest.raises(OffsetOutOfRange):
-        leader.fetch(FetchPart("t", 0, 50), replica_id=FOLLOWER, max_bytes=100)
+        leader.fetch(FetchPart("t", 0, 50), replica_id=FOLLOWER, max_bytes=100, now_ms=0)
     write(leader, "b")
     leader.advance()
     assert leader.partition.high_watermark == 0
@@ -156,7 +156,7 @@ def test_an_impossible_offset_is_no_acknowledgement() -> None:
 def test_a_fetcher_that_is_no_replica_may_read_but_does_not_count() -> None:
     leader = lead(make(), 0)
     write(leader, "a")
-    leader.fetch(FetchPart("t", 0, 1), replica_id=77, max_bytes=100)
+    leader.fetch(FetchPart("t", 0, 1), replica_id=77, max_bytes=100, now_ms=0)
     assert not leader.advance() and leader.partition.high_watermark == 0
 
 
@@ -165,9 +165,9 @@ def test_consumers_see_up_to_the_high_watermark_and_followers_to_the_end() -> No
     write(leader, "a")
     catch_up(leader, follower)
     write(leader, "b")
-    seen = leader.fetch(FetchPart("t", 0, 0), replica_id=-1, max_bytes=1 << 20)
+    seen = leader.fetch(FetchPart("t", 0, 0), replica_id=-1, max_bytes=1 << 20, now_ms=0)
     assert [batch.next_offset for batch in split(seen.data)] == [1]
-    copied = leader.fetch(FetchPart("t", 0, 0), replica_id=FOLLOWER, max_bytes=1 << 20)
+    copied = leader.fetch(FetchPart("t", 0, 0), replica_id=FOLLOWER, max_bytes=1 << 20, now_ms=0)
     assert [batch.next_offset for batch in split(copied.data)] == [1, 2]
 
 
@@ -218,7 +218,7 @@ def test_batches_before_a_bad_one_are_taken() -> None:
     write(leader, "a")
     catch_up(leader, follower)
     write(leader, "b", "c", "d")
-    answer = leader.fetch(follower.next_fetch(1 << 20), replica_id=FOLLOWER, max_bytes=1 << 20)
+    answer = leader.fetch(follower.next_fetch(1 << 20), replica_id=FOLLOWER, max_bytes=1 << 20, now_ms=0)
     damaged = bytearray(answer.data)
     damaged[-1] ^= 1
     answer.data = bytes(damaged)
@@ -299,9 +299,9 @@ def test_a_consumer_hears_where_the_log_was_cut(epoch: int, offset: int, divergi
     catch_up(leader, follower)
     part = FetchPart("t", 0, offset, 1000, last_fetched_epoch=epoch)
     if diverging is None:
-        assert leader.fetch(part, replica_id=CONSUMER, max_bytes=1000).diverging is None
+        assert leader.fetch(part, replica_id=CONSUMER, max_bytes=1000, now_ms=0).diverging is None
     else:
-        answer = leader.fetch(part, replica_id=CONSUMER, max_bytes=1000)
+        answer = leader.fetch(part, replica_id=CONSUMER, max_bytes=1000, now_ms=0)
         assert (answer.diverging, len(answer.data)) == (diverging, 0)
 
 
@@ -309,7 +309,7 @@ def test_a_leader_that_has_written_nothing_says_where_older_epochs_ended() -> No
     """KAFKA-7415: two elections without a write; the leader of the one in between has records nobody else has."""
     one, two = make(), make()
     write(lead(one, 0), "a", "b")
-    catch_up(Leader(one, epoch=0, followers=frozenset(), visible_when_durable=False),
+    catch_up(Leader(one, epoch=0, followers=frozenset(), visible_when_durable=False, now_ms=0),
              Follower(two, leader=LEADER, epoch=0))  # fmt: skip
     write(lead(two, 1), "lost 1", "lost 2", "lost 3")
     leader = lead(one, 2)
@@ -368,13 +368,13 @@ def test_a_fetcher_with_another_epoch_is_refused() -> None:
     leader = lead(make(), 5)
     for epoch, error in ((4, FencedLeaderEpoch), (6, UnknownLeaderEpoch)):
         with pytest.raises(error, match=str(epoch)):
-            leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=epoch), replica_id=FOLLOWER, max_bytes=1)
-    leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=5), replica_id=FOLLOWER, max_bytes=1)
+            leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=epoch), replica_id=FOLLOWER, max_bytes=1, now_ms=0)
+    leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=5), replica_id=FOLLOWER, max_bytes=1, now_ms=0)
 
 
 def read_only_leader(partition: Partition, told_epoch: int) -> Leader:
     return Leader(
-        partition, epoch=None, followers=frozenset(), visible_when_durable=False, told_epoch=told_epoch
+        partition, epoch=None, followers=frozenset(), visible_when_durable=False, now_ms=0, told_epoch=told_epoch
     )  # fmt: skip
 
 
@@ -382,8 +382,8 @@ def test_a_leader_that_was_only_read_refuses_other_epochs_than_it_is_told_to_hav
     leader = read_only_leader(make(), 3)
     for epoch, error in ((2, FencedLeaderEpoch), (4, UnknownLeaderEpoch)):
         with pytest.raises(error, match=r"epoch 3$|leader's 3$"):
-            leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=epoch), replica_id=CONSUMER, max_bytes=1)
-    leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=3), replica_id=CONSUMER, max_bytes=1)
+            leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=epoch), replica_id=CONSUMER, max_bytes=1, now_ms=0)
+    leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=3), replica_id=CONSUMER, max_bytes=1, now_ms=0)
 
 
 def test_a_log_that_came_from_elsewhere_and_was_only_read_knows_its_own_epochs() -> None:
@@ -391,9 +391,9 @@ def test_a_log_that_came_from_elsewhere_and_was_only_read_knows_its_own_epochs()
     write(lead(partition, 5), "a")
     leader = read_only_leader(partition, 3)
     for epoch in (3, 5):
-        leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=epoch), replica_id=CONSUMER, max_bytes=1)
+        leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=epoch), replica_id=CONSUMER, max_bytes=1, now_ms=0)
     with pytest.raises(UnknownLeaderEpoch, match="leader's 5"):
-        leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=6), replica_id=CONSUMER, max_bytes=1)
+        leader.fetch(FetchPart("t", 0, 0, current_leader_epoch=6), replica_id=CONSUMER, max_bytes=1, now_ms=0)
 
 
 @pytest.mark.parametrize(("asked", "found"), [(0, (0, 0)), (2, (2, 0)), (3, (3, 0)), (4, (-1, -1)), (-1, (-1, -1))])

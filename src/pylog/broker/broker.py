@@ -33,6 +33,7 @@ from pylog.broker.followers import Followers
 from pylog.broker.guarantees import Guarantees
 from pylog.broker.handover import Handover
 from pylog.broker.housekeeping import Housekeeping
+from pylog.broker.isr_changes import IsrChanges
 from pylog.broker.measures import Measures
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.promotion import Promotion
@@ -72,7 +73,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.record import TopicPartition
-from pylog.replica import Follower
+from pylog.replica import Follower, Leader
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WHOLE, whole
@@ -115,7 +116,10 @@ class Broker:
             self.node, clock, flush, config.flush_interval_ms, self._alarm, self._worker.wake
         )  # fmt: skip
         # The two need each other: a follower that has read on lets appends go that wait for it.
-        self._reads = Reads(self.node, lambda partition: self._purgatory.release(partition))  # noqa: PLW0108 (as below)
+        self._reads = Reads(
+            self.node, clock, lambda partition: self._purgatory.release(partition),  # noqa: PLW0108 (as below)
+            lambda leader: self._guarantees.show(leader),  # noqa: PLW0108 (as below)
+        )  # fmt: skip
         self._purgatory: Purgatory = Purgatory(
             self.node, clock, self._reads.fetch, self._reads.given, self._reads.list_offsets, self._worker.wake,
             lambda leader: self._guarantees.hurry(leader),  # noqa: PLW0108 (it is made in the next line)
@@ -132,6 +136,7 @@ class Broker:
         )  # fmt: skip
         self._coordinating = CoordinatorRouter(self.node, self._produce, clock, self._worker.wake_by)
         self._changing_roles = Handover(self._guarantees, self._coordinating, self._purgatory).changing_roles
+        self._isr_changes = IsrChanges(self.node.roles, clock, config, self._shrunk)
         self._promotion = Promotion(self.node, self._coordinating, self.apply, self._guarantees.advance)
         self.measure = Measures(
             self.node, self._produce, self._reads, self._purgatory, self._coordinating, self.housekeeping
@@ -271,6 +276,7 @@ class Broker:
                 self.node.roles.lead(effect, ended)
             # Answers that wait for another epoch, or for other followers.
             self._purgatory.release_all(key)
+            self._worker.wake()
             return
         with self._changing_roles() as ended:
             follower = self.node.roles.follow(effect, ended)
@@ -278,6 +284,12 @@ class Broker:
             self.node.roles.addresses[leader.node] = leader.address
         near = LeaderEndPoint(effect.leader, self._transport)
         self._followers.follow(key, follower, leader or near)
+
+    def _shrunk(self, leader: Leader) -> None:
+        """Followers have left the ISR: show what no longer waits for them, or refuse it where too few are left."""
+        # An error has latched the partition, and was logged.
+        self._guarantees.show(leader)
+        self._purgatory.release_all((leader.partition.topic, leader.partition.number))
 
     def lead(self, topic: str, followers: Iterable[int]) -> dict[int, int]:
         """Lead each partition of a topic in an epoch that was never used; gives the epochs by partition.
@@ -356,7 +368,7 @@ class Broker:
     def _due(self) -> int | None:
         times = [
             self._purgatory.next_deadline, self._flush_scheduler.due_ms, self._guarantees.due_ms,
-            self._coordinating.due_ms, self._produce.room.due_ms,
+            self._coordinating.due_ms, self._produce.room.due_ms, self._isr_changes.due_ms,
         ]  # fmt: skip
         return min((due for due in times if due is not None), default=None)
 
@@ -368,6 +380,7 @@ class Broker:
         self._coordinating.tick(now)
         # Behind them: the markers that they have written may be due at once.
         self._guarantees.work(now)
+        self._isr_changes.work(now)
         self._flush_scheduler.work(now)
 
     def sync(self) -> None:

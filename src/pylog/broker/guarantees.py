@@ -60,7 +60,8 @@ class Guarantees:
         if partition.high_watermark >= next_offset or self.make_visible(leader, part):
             return completed(Produced([part]))
         deadline = self._clock.tick_ms() + SAFE_MS_MAX
-        return self._purgatory.produce(Produced([part]), [leader], {0}, deadline)
+        # What coordinators have written is there: it cannot be refused any more.
+        return self._purgatory.produce(Produced([part]), [leader], {0}, deadline, is_patient=True)
 
     def make_visible(self, leader: Leader, part: ProducedPart) -> bool:
         """Make an append durable, as far as that is promised, and then visible; False where that takes a follower, or
@@ -77,12 +78,12 @@ class Guarantees:
             # The kernel has shown it in the step that appended it.
             self._purgatory.release(partition)
             return True
-        part.error = self._show(leader)
+        part.error = self.show(leader)
         return part.error is not None or self.is_visible(leader, part)
 
     def make_durable(self, leader: Leader, end: int) -> PylogError | None:
         """Make what lies below `end` durable, and visible; gives the error that kept it from that."""
-        return self._sync(leader.partition, end) or self._show(leader)
+        return self._sync(leader.partition, end) or self.show(leader)
 
     def make_claimable(self, partition: Partition) -> None:
         """Make a log durable, as far as that is promised, before this node claims to have it as a follower.
@@ -97,7 +98,7 @@ class Guarantees:
         self._note_append(leader.partition)
         if not self.syncs:
             # An error has latched the partition, and was logged.
-            self._show(leader)
+            self.show(leader)
         return not self.syncs
 
     def advance(self, leader: Leader) -> None:
@@ -129,7 +130,7 @@ class Guarantees:
                 return error if is_known else DurabilityUnknown(str(error))
         return None
 
-    def _show(self, leader: Leader) -> PylogError | None:
+    def show(self, leader: Leader) -> PylogError | None:
         """As `advance`, but the error is given back."""
         try:
             self.advance(leader)

@@ -60,15 +60,16 @@ class Measures:
             found.add(table.REPLICATION_BYTES_OUT, counts.bytes_replicated, topic=topic)
 
     def _replicas(self, found: Metrics) -> None:
-        leaders = under_replicated = 0
+        leaders = under_replicated = under_min_isr = 0
         roles = self.node.roles.taken
         for role in roles:
             partition = role.partition
             key = {"topic": partition.topic, "partition": partition.number}
             if isinstance(role, Leader):
-                replicas, in_sync = role.replicas
+                replicas, in_sync = 1 + len(role.followers), 1 + len(role.isr)
                 leaders += 1
                 under_replicated += in_sync < replicas
+                under_min_isr += role.is_under_min_isr
                 found.add(table.REPLICAS_COUNT, replicas, **key)
                 found.add(table.IN_SYNC_REPLICAS_COUNT, in_sync, **key)
             elif role.leader_high_watermark >= 0:
@@ -76,6 +77,7 @@ class Measures:
         found.add(table.PARTITION_COUNT, len(roles))
         found.add(table.LEADER_COUNT, leaders)
         found.add(table.UNDER_REPLICATED, under_replicated)
+        found.add(table.UNDER_MIN_ISR, under_min_isr)
 
     def _cleaning(self, found: Metrics) -> None:
         housekeeping = self.housekeeping

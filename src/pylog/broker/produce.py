@@ -35,6 +35,7 @@ from pylog.errors import (
     FencedLeaderEpoch,
     InvalidProducerEpoch,
     InvalidTopic,
+    NotEnoughReplicas,
     NotLeaderOrFollower,
     OutOfOrderSequence,
     PartitionFull,
@@ -44,7 +45,7 @@ from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, Origin
 from pylog.protocol.messages import ACKS_ALL, INTERNAL_TOPICS, NO_ID, Produce, Produced, ProducedPart, ProducePart
-from pylog.replica import Leader
+from pylog.replica import Leader, told_isr
 from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future, completed, gathered
 from pylog.runtime.signals import WHOLE, WholeLock
@@ -244,6 +245,8 @@ class ProduceHandler:
             raise InvalidTopic(f"{topic!r} is the log of coordinators: commit offsets, or end transactions, instead")
         self._topics.check_id(topic, part.topic_id)
         leader = self._roles.writer(topic, number)
+        if message.acks == ACKS_ALL and leader.is_under_min_isr:
+            raise NotEnoughReplicas(f"{topic}-{number}: nothing was appended: {told_isr(leader)}")
         batch = part.batch
         guard = self._enroll(leader, batch, message) if batch.attributes & TRANSACTIONAL_BIT else None
         try:

@@ -1,11 +1,12 @@
 """The lead of topics by hand (`Log.lead`), with all that belongs to it.
 
-followers       those of the topic count at once. The topics of coordinators have the followers of all topics that
-                this node leads: they count there once they have caught up
+followers       those of the topic are in sync once they have caught up; at once where a partition is empty. The topics
+                of coordinators have the followers of all topics that this node leads
 coordinators    where another node has led a topic, its groups and transactions come along with the topic
 transactions    what a leader has left open is settled, as after an unclean stop, before anybody is answered
 """
 
+import logging
 from collections.abc import Callable, Iterable
 
 from pylog.broker.coordinator_router import CoordinatorRouter
@@ -13,6 +14,8 @@ from pylog.broker.replica_manager import Lead, ReplicaManager
 from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
 from pylog.replica import Leader
+
+logger = logging.getLogger("pylog.broker")
 
 
 class Promotion:
@@ -58,31 +61,43 @@ class Promotion:
                 self._node.take_over_producer_ids(name)
             for name in along:
                 numbers = [n for n, one in self._node.topics.image_of(name).partitions.items() if one.leader in before]
-                self._lead_each(name, numbers, tuple(sorted(every)), promoted, joining=tuple(sorted(every)))
+                self._lead_each(name, numbers, tuple(sorted(every)), promoted)
             numbers = sorted(self._node.topics.image_of(topic).partitions)
             epochs = self._lead_each(topic, numbers, counted, promoted)
+            self._expand_empty(topic, numbers, counted)
             if topic not in INTERNAL_TOPICS:
                 for name in sorted(INTERNAL_TOPICS & self._node.image.topics.keys()):
-                    for leader in self._node.roles.set_followers(name, every):
+                    for leader in self._node.roles.set_followers(name, every, frozenset(counted)):
                         self._show(leader)
             self._coordinating.settle_promoted(promoted)
         return epochs
 
     def _lead_each(
-        self, topic: str, numbers: Iterable[int], followers: tuple[int, ...], promoted: dict[TopicPartition, bool], *,
-        joining: tuple[int, ...] = (),
-    ) -> dict[int, int]:  # fmt: skip
+        self, topic: str, numbers: Iterable[int], followers: tuple[int, ...], promoted: dict[TopicPartition, bool]
+    ) -> dict[int, int]:
         epochs = {}
         for number in numbers:
             key = TopicPartition(topic, number)
             state = self._node.topics.image_of(topic).partitions[number]
             if state.leader != self._node.id:
                 promoted[key] = self._node.id in state.isr
+                if not promoted[key]:
+                    logger.warning(
+                        "%s-%d: this node takes the lead, and node %d did not have it in the ISR: what was "
+                        "acknowledged may be missing", *key, state.leader, extra=key._asdict(),
+                    )  # fmt: skip
             epochs[number] = epoch = self._node.roles.unused_epoch(key)
             self._apply(
                 Lead(
                     topic=topic, partition=number, leader_epoch=epoch, replicas=(self._node.id, *followers),
-                    joining=joining,
+                    joining=followers,  # it is not known what they have, nor whether they are the nodes that they were
                 )
             )  # fmt: skip
         return epochs
+
+    def _expand_empty(self, topic: str, numbers: Iterable[int], followers: tuple[int, ...]) -> None:
+        """Take followers into the ISR at once where there is nothing yet that they could lack."""
+        roles = self._node.roles
+        for node in followers:
+            keys = [TopicPartition(topic, number) for number in numbers]
+            roles.note_in_sync(node, [key for key in keys if roles.leader(*key).expand_isr(node)])

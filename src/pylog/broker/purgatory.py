@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 from pylog.broker.delayed_operations import DelayedOperations
 from pylog.broker.fetch import is_enough
 from pylog.broker.replica_manager import ReplicaManager
-from pylog.errors import NotLeaderOrFollower, RequestTimedOut
+from pylog.errors import NotEnoughReplicasAfterAppend, NotLeaderOrFollower, RequestTimedOut
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import CONSUMER, NO_EPOCH, Fetch, Fetched, ListedOffsets, ListOffsets, Produced
-from pylog.replica import Leader, bounds_part
+from pylog.replica import Leader, bounds_part, told_isr
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WholeLock
@@ -57,14 +57,15 @@ class _Abandonable(Future[T]):
 class _DelayedProduce(_Abandonable[Produced]):
     """The answer to a Produce. `waiting`: which parts are not yet below the high watermark, by index."""
 
-    __slots__ = ("deadline_ms", "leaders", "produced", "waiting")
+    __slots__ = ("deadline_ms", "is_patient", "leaders", "produced", "waiting")
 
     def __init__(
         self, purgatory: "Purgatory", produced: Produced, leaders: list[Leader | None], waiting: set[int],
-        deadline_ms: int,
+        deadline_ms: int, is_patient: bool,
     ) -> None:  # fmt: skip
         super().__init__(purgatory)
         self.produced, self.leaders, self.waiting, self.deadline_ms = produced, leaders, waiting, deadline_ms
+        self.is_patient = is_patient
 
 
 class _DelayedFetch(_Abandonable[Fetched]):
@@ -128,10 +129,13 @@ class Purgatory:
         return produces, sum(isinstance(item, _DelayedFetch) for item in waiting)
 
     def produce(
-        self, produced: Produced, leaders: list[Leader | None], waiting: set[int], deadline_ms: int
-    ) -> Future[Produced]:
-        """Answer when the parts `waiting` are below their high watermarks, or when the time is up."""
-        delayed = _DelayedProduce(self, produced, leaders, waiting, deadline_ms)
+        self, produced: Produced, leaders: list[Leader | None], waiting: set[int], deadline_ms: int, *,
+        is_patient: bool = False,
+    ) -> Future[Produced]:  # fmt: skip
+        """Answer when the parts `waiting` are below their high watermarks, or when the time is up; at once where too
+        few replicas are in sync, unless `is_patient`.
+        """
+        delayed = _DelayedProduce(self, produced, leaders, waiting, deadline_ms, is_patient)
         for index in sorted(waiting):
             self._resume_produce(delayed, index)
         if not delayed.done():
@@ -143,7 +147,8 @@ class Purgatory:
         part, leader = delayed.produced.parts[index], delayed.leaders[index]
         assert leader is not None, "only appended records wait"
         is_over = self._roles.held(part.topic, part.partition) is not leader
-        if is_over or leader.partition.high_watermark >= part.next_offset:
+        is_refused = leader.is_under_min_isr and not delayed.is_patient
+        if is_over or is_refused or leader.partition.high_watermark >= part.next_offset:
             self._complete(delayed, index)
             return
         with self._lock:
@@ -320,12 +325,18 @@ class Purgatory:
         return True
 
     def _complete(self, delayed: _DelayedProduce, index: int) -> None:
-        part = delayed.produced.parts[index]
-        if part.error is None and self._roles.held(part.topic, part.partition) is not delayed.leaders[index]:
+        part, leader = delayed.produced.parts[index], delayed.leaders[index]
+        assert leader is not None, "only appended records wait"
+        if part.error is None and self._roles.held(part.topic, part.partition) is not leader:
             # The offset was reached, but perhaps with another leader's records.
             part.error = NotLeaderOrFollower(
                 f"{part.topic}-{part.partition}: node {self._node_id} lost the lead before offset {part.base_offset} "
                 "was on every replica; whether the records stay is for the new leader to say"
+            )
+        elif part.error is None and leader.partition.high_watermark < part.next_offset:
+            part.error = NotEnoughReplicasAfterAppend(
+                f"{part.topic}-{part.partition}: offset {part.base_offset} is in the leader's log, and followers have "
+                f"left the ISR since: {told_isr(leader)}"
             )
         with self._lock:
             delayed.waiting.discard(index)

@@ -25,6 +25,7 @@ from pylog.protocol.messages import (
 )
 from pylog.record import TopicPartition
 from pylog.replica import Leader, bounds_part
+from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
 
 
@@ -42,11 +43,18 @@ class ReadCounts:
 
 
 class Reads:
-    """The reads of one node. `release` hears of a partition whose follower has come further."""
+    """The reads of one node. `release` hears of a partition whose follower has come further, `show` of a leader whose
+    ISR has become larger.
+    """
 
-    def __init__(self, node: ReplicaManager, release: Callable[[Partition], object]) -> None:
+    def __init__(
+        self, node: ReplicaManager, clock: Clock, release: Callable[[Partition], object],
+        show: Callable[[Leader], object],
+    ) -> None:  # fmt: skip
         self._node = node
+        self._clock = clock
         self._release = release
+        self._show = show
         self.counts: dict[str, ReadCounts] = {}
         """By topic."""
 
@@ -74,20 +82,24 @@ class Reads:
         """Read what there is now. A fetch of a follower tells how far it has come."""
         fetched = read_parts(message, partial(self._read_part, message))
         if message.replica_id != CONSUMER:
-            self._take_in(message, fetched)
+            self._expand_isr(message, fetched)
         return fetched
 
-    def _take_in(self, message: Fetch, fetched: Fetched) -> None:
-        """Let a follower count that has caught up, where it is to."""
-        node, caught_up = message.replica_id, []
+    def _expand_isr(self, message: Fetch, fetched: Fetched) -> None:
+        """Take a follower into the ISR where it has caught up."""
+        node, caught_up = message.replica_id, list[Leader]()
         for asked, part in zip(message.parts, fetched.parts, strict=False):
             role = self._node.roles.held(asked.topic, asked.partition)
-            if not isinstance(role, Leader) or node not in role.joining:
+            if not isinstance(role, Leader) or node in role.isr:
                 continue
-            if part.error is None and part.diverging is None and role.take_in(node, asked):
-                caught_up.append(TopicPartition(asked.topic, asked.partition))
+            if part.error is None and part.diverging is None and role.expand_isr(node):
+                caught_up.append(role)
         if caught_up:
-            self._node.roles.note_in_sync(node, caught_up)
+            keys = [TopicPartition(role.partition.topic, role.partition.number) for role in caught_up]
+            self._node.roles.note_in_sync(node, keys)
+        for role in caught_up:
+            # There may have been too few before.
+            self._show(role)
 
     def _read_part(self, message: Fetch, asked: FetchPart, max_bytes: int) -> FetchedPart:
         self._node.topics.check_id(asked.topic, asked.topic_id)
@@ -97,7 +109,7 @@ class Reads:
         try:
             part = leader.fetch(
                 asked, replica_id=message.replica_id, max_bytes=max_bytes, isolation=message.isolation,
-                as_extent=message.as_extents,
+                as_extent=message.as_extents, now_ms=self._clock.tick_ms(),
             )  # fmt: skip
             if message.replica_id != CONSUMER:
                 self._release(leader.partition)

@@ -214,6 +214,7 @@ NodeOptions = TypedDict(
         "replica.fetch.max.bytes": int | str,
         "replica.fetch.response.max.bytes": int | str,
         "replica.fetch.wait.max.ms": int | str,
+        "replica.lag.time.max.ms": int | str,
         "sasl.enabled.mechanisms": str | Iterable[str],
         "sasl.server.max.receive.size": int | str,
         "scrub.interval.ms": int | str,

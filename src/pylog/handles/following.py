@@ -105,8 +105,8 @@ class ReplicaLag:
     leader: int
     leader_epoch: int
     """The leader epoch in which it is followed; -1: it is not, for the moment."""
-    is_replica: bool
-    """Whether the leader counts this copy for acks=all."""
+    is_in_sync: bool
+    """Whether the leader has this copy in the ISR, so that it counts for acks=all, at its last Metadata."""
     error: PylogError | None
     """The reason why it does not come on, if it does not."""
 
@@ -202,7 +202,7 @@ class Following:
         return ReplicaLag(
             next_offset=role.partition.next_offset if role is not None else 0, high_watermark=high_watermark,
             leader_end=max(self._ends.get(key, -1), high_watermark),
-            leader=leader.node, leader_epoch=epoch, is_replica=counts,
+            leader=leader.node, leader_epoch=epoch, is_in_sync=counts,
             error=self._stopped.get(key) or (follower.error if follower is not None else None),
         )  # fmt: skip
 

@@ -57,12 +57,10 @@ LAST_STABLE_OFFSET_LAG = Metric(
     "Offsets below the high watermark that read_committed consumers do not see, as a transaction is open.",
     ("topic", "partition"),
 )  # fmt: skip
-REPLICAS_COUNT = Metric(
-    _PARTITION, "ReplicasCount", GAUGE, "The leader and the followers that count for acks=all.", ("topic", "partition")
-)
+REPLICAS_COUNT = Metric(_PARTITION, "ReplicasCount", GAUGE, "The leader and its followers.", ("topic", "partition"))
 IN_SYNC_REPLICAS_COUNT = Metric(
     _PARTITION, "InSyncReplicasCount", GAUGE,
-    "Replicas that have said that they have every record that consumers see.", ("topic", "partition"),
+    "The replicas in the ISR: the leader, and the followers that count for acks=all.", ("topic", "partition"),
 )  # fmt: skip
 LOG_FLUSHES = Metric(
     "kafka.log:type=LogFlushStats", "LogFlushRateAndTimeMs", HISTOGRAM,
@@ -99,7 +97,13 @@ UNDER_REPLICATED = Metric(
     _REPLICAS,
     "UnderReplicatedPartitions",
     GAUGE,
-    "Partitions that this node leads and that have a follower which is not in sync.",
+    "Partitions that this node leads and that have a follower which is not in the ISR.",
+)
+UNDER_MIN_ISR = Metric(
+    _REPLICAS,
+    "UnderMinIsrPartitionCount",
+    GAUGE,
+    "Partitions that this node leads and that have fewer replicas in the ISR than min.insync.replicas.",
 )
 FOLLOWER_LAG = Metric(
     "kafka.server:type=FetcherLagMetrics", "ConsumerLag", GAUGE,

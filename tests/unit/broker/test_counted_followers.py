@@ -57,8 +57,17 @@ def position(log: pylog.Log, group: str = "g") -> int:
     return offset
 
 
+def lead_with_follower(log: pylog.Log, topic: str) -> None:
+    """Lead a topic of one partition with node 2 in the ISR: it says that it has everything, and is heard of no more."""
+    log.lead(topic, followers={2})
+    role = log.broker.node.roles.leader(topic, 0)
+    fetch = Fetch([FetchPart(topic, 0, role.partition.next_offset, high_watermark=0)], replica_id=2, max_wait_ms=0)
+    ask(log, fetch)
+    assert role.isr == {2}
+
+
 def test_what_is_not_appended_waits_for_no_follower(log: pylog.Log) -> None:
-    log.lead("__consumer_offsets", followers={2})
+    lead_with_follower(log, "__consumer_offsets")
     commit = log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION)
     assert not commit.done()
     assert (position(log), position(log, "another")) == (1, -1)
@@ -78,7 +87,7 @@ def test_a_consumer_group_waits_for_its_own_records_alone(log: pylog.Log) -> Non
 
     joined = ask(log, heartbeat("h", "m", 0))
     assert joined.error is None
-    log.lead("__consumer_offsets", followers={2})
+    lead_with_follower(log, "__consumer_offsets")
     waiting = log.broker.handle(heartbeat("late", "m", 0), SESSION)
     again = log.broker.handle(heartbeat("late", "m", 0), SESSION)
     assert not waiting.done() and not again.done()
@@ -89,7 +98,7 @@ def test_a_consumer_group_waits_for_its_own_records_alone(log: pylog.Log) -> Non
 
 def test_a_transactional_id_waits_for_its_own_records_alone(log: pylog.Log) -> None:
     known = ask(log, InitProducerId("known"))
-    log.lead("__transaction_state", followers={2})
+    lead_with_follower(log, "__transaction_state")
     waiting = log.broker.handle(InitProducerId("late"), SESSION)
     assert not waiting.done()
     with log.producer() as producer:
@@ -120,7 +129,7 @@ class Pair:
         """Whether the copy counts, as the leader says, and has caught up."""
         following._refresh()
         lags = [lag for key, lag in following.lag().items() if key.topic == topic]
-        return bool(lags) and all(lag.is_replica and lag.lag == 0 for lag in lags)
+        return bool(lags) and all(lag.is_in_sync and lag.lag == 0 for lag in lags)
 
     def close(self) -> None:
         self.copy.close()
@@ -241,13 +250,14 @@ def test_a_copy_that_never_had_the_coordinators_aborts_what_is_open(pair: Pair) 
 
 
 def test_a_transaction_commits_when_the_follower_has_all_its_records(pair: Pair) -> None:
-    """Records that were appended while none counted are on the follower before the decision is."""
+    """Records whose sender has not heard of them yet are on the follower before the decision is."""
     leader = pair.leader
-    with leader.producer(transactional_id="tx") as producer:
+    leader.lead("t", followers={2})
+    with leader.producer(transactional_id="tx", linger_ms=0) as producer:
         producer.begin()
-        producer.send("t", b"x").result(HANG_SECONDS)
-        leader.lead("t", followers={2})
+        producer.send("t", b"x")
         held = leader.broker.node.roles.leader("t", 0)
+        until(lambda: held.partition.next_offset == 1)
         known = described(leader, "tx")
         end = EndTxn("tx", known.producer_id, known.producer_epoch, True)
         waiting = leader.broker.handle(end, SESSION)
@@ -260,7 +270,7 @@ def test_a_transaction_commits_when_the_follower_has_all_its_records(pair: Pair)
 def test_an_abort_waits_for_no_follower(log: pylog.Log) -> None:
     given = ask(log, InitProducerId("tx"))
     assert ask(log, AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [T0])).errors == {T0: None}
-    log.lead("__transaction_state", followers={2})
+    lead_with_follower(log, "__transaction_state")
     assert ask(log, EndTxn("tx", given.producer_id, given.producer_epoch, False)).error is None
 
 
@@ -301,6 +311,39 @@ def test_a_topic_that_is_made_again_counts_its_followers(tmp_path: Path, is_open
         log.delete_topic("t")
         log.create_topic("t")
         assert not appends_wait(log)
+
+
+# --- who is in sync ---------------------------------------------------------------------------------------------------
+
+
+def test_a_follower_of_a_partition_with_records_counts_once_it_has_caught_up(log: pylog.Log) -> None:
+    view = log.topic("t")[0]
+    view.append([pylog.Record(b"x")])
+    log.lead("t", followers={2})
+    assert (view.replicas, view.isr) == ((1, 2), (1,))
+    assert not appends_wait(log)
+    lead_with_follower(log, "t")
+    assert (view.replicas, view.isr) == ((1, 2), (1, 2))
+    assert appends_wait(log)
+    log.delete_topic("t")
+    with pytest.raises(errors.UnknownTopicOrPartition):
+        _ = view.isr
+
+
+def test_who_takes_the_lead_out_of_the_isr_is_warned(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    def warned() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "takes the lead" in record.getMessage()]
+
+    pair.leader.lead("t", followers={2})
+    following = pair.follow()
+    until(lambda: pair.counts(following, "t"))
+    pair.copy.lead("t")
+    assert not warned()
+    with pair.copy.serve() as server, pair.leader.follow(server.bootstrap_servers, ["t"]):
+        pair.leader.lead("t")
+        assert warned() == [
+            "t-0: this node takes the lead, and node 2 did not have it in the ISR: what was acknowledged may be missing"
+        ]
 
 
 # --- who is a follower ------------------------------------------------------------------------------------------------

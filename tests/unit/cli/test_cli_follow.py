@@ -105,7 +105,7 @@ def lag(end: int, leader_end: int, error: PylogError | None = None) -> pylog.Rep
         leader_end=leader_end,
         leader=1,
         leader_epoch=0,
-        is_replica=False,
+        is_in_sync=False,
         error=error,
     )
 

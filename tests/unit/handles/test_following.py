@@ -207,7 +207,7 @@ def test_lag_says_how_far_a_copy_has_come(leader: pylog.Log, server: Server, cop
     found = lag(following)
     assert (found.next_offset, found.high_watermark, found.leader_end, found.lag) == (50, 50, 50, 0)
     assert found.error is None
-    assert (found.leader, found.leader_epoch, found.is_replica) == (1, 0, False)
+    assert (found.leader, found.leader_epoch, found.is_in_sync) == (1, 0, False)
     assert repr(following) == f"<Following {server.bootstrap_servers} with 1 partitions>"
 
 
@@ -459,7 +459,7 @@ def test_acks_all_waits_for_the_followers_that_the_leader_was_told_of(
         following = copy.follow(server.bootstrap_servers)
         assert future.result(HANG_SECONDS).offset == 0
         assert copy.topic("t")[0].next_offset == 1
-    assert lag(following).is_replica
+    assert lag(following).is_in_sync
 
 
 def test_a_copy_begins_to_count_when_the_leader_is_told(leader: pylog.Log, server: Server, copy: pylog.Log) -> None:
@@ -468,7 +468,7 @@ def test_a_copy_begins_to_count_when_the_leader_is_told(leader: pylog.Log, serve
     following = copy.follow(server.bootstrap_servers)
     caught_up(leader, copy)
     leader.lead("t", followers={2})
-    until(lambda: lag(following).is_replica)
+    until(lambda: lag(following).is_in_sync)
     fill(leader)
     assert copy.topic("t")[0].next_offset == 100
 

@@ -184,10 +184,11 @@ def test_a_compaction_leaves_its_time_and_what_it_has_kept() -> None:
 def test_replicas_and_the_lag_of_a_copy_are_told(tmp_path: Path) -> None:
     with pylog.open(tmp_path / "a", node_id=1) as leader, pylog.open(tmp_path / "b", node_id=2, config=QUICK) as copy:
         leader.create_topic("t")
+        send(leader, 1)
         leader.lead("t", followers={2})
         assert leader.metrics().total("UnderReplicatedPartitions") == 1
         with leader.serve() as server, copy.follow(server.bootstrap_servers):
-            send(leader, 3)
+            send(leader, 2)
             caught_up(leader, copy)
             mine, theirs = copy.metrics(), leader.metrics()
 

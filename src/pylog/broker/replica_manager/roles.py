@@ -11,7 +11,7 @@ stop is clean for all of them.
 
 import logging
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pylog.broker.describe import describe_topics, unknown_partition
@@ -70,7 +70,7 @@ class Lead:
     leader_epoch: int
     replicas: tuple[int, ...]
     joining: tuple[int, ...] = ()
-    """Those of the replicas that count for acks=all once they have caught up; the others count at once."""
+    """Those of the replicas that are in the ISR once they have caught up; the others are at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class Roles:
         self._broken: dict[TopicPartition, PylogError | None] = {}  # None: its next use tries again
         self._moved: set[tuple[str, int]] = set()  # since the node was opened
         self.has_followers = False
-        """Whether a partition had followers that count since the node was opened."""
+        """Whether a partition had followers since the node was opened."""
         self.addresses: dict[int, tuple[str, int]] = {}
         """Where leaders elsewhere listen, as far as this node was told."""
 
@@ -213,7 +213,7 @@ class Roles:
         return leader
 
     def _followers_of(self, state: PartitionImage) -> tuple[frozenset[int], frozenset[int]]:
-        """The followers of a partition that count, and those that are to when they have caught up."""
+        """The followers of a partition that are in sync, and the others."""
         others = frozenset(state.replicas) - {self._topics.node_id}
         return others & set(state.isr), others - set(state.isr)
 
@@ -243,10 +243,10 @@ class Roles:
         self, partition: Partition, epoch: int | None, followers: frozenset[int], joining: frozenset[int],
         told_epoch: int = NO_EPOCH,
     ) -> Leader:  # fmt: skip
-        self.has_followers |= bool(followers)
+        self.has_followers |= bool(followers or joining)
         return Leader(
             partition, epoch=epoch, followers=followers, joining=joining,
-            visible_when_durable=self._visible_when_durable, told_epoch=told_epoch,
+            visible_when_durable=self._visible_when_durable, told_epoch=told_epoch, now_ms=self._clock.tick_ms(),
         )  # fmt: skip
 
     def leader(self, topic: str, partition: int) -> Leader:
@@ -369,25 +369,25 @@ class Roles:
     # --- followers -------------------------------------------------------------------------------------------------
 
     def counted(self, without: str = "") -> frozenset[int]:
-        """The nodes that count for a topic that this node leads; internal topics, and `without`, are left out."""
+        """The followers of the topics that this node leads; internal topics, and `without`, are left out."""
         own, found = self._topics.node_id, set[int]()
         for name, image in self._topics.image.topics.items():
             if name not in INTERNAL_TOPICS and name != without:
-                found.update(*(state.isr for state in image.partitions.values() if state.leader == own))
+                found.update(*(state.replicas for state in image.partitions.values() if state.leader == own))
         return frozenset(found - {own})
 
-    def set_followers(self, topic: str, followers: frozenset[int]) -> list[Leader]:
+    def set_followers(self, topic: str, followers: frozenset[int], anew: frozenset[int]) -> list[Leader]:
         """Give the partitions of a topic that this node leads these followers.
 
-        Those that do not count yet do so once they have caught up. Gives the roles, which may show more now. Raises
-        DiskFull, DurabilityUnknown.
+        Those that are not in sync, and those of `anew`, are once they have caught up. Gives the roles, which may show
+        more now. Raises DiskFull, DurabilityUnknown.
         """
         own = self._topics.node_id
         with self._lock:
             image, records = self._topics.image_of(topic), []
             for number, state in image.partitions.items():
                 replicas = [own, *sorted(followers)]
-                isr = [node for node in replicas if node in state.isr]
+                isr = [node for node in replicas if node in state.isr and node not in anew]
                 if state.leader == own and (list(state.replicas), list(state.isr)) != (replicas, isr):
                     records += assign_leader(
                         image.id, number, state, leader=own, epoch=state.leader_epoch, replicas=replicas, isr=isr
@@ -398,7 +398,7 @@ class Roles:
             for number, state in self._topics.image_of(topic).partitions.items():
                 role = self._roles.get((topic, number))
                 if isinstance(role, Leader):
-                    role.set_followers(*self._followers_of(state))
+                    role.set_followers(*self._followers_of(state), self._clock.tick_ms())
                     leaders.append(role)
             return leaders
 
@@ -431,19 +431,42 @@ class Roles:
             if records:
                 self._topics.metadata_log.commit(records)
 
-    def note_in_sync(self, node: int, keys: Sequence[TopicPartition]) -> None:
-        """Write down that a follower of these partitions counts from now on. (Kafka: AlterPartition)
+    def drop_lagging(self, lagging: Mapping[Leader, frozenset[int]]) -> list[Leader]:
+        """Take followers of partitions out of the ISR, which is written down first. (Kafka: AlterPartition)
 
-        Where the disk refuses, it counts until this node is opened again, and then once it has caught up.
+        Gives the leaders that have dropped them. Where the disk refuses, they stay in it.
         """
-        self.has_followers = True
+        with self._lock:
+            held = [one for one in lagging if self._roles.get((one.partition.topic, one.partition.number)) is one]
+            records: list[bytes] = []
+            for leader in held:
+                image, number = self._topics.image_of(leader.partition.topic), leader.partition.number
+                isr = [node for node in image.partitions[number].isr if node not in lagging[leader]]
+                records += change_isr(image.id, number, isr)
+            try:
+                if records:
+                    self._topics.metadata_log.commit(records)
+            except StorageError as error:
+                logger.error("it could not be written down that followers have left the ISR: %s", error)
+                return []
+            for leader in held:
+                leader.shrink_isr(lagging[leader])
+            return held
+
+    def note_in_sync(self, node: int, keys: Sequence[TopicPartition]) -> None:
+        """Write down that a follower of these partitions is in the ISR from now on. (Kafka: AlterPartition)
+
+        Where the disk refuses, it is in it until this node is opened again, and then once it has caught up.
+        """
         with self._lock:
             records: list[bytes] = []
             for key in keys:
-                image = self._topics.image.topics.get(key.topic)
-                state = image.partitions.get(key.partition) if image is not None else None
-                if image is not None and state is not None and node in set(state.replicas) - set(state.isr):
-                    records += change_isr(image.id, key.partition, [*state.isr, node])
+                role = self._roles.get(key)
+                # It may have left it again since, or the role is over.
+                if isinstance(role, Leader) and node in role.isr:
+                    image = self._topics.image_of(key.topic)
+                    isr = image.partitions[key.partition].isr
+                    records += change_isr(image.id, key.partition, [*isr, node]) if node not in isr else []
             try:
                 if records:
                     self._topics.metadata_log.commit(records)
@@ -470,8 +493,8 @@ class Roles:
             isr = [node for node in effect.replicas if node not in joining]
             self._record(key, self._topics.node_id, effect.leader_epoch, effect.replicas, isr)
             if isinstance(role, Leader):
-                self.has_followers |= bool(followers)
-                role.lead_on(effect.leader_epoch, followers, joining)
+                self.has_followers |= bool(followers or joining)
+                role.lead_on(effect.leader_epoch, followers, joining, self._clock.tick_ms())
             partition.begin_epoch(effect.leader_epoch)
             if isinstance(role, Follower):
                 role = self._make_leader(partition, effect.leader_epoch, followers, joining)

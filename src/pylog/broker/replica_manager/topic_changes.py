@@ -94,7 +94,7 @@ class TopicChanges:
         _, before = self._topics.image.replicated_before.get(name, (None, None))
         if before is None or before.leader != own:
             return [], None
-        return [node for node in before.isr if node != own], None
+        return [node for node in before.replicas if node != own], None
 
     def create_partitions(self, new: NewPartitions, *, validate_only: bool = False) -> None:
         """Add partitions to a topic, up to a total. Records with a key go to other partitions from then on.
@@ -114,7 +114,7 @@ class TopicChanges:
             missing = [number for number in range(new.total) if number not in image.partitions]
             places = self._topics.new_places(missing)
             own = self._topics.node_id
-            known = {node for state in image.partitions.values() if state.leader == own for node in state.isr}
+            known = {node for state in image.partitions.values() if state.leader == own for node in state.replicas}
             replicas = self._topics.metadata_log.replicas(places, followers=sorted(known - {own}))
             # Another node may have led the topic, and made partitions that are not here: an epoch of this node's alone
             # tells them apart.
