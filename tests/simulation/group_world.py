@@ -19,8 +19,7 @@ from typing import Any
 
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import Append, Now, Stamp
-from pylog.coordinator.group.classic import ClassicGroup
-from pylog.coordinator.group.classic_rebalance import ClassicGroupState
+from pylog.coordinator.group.classic import ClassicGroup, ClassicGroupState
 from pylog.coordinator.group.members import ClassicGroupMember
 from pylog.coordinator.group.records import OffsetChange, decode
 from pylog.errors import (

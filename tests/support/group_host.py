@@ -13,8 +13,7 @@ from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.config.dynamic import NOTHING_ALTERED
 from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
-from pylog.coordinator.group.classic import ClassicGroup
-from pylog.coordinator.group.classic_rebalance import ClassicGroupState
+from pylog.coordinator.group.classic import ClassicGroup, ClassicGroupState
 from pylog.coordinator.group.consumer_group import ConsumerGroup
 from pylog.errors import PylogError
 from pylog.protocol.messages import Session

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pylog.config import NodeConfig
-from pylog.coordinator.group.classic_rebalance import NEW_MEMBER_JOIN_MS
+from pylog.coordinator.group.classic import NEW_MEMBER_JOIN_MS
 from pylog.errors import (
     CoordinatorNotAvailable,
     DiskFull,

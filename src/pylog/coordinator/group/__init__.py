@@ -1,8 +1,7 @@
 """The coordinator of the groups in one partition of `__consumer_offsets`: members, assignments, committed offsets.
 
 coordinator          the machine itself: events in, effects out; which message goes where
-classic              one group of the classic protocol, as offsets and administration ask for it
-classic_rebalance    the same from inside: its states, its rebalances, its records
+classic              one group of the classic protocol: its states, its rebalances, its records
 classic_join         the messages of its members
 members              its members
 checks               the limits of members' messages, in either protocol

@@ -9,8 +9,7 @@ sender does not wait for it any more.
 from collections.abc import Callable
 
 from pylog.coordinator.effects import Answer
-from pylog.coordinator.group.classic import ClassicGroup
-from pylog.coordinator.group.classic_rebalance import NEW_MEMBER_JOIN_MS, ClassicGroupState
+from pylog.coordinator.group.classic import NEW_MEMBER_JOIN_MS, ClassicGroup, ClassicGroupState
 from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored
 from pylog.coordinator.group.members import ClassicGroupMember
 from pylog.errors import (

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pylog.coordinator.effects import Answer, LogRecord
 from pylog.coordinator.group.checks import NOT_SAID
-from pylog.coordinator.group.classic_rebalance import STORE_AGAIN_MS
+from pylog.coordinator.group.classic import STORE_AGAIN_MS
 from pylog.coordinator.group.consumer_group import NEW_MEMBER, ConsumerGroup
 from pylog.coordinator.group.consumer_records import Current, MemberState, MemberSubscription, Slot, by_topic_id
 from pylog.coordinator.group.effects_builder import EffectsBuilder, Failed, refuse
