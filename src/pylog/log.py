@@ -281,9 +281,9 @@ class Log(ClientHalf[TopicView]):
         `topics`: which; None: all, those of coordinators and those to come, too. Addresses and configs (TLS, SASL...)
         are those of `connect`. This log takes over the cluster's id, the topics' ids and configs, and the batches as
         they are, under their offsets and leader epochs. As long as neither side has cleaned, the files are a pylog
-        leader's, byte for byte. It counts for acks=all where the leader was told so (`Log.lead`). What is here is read
-        by `topic`, and with mode="read", up to the leader's high watermark; producers and consumers of this log are
-        refused, until `lead` makes this node the leader.
+        leader's, byte for byte. It counts for acks=all while the leader has it in the ISR (`Log.lead`). What is here is
+        read by `topic`, and with mode="read", up to the leader's high watermark; producers and consumers of this log
+        are refused, until `lead` makes this node the leader.
 
         Raises: NetworkError, SaslAuthentication, SslAuthentication, InvalidConfig, UnknownTopicOrPartition,
         DuplicateBrokerRegistration (both have one node id), InconsistentClusterId, InconsistentTopicId (what is here is
@@ -308,9 +308,11 @@ class Log(ClientHalf[TopicView]):
     def lead(self, topic: str, *, followers: Iterable[int] = ()) -> dict[int, int]:
         """Lead every partition of a topic from now on; gives the leader epoch of each, which was never used.
 
-        `followers`: the ids of the nodes that count for acks=all. An append with acks="all" is answered, and visible,
-        when all of them have it; other followers are not waited for. Nothing is elected: before another node leads,
-        see to it that the old leader does not, and promote a follower that counted, or what it has not is lost.
+        `followers`: the ids of the nodes that are replicas. Each joins the ISR when it has caught up, in an empty
+        partition at once, and leaves it when it has not for `replica.lag.time.max.ms`. An append with acks="all" is
+        answered, and visible, when all of the ISR have it; it is refused (NotEnoughReplicas) while the ISR is smaller
+        than `min.insync.replicas`. Nothing is elected: before another node leads, see to it that the old leader does
+        not, and promote a follower in its ISR (`PartitionView.isr`), or the records that it lacks are lost.
 
         Raises: UnknownTopicOrPartition, FencedLeaderEpoch (there is no epoch left), ReadOnly, ValueError.
         """
