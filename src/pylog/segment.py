@@ -31,13 +31,13 @@ from pylog.errors import DiskFull
 from pylog.files import Files
 from pylog.index import OffsetIndex, TimeIndex
 from pylog.kernel import MAX_TIMESTAMP, Spans, Tail
-from pylog.kernel.format import NO_TIMESTAMP
+from pylog.kernel.format import NO_TIMESTAMP, OFFSET_MAX
 from pylog.storage.file_ranges import DamagedRange, Fault, Slice, Window
 from pylog.storage.log_file import LogFile
 from pylog.storage.segment_checksum import NOBODY, Identity
 from pylog.storage.segment_end import EndFinder, SegmentEnd
 from pylog.storage.segment_files import SegmentFiles, SegmentPaths
-from pylog.storage.segment_reader import OFFSET_MAX, SegmentReader, TimestampAndOffset
+from pylog.storage.segment_reader import SegmentReader, TimestampAndOffset
 from pylog.storage.transaction_index import TransactionIndex
 
 UNKNOWN = -2

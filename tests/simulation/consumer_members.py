@@ -6,9 +6,10 @@ What a member gives back takes a while; what it knows of topics is old now and t
 import random
 from uuid import UUID
 
-from pylog.client.consumer.membership import NO_GENERATION, AssignPartitions, Effect, Fail, Lose, Revoke, Send
+from pylog.client.consumer.membership import AssignPartitions, Effect, Fail, Lose, Revoke, Send
 from pylog.client.consumer.membership_consumer import ConsumerMembership
 from pylog.config import ConsumerConfig
+from pylog.protocol.assignor.member import NO_GENERATION
 from pylog.protocol.messages import ConsumerGroupHeartbeat
 from pylog.record import TopicPartition
 from simulation.consumer_group_world import TOPICS, Simulation

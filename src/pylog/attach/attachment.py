@@ -24,7 +24,7 @@ from pylog.attach.succession import Succession
 from pylog.broker.broker import Broker
 from pylog.broker.read_only_broker import ReadOnlyBroker
 from pylog.client.cluster import Cluster
-from pylog.client.network.address import UNIX, Address
+from pylog.client.network.address import Address
 from pylog.client.network.network import Network
 from pylog.client.network.transport import NetworkTransport
 from pylog.commitlog.partition_reader import ReadablePartition
@@ -48,6 +48,7 @@ from pylog.protocol.metadata_image import MetadataImage
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future, failed
 from pylog.runtime.signals import WholeLock, pause
+from pylog.runtime.sockets import UNIX
 from pylog.transport import ANY_NODE, Handle
 
 __all__ = ["Attachment"]

@@ -6,9 +6,7 @@ Both have to want it: the client (`allow.auto.create.topics`) and the node (`aut
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.config import NodeConfig
 from pylog.errors import PylogError, TopicAlreadyExists, UnknownTopicOrPartition
-from pylog.protocol.messages import INTERNAL_TOPICS, ClusterMetadata, Metadata, NewTopic
-
-NODE_DEFAULT = -1
+from pylog.protocol.messages import INTERNAL_TOPICS, NODE_DEFAULT, ClusterMetadata, Metadata, NewTopic
 
 
 def described(node: ReplicaManager, config: NodeConfig, asked: Metadata) -> ClusterMetadata:

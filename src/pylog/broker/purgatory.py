@@ -20,6 +20,7 @@ from pylog.broker.delayed_operations import DelayedOperations
 from pylog.broker.fetch import is_enough
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import NotEnoughReplicasAfterAppend, NotLeaderOrFollower, RequestTimedOut
+from pylog.kernel.format import LONG_MAX, OFFSET_MAX
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import Isolation
@@ -30,7 +31,6 @@ from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WholeLock
 
 T = TypeVar("T")
-OFFSET_MAX = 2**63 - 1
 PARTS_AT_ONCE = 1000
 """How many partitions an append looks at for a Fetch that waits for them."""
 PARTS_PER_MS = 100
@@ -111,7 +111,7 @@ class Purgatory:
         self._hurry = hurry
         self._delayed: DelayedOperations[_Delayed] = DelayedOperations()
         self._lock = WholeLock()
-        self._latest_ms = OFFSET_MAX
+        self._latest_ms = LONG_MAX
         self._closed = False
 
     @property

@@ -19,7 +19,7 @@ from pylog.coordinator.effects import Coordinator, Effect, MarkerErrors, Now, Wr
 from pylog.errors import InvalidProducerEpoch, KafkaStorage, PylogError
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Origin, encode_marker
-from pylog.protocol.messages import GROUPS_TOPIC, Produced, TxnMarkers
+from pylog.protocol.messages import ANY_TRANSACTION_VERSION, GROUPS_TOPIC, Produced, TxnMarkers
 from pylog.record import TopicPartition
 from pylog.replica import Leader
 from pylog.runtime.clock import Clock
@@ -29,7 +29,6 @@ from pylog.storage.producer_state import ProducerEntry
 if TYPE_CHECKING:
     from pylog.coordinator.transaction import TransactionCoordinator
 
-ANY_VERSION = -1
 EPOCH_RAISED = 2
 """From this transaction version on, markers bear the epoch after that of the transaction."""
 
@@ -218,7 +217,7 @@ def append_marker(produce: ProduceHandler, leader: Leader, markers: TxnMarkers, 
 
 def abort_of(producer_id: int, entry: ProducerEntry, key: TopicPartition) -> TxnMarkers:
     """The markers that abort the open transaction of a producer in a partition, whether a coordinator has it or not."""
-    return TxnMarkers(producer_id, entry.epoch, False, max(entry.coordinator_epoch, 0), (key,), ANY_VERSION)
+    return TxnMarkers(producer_id, entry.epoch, False, max(entry.coordinator_epoch, 0), (key,), ANY_TRANSACTION_VERSION)
 
 
 def is_older(entry: ProducerEntry, markers: TxnMarkers) -> bool:

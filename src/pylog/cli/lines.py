@@ -21,10 +21,10 @@ import click
 
 from pylog.cli.arguments import bytes_of
 from pylog.cli.template import FIELDS, KNOWN, unescaped
+from pylog.kernel.format import NO_TIMESTAMP
 
 __all__ = ["JSON", "Fields", "Line", "Parser", "line_of", "parser", "raw"]
 
-NO_TIMESTAMP = -1
 DIGITS_MAX = 19
 """Those of the largest number in 64 bits."""
 

@@ -1,8 +1,8 @@
 """Checks that every invariant of a segment holds: for `check()`, and for tests after every operation."""
 
 from pylog.errors import CorruptBatch
+from pylog.kernel.format import OFFSET_MAX
 from pylog.segment import Segment
-from pylog.storage.segment_reader import OFFSET_MAX
 
 
 def check_segment(segment: Segment, end: int, *, written: int = OFFSET_MAX) -> int:

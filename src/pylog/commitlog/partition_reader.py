@@ -11,10 +11,10 @@ from pylog.commitlog.integrity import check_segment
 from pylog.commitlog.segments import Segments
 from pylog.errors import CorruptBatch, OffsetOutOfRange
 from pylog.kernel import read_following
-from pylog.kernel.format import NO_TIMESTAMP
+from pylog.kernel.format import NO_TIMESTAMP, OFFSET_MAX
 from pylog.segment import Segment
 from pylog.storage.file_ranges import Slice
-from pylog.storage.segment_reader import OFFSET_MAX, TimestampAndOffset
+from pylog.storage.segment_reader import TimestampAndOffset
 from pylog.storage.transaction_index import AbortedTxn
 
 

@@ -20,6 +20,7 @@ from pylog.commitlog.segments import Segments, logs_among
 from pylog.config import TopicConfig
 from pylog.errors import Closed, CorruptBatch, LogNotFound, OffsetOutOfRange, ReadOnly
 from pylog.files import Files, MemoryFiles
+from pylog.kernel.format import OFFSET_MAX
 from pylog.runtime.signals import WholeLock
 from pylog.segment import Segment
 from pylog.storage.checkpoint import read_damages
@@ -28,7 +29,7 @@ from pylog.storage.producer_state import Snapshots, snapshot_offsets
 from pylog.storage.published import PublishedEntry, PublishedState
 from pylog.storage.segment_checksum import NO_TOPIC, Identity
 from pylog.storage.segment_files import LOG, SWAP, SegmentPaths
-from pylog.storage.segment_reader import OFFSET_MAX, TimestampAndOffset
+from pylog.storage.segment_reader import TimestampAndOffset
 from pylog.storage.transaction_index import AbortedTxn
 
 LIST_ATTEMPTS = 10

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pylog.files import Files, join
-from pylog.kernel.format import MAX_LONG
+from pylog.kernel.format import LONG_MAX
 from pylog.segment import Segment
 from pylog.storage.segment_files import LOG, SUFFIXES
 
@@ -27,7 +27,7 @@ def logs_among(names: Iterable[str]) -> list[int]:
 def is_segment_file(name: str, suffix: str) -> bool:
     """Whether `name` is an offset and then `suffix`."""
     stem = name[: -len(suffix)]
-    return name.endswith(suffix) and stem.isascii() and stem.isdigit() and int(stem) <= MAX_LONG
+    return name.endswith(suffix) and stem.isascii() and stem.isdigit() and int(stem) <= LONG_MAX
 
 
 TIMESTAMP_MAX = 2**63 - 1

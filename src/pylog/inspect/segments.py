@@ -21,7 +21,7 @@ from pylog.files import Files, join
 from pylog.inspect.dump import aborted_entries, offset_entries, time_entries
 from pylog.inspect.scan import Damage, batches, words
 from pylog.inspect.values import AbortedEntry, Checked, Problem
-from pylog.kernel.format import NO_TIMESTAMP
+from pylog.kernel.format import MAX_RELATIVE_OFFSET, NO_TIMESTAMP
 from pylog.protocol.batch import Batch
 from pylog.storage.segment_checksum import INDEX_BYTES_MAX
 
@@ -29,7 +29,6 @@ __all__ = ["Facts", "Span", "check_segment"]
 
 STEP_BYTES = 1 << 20
 """How much of a log is read between two reports of progress."""
-MAX_RELATIVE_OFFSET = 2**31 - 1
 REBUILD = "close the log everywhere, then delete the file: the next open for writing builds it again from the log"
 RESTORE = (
     "keep a copy of the file and restore it from a replica or a backup; what lies before this place can still be read"

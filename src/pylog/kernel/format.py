@@ -42,12 +42,15 @@ RECORD_BYTES_MIN = 7
 LENGTH_BYTES_MAX = 5  # of a record's length, a varint of 32 bits
 FAULTS_MOST = 1000
 """The number of refused records of a batch that are reported one by one."""
-MAX_LONG = MAX_TIMESTAMP = 2**63 - 1
-MAX_OFFSET = MAX_LONG - 1  # the offset behind a record has to fit into 64 bits, too
+LONG_MAX = MAX_TIMESTAMP = 2**63 - 1
+OFFSET_MAX = LONG_MAX  # above every offset
+LAST_OFFSET = LONG_MAX - 1  # the offset behind a record has to fit into 64 bits, too
 PREFIX = struct.Struct(">qii7xi")  # of a batch: base offset, length, leader epoch, (...), last offset delta
 BATCH_LENGTH_MIN = HEADER_BYTES - LOG_OVERHEAD
 BATCH_LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD  # Kafka holds a batch in one array
 
+
+NO_EPOCH = NO_OFFSET = -1
 
 NO_TIMESTAMP = -1
 """The timestamp of a record that has none, and the largest one of no records."""
@@ -124,7 +127,7 @@ def frame_fault(view: memoryview, position: int) -> str | None:
 
 def header_fault(base_offset: int, last_offset_delta: int, count: int) -> str | None:
     """The fault in the numbers of a batch header."""
-    if base_offset < 0 or last_offset_delta < 0 or base_offset + last_offset_delta > MAX_OFFSET:
+    if base_offset < 0 or last_offset_delta < 0 or base_offset + last_offset_delta > LAST_OFFSET:
         return f"base offset {base_offset} and last offset delta {last_offset_delta} are impossible"
     if not 0 <= count <= last_offset_delta + 1:
         return f"{count} records are impossible in a batch with last offset delta {last_offset_delta}"

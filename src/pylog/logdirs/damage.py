@@ -12,14 +12,13 @@ from typing import NamedTuple
 from pylog.commitlog.recovery import Quarantined
 from pylog.errors import CorruptBatch
 from pylog.kernel import BatchSpan, crc32c, walk
+from pylog.kernel.format import NO_EPOCH
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.segment import Segment
 from pylog.storage.file_ranges import DamagedRange, Fault, Window
 from pylog.storage.log_file import WINDOW_BYTES, LogFile
 from pylog.storage.segment_checksum import NOT_YET, Mark
-
-NO_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from pylog.config.options import INT_MAX
 from pylog.errors import CorruptBatch, StorageError, UnsupportedFormat
 from pylog.protocol.messages.configs import ConfigResource, ResourceType
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
@@ -32,7 +33,6 @@ UNASSIGNED_DIRECTORY = UUID(int=0)
 """The directory of a replica that has none yet (Kafka: DirectoryId.UNASSIGNED)."""
 
 FRAME_VERSION = 1
-INT_MAX = (1 << 31) - 1
 PARTITION_MAX = 99_999
 """The last partition that a topic can have: the name of its folder has no more digits (`storage/partition_dirs`)."""
 NOTHING_SET: Mapping[str, str] = {}

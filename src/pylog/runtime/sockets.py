@@ -1,4 +1,4 @@
-"""The end of a socket, for all copies of its descriptor.
+"""Sockets: the words of their addresses, and their end for all copies of a descriptor.
 
 A child that other code than Python's forks runs no hook, so it keeps copies of all sockets. The system tells a peer
 that a socket is closed when the last copy is, so a socket is shut down first, which counts at once.
@@ -9,7 +9,11 @@ from contextlib import suppress
 
 from pylog.runtime.forking import is_stray, undivided
 
-__all__ = ["hang_up", "stop_listening"]
+__all__ = ["PORT_MAX", "UNIX", "hang_up", "stop_listening"]
+
+PORT_MAX = 65_535
+UNIX = "unix:"
+"""Before the path of a Unix socket, where an address may be a host and a port."""
 
 
 def hang_up(connection: socket.socket) -> None:

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pylog.config import SecurityProtocol
+from pylog.runtime.sockets import PORT_MAX, UNIX
 
 __all__ = [
     "Address", "Listener", "Place", "UnixAddress", "is_loopback", "parse_address", "parse_listeners",
@@ -25,8 +26,6 @@ __all__ = [
 DEFAULT_NAME, UNIX_NAME = "PLAINTEXT", "UNIX"
 LOOPBACK = "127.0.0.1"
 ANY = frozenset({"0.0.0.0", "::", "*"})
-PORT_MAX = 65535
-UNIX = "unix:"
 _LOOPBACK = re.compile(r"localhost|127(\.[0-9]+){3}|::1|::ffff:127(\.[0-9]+){3}")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 

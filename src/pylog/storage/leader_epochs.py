@@ -17,9 +17,9 @@ from contextlib import suppress
 from pylog.errors import DiskFull, LogNotFound
 from pylog.files import Files
 from pylog.kernel import AppendState
+from pylog.kernel.format import NO_EPOCH
 from pylog.storage.checkpoint import read_epochs, write_epochs
 
-NO_EPOCH = -1
 UNDEFINED = (-1, -1)
 
 

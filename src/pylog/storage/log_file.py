@@ -17,7 +17,7 @@ from pylog.kernel import (
     BATCH_LENGTH_MIN,
     HEADER_BYTES,
     LOG_OVERHEAD,
-    MAX_LONG,
+    LONG_MAX,
     MAX_RELATIVE_OFFSET,
     PREFIX,
     HeaderWalk,
@@ -255,7 +255,7 @@ class LogFile:
     def _walk_on(self, walk: HeaderWalk, data: bytes, at: int, reach: int, wanted: Wanted) -> int:
         """Go on over the headers in `data`: see `HeaderWalk.go_on`. Raises CorruptBatch."""
         offset, upto, end, max_bytes, written, _ = wanted
-        least = walk.go_on(data, at, reach, offset, upto, end, min(max_bytes, MAX_LONG), written)
+        least = walk.go_on(data, at, reach, offset, upto, end, min(max_bytes, LONG_MAX), written)
         if least < 0:
             raise self._nonsense(_misfit(walk, data[walk.position - at :], end, written), walk.position, offset)
         return least
@@ -369,7 +369,7 @@ class LogFile:
         """
         return self._batch_at(damage.position, self.size(), damage.offset, damage.next_offset) is not None
 
-    def _batch_at(self, position: int, size: int, expected: int, end: int = MAX_LONG) -> int | None:
+    def _batch_at(self, position: int, size: int, expected: int, end: int = LONG_MAX) -> int | None:
         head = self.file.read(position, HEADER_BYTES)
         if len(head) < HEADER_BYTES:
             return None

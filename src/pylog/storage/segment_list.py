@@ -25,7 +25,7 @@ from random import randrange
 from pylog.errors import StorageError
 from pylog.files import Files, join
 from pylog.kernel import crc32c
-from pylog.kernel.format import MAX_LONG
+from pylog.kernel.format import LONG_MAX
 from pylog.storage.producer_state import SNAPSHOT
 from pylog.storage.segment_checksum import SEAL
 from pylog.storage.segment_files import LOG
@@ -62,7 +62,7 @@ def listed(names: Iterable[str]) -> Listing:
     in_order = True
     for name in names:
         stem, kind = name[:20], name[20:]
-        if kind in kinds and stem.isascii() and stem.isdigit() and int(stem) <= MAX_LONG:
+        if kind in kinds and stem.isascii() and stem.isdigit() and int(stem) <= LONG_MAX:
             kinds[kind].append(int(stem))
         elif name.endswith((".tmp", ".cleaned", ".swap", ".deleted")):
             in_order = False

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 from pylog.errors import CorruptBatch
 from pylog.kernel import CONTROL_BIT, HEADER_BYTES, BatchSpan, ConsumerRecord, take_records
+from pylog.kernel.format import OFFSET_MAX
 from pylog.protocol.batch import Batch
 from pylog.storage.file_ranges import Slice, Wanted
 from pylog.storage.log_file import HEAD_BYTES, WINDOW_BYTES
 from pylog.storage.segment_files import SegmentFiles
 
-OFFSET_MAX = 2**63 - 1
 _BATCH_BYTES = 1 << 14
 """So much behind an index entry holds the batch that is looked for, if it is a small one; a larger one is read again
 with four times as much, and again.

@@ -37,10 +37,10 @@ from pylog.kernel import (
     CREATE_TIME,
     FAULTS_MOST,
     HEADER_BYTES,
+    LAST_OFFSET,
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_AT,
-    MAX_OFFSET,
     MAX_TIMESTAMP,
     STREAM_BYTES_MAX,
     TIMESTAMP_TYPE_BIT,
@@ -309,7 +309,7 @@ def follower_spans(data: Buffer) -> Spans:
     if reason is not None:
         _refuse_legacy(memoryview(data), end, reason)
         raise CorruptBatch(reason, position=end)
-    rising = spans.rising(0, MAX_OFFSET)
+    rising = spans.rising(0, LAST_OFFSET)
     if rising < len(spans):
         before, span = spans[rising - 1], spans[rising]
         raise CorruptBatch(

@@ -132,10 +132,10 @@ def test_what_is_no_batch_of_a_producer_is_refused(log: pylog.Log) -> None:
             (good + b"x", errors.CorruptBatch, "1 bytes follow a batch of"),
             (flipped, errors.CorruptBatch, "CRC"),
             (old, errors.UnsupportedFormat, "older than 4.0"),
-            (marker, ValueError, "no batch of a producer"),
-            (emptied.data, ValueError, "no batch of a producer"),
-            (horizon.data, ValueError, "no batch of a producer"),
-            (gaps.data, ValueError, "no batch of a producer"),
+            (marker, ValueError, "not a batch of a producer"),
+            (emptied.data, ValueError, "not a batch of a producer"),
+            (horizon.data, ValueError, "not a batch of a producer"),
+            (gaps.data, ValueError, "not a batch of a producer"),
             (made(bytes(1000)), errors.RecordTooLarge, "raise it"),
         ]:
             with pytest.raises(kind, match=message):

@@ -21,6 +21,7 @@ from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
 from pylog.protocol.messages import (
     INTERNAL_TOPICS,
+    NODE_DEFAULT,
     DeletedPart,
     DeleteRecordsPart,
     NewPartitions,
@@ -39,8 +40,6 @@ from pylog.runtime.signals import WholeLock
 from pylog.storage.partition_dirs import folder_name, set_aside
 
 MAX_PARTITIONS = 10_000
-NODE_DEFAULT = -1
-"""The number of partitions that the node's `num.partitions` says."""
 ID_SLOTS, ID_SLOT = 1000, 10**9
 PRODUCER_IDS = 1000
 """The number of producer ids that a node takes at once (Kafka: ProducerIdsBlock)."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pylog.client.cluster import Cluster, checked_words
 from pylog.errors import PylogError, UnknownTopicOrPartition
 from pylog.protocol.messages import (
+    ANY_TRANSACTION_VERSION,
     NO_EPOCH,
     ActiveProducer,
     DescribedProducers,
@@ -26,7 +27,6 @@ from pylog.protocol.messages import (
 )
 from pylog.record import TopicPartition, checked_partition
 
-ANY_VERSION = -1
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
 
@@ -136,7 +136,12 @@ class TransactionAdmin:
         """
         key = TopicPartition(hanging.topic, hanging.partition)
         markers = TxnMarkers(
-            hanging.producer_id, hanging.producer_epoch, False, max(hanging.coordinator_epoch, 0), (key,), ANY_VERSION
+            hanging.producer_id,
+            hanging.producer_epoch,
+            False,
+            max(hanging.coordinator_epoch, 0),
+            (key,),
+            ANY_TRANSACTION_VERSION,
         )
         node = self._cluster.leader(key)
         answer: TxnMarkersWritten = self._cluster.ask(WriteTxnMarkers([markers]), node=node)

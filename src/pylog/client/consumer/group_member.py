@@ -18,7 +18,6 @@ from uuid import UUID
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.commit import OffsetCommitter
 from pylog.client.consumer.membership import (
-    NO_GENERATION,
     AssignPartitions,
     Effect,
     Elect,
@@ -38,6 +37,7 @@ from pylog.config import ConsumerConfig
 from pylog.errors import PylogError
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
+from pylog.protocol.assignor.member import NO_GENERATION
 from pylog.protocol.messages import NO_ID, ConsumerGroupHeartbeat, Heartbeat, LeaveGroup
 from pylog.record import ConsumerGroupMetadata
 from pylog.runtime.clock import Clock

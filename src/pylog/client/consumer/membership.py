@@ -18,10 +18,10 @@ from typing import Any
 from pylog.config import ConsumerConfig
 from pylog.errors import CommitFailed, FencedInstanceId, PylogError
 from pylog.protocol.assignor import Assignor, SubscribedMember
+from pylog.protocol.assignor.member import NO_GENERATION
 from pylog.protocol.messages import ConsumerGroupHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from pylog.record import ConsumerGroupMetadata, TopicPartition
 
-NO_GENERATION = -1
 ANSWER_MS_SPARE = 30_000
 
 Partitions = list[TopicPartition]

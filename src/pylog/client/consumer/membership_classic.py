@@ -15,7 +15,6 @@ from typing import Any
 
 from pylog.client.consumer.membership import (
     ANSWER_MS_SPARE,
-    NO_GENERATION,
     AssignPartitions,
     Effect,
     Elect,
@@ -49,6 +48,7 @@ from pylog.protocol.assignor import (
     encode_assignment,
     encode_subscription,
 )
+from pylog.protocol.assignor.member import NO_GENERATION
 from pylog.protocol.messages import (
     Heartbeat,
     JoinedGroup,

@@ -18,7 +18,6 @@ from typing import Any
 
 from pylog.client.consumer.membership import (
     ANSWER_MS_SPARE,
-    NO_GENERATION,
     AssignPartitions,
     Effect,
     Fail,
@@ -38,6 +37,7 @@ from pylog.errors import (
     StaleMemberEpoch,
     UnknownMemberId,
 )
+from pylog.protocol.assignor.member import NO_GENERATION
 from pylog.protocol.messages import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerGroupHeartbeat
 from pylog.record import ConsumerGroupMetadata, TopicPartition
 

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Address", "parse", "parse_all"]
+from pylog.runtime.sockets import PORT_MAX, UNIX
 
-UNIX = "unix:"
-PORT_MAX = 65_535
+__all__ = ["Address", "parse", "parse_all"]
 
 
 class Address(NamedTuple):

@@ -20,11 +20,11 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import Question, error_in
+from pylog.protocol.wire.versions import SEVERAL_FROM
 
 __all__ = ["FIND_COORDINATOR", "FindCoordinator", "coordinator_error", "found"]
 
 KINDS = {"group": 0, "transaction": 1}
-SEVERAL_FROM = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,15 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from pylog.client.network.address import UNIX, Address
+from pylog.client.network.address import Address
 from pylog.protocol.wire.mapping import Body
+from pylog.runtime.sockets import PORT_MAX, UNIX
 
 __all__ = ["Place", "Routes"]
 
 Place = tuple[str, str]
 """The kind and the key of what a coordinator is for: ("group", id) or ("transaction", id)."""
 JITTER = 0.2
-PORT_MAX = 65_535
 
 
 @dataclass(slots=True)

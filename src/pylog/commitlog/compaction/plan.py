@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MAX_RELATIVE_OFFSET = 2**31 - 1
+from pylog.kernel.format import MAX_RELATIVE_OFFSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ All of a message has to fit into a record.
 from collections.abc import Iterable
 from typing import Any
 
+from pylog.config.options import INT_MAX
 from pylog.coordinator.patterns import matcher
 from pylog.errors import (
     InvalidGroupId,
@@ -36,7 +37,6 @@ from pylog.protocol.messages import (
 )
 
 NOT_SAID = -1
-INT_MAX = 0x7FFF_FFFF
 STRING_BYTES_MAX = 0x7FFF
 
 

@@ -18,6 +18,7 @@ import enum
 from collections.abc import Callable, Hashable, Mapping
 
 from pylog.config import NodeConfig
+from pylog.config.options import INT_MAX
 from pylog.coordinator.effects import Answer, LogRecord, TopicInfo
 from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored
 from pylog.coordinator.group.members import ClassicGroupMember, Roster, restored
@@ -51,7 +52,6 @@ NEW_MEMBER_JOIN_MS = 5 * 60 * 1000
 """The time for which a member is kept that waits for its first generation."""
 STORE_AGAIN_MS = 1000
 """The time until another attempt to log that a group is empty."""
-INT_MAX = 0x7FFF_FFFF  # a generation is an i32
 
 
 class ClassicGroupState(enum.StrEnum):

@@ -15,10 +15,11 @@ from pylog.coordinator.transaction import report, rules
 from pylog.coordinator.transaction.changes import Change, ended, unavailable
 from pylog.coordinator.transaction.records import key_of
 from pylog.coordinator.transaction.rules import TransactionUpdate
-from pylog.coordinator.transaction.state import NO_EPOCH, Transaction, TransactionState
+from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.coordinator.transaction.states import TransactionStates
 from pylog.errors import ConcurrentTransactions, InvalidRequest, PylogError
 from pylog.protocol.messages import (
+    NO_EPOCH,
     AddPartitionsToTxn,
     DescribeTransactions,
     EndTxn,

@@ -22,7 +22,6 @@ from typing import NamedTuple, Self
 from pylog.record import TopicPartition
 
 NO_PRODUCER_ID = -1
-NO_EPOCH = -1
 NO_TIME = -1
 EPOCH_MAX = 2**15 - 1
 EPOCH_LAST = EPOCH_MAX - 1

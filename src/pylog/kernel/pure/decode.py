@@ -5,8 +5,8 @@ from pylog.kernel.format import (
     CODEC_MASK,
     CONTROL_BIT,
     HEADER_BYTES,
+    LAST_OFFSET,
     LOG_OVERHEAD,
-    MAX_OFFSET,
     TIMESTAMP_TYPE_BIT,
 )
 from pylog.kernel.pure.fields import record_fields
@@ -26,7 +26,7 @@ def decode_records(
     append_timestamp: int | None,
     scope: BatchScope,
     first_offset: int = 0,
-    last_offset: int = MAX_OFFSET,
+    last_offset: int = LAST_OFFSET,
 ) -> list[ConsumerRecord]:
     """Decode a record stream; records below `first_offset` are left out. `append_timestamp` replaces all timestamps.
 

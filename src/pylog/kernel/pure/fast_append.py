@@ -6,10 +6,10 @@ The compiled kernel appends a batch that needs no decision in one step, and look
 
 from typing import Any, NoReturn, Protocol
 
+from pylog.kernel.format import NO_EPOCH, NO_OFFSET
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.tail import Appended, PlainRules, Tail
 
-NO_OFFSET = NO_EPOCH = -1
 TIME_CLASSES = 28
 """How many classes a histogram of times has: see `metrics.histogram`."""
 

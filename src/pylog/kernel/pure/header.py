@@ -10,9 +10,9 @@ from pylog.kernel.format import (
     CRC_FROM,
     HEADER,
     HEADER_BYTES,
+    LAST_OFFSET,
     LOG_OVERHEAD,
     MAGIC,
-    MAX_OFFSET,
     TIMESTAMP_TYPE_BIT,
 )
 from pylog.kernel.pure.crc import crc32c
@@ -127,9 +127,9 @@ class BatchHeader:
         In place where the batch lies in a bytearray. Bytes that were read are not changed: they are copied first.
         Raises OffsetOutOfRange where offsets end.
         """
-        if base_offset > MAX_OFFSET - max(self.last_offset_delta, 0):
+        if base_offset > LAST_OFFSET - max(self.last_offset_delta, 0):
             raise OffsetOutOfRange(
-                f"offsets end at {MAX_OFFSET}: no batch of {self.last_offset_delta + 1} begins at {base_offset}"
+                f"offsets end at {LAST_OFFSET}: no batch of {self.last_offset_delta + 1} begins at {base_offset}"
             )
         _STAMP.pack_into(self._own(), 0, base_offset, self.size - LOG_OVERHEAD, leader_epoch)
         self.base_offset = base_offset

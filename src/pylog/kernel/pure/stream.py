@@ -9,9 +9,9 @@ from pylog.kernel.format import (
     CRC_FROM,
     HEADER,
     HEADER_BYTES,
+    LAST_OFFSET,
     LOG_OVERHEAD,
     MAGIC,
-    MAX_OFFSET,
     BatchSpan,
     Marks,
     Summary,
@@ -114,7 +114,7 @@ def walk(
         if check_crc and crc32c(view[position + CRC_FROM : end]) != crc:
             return spans, position, "the CRC does not match: the bytes were damaged"
         count = rest[5]
-        if base < 0 or last_delta < 0 or not 0 <= count <= last_delta + 1 or base + last_delta > MAX_OFFSET:
+        if base < 0 or last_delta < 0 or not 0 <= count <= last_delta + 1 or base + last_delta > LAST_OFFSET:
             return spans, position, header_fault(base, last_delta, count)
         append(BatchSpan(position, end - position, base, base + last_delta, epoch, attributes, *rest))
         position = end

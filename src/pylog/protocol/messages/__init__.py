@@ -14,6 +14,7 @@ the error as a value: the failure of one partition is no reason to fail the othe
 The values are slotted and by convention never changed after they were sent.
 """
 
+from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.messages.configs import (
     AlterConfigs,
     ConfigChange,
@@ -72,7 +73,6 @@ from pylog.protocol.messages.records import (
     HIGH_WATERMARK_UNTOLD,
     LATEST,
     MAX_TIMESTAMP,
-    NO_EPOCH,
     NO_HIGH_WATERMARK,
     NO_ID,
     DeletedPart,
@@ -101,6 +101,7 @@ from pylog.protocol.messages.records import (
 from pylog.protocol.messages.topics import (
     GROUPS_TOPIC,
     INTERNAL_TOPICS,
+    NODE_DEFAULT,
     TRANSACTIONS_TOPIC,
     AlterReplicaLogDirs,
     ClusterMetadata,
@@ -121,6 +122,7 @@ from pylog.protocol.messages.topics import (
     TopicsChanged,
 )
 from pylog.protocol.messages.transactions import (
+    ANY_TRANSACTION_VERSION,
     ActiveProducer,
     AddOffsetsToTxn,
     AddPartitionsToTxn,
@@ -156,6 +158,7 @@ from pylog.protocol.messages.users import (
 __all__ = [
     "ACKS_ALL",
     "ANONYMOUS",
+    "ANY_TRANSACTION_VERSION",
     "CONSUMER",
     "EARLIEST",
     "GROUPS_TOPIC",
@@ -166,6 +169,7 @@ __all__ = [
     "LEAVE_EPOCH",
     "LEAVE_STATIC_EPOCH",
     "MAX_TIMESTAMP",
+    "NODE_DEFAULT",
     "NO_EPOCH",
     "NO_HIGH_WATERMARK",
     "NO_ID",

@@ -8,8 +8,8 @@ from dataclasses import field
 from typing import NamedTuple
 
 from pylog.errors import PylogError
+from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.messages.message import message
-from pylog.protocol.messages.records import NO_EPOCH
 from pylog.record import TopicPartition
 
 # --- the classic protocol --------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from dataclasses import field
 from typing import Protocol
 
 from pylog.errors import PylogError
+from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages.message import message
@@ -14,7 +15,6 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 ACKS_ALL = -1
 CONSUMER = -1
-NO_EPOCH = -1
 NO_ID = uuid.UUID(int=0)
 NOTHING = memoryview(b"")
 NO_HIGH_WATERMARK = -1

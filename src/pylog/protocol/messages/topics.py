@@ -60,6 +60,10 @@ class ClusterMetadata:
     """True if the answer has no partitions, because there are more than `partitions_max`."""
 
 
+NODE_DEFAULT = -1
+"""As a number of partitions: the one of the node's `num.partitions`."""
+
+
 @message
 class NewTopic:
     name: str

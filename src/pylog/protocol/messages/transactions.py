@@ -81,6 +81,10 @@ class TxnEnded:
     """The epoch of the next transaction."""
 
 
+ANY_TRANSACTION_VERSION = -1
+"""A marker that ends a transaction of whatever version."""
+
+
 class TxnMarkers(NamedTuple):
     """The end of one transaction in its partitions."""
 

@@ -10,6 +10,7 @@
     transactions   InitProducerId to ListTransactions
     users          DescribeUserScramCredentials, AlterUserScramCredentials
     table          all of them, by API key
+    versions       from which on a request has another meaning
 
 A body is a dict with Kafka's field names (`protocol/schema`). A message is a value that knows no version. A field that
 a version lacks is not in its body: the encoder refuses it.

@@ -34,6 +34,7 @@ from pylog.protocol.messages import (
     SyncedGroup,
     SyncGroup,
 )
+from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import (
     Body,
     Mapping,
@@ -47,7 +48,8 @@ from pylog.record import TopicPartition
 
 __all__ = ["MAPPINGS", "commit_parts", "committed"]
 
-EPOCHS_FROM, BY_ID_FROM = 9, 10
+BY_ID_FROM = versions.BY_ID_FROM["OffsetFetch"]
+EPOCHS_FROM = 9
 """The version of OffsetCommit from which on members of the consumer protocol commit by it (KIP-848)."""
 
 

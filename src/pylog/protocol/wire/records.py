@@ -34,12 +34,12 @@ from pylog.protocol.messages import (
     ProducedPart,
     RecordsDeleted,
 )
+from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, error_message, named_again, named_code
 
 __all__ = ["MAPPINGS", "fetch", "fetch_part", "fetched", "fetched_part", "produced"]
 
-BY_ID_FROM = 13
-"""The version of Produce, and of Fetch, from which on topics are named by their ids."""
+PRODUCE_BY_ID_FROM, FETCH_BY_ID_FROM = (versions.BY_ID_FROM[name] for name in ("Produce", "Fetch"))
 
 
 def isolation(number: int) -> Isolation:
@@ -67,7 +67,7 @@ def produced(body: Body, parts: Sequence[ProducedPart], version: int) -> Body:
 def _produced_part(part: ProducedPart, version: int) -> Body:
     entry: Body = {
         "index": part.partition,
-        "errorCode": named_code(part.topic, part.error, by_id=version >= BY_ID_FROM),
+        "errorCode": named_code(part.topic, part.error, by_id=version >= PRODUCE_BY_ID_FROM),
         "baseOffset": part.base_offset,
         "logAppendTimeMs": -1 if part.log_append_time is None else part.log_append_time,
     }
@@ -115,7 +115,7 @@ def fetched(
         key = asked.topic, asked.topic_id
         topic = topics.get(key)
         if topic is None:
-            name: Body = {"topic": asked.topic} if version < BY_ID_FROM else {"topicId": asked.topic_id}
+            name: Body = {"topic": asked.topic} if version < FETCH_BY_ID_FROM else {"topicId": asked.topic_id}
             topic = topics[key] = {**name, "partitions": []}
         topic["partitions"].append(fetched_part(part, version, lists_aborted=lists_aborted))
     body: Body = {"responses": list(topics.values())}
@@ -134,7 +134,7 @@ def fetched_part(part: FetchedPart, version: int, *, lists_aborted: bool) -> Bod
         return {
             "partitionIndex": part.partition, "highWatermark": -1, "records": b"",
             "abortedTransactions": [] if isinstance(part.error, _UNREAD) else None,
-            "errorCode": named_code(part.topic, part.error, by_id=version >= BY_ID_FROM),
+            "errorCode": named_code(part.topic, part.error, by_id=version >= FETCH_BY_ID_FROM),
         }  # fmt: skip
     entry: Body = {
         "partitionIndex": part.partition,

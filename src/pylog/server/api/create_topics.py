@@ -20,14 +20,21 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.protocol.described_configs import NodeEntries, topic_entries
-from pylog.protocol.messages import ClusterMetadata, CreateTopics, Metadata, NewTopic, TopicMetadata, TopicsChanged
+from pylog.protocol.messages import (
+    NODE_DEFAULT,
+    ClusterMetadata,
+    CreateTopics,
+    Metadata,
+    NewTopic,
+    TopicMetadata,
+    TopicsChanged,
+)
 from pylog.protocol.wire.mapping import Body, error_code, error_message
 from pylog.protocol.wire.topics import new_topic
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
 DETAILS_FROM, ID_FROM = 5, 7
-NODE_DEFAULT = -1
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:

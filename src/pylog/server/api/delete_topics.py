@@ -9,13 +9,14 @@ from typing import Any
 
 from pylog.errors import InvalidRequest
 from pylog.protocol.messages import NO_ID
+from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.table import MAPPINGS
 from pylog.server.api.call import NoResponse, Outcome, Reply, Request, api
 from pylog.server.api.plain import reply
 from pylog.server.served_node import ServedNode
 
-BY_ID_FROM = 6
+BY_ID_FROM = versions.BY_ID_FROM["DeleteTopics"]
 MAPPING = MAPPINGS["DeleteTopics"]
 
 

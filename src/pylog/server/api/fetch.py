@@ -27,6 +27,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.protocol.messages import CONSUMER, NO_ID, FetchedPart, FetchPart
+from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.records import fetch, fetch_part, fetched
 from pylog.server.api.call import Outcome, Reply, Request, api
@@ -42,7 +43,8 @@ from pylog.server.fetch_sessions import (
 )
 from pylog.server.served_node import ServedNode
 
-SESSIONS_FROM, BY_ID_FROM = 7, 13
+SESSIONS_FROM = 7
+BY_ID_FROM = versions.BY_ID_FROM["Fetch"]
 READ_COMMITTED = 1
 
 

@@ -9,11 +9,11 @@ Share groups (key type 2) are not there.
 
 from pylog.errors import InvalidRequest
 from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.versions import SEVERAL_FROM
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
 KINDS = frozenset({0, 1})
-SEVERAL_FROM = 4
 NOBODY = {"nodeId": -1, "host": "", "port": -1}
 
 

@@ -17,13 +17,14 @@ from functools import partial
 
 from pylog.errors import InvalidRequest, UnknownTopicId, UnknownTopicOrPartition
 from pylog.protocol.messages import INTERNAL_TOPICS, NO_ID, ClusterMetadata, Metadata
+from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.operations import OF_CLUSTER, OF_TOPIC
 from pylog.protocol.wire.topics import topic_body
 from pylog.server.api.call import Later, Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
-BY_ID_FROM = 12
+BY_ID_FROM = versions.BY_ID_FROM["Metadata"]
 PARTITIONS_AT_ONCE = 1000
 """How many partitions are described in the loop's thread."""
 

@@ -14,6 +14,7 @@ from pylog.errors import ClusterAuthorization, PylogError
 from pylog.protocol.messages import NO_ID
 from pylog.protocol.wire.mapping import Body, Mapping
 from pylog.protocol.wire.table import MAPPINGS
+from pylog.protocol.wire.versions import BY_ID_FROM
 from pylog.runtime.future import Future, gathered
 from pylog.server.api.call import Answer, Api, Outcome, Reply, Request, api
 from pylog.server.served_node import ServedNode
@@ -22,7 +23,6 @@ LONG = frozenset({"DescribeProducers"})
 AT_ONCE = frozenset({"OffsetForLeaderEpoch", *LONG})
 HIGHEST = {"InitProducerId": 5}
 """Where the schema has a version that Kafka does not serve yet."""
-BY_ID_FROM = {"OffsetCommit": 10, "OffsetFetch": 10}
 OF_THEIR_OWN = frozenset({"ListOffsets", "DeleteTopics"})
 """Keys with more to say than their messages."""
 

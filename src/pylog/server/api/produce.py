@@ -43,13 +43,15 @@ from pylog.protocol.messages import (
     ProducedPart,
     ProducePart,
 )
+from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.records import produced
 from pylog.runtime.future import Future, completed, gathered
 from pylog.server.api.call import NO_RESPONSE, Later, NoResponse, Outcome, Reply, Request, api
 from pylog.server.served_node import ServedNode
 
-ZSTD_FROM, ABORTABLE_FROM, JOINS_FROM, BY_ID_FROM = 7, 11, 12, 13
+ZSTD_FROM, ABORTABLE_FROM, JOINS_FROM = 7, 11, 12
+BY_ID_FROM = versions.BY_ID_FROM["Produce"]
 SIZE = struct.Struct(">8xi")
 PACKED_AT_ONCE = 32 << 10
 """The largest compressed batch that is looked at in the loop's thread."""

@@ -16,13 +16,12 @@ from collections.abc import Iterable, Mapping
 
 from pylog.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence, TransactionCoordinatorFenced
 from pylog.kernel import CONTROL_BIT, TRANSACTIONAL_BIT, AppendState
+from pylog.kernel.format import NO_EPOCH, NO_OFFSET, OFFSET_MAX
 from pylog.protocol.batch import Marker, Origin
 from pylog.runtime.log_fields import partition_fields
 from pylog.storage.producer_state.snapshot import decode_snapshot, encode_snapshot
 from pylog.storage.producer_state.state import (
     BATCHES_KEPT,
-    NO_EPOCH,
-    NO_OFFSET,
     BatchMetadata,
     CompletedTxn,
     Plan,
@@ -37,7 +36,6 @@ from pylog.storage.transaction_index import AbortedTxn
 
 logger = logging.getLogger("pylog.storage")
 
-OFFSET_MAX = 2**63 - 1
 _UNKNOWN = ProducerEntry()
 
 

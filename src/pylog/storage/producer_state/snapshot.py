@@ -22,7 +22,8 @@ from collections.abc import Iterable, Iterator
 
 from pylog.errors import CorruptBatch
 from pylog.kernel import crc32c
-from pylog.storage.producer_state.state import NO_OFFSET, NO_SEQUENCE, BatchMetadata, ProducerEntry, add_sequence
+from pylog.kernel.format import NO_OFFSET
+from pylog.storage.producer_state.state import NO_SEQUENCE, BatchMetadata, ProducerEntry, add_sequence
 
 _VERSION = 1
 _HEAD = struct.Struct(">hIi")

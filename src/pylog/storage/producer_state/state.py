@@ -6,7 +6,9 @@ Sequences number the records of one producer epoch in one partition: 0, 1, ... 2
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-NO_EPOCH = NO_SEQUENCE = NO_OFFSET = -1
+from pylog.kernel.format import NO_EPOCH
+
+NO_SEQUENCE = -1
 BATCHES_KEPT = 5
 """A producer has at most so many batches under way, so any that it repeats is among the last ones."""
 MAX_SEQUENCE = 2**31 - 1

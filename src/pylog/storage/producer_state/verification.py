@@ -12,7 +12,8 @@ could never follow it (KAFKA-14920). (VerificationStateEntry, VerificationGuard;
 from dataclasses import dataclass
 
 from pylog.errors import OutOfOrderSequence
-from pylog.storage.producer_state.state import NO_EPOCH, ProducerEntry
+from pylog.kernel.format import NO_EPOCH
+from pylog.storage.producer_state.state import ProducerEntry
 
 
 @dataclass(eq=False, slots=True)

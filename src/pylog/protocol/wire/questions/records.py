@@ -38,13 +38,15 @@ from pylog.protocol.messages import (
     ProducePart,
     RecordsDeleted,
 )
+from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body, by_topic
 from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in, of_code, untold
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS"]
 
-BY_ID_FROM, JOINS_FROM, MAX_TIMESTAMP_FROM, SESSIONS_FROM = 13, 12, 7, 7
+BY_ID_FROM = versions.BY_ID_FROM["Fetch"]
+JOINS_FROM, MAX_TIMESTAMP_FROM, SESSIONS_FROM = 12, 7, 7
 EPOCHS_FROM, LEADER_EPOCHS_FROM, RACKS_FROM, STATE_FROM, DIRECTORIES_FROM, HIGH_WATERMARKS_FROM = 12, 9, 11, 15, 17, 18
 TIMEOUT_MS = 30_000
 NO_RECORDS = memoryview(b"")

@@ -23,6 +23,7 @@ from pylog.protocol.messages import (
     TopicMetadata,
     TopicsChanged,
 )
+from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body, by_topic
 from pylog.protocol.wire.questions.question import Question, entries, error_in, of_code
 from pylog.record import TopicPartition
@@ -30,7 +31,8 @@ from pylog.record import TopicPartition
 __all__ = ["QUESTIONS"]
 
 TIMEOUT_MS = 30_000
-BY_ID_FROM, NAMES_GONE_FROM = 12, 6
+BY_ID_FROM = versions.BY_ID_FROM["Metadata"]
+NAMES_GONE_FROM = versions.BY_ID_FROM["DeleteTopics"]
 
 
 # --- descriptions -----------------------------------------------------------------------------------------------------
