@@ -120,7 +120,7 @@ class PartitionReader:
                 f"nothing is left of the records from here up to {data_end}, where the log should end: the file "
                 "was cut. Run `pylog verify` to see all damage, and restore it from a replica or a backup",
                 path=active.path if active is not None else self._directory,
-                position=active.size if active is not None else None, offset=offset,
+                position=active.size if active is not None else None, offset=offset, next_offset=data_end,
             )  # fmt: skip
         return None
 
@@ -147,7 +147,7 @@ class PartitionReader:
         if self._is_foreign and len(segments) and offset < (start := segments.start):
             raise CorruptBatch(
                 f"the segments from here up to offset {start} are missing. Restore them from a replica or a backup; "
-                f"or go on at offset {start}", path=segments[0].path, offset=offset,
+                f"or go on at offset {start}", path=segments[0].path, offset=offset, next_offset=start,
             )  # fmt: skip
 
     def _check_followed(self, segment: Segment, end: int) -> None:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pylog.handles")
 
-PROBES_MAX = 10_000
 READ_BYTES = 1 << 20
 """As Kafka's max.partition.fetch.bytes: beside so much, the fixed cost of a read or of an Arrow batch hardly shows."""
 
@@ -255,30 +254,26 @@ class PartitionView(Tabular):
         position = partition.start_offset if offset is None else offset
         visible = partition.last_stable_offset if committed else partition.high_watermark
         limit = visible if end is None else min(end, visible)
-        # Where it is read: within the batch at `position`.
-        at = position
         while position < limit:
             found: Slice | None
-            upto = max(limit, at + 1)
             try:
                 if committed:
-                    found, aborted = partition.read_stable(at, READ_BYTES, upto=upto)
+                    found, aborted = partition.read_stable(position, READ_BYTES, upto=limit)
                 else:
-                    found, aborted = partition.read(at, READ_BYTES, upto=upto), []
+                    found, aborted = partition.read(position, READ_BYTES, upto=limit), []
                 if found is None:
                     return
                 batches = self._split(found, position)
             except CorruptBatch as error:
-                if not skips:
+                if not skips or error.next_offset is None:
                     raise
-                following, at = _past(error, partition, position, visible)
-                self._left_out(position, following, error)
-                position = following
+                self._left_out(position, error.next_offset, error)
+                position = error.next_offset
                 continue
             delivery = VisibleBatches((txn.producer_id, txn.first_offset) for txn in aborted)
             given = [batch for batch in batches if delivery.gives(batch)]
             yield position, limit, [batch for batch in given if self._is_whole(batch)] if skips else given
-            position = at = batches[-1].next_offset
+            position = batches[-1].next_offset
 
     def _is_whole(self, batch: Batch) -> bool:
         """Whether the records of a batch with the right CRC can be decoded."""
@@ -328,25 +323,6 @@ class PartitionView(Tabular):
     def check(self) -> None:
         """Read everything and verify every invariant. Raises CorruptBatch at the first that does not hold."""
         self._now().check()
-
-
-def _past(error: CorruptBatch, partition: ReadablePartition, position: int, visible: int) -> tuple[int, int]:
-    """The first offset behind damage at `position`, and where to read for it.
-
-    Where even the end of the damaged batch is not known one offset after the other is tried, up to many of them, so
-    that no readable batch is left out. An index may lead to a batch by its last offset alone.
-    """
-    if error.next_offset is not None and error.next_offset > position:
-        return error.next_offset, error.next_offset
-    tried = range(position + 1, min(visible, position + PROBES_MAX))
-    for at in tried:
-        try:
-            found = partition.read(at, 1, upto=visible)
-            for batch in split(found.data, check_crc=True) if found is not None else ():
-                return max(position + 1, batch.base_offset), at
-        except CorruptBatch:
-            continue
-    return tried.stop, tried.stop
 
 
 class TopicView(Tabular):

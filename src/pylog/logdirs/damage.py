@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from pylog.commitlog.recovery import Quarantined
 from pylog.errors import CorruptBatch
-from pylog.kernel import BatchSpan, crc32c, walk
+from pylog.kernel import crc32c, walk
 from pylog.kernel.format import NO_EPOCH
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.segment import Segment
+from pylog.storage.damage_search import DamageSearch
 from pylog.storage.file_ranges import DamagedRange, Fault, Window
 from pylog.storage.log_file import WINDOW_BYTES, LogFile
 from pylog.storage.segment_checksum import NOT_YET, Mark
@@ -142,23 +143,6 @@ def _is_told(damage: DamagedRange, others: Iterable[DamagedRange]) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """A batch in its place, with the `end` behind it.
-
-    `expected` is the lowest offset that it may have, and `before` the leader epoch up to there.
-    """
-
-    span: BatchSpan
-    position: int
-    expected: int
-    before: int
-
-    @property
-    def end(self) -> int:
-        return self.position + self.span.size
-
-
 class _Search:
     """A search for everything in a segment that cannot be read. Only its own `LogFile` steps over what it finds.
 
@@ -171,12 +155,12 @@ class _Search:
         self.log_mark = Mark(0, 0)
         """The checksum of the bytes that the last pass has read."""
         self._end = end
-        self._epoch = epoch
         self._on_read = on_read
         self._is_active = is_active
         self._log = LogFile(segment.files, segment.path, segment.base_offset, damages=segment.log.damages)
         if not any(damage.end == damage.position for damage in segment.log.damages):
             self._log.sealed_bytes = segment.log.sealed_bytes
+        self._search = DamageSearch(self._log, end, epoch=epoch, on_window=self._note)
 
     def run(self) -> dict[DamagedRange, str]:
         """The damaged parts with their reasons."""
@@ -184,10 +168,7 @@ class _Search:
         try:
             found = {damage: self._reason(damage) for damage in log.damages}
             while (fault := self._first_fault()) is not None:
-                position, following = log.resume_after(fault) or (log.size(), self._end)
-                damage = DamagedRange(
-                    fault.position, position, fault.offset, max(fault.offset, min(following, self._end))
-                )
+                damage = self._search.damage(fault)
                 found[damage] = fault.reason
                 log.damages = tuple(sorted((*log.damages, damage)))
                 if damage.end == damage.position:
@@ -211,48 +192,12 @@ class _Search:
         return walk(data, check_crc=True)[2] or "it does not follow from what lies before it"
 
     def _first_fault(self) -> Fault | None:
-        log, epoch = self._log, NO_EPOCH
-        expected, last = log.base_offset, None
         self.log_mark = Mark(0, 0)
-        for window in log.scan(check_crc=True):
-            self._note(window)
-            for span in window.spans:
-                if self._is_active and expected >= self._end:
-                    # Appended meanwhile.
-                    return None
-                position = window.position + span.position
-                stepped = [part.next_offset for part in log.damages if part.end <= position]
-                before = self._epoch if epoch == NO_EPOCH else epoch
-                batch = _Batch(span, position, max(expected, *stepped, log.base_offset), before)
-                fault = self._fault(batch, last, epoch)
-                if fault is not None:
-                    return fault
-                expected, epoch, last = span.last_offset + 1, span.leader_epoch, batch
-            if window.fault is not None:
-                if self._is_active and expected >= self._end:
-                    return None
-                return self._blamed(window.fault, last, last is not None and last.span.base_offset > last.expected)
+        for found in self._search.batches(0, self._log.base_offset):
+            expected = found.offset if isinstance(found, Fault) else found.expected
+            if self._is_active and expected >= self._end:
+                # Appended meanwhile.
+                return None
+            if isinstance(found, Fault):
+                return found
         return None
-
-    def _fault(self, batch: _Batch, last: _Batch | None, epoch: int) -> Fault | None:
-        """The fault in the header of a batch whose CRC is right: the CRC does not cover all of the header."""
-        span, path = batch.span, self._log.path
-        if span.last_offset >= self._end:
-            reason = f"a batch header says offsets {span.base_offset} to {span.last_offset}, beyond {self._end - 1}"
-            return Fault(path, batch.position, batch.expected, reason)
-        if span.leader_epoch < epoch:
-            reason = f"batch headers say leader epoch {epoch} and then {span.leader_epoch}"
-            odd = last is not None and last.before < epoch and span.leader_epoch >= last.before
-            return self._blamed(Fault(path, batch.position, batch.expected, reason), last, odd)
-        return None
-
-    def _blamed(self, fault: Fault, last: _Batch | None, odd: bool) -> Fault:
-        """The batch to blame of two neighbours that contradict each other.
-
-        It is the first, where it is the `odd` one and the second is whole.
-        """
-        if last is None or not odd or last.end != fault.position:
-            return fault
-        other = Fault(fault.path, last.position, last.expected, fault.reason)
-        resumed = self._log.resume_after(other)
-        return other if resumed is not None and resumed[0] == fault.position else fault

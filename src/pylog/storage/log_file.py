@@ -75,6 +75,8 @@ class LogFile:
         """How often it was made shorter."""
         self.following = (-1, 0, 0)
         """Where the last read ended, by offset and position, and after how many cuts: the next one needs no index."""
+        self._resumed: dict[tuple[int, int, int], tuple[int, tuple[int, int] | None]] = {}
+        """For faults, by position, offset and cuts: the size of the file by then, and where it goes on behind them."""
 
     @property
     def file(self) -> File:
@@ -170,8 +172,9 @@ class LogFile:
         that has no offset below `expected`.
 
         At least one even if it is too large; None when there is nothing in [offset, upto) up to the end of the file.
-        Raises CorruptBatch when the headers on the way make no sense, when the offset lies in a damaged part, or where
-        the file was cut since it had been so `cuts` times.
+        Raises CorruptBatch, which names the offset behind it where that lies in a part known to be damaged; and without
+        one where headers alone do not tell what is there (they make no sense, or leave a gap), or where the file was
+        cut since it had been so `cuts` times.
         """
         size = self.size()
         for damage in self.damages:
@@ -213,7 +216,7 @@ class LogFile:
             data = self.file.read(at, asked)
             least = self._walk_on(walk, data, at, at + len(data) if wanted.lookup is None else size, wanted)
             if least == 0:
-                return self._slice(walk, data, at, size, cuts)
+                return self._slice(walk, data, at, size, cuts, wanted)
             left = size - walk.position
             if len(data) < asked or 0 < left < least:
                 few = len(data) if len(data) < asked else left
@@ -231,7 +234,9 @@ class LogFile:
             if base is not None and base >= walk.offset:
                 walk.position, walk.offset = position, base
 
-    def _slice(self, walk: HeaderWalk, data: bytes, at: int, size: int, cuts: int) -> Slice | None:
+    def _slice(
+        self, walk: HeaderWalk, data: bytes, at: int, size: int, cuts: int, wanted: Wanted
+    ) -> Slice | None:  # fmt: skip
         """The bytes between the beginning of the wanted batches and the end of the walk; `data`, at `at`, was read
         last.
         """
@@ -240,6 +245,8 @@ class LogFile:
             return None
         if cuts != self.cuts:
             raise self._nonsense("the file was cut while it was read", begin, walk.offset)
+        if walk.first > max(wanted.offset, self.base_offset):
+            raise self._nonsense(f"the first batch begins at offset {walk.first}", begin, wanted.offset)
         if end < size:
             self.check_following(end, walk.offset, walk.epoch, data[end - at : end - at + PREFIX.size])
         self.following = (walk.offset, end, cuts)
@@ -247,6 +254,16 @@ class LogFile:
             return Slice(memoryview(data)[begin - at : end - at], self.path, begin, walk.offset)
         extent = FileExtent(self.file, begin, end - begin, cuts=lambda: self.cuts, made_at=cuts)
         return Slice(memoryview(b""), self.path, begin, walk.offset, extent)
+
+    def between(self, begin: int, end: int, next_offset: int, cuts: int) -> Slice:
+        """The batches in [begin, end), which were found there. Raises CorruptBatch where the file was cut since it had
+        been so `cuts` times.
+        """
+        data = self.file.read(begin, end - begin)
+        if cuts != self.cuts:
+            raise self._nonsense("the file was cut while it was read", begin, next_offset)
+        self.following = (next_offset, end, cuts)
+        return Slice(memoryview(data), self.path, begin, next_offset)
 
     def _nonsense(self, what: str, position: int, offset: int) -> CorruptBatch:
         at = max(offset, self.base_offset)
@@ -311,8 +328,10 @@ class LogFile:
                 valid = spans[good].position
                 spans = spans.part(0, good)
             if reason is None and valid == 0 and len(data) == asked < size - position:
-                length *= 4
-                continue
+                length = LOG_OVERHEAD + int.from_bytes(data[LOG_OVERHEAD - 4 : LOG_OVERHEAD], "big")
+                if length <= size - position:
+                    continue
+                reason = f"{size - position} bytes are too few for the batch they begin"
             # Fewer than asked for: the file was cut meanwhile.
             if reason is None and (valid < len(data) == size - position or len(data) < asked):
                 reason = f"{len(data) - valid} bytes are too few for the batch they begin"
@@ -340,9 +359,28 @@ class LogFile:
     def resume_after(self, fault: Fault) -> tuple[int, int] | None:
         """Where, behind a fault, the next whole batch with a right CRC and a following offset begins, and its offset.
 
-        Looks at every byte that could be the magic of a header; the bytes in between are what the fault has cost.
+        Looks where the header at the fault leads to first, and else at every byte that could be the magic of a header;
+        the bytes in between are what the fault has cost.
         """
-        position, size = fault.position + 1, self.size()
+        size, place = self.size(), (fault.position, fault.offset, self.cuts)
+        known_size, found = self._resumed.get(place, (-1, None))
+        # Behind a fault without an end batches may come in.
+        if found is None and known_size != size:
+            found = self._claimed_end(fault, size) or self._next_batch(fault, size)
+            self._resumed[place] = size, found
+        return found
+
+    def _claimed_end(self, fault: Fault, size: int) -> tuple[int, int] | None:
+        head = self.file.read(fault.position, PREFIX.size)
+        if len(head) < PREFIX.size:
+            return None
+        base, length, _, last_delta = PREFIX.unpack(head)
+        end = fault.position + LOG_OVERHEAD + max(length, 0)
+        following = self._batch_at(end, size, fault.offset)
+        return (end, following) if following is not None and following == base + last_delta + 1 else None
+
+    def _next_batch(self, fault: Fault, size: int) -> tuple[int, int] | None:
+        position = fault.position + 1
         while position + HEADER_BYTES <= size:
             data = self.file.read(position, min(WINDOW_BYTES, size - position))
             at = data.find(b"\x02", 16)

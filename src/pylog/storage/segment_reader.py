@@ -6,6 +6,7 @@ from pylog.errors import CorruptBatch
 from pylog.kernel import CONTROL_BIT, HEADER_BYTES, BatchSpan, ConsumerRecord, take_records
 from pylog.kernel.format import OFFSET_MAX
 from pylog.protocol.batch import Batch
+from pylog.storage.damage_search import Damage, DamageSearch, PlacedBatch
 from pylog.storage.file_ranges import Slice, Wanted
 from pylog.storage.log_file import HEAD_BYTES, WINDOW_BYTES
 from pylog.storage.segment_files import SegmentFiles
@@ -39,22 +40,64 @@ class SegmentReader:
         At least one batch even if it is larger than `max_bytes` (KIP-74); None when this segment has nothing in
         [offset, upto). The first batch may begin below `offset`: the reader drops those records. `end` is where the
         segment ends, if that is known; `written` where the log ended at some time. `as_extent`: the bytes may stay in
-        the file, and only where they begin and end is looked at. Raises: CorruptBatch when the headers on the way make
-        no sense, or `offset` lies in a damaged part.
+        the file, and only where they begin and end is looked at. Raises CorruptBatch where `offset` lies in a damaged
+        part: `next_offset` is that of the next batch that can be read.
         """
         # First: what was looked up means nothing in a file that is cut, and goes on, meanwhile.
         cuts = self._log.cuts
         wanted = Wanted(offset, upto, end, max_bytes, written, self._on_disk.offsets.lookup if as_extent else None)
-        position = self._log.after_last(offset)
+        position, expected = self._log.after_last(offset), offset
         if position is not None:
             window = HEAD_BYTES if as_extent else self.window(position, max_bytes)
-            return self._log.read(wanted, position, expected=offset, window=window, cuts=cuts)
-        window = HEAD_BYTES if as_extent else max_bytes + self._on_disk.config.index_interval_bytes
+        else:
+            window = HEAD_BYTES if as_extent else max_bytes + self._on_disk.config.index_interval_bytes
+            position, expected = self._indexed(offset), self._base_offset
+        try:
+            found = self._log.read(wanted, position, expected=expected, window=window, cuts=cuts)
+        except CorruptBatch as error:
+            if error.next_offset is not None or cuts != self._log.cuts:
+                raise
+            found = None
+        return found if found is not None else self._read_checked(wanted, cuts)
+
+    def _indexed(self, offset: int) -> int:
+        """Where a batch begins, at or before the one that holds `offset`."""
         indexed, position = self._on_disk.offsets.lookup(offset, log_size=self._log.size())
         if position and self._log.base_of(position, indexed) is None:
             # The index is wrong, or the batch that it names: read from the start, and see.
-            position = 0
-        return self._log.read(wanted, position, expected=self._base_offset, window=window, cuts=cuts)
+            return 0
+        return position
+
+    def _read_checked(self, wanted: Wanted, cuts: int) -> Slice | None:
+        """The same with CRCs, where headers alone do not tell what is there."""
+        log, (offset, upto, end, max_bytes, written, _) = self._log, wanted
+        for known in log.damages:
+            if known.offset <= offset < known.next_offset:
+                raise log.damaged(known)
+        search = DamageSearch(log, end, written=written, at_first=self._near)
+        taken: list[PlacedBatch] = []
+        for part in search.parts(self._indexed(offset), self._base_offset, upto):
+            if isinstance(part, Damage):
+                if taken:
+                    break
+                if offset < part.range.next_offset:
+                    raise self._damaged(part, offset)
+                continue
+            is_next = not taken or (part.position == taken[-1].end and part.end - taken[0].position <= max_bytes)
+            if part.span.base_offset >= upto or not is_next:
+                break
+            if part.span.last_offset >= offset:
+                taken.append(part)
+        if not taken:
+            return None
+        return log.between(taken[0].position, taken[-1].end, taken[-1].span.last_offset + 1, cuts)
+
+    def _damaged(self, damage: Damage, offset: int) -> CorruptBatch:
+        part = damage.range
+        return CorruptBatch.on_reading(
+            damage.reason, path=self._log.path, position=part.position, offset=max(offset, part.offset),
+            next_offset=part.next_offset,
+        )  # fmt: skip
 
     def window(self, position: int, max_bytes: int) -> int:
         """The bytes to read for as many batches from `position` on as there may be: little of the one that is too many,

@@ -5,6 +5,7 @@ import pickle
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from pylog.protocol.messages import (
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
 from pylog.transport import MemoryTransport
+from support.copies import QUICK, same
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -224,6 +226,56 @@ def test_a_header_that_cannot_be_followed_is_passed_record_by_record(tmp_path: P
             except errors.CorruptBatch:
                 consumer.skip()
     assert given == [*range(6), *range(9, 18)]
+
+
+def in_length(data: bytearray, at: int) -> None:
+    data[at + 8 : at + 12] = (1 << 20).to_bytes(4, "big")
+
+
+def over_the_next(data: bytearray, at: int) -> None:
+    """The length leads to the batch after the next one."""
+    data[at + 8 : at + 12] = (2 * int.from_bytes(data[at + 8 : at + 12], "big") + 12).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("change", [in_length, over_the_next])
+@pytest.mark.parametrize("way", ["own", "read", "attach", "connect", "follow"])
+@pytest.mark.parametrize("interval", [0, 4096])
+def test_a_length_that_is_damaged_costs_its_own_batch(
+    tmp_path: Path, interval: int, way: str, change: Callable[[bytearray, int], None]
+) -> None:
+    with ExitStack() as stack:
+        log = stack.enter_context(pylog.open(tmp_path / "log", node_id=1))
+        log.create_topic("t", config={"index.interval.bytes": interval})
+        for batch in range(6):
+            append(log, *(b"%d" % (3 * batch + i) for i in range(3)), timestamp=1)
+        if way == "follow":
+            leader, log = log, stack.enter_context(pylog.open(tmp_path / "copy", node_id=2, config=QUICK))
+            log.follow(leader.serve().bootstrap_servers, ["t"])
+            same(leader, log)
+        path = Path(log.topic("t")[0].segments[0].path)
+        data = bytearray(path.read_bytes())
+        change(data, 2 * len(data) // 6)
+        path.write_bytes(data)
+        if way == "connect":
+            log = stack.enter_context(pylog.connect(log.serve().bootstrap_servers))
+        elif way == "follow":
+            log = stack.enter_context(pylog.open(tmp_path / "copy", mode="read"))
+        elif way != "own":
+            log = stack.enter_context(pylog.open(tmp_path / "log", mode=way))  # type: ignore[call-overload]
+        consumer = stack.enter_context(log.consumer("t", auto_offset_reset="earliest"))
+        given: list[int] = []
+        losses = []
+        for _ in range(100):
+            try:
+                given += [record.offset for record in consumer.poll(100)]
+                if given[-1:] == [17]:
+                    break
+            except (errors.CorruptBatch, errors.CorruptRecord):
+                before = consumer.position(T0)
+                consumer.skip()
+                losses.append((before, consumer.position(T0)))
+    assert given == [*range(6), *range(9, 18)]
+    assert losses == [(6, 9)]
 
 
 class Broken(MemoryTransport):

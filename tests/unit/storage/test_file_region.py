@@ -134,14 +134,18 @@ def test_an_index_that_is_wrong_about_the_last_batches_is_not_believed() -> None
 
 
 @pytest.mark.parametrize("which", [0, 7])
-def test_a_region_is_refused_where_its_ends_do_not_follow(which: int) -> None:
+def test_a_region_ends_before_a_batch_that_cannot_be(which: int) -> None:
     log = big(MemoryFiles())
     segment = log.partition.segments[0][0]
     (window,) = segment.scan(check_crc=True)
     span = window.spans[which]
     log.files.open(segment.path).write(span.position + 8, (10).to_bytes(4, "big"))
-    with pytest.raises(CorruptBatch, match="length 10"):
-        found(log)
+    if which > 0:
+        piece = found(log)
+        assert piece is not None and piece.next_offset == span.base_offset
+    with pytest.raises(CorruptBatch, match="length of 10 is impossible") as refused:
+        found(log, span.base_offset)
+    assert (refused.value.offset, refused.value.next_offset) == (span.base_offset, span.last_offset + 1)
 
 
 def test_a_file_that_ends_inside_of_the_first_batch_is_damaged() -> None:

@@ -105,11 +105,23 @@ def test_where_no_batch_follows_there_is_nothing_to_tell() -> None:
     made(first, batch(100), damages=(damage,)).check_following(len(first), 101, 3)
 
 
-def test_a_gap_that_reaches_beyond_the_wanted_offsets_is_empty() -> None:
+def test_a_gap_is_for_who_looks_more_closely_or_empty() -> None:
     log = made(batch(100), batch(110))
     assert log.read(Wanted(101, 105, 120, 1000, 0), 0, expected=100, window=4096, cuts=0) is None
-    found = log.read(Wanted(101, 111, 120, 1000, 0), 0, expected=100, window=4096, cuts=0)
-    assert found is not None and found.next_offset == 111
+    with pytest.raises(CorruptBatch, match="the first batch begins at offset 110") as unclear:
+        log.read(Wanted(101, 111, 120, 1000, 0), 0, expected=100, window=4096, cuts=0)
+    assert unclear.value.next_offset is None
+    log.following = (101, log.size() // 2, 0)
+    for read in (read_following, pure.read_following):
+        assert read(log, 101, 1000, 111, 120, 0) is None
+
+
+def test_a_file_that_was_cut_meanwhile_gives_nothing() -> None:
+    log = made(batch(100), batch(101))
+    assert bytes(log.between(0, log.size(), 102, 0).data) == batch(100) + batch(101)
+    log.truncate(log.size() // 2)
+    with pytest.raises(CorruptBatch, match="was cut while it was read"):
+        log.between(0, log.size(), 102, 0)
 
 
 # --- going on behind a fault ------------------------------------------------------------------------------------------
@@ -138,6 +150,25 @@ def test_bytes_that_only_look_like_a_batch_are_passed_over() -> None:
     too_long[8:12] = (1 << 30).to_bytes(4, "big")
     for lookalike in (bytes(bad_crc), before, beyond, bytes(too_long)):
         assert resumed(lookalike + good) == (len(lookalike), 110)
+
+
+def test_a_batch_inside_a_value_is_not_what_follows_a_fault() -> None:
+    """Where the damaged batch says its own end and a batch begins there."""
+    inner = encode([Record(batch(105), timestamp=NOW)], now_ms=NOW, base_offset=101, leader_epoch=0)
+    bad = bytearray(inner.data)
+    bad[-1] ^= 1
+    log = made(batch(100), bytes(bad), batch(102))
+    assert log.resume_after(Fault(PATH, len(batch(100)), 101, "rubbish")) == (log.size() - len(batch(102)), 102)
+
+
+def test_what_follows_a_fault_is_looked_for_once_a_size() -> None:
+    log = made(batch(100), b"\xff" * 100)
+    fault = Fault(PATH, len(batch(100)), 101, "rubbish")
+    assert (log.resume_after(fault), log.resume_after(fault)) == (None, None)
+    size = log.append(batch(101))
+    assert log.resume_after(fault) == (size, 101)
+    log.append(batch(102))
+    assert log.resume_after(fault) == (size, 101)
 
 
 def test_a_magic_byte_right_before_the_end_begins_no_batch() -> None:

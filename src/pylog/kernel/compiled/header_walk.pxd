@@ -11,6 +11,7 @@ cdef class HeaderWalk:
     cdef public int64_t offset
     cdef public int64_t epoch
     cdef public int64_t begin
+    cdef public int64_t first
 
     cdef int64_t over(
         self, Bytes file, int64_t size, int64_t reach, int64_t offset, int64_t upto, int64_t end, int64_t max_bytes,

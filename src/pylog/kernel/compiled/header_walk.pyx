@@ -19,7 +19,7 @@ cdef class HeaderWalk:
     """See the twin."""
 
     def __init__(self, int64_t position, int64_t offset):
-        self.position, self.offset, self.epoch, self.begin = position, offset, -1, -1
+        self.position, self.offset, self.epoch, self.begin, self.first = position, offset, -1, -1, -1
 
     def go_on(
         self, data, int64_t at, int64_t reach, int64_t offset, int64_t upto, int64_t end, int64_t max_bytes,
@@ -51,7 +51,7 @@ cdef class HeaderWalk:
                 return -1
             following = self.position + OVERHEAD + length
             if self.begin < 0 and base + last_delta >= offset:
-                self.begin = self.position
+                self.begin, self.first = self.position, base
             if self.begin >= 0 and (
                 following > reach or (self.position > self.begin and following - self.begin > max_bytes)
             ):
@@ -88,7 +88,7 @@ def read_following(log, int64_t offset, int64_t max_bytes, int64_t upto, int64_t
     if (
         len(data) < asked
         or walk.go_on(data, position, position + asked, offset, upto, end, max_bytes, written) != 0
-        or walk.begin != position or log.cuts != cuts
+        or walk.begin != position or walk.first > offset or log.cuts != cuts
     ):
         return None
     view = PyMemoryView_FromObject(data)

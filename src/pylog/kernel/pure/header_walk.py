@@ -29,15 +29,15 @@ class Followed(Protocol):
 
 class HeaderWalk:
     """The progress of a walk: where the next batch may begin, by position and offset, and the leader epoch of the last
-    one; and where the first batch began that is wanted, -1 until it was met.
+    one; and where the first batch began that is wanted, by position and offset, -1 until it was met.
     """
 
-    __slots__ = ("begin", "epoch", "offset", "position")
+    __slots__ = ("begin", "epoch", "first", "offset", "position")
 
     def __init__(self, position: int, offset: int) -> None:
         self.position = position
         self.offset = offset
-        self.epoch = self.begin = -1
+        self.epoch = self.begin = self.first = -1
 
     def go_on(
         self, data: bytes, at: int, reach: int, offset: int, upto: int, end: int, max_bytes: int, written: int
@@ -66,7 +66,7 @@ class HeaderWalk:
                 return -1
             following = position + LOG_OVERHEAD + length
             if self.begin < 0 and base + last_delta >= offset:
-                self.begin = position
+                self.begin, self.first = position, base
             begin = self.begin
             if begin >= 0 and (following > reach or (position > begin and following - begin > max_bytes)):
                 return 0 if position > begin else LOG_OVERHEAD + length
@@ -90,7 +90,8 @@ def read_following(
     `offset`: the bytes, the file, where in it they begin, and the offset behind them. `end` and `written`: as for
     `HeaderWalk.go_on`. Where more is left than `max_bytes`, `window(position, max_bytes)` says how much to read.
 
-    None where it takes more than a read, or does not go well: then it is for who looks more closely.
+    None where it takes more than a read, or does not go well: then it is for who looks more closely. So is a gap before
+    the first one: the length of the batch before it may be damaged, and lead too far.
     """
     file, (expected, position, valid), cuts = log.opened, log.following, log.cuts
     if expected != offset or valid != cuts or file is None or log.damages:
@@ -109,7 +110,7 @@ def read_following(
         return None
     walk = HeaderWalk(position, offset)
     least = walk.go_on(data, position, position + asked, offset, upto, end, max_bytes, written)
-    if len(data) < asked or least != 0 or walk.begin != position or log.cuts != cuts:
+    if len(data) < asked or least != 0 or walk.begin != position or walk.first > offset or log.cuts != cuts:
         return None
     if walk.position < size:
         # No CRC covers where the next one says that it is.
