@@ -16,7 +16,7 @@ from pylog.errors import NetworkError, RequestTimedOut
 TOPIC = "t"
 CONFIG = {
     "listener.security.protocol.map": "CLIENTS:PLAINTEXT,REPLICAS:PLAINTEXT", "replica.fetch.backoff.ms": 20,
-    "log.segment.bytes": 1 << 20, "replica.lag.time.max.ms": 300,
+    "log.segment.bytes": 1 << 20, "replica.fetch.wait.max.ms": 100, "replica.lag.time.max.ms": 300,
 }  # fmt: skip
 TIMEOUT_MS = 500
 

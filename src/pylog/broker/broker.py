@@ -118,7 +118,7 @@ class Broker:
         # The two need each other: a follower that has read on lets appends go that wait for it.
         self._reads = Reads(
             self.node, clock, lambda partition: self._purgatory.release(partition),  # noqa: PLW0108 (as below)
-            lambda leader: self._guarantees.show(leader),  # noqa: PLW0108 (as below)
+            lambda leader: self._guarantees.isr_changed(leader),  # noqa: PLW0108 (as below)
         )  # fmt: skip
         self._purgatory: Purgatory = Purgatory(
             self.node, clock, self._reads.fetch, self._reads.given, self._reads.list_offsets, self._worker.wake,
@@ -287,8 +287,7 @@ class Broker:
 
     def _shrunk(self, leader: Leader) -> None:
         """Followers have left the ISR: show what no longer waits for them, or refuse it where too few are left."""
-        # An error has latched the partition, and was logged.
-        self._guarantees.show(leader)
+        self._guarantees.isr_changed(leader)
         self._purgatory.release_all((leader.partition.topic, leader.partition.number))
 
     def lead(self, topic: str, followers: Iterable[int]) -> dict[int, int]:

@@ -14,6 +14,7 @@ Where the disk refuses, the error is given back: `DurabilityUnknown` where the a
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from pylog.broker.alarm import Alarm
 from pylog.broker.lazy_syncs import LazySyncs
@@ -78,12 +79,12 @@ class Guarantees:
             # The kernel has shown it in the step that appended it.
             self._purgatory.release(partition)
             return True
-        part.error = self.show(leader)
+        part.error = self._show(leader)
         return part.error is not None or self.is_visible(leader, part)
 
     def make_durable(self, leader: Leader, end: int) -> PylogError | None:
         """Make what lies below `end` durable, and visible; gives the error that kept it from that."""
-        return self._sync(leader.partition, end) or self.show(leader)
+        return self._sync(leader.partition, end) or self._show(leader)
 
     def make_claimable(self, partition: Partition) -> None:
         """Make a log durable, as far as that is promised, before this node claims to have it as a follower.
@@ -98,7 +99,7 @@ class Guarantees:
         self._note_append(leader.partition)
         if not self.syncs:
             # An error has latched the partition, and was logged.
-            self.show(leader)
+            self._show(leader)
         return not self.syncs
 
     def advance(self, leader: Leader) -> None:
@@ -109,6 +110,14 @@ class Guarantees:
                 leader.partition.publish()
         finally:
             self._purgatory.release(leader.partition)
+
+    def isr_changed(self, leader: Leader) -> None:
+        """Show what the replicas that are in sync by now have. An error has latched the partition, and was logged."""
+        # Where nothing moves nothing is published: a full disk would refuse that, and latch the partition.
+        if not leader.has_ended:
+            with suppress(PylogError):
+                leader.advance()
+        self._purgatory.release(leader.partition)
 
     def is_visible(self, leader: Leader, part: ProducedPart) -> bool:
         """True where readers see an append."""
@@ -130,7 +139,7 @@ class Guarantees:
                 return error if is_known else DurabilityUnknown(str(error))
         return None
 
-    def show(self, leader: Leader) -> PylogError | None:
+    def _show(self, leader: Leader) -> PylogError | None:
         """As `advance`, but the error is given back."""
         try:
             self.advance(leader)

@@ -136,7 +136,8 @@ class NodeConfig(Config):
     replica_fetch_wait_max_ms: int = option(500, integer())
     """How long a leader may wait for records before it answers a follower."""
     replica_lag_time_max_ms: int = option(30_000, long(1))
-    """After how long a follower leaves the ISR that has not caught up."""
+    """After how long a follower leaves the ISR that has not caught up: longer than `replica.fetch.wait.max.ms` of the
+    followers, or one that waits for records lags when they come."""
     sasl_enabled_mechanisms: tuple[str, ...] = option(MECHANISMS, Names(*MECHANISMS, others={}))
     """The SASL mechanisms that a server takes (Kafka: GSSAPI)."""
     sasl_server_max_receive_size: int = option(16 << 10, integer())

@@ -134,6 +134,20 @@ def test_nobody_is_dropped_before_that_is_written_down(node: Node) -> None:
     assert waiting.result(0).parts[0].error is None and node.isr == [1]
 
 
+def test_a_join_counts_where_the_disk_refuses_to_note_it(node: Node) -> None:
+    node.send()
+    node.wait()
+    faults = node.files.faults
+    faults.error, faults.once, faults.fail_at = errno.ENOSPC, False, 1
+    node.follow()
+    node.files.heal()
+    assert node.leader.isr == {2} and node.isr == [1]
+    waiting = node.send()
+    assert not waiting.done()
+    node.follow()
+    assert waiting.result(0).parts[0].error is None
+
+
 def test_who_has_left_is_not_waited_for_after_an_open(node: Node) -> None:
     node.send()
     node.wait()
@@ -156,8 +170,12 @@ def test_who_is_in_the_isr_has_a_whole_lag_time_after_an_open(node: Node) -> Non
 
 def test_the_isr_of_a_topic_that_is_gone_is_not_written(node: Node) -> None:
     leader = node.leader
+    node.send()
     node.broker._delete_topic("t")
     assert node.broker.node.roles.drop_lagging({leader: frozenset({2})}) == []
+    leader.shrink_isr(frozenset({2}))
+    node.broker._guarantees.isr_changed(leader)
+    assert leader.partition.high_watermark == 0
 
 
 def test_a_join_that_is_over_is_not_written(node: Node) -> None:
