@@ -25,7 +25,17 @@ from struct import Struct
 
 from pylog.errors import DiskFull, LogNotFound, StorageError
 from pylog.files import File, Files
-from pylog.files.index_file import Measure, Rows, Vouch, entries_max, mapped, not_known, rising, unmeasured, unpacked
+from pylog.files.index_file import (
+    IndexColumns,
+    Measure,
+    Vouch,
+    entries_max,
+    mapped,
+    not_known,
+    rising,
+    unmeasured,
+    unpacked,
+)
 from pylog.kernel.format import NO_TIMESTAMP, UNWRITTEN_MAX
 
 MAX_INT32 = 2**31 - 1
@@ -93,7 +103,7 @@ class SparseIndex(ABC):
         return (self._pair(rows, index) for index in range(len(rows.firsts)))
 
     @abstractmethod
-    def _pair(self, rows: Rows, index: int) -> tuple[int, int]:
+    def _pair(self, rows: IndexColumns, index: int) -> tuple[int, int]:
         """One entry of these rows, with its offset absolute."""
 
     @property
@@ -153,19 +163,19 @@ class SparseIndex(ABC):
                 self._flush_if_room()
             self._file.close()
 
-    def _load(self, vouch: Vouch = not_known) -> Rows:
+    def _load(self, vouch: Vouch = not_known) -> IndexColumns:
         """The entries of the file. A file that is not the one that was sealed has none, and look-ups scan."""
         file, data = self._file, None
         if file is not None and self._is_too_large(size := file.size()):
             self.believed, self._fault = False, f"its segment has no room for an index of {size} bytes"
-            return Rows(array("q"), array("q"))
+            return IndexColumns(array("q"), array("q"))
         if file is not None:
             data = memoryview(file.read(0, file.size())) if self._active else file.view()
         known = vouch(data)
         self.believed = known is not False
         if data is None or not self.believed:
             self._fault = "the file is missing" if data is None else "it has changed since its segment was sealed"
-            return Rows(array("q"), array("q"))
+            return IndexColumns(array("q"), array("q"))
         count = len(data) // self._entry.size if known else self._trusted(data, None)
         if count * self._entry.size != len(data):
             self._fault = f"only {count} entries ({count * self._entry.size} of {len(data)} bytes) can be believed"
@@ -182,7 +192,7 @@ class SparseIndex(ABC):
         """The number of entries at the start of `data` that can be believed, if `last` is the entry before them."""
         return rising(self._entry, data, (-1, 0) if last is None else last, self._step)
 
-    def _current(self) -> Rows:
+    def _current(self) -> IndexColumns:
         """The rows. Those of an index to which another process appends include what it has added by now."""
         file = self._file
         if file is None or not self._active or not file.read_only or not self.believed:
@@ -198,12 +208,12 @@ class SparseIndex(ABC):
             last = (rows.firsts[-1], rows.seconds[-1]) if rows.firsts else None
             more = unpacked(self._entry, data, self._trusted(data, last))
             # The arrays are new: another thread may be searching the old ones.
-            self.rows = rows = Rows(
+            self.rows = rows = IndexColumns(
                 array("q", [*rows.firsts, *more.firsts]), array("q", [*rows.seconds, *more.seconds])
             )
         return rows
 
-    def _find(self, first: int, below: int | None) -> tuple[Rows, int]:
+    def _find(self, first: int, below: int | None) -> tuple[IndexColumns, int]:
         """The rows, and the place of the last entry up to `first` whose second number is `below` that; -1: none."""
         rows = self._current()
         found = bisect_right(rows.firsts, first)
@@ -257,7 +267,7 @@ class SparseIndex(ABC):
             self._file.close()
             self.files.remove(self.path)
             self._file = None
-        self.rows = Rows(array("q", self.rows.firsts[:count]), array("q", self.rows.seconds[:count]))
+        self.rows = IndexColumns(array("q", self.rows.firsts[:count]), array("q", self.rows.seconds[:count]))
         self.written = 0
         self._active = True
         self._flush_if_room()
@@ -328,7 +338,7 @@ class OffsetIndex(SparseIndex):
         found = bisect_right(positions, position)
         return positions[found - 1] if found else 0
 
-    def _pair(self, rows: Rows, index: int) -> tuple[int, int]:
+    def _pair(self, rows: IndexColumns, index: int) -> tuple[int, int]:
         return self.base_offset + rows.firsts[index], rows.seconds[index]
 
     def truncate(self, offset: int) -> None:
@@ -383,7 +393,7 @@ class TimeIndex(SparseIndex):
         rows, place = self._find(timestamp, None if upto is None else upto - self.base_offset)
         return self._pair(rows, place) if place >= 0 else (NO_TIMESTAMP, self.base_offset)
 
-    def _pair(self, rows: Rows, index: int) -> tuple[int, int]:
+    def _pair(self, rows: IndexColumns, index: int) -> tuple[int, int]:
         return rows.firsts[index], self.base_offset + rows.seconds[index]
 
     def truncate(self, offset: int) -> None:

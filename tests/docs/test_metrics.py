@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pylog.metrics import TABLE, Kind
+from pylog.metrics import TABLE, MetricKind
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "metrics.md"
 BEGIN, END = "<!-- metrics: from the code -->\n", "<!-- end -->\n"
@@ -17,7 +17,7 @@ def metrics() -> str:
             if metric.group == group:
                 tags = "".join(f" `{tag}`" for tag in metric.tags)
                 by = f" By{tags}." if tags else ""
-                total = "_total" if metric.kind is Kind.COUNTER else ""
+                total = "_total" if metric.kind is MetricKind.COUNTER else ""
                 lines.append(
                     f"| `{metric.name}` | {metric.kind.value} | {metric.text}{by} | `{metric.exported_name}{total}` |"
                 )

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from pylog.commitlog.compaction.filter import Retention, filter_batch
+from pylog.commitlog.compaction.filter import BatchRetention, filter_batch
 from pylog.protocol.batch import Batch, split
 
 pytestmark = pytest.mark.oracle
 
 RETENTIONS = {
-    "DELETE": Retention.DROP,
-    "RETAIN_EMPTY": Retention.KEEP_EMPTY,
-    "DELETE_EMPTY": Retention.DROP_EMPTY,
+    "DELETE": BatchRetention.DROP,
+    "RETAIN_EMPTY": BatchRetention.KEEP_EMPTY,
+    "DELETE_EMPTY": BatchRetention.DROP_EMPTY,
 }
 
 

@@ -14,7 +14,7 @@ from pylog.files import MemoryFiles
 from pylog.kernel import HeaderWalk, Record, pure, read_following
 from pylog.protocol.batch import encode
 from pylog.storage import log_file
-from pylog.storage.file_ranges import Wanted
+from pylog.storage.file_ranges import WantedBatches
 from pylog.storage.log_file import LogFile
 
 BASE = 100
@@ -67,7 +67,7 @@ def test_reading_finds_the_same_extent_in_both_kernels(
     damage: tuple[int, int, int] | None,
 ) -> None:  # fmt: skip
     files, end = stored(batches, damage)
-    wanted = Wanted(min(BASE + offset, end - 1), BASE + upto, end, max_bytes, BASE + written)
+    wanted = WantedBatches(min(BASE + offset, end - 1), BASE + upto, end, max_bytes, BASE + written)
 
     def read(walk: type[HeaderWalk]) -> object:
         with patch.object(log_file, "HeaderWalk", walk):
@@ -93,7 +93,9 @@ def test_reading_on_finds_the_same_extent_in_both_kernels(
     files, end = stored(batches, damage)
     log = LogFile(files, PATH, BASE)
     with suppress(CorruptBatch):
-        log.read(Wanted(min(BASE + first, end - 1), end, end, most, end), 0, expected=BASE, window=1 << 20, cuts=0)
+        log.read(
+            WantedBatches(min(BASE + first, end - 1), end, end, most, end), 0, expected=BASE, window=1 << 20, cuts=0
+        )
     before = log.following
     offset, position, upto = before[0], before[1], end + seen
     left = log.size() - position
@@ -110,7 +112,7 @@ def test_reading_on_finds_the_same_extent_in_both_kernels(
     if found is not None:
         # It needs no search, and finds the same.
         slow = log.read(
-            Wanted(offset, upto, end, max_bytes, end), position, expected=offset, window=max_bytes, cuts=log.cuts
+            WantedBatches(offset, upto, end, max_bytes, end), position, expected=offset, window=max_bytes, cuts=log.cuts
         )
         assert slow is not None
         assert found == (bytes(slow.data), slow.path, slow.position, slow.next_offset, log.following)

@@ -22,7 +22,7 @@ from pylog.spark.options.write import parse_write
 from pylog.spark.sink.commit import TRANSACTIONAL_ID, Write, commit, drop
 from pylog.spark.sink.content import MODULUS, Checksum
 from pylog.spark.sink.ledger import LEDGER_CONFIG, LEDGER_PARTITIONS, LEDGER_TOPIC, Entry, Ledger
-from pylog.spark.sink.plan import Plan, plan_of
+from pylog.spark.sink.plan import BatchPlan, plan_of
 from pylog.spark.sink.staging import LEFT_MS, Staged
 from pylog.spark.sink.writers import Sink
 
@@ -42,13 +42,13 @@ class Query:
         sink = Sink(self.options, SCHEMA, replaces=self.complete)
         return [sink.stage(iter([rows(task)]), self.query, batch) for task in tasks]
 
-    def write(self, batch: int | None, plan: Plan | None = None) -> Write:
+    def write(self, batch: int | None, plan: BatchPlan | None = None) -> Write:
         return Write(options=self.options, id=self.query, batch=batch, replaces=self.complete, plan=plan)
 
-    def commit(self, batch: int | None, staged: list[Staged], plan: Plan | None = None) -> None:
+    def commit(self, batch: int | None, staged: list[Staged], plan: BatchPlan | None = None) -> None:
         commit(self.write(batch, plan), staged)
 
-    def run(self, batch: int | None, *tasks: Sequence[str], plan: Plan | None = None) -> None:
+    def run(self, batch: int | None, *tasks: Sequence[str], plan: BatchPlan | None = None) -> None:
         self.commit(batch, self.stage(batch, *tasks), plan)
 
 
@@ -123,13 +123,16 @@ def test_what_is_no_replay_of_the_last_batch_is_refused(place: Place, batch: int
 
 def test_a_batch_by_the_same_plan_is_a_replay_whatever_its_rows_are(place: Place) -> None:
     """A query may compute other rows each time: uuid(), say."""
-    query, plan = Query(place[0]), Plan.of(b"one", ('{"in": {"0": 7}, "#first": {"in": {"0": 2}}}', "-", "{}", "5"))
+    query, plan = (
+        Query(place[0]),
+        BatchPlan.of(b"one", ('{"in": {"0": 7}, "#first": {"in": {"0": 2}}}', "-", "{}", "5")),
+    )
     query.run(0, "ab", plan=plan)
     query.run(0, "xyz", plan=plan)
     assert values(place) == list("ab")
-    query.run(0, "ba", plan=Plan.of(b"two"))
+    query.run(0, "ba", plan=BatchPlan.of(b"two"))
     with pytest.raises(errors.OutOfOrderSequence) as refused:
-        query.run(0, "abc", plan=Plan.of(b"two"))
+        query.run(0, "abc", plan=BatchPlan.of(b"two"))
     assert str(refused.value).endswith('start behind what is written: startingOffsets={"in": {"0": 7}}')
 
 

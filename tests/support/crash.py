@@ -23,7 +23,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from pylog.files import SMALL_BYTES_MAX, File, FileStat, Lock, MemoryFiles
+from pylog.files import SMALL_BYTES_MAX, DirectoryLock, File, FileStat, MemoryFiles
 from pylog.runtime.clock import Clock
 from tests.support.cuts import CrashState, kills, power_cut, power_cuts
 from tests.support.operations import Cut, Entry, Named, NamesSynced, Noted, Operation, Reserved, Synced, Written
@@ -242,7 +242,7 @@ class CrashFiles:
     def incarnation(self, path: str) -> str | None:
         return self._files.incarnation(path)
 
-    def lock(self, path: str, text: str) -> Lock:
+    def lock(self, path: str, text: str) -> DirectoryLock:
         return self._files.lock(path, text)
 
 

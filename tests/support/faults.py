@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pylog.errors import StorageError
-from pylog.files import SMALL_BYTES_MAX, File, Files, FileStat, Lock, Watch
+from pylog.files import SMALL_BYTES_MAX, DirectoryLock, File, Files, FileStat, Watch
 from pylog.files.protocol import typed_error
 
 T = TypeVar("T")
@@ -257,7 +257,7 @@ class FaultFiles:
     def incarnation(self, path: str) -> str | None:
         return self.inner.incarnation(path)
 
-    def lock(self, path: str, text: str) -> Lock:
+    def lock(self, path: str, text: str) -> DirectoryLock:
         return self._do("lock", path, lambda: self.inner.lock(path, text))
 
     def _do(self, call: str, path: str, how: Callable[[], T]) -> T:

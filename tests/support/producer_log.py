@@ -5,7 +5,7 @@ import struct
 from pylog.files import MemoryFiles
 from pylog.kernel import Record
 from pylog.protocol.batch import Batch, Origin, encode
-from pylog.storage.producer_state import Plan, ProducerEntry, Producers, Snapshots, Verification, snapshot_offsets
+from pylog.storage.producer_state import AppendPlan, ProducerEntry, Producers, Snapshots, Verification, snapshot_offsets
 from pylog.storage.transaction_index import AbortedTxn
 
 T0 = 1_700_000_000_000
@@ -47,12 +47,14 @@ class Log:
         self.batches: list[Batch] = []
         self.aborted: list[AbortedTxn] = []
 
-    def plan(self, *batches: Batch, origin: Origin = Origin.CLIENT, version: int = -1, guard: object = None) -> Plan:
+    def plan(
+        self, *batches: Batch, origin: Origin = Origin.CLIENT, version: int = -1, guard: object = None
+    ) -> AppendPlan:
         marked = [(batch, batch.marker()) for batch in batches]
         assert guard is None or isinstance(guard, Verification)
         return self.producers.plan(marked, origin=origin, transaction_version=version, guard=guard)
 
-    def append(self, *batches: Batch, **kwargs: object) -> Plan:
+    def append(self, *batches: Batch, **kwargs: object) -> AppendPlan:
         plan = self.plan(*batches, **kwargs)
         if plan.duplicate is None:
             self.batches += batches
@@ -60,10 +62,10 @@ class Log:
             self.end_offset = batches[-1].next_offset
         return plan
 
-    def data(self, *, guard: Verification | None = None, origin: Origin = Origin.CLIENT, **kwargs: int) -> Plan:
+    def data(self, *, guard: Verification | None = None, origin: Origin = Origin.CLIENT, **kwargs: int) -> AppendPlan:
         return self.append(data(self.end_offset, **kwargs), guard=guard, origin=origin)
 
-    def end(self, *, version: int = -1, origin: Origin = Origin.COORDINATOR, **kwargs: int) -> Plan:
+    def end(self, *, version: int = -1, origin: Origin = Origin.COORDINATOR, **kwargs: int) -> AppendPlan:
         return self.append(marker(self.end_offset, **kwargs), origin=origin, version=version)
 
     def entry(self, producer_id: int = 7) -> ProducerEntry:

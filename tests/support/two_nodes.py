@@ -33,7 +33,7 @@ from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed
 from pylog.server.api.call import Fate
-from pylog.server.dispatch import Call
+from pylog.server.dispatch import ServedCall
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
 
@@ -87,7 +87,7 @@ class TwoNodes:
         found = {node: server.bootstrap_servers.rpartition(":") for node, server in self.servers.items()}
         return [{"nodeId": node, "host": host, "port": int(port)} for node, (host, _, port) in found.items()]
 
-    def _intercept(self, call: Call) -> Fate | None:
+    def _intercept(self, call: ServedCall) -> Fate | None:
         if call.api.key != FIND_COORDINATOR or call.request is None:
             return None
         place = next(one for one in self.brokers() if one["nodeId"] == self.coordinator)

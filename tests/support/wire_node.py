@@ -7,8 +7,8 @@ from typing import Any
 import pylog
 from pylog.runtime.clock import SystemClock
 from pylog.server.api.call import Later, NoResponse, Reply
-from pylog.server.dispatch import Call, read_request, response
-from pylog.server.listeners import Address
+from pylog.server.dispatch import ServedCall, read_request, response
+from pylog.server.listeners import ListenAddress
 from pylog.server.served_node import ServedNode
 from support.wire_client import request_frame, response_body
 
@@ -22,9 +22,9 @@ class WireNode:
         broker = log.broker
         self.log = log
         self.served = ServedNode(broker.handle, broker.node_id, broker.configs, SystemClock())
-        self.served.address = Address("127.0.0.1", 9092)
+        self.served.address = ListenAddress("127.0.0.1", 9092)
 
-    def call(self, frame: bytes) -> tuple[Call, Any]:
+    def call(self, frame: bytes) -> tuple[ServedCall, Any]:
         """The call of a frame, and its body, a `Reply` that waits, or NO_RESPONSE. Raises PylogError."""
         call = read_request(bytearray(frame), HOST)
         outcome = call.answer(self.served)
@@ -42,7 +42,7 @@ class WireNode:
         return decoded(call, outcome)
 
 
-def decoded(call: Call, outcome: Any) -> dict[str, Any]:
+def decoded(call: ServedCall, outcome: Any) -> dict[str, Any]:
     """The body of an outcome, as a client reads it."""
     pieces, size = response(call, outcome)
     data = b"".join(bytes(piece) if not hasattr(piece, "read") else piece.read() for piece in pieces)

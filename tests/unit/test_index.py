@@ -12,7 +12,7 @@ import pytest
 
 from pylog.errors import StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
-from pylog.files.index_file import Column
+from pylog.files.index_file import IndexColumn
 from pylog.index import UNWRITTEN_MAX, OffsetIndex, TimeIndex
 from pylog.storage.pending_syncs import sync_new
 
@@ -429,7 +429,7 @@ def test_a_reader_does_not_follow_an_index_that_grows_beyond_its_log(tmp_path: P
 
 
 def test_a_column_of_a_file_is_a_sequence() -> None:
-    column = Column(memoryview(struct.pack(">6i", 1, 10, 2, 20, 3, 30)), 3, struct.Struct(">ii"), 1)
+    column = IndexColumn(memoryview(struct.pack(">6i", 1, 10, 2, 20, 3, 30)), 3, struct.Struct(">ii"), 1)
     assert (len(column), list(column), column[1:], column[-1]) == (3, [10, 20, 30], [20, 30], 30)
     for beyond in (3, -4):
         with pytest.raises(IndexError):

@@ -20,7 +20,7 @@ from pylog.commitlog.compaction.offset_map import KeyMap
 from pylog.commitlog.compaction.plan import Cleanable, SegmentFacts, cleanable, groups, overdue_ms
 from pylog.commitlog.compaction.rewrite import CleanerStats, note_keys, rewrite
 from pylog.commitlog.compaction.rules import LastBatch, Rules
-from pylog.commitlog.compaction.transactions import Transactions
+from pylog.commitlog.compaction.transactions import CleanedTransactionMetadata
 from pylog.config import TopicConfig
 from pylog.config.options import LONG_MAX
 from pylog.errors import CorruptBatch, LogNotFound
@@ -126,7 +126,7 @@ class Cleaner:
         keys = yield from self._note_keys()
         rules = Rules(
             keys=keys,
-            transactions=Transactions(),
+            transactions=CleanedTransactionMetadata(),
             producers=self._last_batches(),
             end_offset=self.plan.end_offset,
             now_ms=self.now_ms,
@@ -171,7 +171,7 @@ class Cleaner:
         first, end = self.plan.first_dirty, self.plan.end_offset
         keys = KeyMap(self._buffer_bytes, keys_max=end - first)
         dirty = [part for part in self._waiting if part[1] > first]
-        transactions = Transactions()
+        transactions = CleanedTransactionMetadata()
         transactions.add(self.partition.aborted(first, end))
         yield from note_keys(keys, dirty, transactions, first_offset=first)
         return keys

@@ -32,10 +32,10 @@ from importlib import import_module
 import click
 
 import pylog
-from pylog.cli.commands import COMPLETION, Group
+from pylog.cli.commands import COMPLETION, CommandGroup
 from pylog.cli.interrupts import interrupted_later
 from pylog.cli.output import say, show_misuse
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.errors import DirectoryLocked, PylogError
 
 __all__ = ["main", "root"]
@@ -100,7 +100,7 @@ def _run(words: Sequence[str]) -> int:
 
         return answer(root, instruction)
     try:
-        with root.make_context("pylog", list(words), obj=Place()) as ctx:
+        with root.make_context("pylog", list(words), obj=LogPlace()) as ctx:
             code: int = root.invoke(ctx)
             return code
     except click.exceptions.Exit as leaving:
@@ -110,7 +110,7 @@ def _run(words: Sequence[str]) -> int:
         return WRONG_USAGE
 
 
-class _Root(Group):
+class _Root(CommandGroup):
     """The command line. A command is loaded when it is named: to load all is for help, and for what is near."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -16,7 +16,7 @@ from pylog.cli.commands import command
 from pylog.cli.opening import changing, looking, owned
 from pylog.cli.output import agreed, say, tell
 from pylog.cli.params import argument, config_pair, json_option, option, yes_option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.errors import NotLocal
 from pylog.handles.client_half import ClientHalf
 from pylog.handles.topic_facts import facts_of
@@ -48,7 +48,7 @@ a_partition = option("--partition", type=natural, required=True, metavar="P", he
 @option("--partitions", "-p", type=count, metavar="N", help="how many in all; keys go to other partitions then")
 @json_option
 def alter(
-    place: Place,
+    place: LogPlace,
     name: str,
     configs: tuple[tuple[str, str], ...],
     deleted: tuple[str, ...],
@@ -99,7 +99,7 @@ def _check_deleted(log: ClientHalf[Any], name: str, deleted: tuple[str, ...]) ->
 @option("--before-offset", type=natural, metavar="O", help="the new start (default: the end)")
 @yes_option
 @json_option
-def trim(place: Place, name: str, partition: int, before_offset: int | None, is_agreed: bool, as_json: bool) -> int:
+def trim(place: LogPlace, name: str, partition: int, before_offset: int | None, is_agreed: bool, as_json: bool) -> int:
     """Let a partition start at an offset; what lies before it is gone for good."""
     key = pylog.TopicPartition(name, partition)
     with looking(place) as log:
@@ -129,7 +129,7 @@ def _partition(log: ClientHalf[Any], key: pylog.TopicPartition) -> Any:
 )
 @argument("name", "[NAME]", "compact this topic alone (default: all)", required=False, shell_complete=complete.topics)
 @json_option
-def clean(place: Place, name: str | None, as_json: bool) -> int:
+def clean(place: LogPlace, name: str | None, as_json: bool) -> int:
     """Drop the segments that no topic has to keep, and compact the topics that are compacted."""
     if place.servers is not None:
         raise NotLocal("cleaning needs the files of the log: give --log, where they lie and no server runs")
@@ -163,7 +163,7 @@ def clean(place: Place, name: str | None, as_json: bool) -> int:
 @a_partition
 @option("--to", required=True, metavar="PATH", type=click.Path(), help="one of the log's directories")
 @json_option
-def move(place: Place, name: str, partition: int, to: str, as_json: bool) -> int:
+def move(place: LogPlace, name: str, partition: int, to: str, as_json: bool) -> int:
     """Copy a partition into another directory of the log, and remove it where it lies now."""
     with changing(place) as log:
         log.move_partition(name, partition, to)
@@ -176,7 +176,7 @@ def move(place: Place, name: str, partition: int, to: str, as_json: bool) -> int
 @a_topic
 @yes_option
 @json_option
-def delete(place: Place, name: str, is_agreed: bool, as_json: bool) -> int:
+def delete(place: LogPlace, name: str, is_agreed: bool, as_json: bool) -> int:
     """Remove a topic and all its records, for good. Asks on a terminal; elsewhere --yes must be given."""
     with looking(place) as log:
         facts = _facts(log, name)

@@ -1,7 +1,8 @@
 """The commands of click that `pylog` has: each is given the place of the log, and shows examples below its help.
 
-A function below `@command(...)` is the command: its docstring is the help, its first argument the `Place`, the others
-are the values of its options and arguments, and what it returns is the exit code. A `Group` has commands below it.
+A function below `@command(...)` is the command: its docstring is the help, its first argument the `LogPlace`, the
+others are the values of its options and arguments, and what it returns is the exit code. A `CommandGroup` has commands
+below it.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,14 +13,14 @@ import click
 
 from pylog.cli.output import print_line
 from pylog.cli.params import OPTIONS, Argument
-from pylog.cli.place import SECTION, Place, file_options, log_options
+from pylog.cli.place import SECTION, LogPlace, file_options, log_options
 
-__all__ = ["COMPLETION", "Command", "Group", "command"]
+__all__ = ["COMPLETION", "Command", "CommandGroup", "command"]
 
 COMPLETION = "_PYLOG_COMPLETE"
 """The variable of the environment by which a shell asks for completions, as click forms it."""
 
-_pass_place = click.make_pass_decorator(Place, ensure=True)
+_pass_place = click.make_pass_decorator(LogPlace, ensure=True)
 
 
 class Command(click.Command):
@@ -58,7 +59,7 @@ class Command(click.Command):
             formatter.write(f"\n{self.below}\n")
 
 
-class Group(Command, click.Group):
+class CommandGroup(Command, click.Group):
     """A command with others below it."""
 
     def __init__(self, name: str, **settings: Any) -> None:

@@ -17,7 +17,7 @@ from pylog.cli import commands
 from pylog.cli.opening import looking
 from pylog.cli.output import write
 from pylog.cli.params import argument
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.config import GroupConfig, NodeConfig, TopicConfig
 from pylog.config.dynamic import dynamic_kinds
 from pylog.errors import PylogError
@@ -44,7 +44,7 @@ Ask = Callable[[ClientHalf[Any]], Iterable[str]]
     ),
 )  # fmt: skip
 @argument("shell", "SHELL", "bash (4.4 or newer), zsh or fish", type=click.Choice(SHELLS))
-def command(place: Place, shell: str) -> int:
+def command(place: LogPlace, shell: str) -> int:
     """Print what makes a shell complete commands, options, topics, groups and configs."""
     kind = get_completion_class(shell)
     assert kind is not None, shell
@@ -94,7 +94,7 @@ def altered_configs(ctx: click.Context, param: click.Parameter, word: str) -> li
 
 
 def _ask(ctx: click.Context, word: str, ask: Ask) -> list[str]:
-    place = ctx.ensure_object(Place)
+    place = ctx.ensure_object(LogPlace)
     try:
         with looking(place, patience_ms=PATIENCE_MS) as log:
             # A name that does not print cannot be typed, and would be written to the terminal as it is.

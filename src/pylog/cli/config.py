@@ -11,11 +11,11 @@ import click
 
 from pylog.broker.nodes import reader
 from pylog.cli import completion as complete
-from pylog.cli.commands import Group
+from pylog.cli.commands import CommandGroup
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, json_line, print_line, print_table, tell
 from pylog.cli.params import config_pair, json_option, option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.client.admin.configs import ConfigValue, NodeConfigValue
 from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import LogNotFound
@@ -35,7 +35,7 @@ ORIGINS = {
 }
 
 
-command = Group("config", short_help="the configs of a node, a topic or a group", help="Configs.")
+command = CommandGroup("config", short_help="the configs of a node, a topic or a group", help="Configs.")
 
 
 @command.verb(
@@ -48,7 +48,7 @@ command = Group("config", short_help="the configs of a node, a topic or a group"
 @option("--topic", metavar="NAME", help="a topic's", shell_complete=complete.topics)
 @option("--group", metavar="NAME", help="a consumer group's", shell_complete=complete.groups)
 @json_option
-def describe(place: Place, topic: str | None, group: str | None, as_json: bool) -> int:
+def describe(place: LogPlace, topic: str | None, group: str | None, as_json: bool) -> int:
     """All configs of a topic or a group, or, without one, of a node."""
     if topic is not None and group is not None:
         raise click.UsageError("--topic and --group name two things: give one of them")
@@ -62,7 +62,7 @@ def describe(place: Place, topic: str | None, group: str | None, as_json: bool) 
 
 
 def _configs(
-    place: Place, topic: str | None, group: str | None
+    place: LogPlace, topic: str | None, group: str | None
 ) -> Mapping[str, ConfigValue | NodeConfigValue | ConfigEntry]:  # fmt: skip
     if topic is None and group is None and place.servers is None:
         return _of_directory(place)
@@ -72,7 +72,7 @@ def _configs(
         return log.admin.describe_group_config(group) if group is not None else log.admin.describe_node_config()
 
 
-def _of_directory(place: Place) -> Mapping[str, ConfigEntry]:
+def _of_directory(place: LogPlace) -> Mapping[str, ConfigEntry]:
     """The configs of a node that is given none."""
     config = NodeConfig()
     with suppress(LogNotFound), closing(reader(place.paths, config, MemoryTransport(), SystemClock(), None)) as node:
@@ -101,7 +101,7 @@ def _of_directory(place: Place) -> Mapping[str, ConfigEntry]:
 )  # fmt: skip
 @json_option
 def alter(
-    place: Place,
+    place: LogPlace,
     group: str | None,
     node: int | None,
     configs: tuple[tuple[str, str], ...],

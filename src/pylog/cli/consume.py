@@ -24,8 +24,8 @@ from pylog.cli.interrupts import interrupted_later
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import is_terminal, say, write
 from pylog.cli.params import argument, at_most_one, option
-from pylog.cli.place import Place
-from pylog.cli.reading import Offset, Range, Wanted, offset, read
+from pylog.cli.place import LogPlace
+from pylog.cli.reading import Offset, PrintedRecords, ReadRange, offset, read
 from pylog.cli.template import Renderer, renderer
 from pylog.client.consumer.consumer import Consumer
 from pylog.config import ConsumerConfig
@@ -116,7 +116,7 @@ def _regex(text: str) -> re.Pattern[str]:
     help="write into this file; one that ends with .parquet becomes Parquet, with a column for each field",
 )  # fmt: skip
 def command(
-    place: Place, topics: tuple[str, ...], from_beginning: bool, offsets: tuple[Offset, ...], since: Moment | None,
+    place: LogPlace, topics: tuple[str, ...], from_beginning: bool, offsets: tuple[Offset, ...], since: Moment | None,
     until: Moment | None, until_offset: int | None, render: Renderer | None, is_json: bool, output: str | None,
     **given: Any,
 ) -> int:  # fmt: skip
@@ -126,7 +126,7 @@ def command(
     or --since, or --follow, or --group.
     """
     at_most_one({"--json": is_json, "--format": render})
-    reading = _Reading(topics, Range.of(from_beginning, offsets, since, until, until_offset), **given)
+    reading = _Reading(topics, ReadRange.of(from_beginning, offsets, since, until, until_offset), **given)
     reading.check()
     is_table = output is not None and output.endswith(".parquet")
     if is_table and (is_json or render is not None or reading.follow):
@@ -148,7 +148,7 @@ def command(
     return 0
 
 
-def _opened(place: Place, reading: "_Reading") -> ClientHalf[Any]:
+def _opened(place: LogPlace, reading: "_Reading") -> ClientHalf[Any]:
     # A member of a group writes: what it commits.
     return (looking if reading.group is None else changing)(place, client=ConsumerConfig)
 
@@ -158,7 +158,7 @@ class _Reading:
     """The selection of records to read."""
 
     topics: Sequence[str]
-    range: Range
+    range: ReadRange
     partition: int | None
     max_records: int | None
     skip_damaged: bool
@@ -182,7 +182,7 @@ class _Reading:
     def records(self, log: ClientHalf[Any], configs: dict[str, Any]) -> Iterator[Iterator[list[ConsumerRecord]]]:
         """The records, as they come. What is not there is an error before the first is asked for."""
         chosen = self._chosen(log)
-        wanted = Wanted(bytes_of(self.key) if self.key is not None else None, self.grep, self.max_records)
+        wanted = PrintedRecords(bytes_of(self.key) if self.key is not None else None, self.grep, self.max_records)
         with self._consumer(log, configs) as consumer:
             ends = consumer.end_offsets(chosen)
             if self.group is not None:

@@ -23,7 +23,7 @@ from pylog.cli.interrupts import interrupted_later
 from pylog.cli.opening import owned
 from pylog.cli.output import is_terminal, live_text, rate_text, say
 from pylog.cli.params import argument, config_pair, option
-from pylog.cli.place import Place, keep, keep_configs
+from pylog.cli.place import LogPlace, keep, keep_configs
 from pylog.log import load_parts
 from pylog.record import TopicPartition
 from pylog.runtime.words import count_text, plural
@@ -65,7 +65,7 @@ Lags = Mapping[TopicPartition, "ReplicaLag"]
     "--node-id", type=natural, metavar="N",
     help=f"the id of this node, which no node there has (default: the directory's; for a new one {NODE_ID})",
 )  # fmt: skip
-def command(place: Place, topics: tuple[str, ...], leader: str, node_id: int | None) -> int:
+def command(place: LogPlace, topics: tuple[str, ...], leader: str, node_id: int | None) -> int:
     """Copy topics of a pylog server, or of a Kafka cluster, into a log, and keep up until Ctrl-C.
 
     The copy has the same offsets, ids and configs, and the same files, byte for byte, where the leader is a pylog and

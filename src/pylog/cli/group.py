@@ -12,11 +12,11 @@ import click
 
 from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
-from pylog.cli.commands import Group
+from pylog.cli.commands import CommandGroup
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, json_option, option, yes_option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
 from pylog.handles.client_half import ClientHalf
 from pylog.record import TopicPartition
@@ -35,7 +35,7 @@ LAG_COLUMNS = (
 CHANGE_COLUMNS = (Column("topic"), Column("partition", True), Column("before", True), Column("after", True))
 
 
-command = Group(
+command = CommandGroup(
     "group", short_help="list, describe, seek and delete consumer groups", help="The consumer groups of a log."
 )
 a_group = argument("name", "GROUP", "the group", shell_complete=complete.groups)
@@ -58,7 +58,7 @@ def _topics(words: str, *, is_needed: bool = False) -> Callable[[F], F]:
     metavar="STATE", help="only groups in this state; may be repeated",
 )  # fmt: skip
 @json_option
-def list_groups(place: Place, states: tuple[str, ...], as_json: bool) -> int:
+def list_groups(place: LogPlace, states: tuple[str, ...], as_json: bool) -> int:
     """All groups: name, state, type."""
     with looking(place) as log:
         groups = log.admin.list_groups(states=states)
@@ -83,7 +83,7 @@ def list_groups(place: Place, states: tuple[str, ...], as_json: bool) -> int:
 )
 @a_group
 @json_option
-def describe(place: Place, name: str, as_json: bool) -> int:
+def describe(place: LogPlace, name: str, as_json: bool) -> int:
     """Members, and per partition the committed offset, the end of the log, and the lag between them."""
     with looking(place) as log:
         group, lags = log.admin.describe_group(name), log.admin.lag(name)
@@ -150,7 +150,7 @@ def _as_json(group: GroupDescription, lags: dict[TopicPartition, PartitionLag]) 
 @option("--dry-run", is_flag=True, help="only show what would be")
 @yes_option
 @json_option
-def seek(place: Place, name: str, where: Where, dry_run: bool, is_agreed: bool, as_json: bool, **way: Any) -> int:
+def seek(place: LogPlace, name: str, where: Where, dry_run: bool, is_agreed: bool, as_json: bool, **way: Any) -> int:
     """Commit other offsets for a group that has no members (Kafka: --reset-offsets)."""
     at_most_one({f"--{one.replace('_', '-')}": value for one, value in way.items()}, is_needed=True)
     with looking(place) if dry_run else changing(place) as log:
@@ -200,7 +200,7 @@ def _partitions(log: ClientHalf[Any], where: Where) -> list[TopicPartition] | No
 @_topics("where; may be repeated", is_needed=True)
 @yes_option
 @json_option
-def delete_offsets(place: Place, name: str, where: Where, is_agreed: bool, as_json: bool) -> int:
+def delete_offsets(place: LogPlace, name: str, where: Where, is_agreed: bool, as_json: bool) -> int:
     """Forget what a group has committed in partitions of topics that no member subscribes to."""
     with changing(place) as log:
         keys = _partitions(log, where) or []
@@ -219,7 +219,7 @@ def delete_offsets(place: Place, name: str, where: Where, is_agreed: bool, as_js
 @argument("names", "GROUP...", "the groups", nargs=-1, required=True, shell_complete=complete.groups)
 @yes_option
 @json_option
-def delete(place: Place, names: tuple[str, ...], is_agreed: bool, as_json: bool) -> int:
+def delete(place: LogPlace, names: tuple[str, ...], is_agreed: bool, as_json: bool) -> int:
     """Forget groups that have no members, with all that they have committed."""
     listed = ", ".join(names)
     if not is_agreed and not agreed(f"deleting {listed}", f"Delete {listed} with all committed offsets", "yes"):

@@ -19,7 +19,7 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import count
 from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
 from pylog.cli.params import Option, config_pair, json_option, option
-from pylog.cli.place import Place, split_paths
+from pylog.cli.place import LogPlace, split_paths
 from pylog.runtime.words import count_text, plural, size_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ MASTER = "local[*]"
 _NOUNS = {"records": "record", "files": "file", "commits": "commit", "batches": "batch", "rows": "row"}
 _TRACEBACK = "Traceback (most recent call last):"
 
-command = commands.Group(
+command = commands.CommandGroup(
     "pipeline",
     short_help="jobs over topics, on Spark",
     help="Jobs over topics on Spark: archive, restore, mirror, aggregate... They need the extra spark, and Java 17.",
@@ -41,7 +41,7 @@ command = commands.Group(
 
 @command.verb("list", short_help="the jobs", examples=("pylog pipeline list --json",))
 @json_option
-def list_jobs(place: Place, as_json: bool) -> int:
+def list_jobs(place: LogPlace, as_json: bool) -> int:
     """The jobs that there are. `pylog pipeline run NAME --help` says what one takes."""
     if as_json:
         for job in _jobs().values():
@@ -59,7 +59,7 @@ def _jobs() -> "dict[str, Job]":
     return {job.name: job for job in JOBS}
 
 
-class _Run(commands.Group):
+class _Run(commands.CommandGroup):
     """The jobs as commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -75,7 +75,7 @@ command.add_command(_Run("run", short_help="run a job", help="Run a job to the e
 
 @cache
 def _command(job: "Job") -> commands.Command:
-    def run(place: Place, master: str, conf: tuple[tuple[str, str], ...], as_json: bool, **given: Any) -> int:
+    def run(place: LogPlace, master: str, conf: tuple[tuple[str, str], ...], as_json: bool, **given: Any) -> int:
         return _run(job, place, master, dict(conf), as_json, given)
 
     run.__doc__ = f"{job.words[0].upper()}{job.words[1:]}."
@@ -92,10 +92,10 @@ def _command(job: "Job") -> commands.Command:
 
 
 def _options(parameter: "Parameter") -> list[click.Parameter]:
-    from pylog.spark.pipelines.table import Kind
+    from pylog.spark.pipelines.table import ParameterKind
 
     name = f"--{parameter.option or parameter.name.replace('_', '-')}"
-    if parameter.kind is Kind.LOG:
+    if parameter.kind is ParameterKind.LOG:
         return [
             Option(
                 [name], metavar="PATH", type=click.Path(),
@@ -103,12 +103,12 @@ def _options(parameter: "Parameter") -> list[click.Parameter]:
             ),
             Option(["--to-bootstrap"], metavar="HOST:PORT", help=f"{parameter.words}: a server that runs"),
         ]  # fmt: skip
-    if parameter.kind is Kind.FLAG:
+    if parameter.kind is ParameterKind.FLAG:
         return [Option([name, parameter.name], is_flag=True, flag_value=False, default=True, help=parameter.words)]
     settings: dict[str, Any] = {}
-    if parameter.kind is Kind.PAIRS:
+    if parameter.kind is ParameterKind.PAIRS:
         settings = {"multiple": True, "type": config_pair}
-    elif parameter.kind is Kind.COUNT:
+    elif parameter.kind is ParameterKind.COUNT:
         settings = {"type": count}
     if parameter.name == "topic":
         settings["shell_complete"] = complete.topics
@@ -121,7 +121,7 @@ def _options(parameter: "Parameter") -> list[click.Parameter]:
 
 
 def _run(
-    job: "Job", place: Place, master: str, conf: Mapping[str, str], as_json: bool, given: Mapping[str, Any]
+    job: "Job", place: LogPlace, master: str, conf: Mapping[str, str], as_json: bool, given: Mapping[str, Any]
 ) -> int:
     log = _log(place)
     words = _parameters(job, given)
@@ -140,7 +140,7 @@ def _run(
     return 0
 
 
-def _log(place: Place) -> list[str] | dict[str, str]:
+def _log(place: LogPlace) -> list[str] | dict[str, str]:
     """The log as the jobs take it."""
     if place.servers is None:
         return place.paths
@@ -150,12 +150,12 @@ def _log(place: Place) -> list[str] | dict[str, str]:
 
 def _parameters(job: "Job", given: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that were given. Raises UsageError."""
-    from pylog.spark.pipelines.table import Kind
+    from pylog.spark.pipelines.table import ParameterKind
 
     found: dict[str, Any] = {}
     for parameter in job.parameters:
         value = given.get(parameter.name)
-        if parameter.kind is Kind.LOG:
+        if parameter.kind is ParameterKind.LOG:
             servers = given.get("to_bootstrap")
             if value is not None and servers is not None:
                 raise click.UsageError("give --to-log, for a directory, or --to-bootstrap, for a server, not both")
@@ -165,7 +165,7 @@ def _parameters(job: "Job", given: Mapping[str, Any]) -> dict[str, Any]:
                 value = {"kafka.bootstrap.servers": servers}
             elif value is not None:
                 value = split_paths(value)
-        elif parameter.kind is Kind.PAIRS:
+        elif parameter.kind is ParameterKind.PAIRS:
             value = dict(value or ()) or None
         if value is not None:
             found[parameter.name] = value

@@ -3,7 +3,7 @@
 `--log PATH` may stand before or after the command; without it the environment variable PYLOG_LOG says where the log
 is. `--bootstrap HOST:PORT`, or PYLOG_BOOTSTRAP, in its place names a server that runs. `-X NAME=VALUE` and the lines of
 `--command-config FILE` are configs of the connection to it, and of a command's producer or consumer. All of them fill
-one `Place` for the whole command line: the last word counts.
+one `LogPlace` for the whole command line: the last word counts.
 """
 
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pylog.config.options import Config
 
 __all__ = [
-    "SECTION", "Place", "file_options", "keep", "keep_configs", "log_options", "split_paths", "text_lines",
+    "SECTION", "LogPlace", "file_options", "keep", "keep_configs", "log_options", "split_paths", "text_lines",
 ]  # fmt: skip
 
 SECTION = "the log"
@@ -28,7 +28,7 @@ BOOTSTRAP = "PYLOG_BOOTSTRAP"
 
 
 @dataclass(slots=True)
-class Place:
+class LogPlace:
     """The place that the options name. The methods raise UsageError where these do not go together."""
 
     log: str | None = None
@@ -175,12 +175,12 @@ def file_options() -> list[click.Parameter]:
 def keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     """Let the place of the command line have the value of an option (a callback of click)."""
     if value is not None and param.name is not None:
-        setattr(ctx.ensure_object(Place), param.name, value)
+        setattr(ctx.ensure_object(LogPlace), param.name, value)
 
 
 def keep_configs(ctx: click.Context, param: click.Parameter, pairs: tuple[tuple[str, str], ...]) -> None:
     """Let the place of the command line have these configs (a callback of click)."""
-    ctx.ensure_object(Place).configs.update(pairs)
+    ctx.ensure_object(LogPlace).configs.update(pairs)
 
 
 def _log() -> Option:

@@ -8,7 +8,7 @@ from pylog.cli.commands import command
 from pylog.cli.opening import looking
 from pylog.cli.output import Column, json_line, print_line, print_table, say
 from pylog.cli.params import argument, json_option, option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.protocol.isolation import IsolationLevel
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.words import count_text, size_text
@@ -35,7 +35,9 @@ def _when(text: str) -> End | Moment:
 )  # fmt: skip
 @option("--read-committed", is_flag=True, help="the end that readers of committed records see, for latest")
 @json_option
-def offsets(place: Place, what: tuple[str, int | None], at: End | Moment, read_committed: bool, as_json: bool) -> int:
+def offsets(
+    place: LogPlace, what: tuple[str, int | None], at: End | Moment, read_committed: bool, as_json: bool
+) -> int:
     """An offset of each partition: an end, or the first record, in offset order, not older than a time."""
     spec = at.at(SystemClock()) if isinstance(at, Moment) else at
     isolation: IsolationLevel = "read_committed" if read_committed else "read_uncommitted"
@@ -61,7 +63,7 @@ def offsets(place: Place, what: tuple[str, int | None], at: End | Moment, read_c
     "dirs", short_help="the log's directories and what lies in them", examples=("pylog topic dirs --log disk1,disk2",)
 )
 @json_option
-def dirs(place: Place, as_json: bool) -> int:
+def dirs(place: LogPlace, as_json: bool) -> int:
     """The log directories, and how many bytes of records each partition has there."""
     with looking(place) as log:
         found = log.admin.describe_log_dirs()

@@ -24,7 +24,7 @@ from pylog.cli.lines import JSON, Parser, parser, raw
 from pylog.cli.opening import changing
 from pylog.cli.output import rate_text, say
 from pylog.cli.params import argument, at_most_one, option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.cli.sending import STDIN, Brake, Count, Input, send_all
 from pylog.config import ProducerConfig
 from pylog.errors import UnknownTopicOrPartition
@@ -119,7 +119,7 @@ FORMATS = """formats:
 )  # fmt: skip
 @option("--quiet", "-q", "is_quiet", is_flag=True, help="no progress and no summary")
 def command(
-    place: Place, topic: str, files: tuple[str, ...], compression: CompressionType, acks: str, flush: str | None,
+    place: LogPlace, topic: str, files: tuple[str, ...], compression: CompressionType, acks: str, flush: str | None,
     parser: Parser | None, is_json: bool, key_separator: bytes | None, delimiter: bytes | None, is_whole: bool,
     table: str | None, **given: Any,
 ) -> int:  # fmt: skip
@@ -153,7 +153,7 @@ def command(
     return 0
 
 
-def _produce(place: Place, source: Input, flush: str | None, options: dict[str, Any]) -> None:
+def _produce(place: LogPlace, source: Input, flush: str | None, options: dict[str, Any]) -> None:
     clock = SystemClock()
     started = clock.tick_ms()
     went_in = Count()

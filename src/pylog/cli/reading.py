@@ -18,7 +18,7 @@ from pylog.errors import CorruptBatch, CorruptRecord, OffsetOutOfRange
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.clock import SystemClock
 
-__all__ = ["Offset", "Range", "Wanted", "offset", "read"]
+__all__ = ["Offset", "PrintedRecords", "ReadRange", "offset", "read"]
 
 POLL_MS = 500
 BATCH = 5000
@@ -41,7 +41,7 @@ def offset(text: str) -> Offset:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ReadRange:
     """Where reading begins and stops. None: at the ends that the partitions have now."""
 
     from_beginning: bool = False
@@ -54,7 +54,7 @@ class Range:
     def of(
         cls, from_beginning: bool, offsets: tuple[Offset, ...], since: Moment | None, until: Moment | None,
         until_offset: int | None,
-    ) -> "Range":  # fmt: skip
+    ) -> "ReadRange":  # fmt: skip
         """The range that options say. Raises UsageError where they exclude each other."""
         starts = [one for one in offsets if isinstance(one, int)]
         by_time = [one for one in offsets if isinstance(one, tuple)]
@@ -112,7 +112,7 @@ def _at(partition: TopicPartition, offset: int, start: int, end: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PrintedRecords:
     """The records to print, and their number. The pattern is looked for in values as UTF-8 text."""
 
     key: bytes | None
@@ -140,7 +140,12 @@ class Wanted:
 
 
 def read(
-    consumer: Consumer, stops: dict[TopicPartition, int] | None, wanted: Wanted, *, commits: bool, skips: bool = False
+    consumer: Consumer,
+    stops: dict[TopicPartition, int] | None,
+    wanted: PrintedRecords,
+    *,
+    commits: bool,
+    skips: bool = False,
 ) -> Generator[list[ConsumerRecord]]:
     """The wanted records up to `stops` (None: for ever), as they come.
 
@@ -169,7 +174,7 @@ def read(
 
 
 def _choose(
-    records: list[ConsumerRecord], stops: dict[TopicPartition, int] | None, wanted: Wanted, most: int | None
+    records: list[ConsumerRecord], stops: dict[TopicPartition, int] | None, wanted: PrintedRecords, most: int | None
 ) -> tuple[list[ConsumerRecord], dict[TopicPartition, int]]:
     """The wanted records, and the offset of each partition behind the last one that was looked at."""
     chosen: list[ConsumerRecord] = []

@@ -13,7 +13,7 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import topic_partition
 from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say
 from pylog.cli.params import argument, json_option, option, yes_option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.commitlog.recovery import Quarantined
 from pylog.files import DiskFiles
 from pylog.log import open_lazily
@@ -45,7 +45,12 @@ COLUMNS = (
 @option("--keep", metavar="PATH", type=click.Path(), help="where copies go (default: the log's path with -repaired)")
 @json_option
 def command(
-    place: Place, what: tuple[str, int | None] | None, dry_run: bool, is_agreed: bool, keep: str | None, as_json: bool
+    place: LogPlace,
+    what: tuple[str, int | None] | None,
+    dry_run: bool,
+    is_agreed: bool,
+    keep: str | None,
+    as_json: bool,
 ) -> int:
     """Read every byte of a log, show what cannot be read, and drop it after a confirmation.
 

@@ -11,10 +11,10 @@ from uuid import UUID
 
 import click
 
-from pylog.cli.commands import Group
+from pylog.cli.commands import CommandGroup
 from pylog.cli.output import json_line, print_line, say, text_or_base64
 from pylog.cli.params import argument, json_option, option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.files import DiskFiles
 from pylog.inspect import DumpLine, Problem, RecordEntry, dump_segment
 from pylog.runtime.words import plural
@@ -22,7 +22,7 @@ from pylog.runtime.words import plural
 __all__ = ["command"]
 
 
-command = Group(
+command = CommandGroup(
     "segment", on_files=True, short_help="look into segment files", help="Look into the files of a log directory."
 )
 
@@ -40,7 +40,7 @@ command = Group(
 @argument("paths", "FILE...", "a file of a log directory, or a copy of one", nargs=-1, required=True, type=click.Path())
 @option("--records", "-v", is_flag=True, help="also the records of each batch")
 @json_option
-def dump(place: Place, paths: tuple[str, ...], records: bool, as_json: bool) -> int:
+def dump(place: LogPlace, paths: tuple[str, ...], records: bool, as_json: bool) -> int:
     """Show the content of .log, .index, .timeindex, .txnindex, .snapshot and checkpoint files, line by line.
 
     The words are those of kafka-dump-log.sh. Records of __cluster_metadata are decoded.

@@ -24,11 +24,11 @@ from pylog.cli.interrupts import interrupted_later
 from pylog.cli.opening import owned
 from pylog.cli.output import say
 from pylog.cli.params import config_pair, option
-from pylog.cli.place import Place, text_lines
+from pylog.cli.place import LogPlace, text_lines
 from pylog.log import load_parts, open_lazily
 from pylog.metrics import prometheus
 from pylog.runtime.words import plural
-from pylog.server.listeners import DEFAULT_NAME, UNIX_NAME, Address, parse_address
+from pylog.server.listeners import DEFAULT_NAME, UNIX_NAME, ListenAddress, parse_address
 
 if TYPE_CHECKING:
     from pylog.log import Log
@@ -120,7 +120,7 @@ def _secured(*names: str, **settings: Any) -> Callable[[F], F]:
 )  # fmt: skip
 @_security_options
 def command(
-    place: Place, listen: tuple[str, ...], advertise: tuple[str, ...], flush: Flush | None,
+    place: LogPlace, listen: tuple[str, ...], advertise: tuple[str, ...], flush: Flush | None,
     configs: tuple[tuple[str, str], ...], metrics_at: str | None, **given: Any,
 ) -> int:  # fmt: skip
     """Serve the log to Kafka clients until Ctrl-C.
@@ -160,7 +160,7 @@ def _metrics_served(text: str | None, log: "Log") -> Iterator[str]:
         yield ""
         return
     address = parse_address(text)
-    if not isinstance(address, Address):
+    if not isinstance(address, ListenAddress):
         raise ValueError(f"--metrics {text}: Prometheus reads from HOST:PORT")
     collector = prometheus(log)
     from prometheus_client import CollectorRegistry, start_http_server

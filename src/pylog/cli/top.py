@@ -26,7 +26,7 @@ from pylog.cli.arguments import count
 from pylog.cli.opening import looking
 from pylog.cli.output import Column, is_terminal, json_line, live_text, print_line, rate_text, table_lines
 from pylog.cli.params import json_option, option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.errors import GroupIdNotFound
 from pylog.handles.client_half import ClientHalf
 from pylog.handles.topic_facts import TopicSize, sizes_of
@@ -154,7 +154,7 @@ def _rate_text(one: dict[str, Any]) -> str:
 )  # fmt: skip
 @option("--iterations", "-n", type=count, metavar="N", help="end after N views (default: with Ctrl-C)")
 @json_option
-def command(place: Place, interval: float, iterations: int | None, as_json: bool) -> int:
+def command(place: LogPlace, interval: float, iterations: int | None, as_json: bool) -> int:
     """Watch a log: how many records come in, how much is there, and how far groups are behind.
 
     On a terminal the view redraws; elsewhere one follows the other. Rates are from the second view on.

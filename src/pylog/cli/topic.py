@@ -12,15 +12,15 @@ from typing import Any
 from pylog.cli import change, places
 from pylog.cli import completion as complete
 from pylog.cli.arguments import count, topic_options
-from pylog.cli.commands import Group
+from pylog.cli.commands import CommandGroup
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, config_pair, json_option, option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.config import TopicConfig
 from pylog.errors import UnknownTopicOrPartition
 from pylog.handles.client_half import ClientHalf
-from pylog.handles.topic_facts import PartitionFacts, Reader, TopicFacts, facts_of, readers_of, sizes_of
+from pylog.handles.topic_facts import PartitionFacts, TopicFacts, TopicReader, facts_of, readers_of, sizes_of
 from pylog.protocol.topic_names import validate_topic_name
 from pylog.runtime.words import config_text, count_text, plural, size_text
 
@@ -44,7 +44,7 @@ PARTITION_COLUMNS = (
 GROUP_COLUMNS = (Column("group"), Column("state"), Column("members", True), Column("lag", True))
 
 
-command = Group(
+command = CommandGroup(
     "topic", short_help="create, list, describe, alter, trim, clean and delete topics", help="The topics of a log."
 )
 
@@ -66,7 +66,12 @@ command = Group(
 @option("--if-not-exists", is_flag=True, help="leave a topic of that name as it is")
 @json_option
 def create(
-    place: Place, name: str, partitions: int, configs: tuple[tuple[str, str], ...], if_not_exists: bool, as_json: bool
+    place: LogPlace,
+    name: str,
+    partitions: int,
+    configs: tuple[tuple[str, str], ...],
+    if_not_exists: bool,
+    as_json: bool,
 ) -> int:
     """Make a topic. The log's directory is made if it does not exist."""
     # First, so that what cannot be made does not leave an empty log behind.
@@ -96,7 +101,7 @@ def create(
 @option("--internal", is_flag=True, help="also Kafka's own topics, whose names begin with __")
 @option("--quiet", "-q", "is_quiet", is_flag=True, help="the names alone")
 @json_option
-def list_topics(place: Place, internal: bool, is_quiet: bool, as_json: bool) -> int:
+def list_topics(place: LogPlace, internal: bool, is_quiet: bool, as_json: bool) -> int:
     """All topics: how many partitions each has, and how many records and bytes are in them."""
     at_most_one({"--quiet": is_quiet, "--json": as_json})
     with looking(place) as log:
@@ -125,7 +130,7 @@ def list_topics(place: Place, internal: bool, is_quiet: bool, as_json: bool) -> 
 )
 @argument("name", "[NAME]", "the topic (default: all)", required=False, shell_complete=complete.topics)
 @json_option
-def describe(place: Place, name: str | None, as_json: bool) -> int:
+def describe(place: LogPlace, name: str | None, as_json: bool) -> int:
     """Configs, per partition offsets, size, segments, and the groups that read it, with their lag.
 
     An end is the first offset not there.
@@ -160,7 +165,7 @@ for _one in (change.alter, change.trim, change.clean, change.move, change.delete
 # --- showing --------------------------------------------------------------------------------------------------------
 
 
-def _as_json(topic: TopicFacts, readers: list[Reader]) -> dict[str, object]:
+def _as_json(topic: TopicFacts, readers: list[TopicReader]) -> dict[str, object]:
     return {
         "topic": topic.name,
         "id": topic.id,
@@ -195,7 +200,7 @@ def _as_json(topic: TopicFacts, readers: list[Reader]) -> dict[str, object]:
     }
 
 
-def _print_topic(topic: TopicFacts, readers: list[Reader]) -> None:
+def _print_topic(topic: TopicFacts, readers: list[TopicReader]) -> None:
     rows = [_row(partition) for partition in topic.partitions]
     records = sum(partition.end - partition.start for partition in topic.partitions)
     size = sum(partition.size for partition in topic.partitions)

@@ -8,11 +8,11 @@ import click
 
 from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
-from pylog.cli.commands import Group
+from pylog.cli.commands import CommandGroup
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, json_option, option, yes_option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.client.admin.transactions import STATES
 from pylog.handles import open_transactions
 from pylog.record import TopicPartition
@@ -22,7 +22,7 @@ from pylog.runtime.words import count_text, duration_text
 __all__ = ["command"]
 
 
-command = Group("txn", short_help="list, describe and abort transactions", help="The transactions of a log.")
+command = CommandGroup("txn", short_help="list, describe and abort transactions", help="The transactions of a log.")
 
 
 @command.verb("list", short_help="all transactional ids and their states")
@@ -31,7 +31,7 @@ command = Group("txn", short_help="list, describe and abort transactions", help=
     help="only in this state (Ongoing...); may be repeated",
 )  # fmt: skip
 @json_option
-def list_transactions(place: Place, states: tuple[str, ...], as_json: bool) -> int:
+def list_transactions(place: LogPlace, states: tuple[str, ...], as_json: bool) -> int:
     """All transactional ids and their states."""
     with looking(place) as log:
         found = log.admin.list_transactions(states=states)
@@ -51,7 +51,7 @@ def list_transactions(place: Place, states: tuple[str, ...], as_json: bool) -> i
 @command.verb("describe", short_help="the transaction of a transactional id")
 @argument("name", "ID", "the transactional id", shell_complete=complete.transactional_ids)
 @json_option
-def describe(place: Place, name: str, as_json: bool) -> int:
+def describe(place: LogPlace, name: str, as_json: bool) -> int:
     """The transaction of a transactional id."""
     with looking(place) as log:
         found = log.admin.describe_transaction(name)
@@ -78,7 +78,7 @@ def _name(key: TopicPartition) -> str:
 @command.verb("producers", short_help="the producers that are known in a topic")
 @argument("where", "TOPIC[:P]", "where", type=topic_partition, shell_complete=complete.topics)
 @json_option
-def producers(place: Place, where: tuple[str, int | None], as_json: bool) -> int:
+def producers(place: LogPlace, where: tuple[str, int | None], as_json: bool) -> int:
     """The producers that are known in a topic."""
     with changing(place) as log:
         described = log.admin.describe_producers(partitions_of(log, *where))
@@ -107,7 +107,7 @@ def producers(place: Place, where: tuple[str, int | None], as_json: bool) -> int
 @option("--topic", "where", type=topic_partition, metavar="TOPIC[:P]", help="only here", shell_complete=complete.topics)
 @option("--older-than", type=moment, metavar="TIME", help="only those without a record since: 15m")
 @json_option
-def hanging(place: Place, where: tuple[str, int | None] | None, older_than: Moment | None, as_json: bool) -> int:
+def hanging(place: LogPlace, where: tuple[str, int | None] | None, older_than: Moment | None, as_json: bool) -> int:
     """List transactions that no coordinator will end."""
     older_than_ms = older_than.at(SystemClock()) if older_than is not None else 0
     with changing(place) as log:
@@ -152,7 +152,7 @@ def hanging(place: Place, where: tuple[str, int | None] | None, older_than: Mome
 @yes_option
 @json_option
 def abort(
-    place: Place,
+    place: LogPlace,
     name: str | None,
     where: tuple[str, int | None] | None,
     start_offset: int | None,
@@ -169,7 +169,7 @@ def abort(
     return _abort_hanging(place, TopicPartition(where[0], where[1]), start_offset, is_agreed, as_json)
 
 
-def _abort_open(place: Place, name: str, is_agreed: bool, as_json: bool) -> int:
+def _abort_open(place: LogPlace, name: str, is_agreed: bool, as_json: bool) -> int:
     with changing(place) as log:
         found = log.admin.describe_transaction(name)
         if found.state != open_transactions.ONGOING:
@@ -185,7 +185,7 @@ def _abort_open(place: Place, name: str, is_agreed: bool, as_json: bool) -> int:
     return 0
 
 
-def _abort_hanging(place: Place, key: TopicPartition, start_offset: int, is_agreed: bool, as_json: bool) -> int:
+def _abort_hanging(place: LogPlace, key: TopicPartition, start_offset: int, is_agreed: bool, as_json: bool) -> int:
     with changing(place) as log:
         found = open_transactions.hanging_at(log, key, start_offset)
         if found is None:

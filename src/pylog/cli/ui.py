@@ -17,7 +17,7 @@ from pylog.cli.interrupts import interrupted_later
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import say
 from pylog.cli.params import option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.files import DiskFiles
 from pylog.handles.client_half import ClientHalf
 from pylog.log import load_parts
@@ -55,7 +55,7 @@ LISTEN = "127.0.0.1:8080"
     "--allow-plaintext", is_flag=True,
     help="let other hosts reach it without TLS; every page takes the token then",
 )  # fmt: skip
-def command(place: Place, listen: str, is_writable: bool, hosts: tuple[str, ...], allow_plaintext: bool) -> int:
+def command(place: LogPlace, listen: str, is_writable: bool, hosts: tuple[str, ...], allow_plaintext: bool) -> int:
     """Show the log in a browser: topics, records, groups, transactions, files, damage.
 
     Nothing is changed unless --write is given. It works beside the owner of the log; --bootstrap shows a server's log.
@@ -78,7 +78,7 @@ def command(place: Place, listen: str, is_writable: bool, hosts: tuple[str, ...]
     return 0
 
 
-def _source(place: Place, log: ClientHalf[Any], *, is_writable: bool) -> "Source":
+def _source(place: LogPlace, log: ClientHalf[Any], *, is_writable: bool) -> "Source":
     from pylog.ui.source import Source
 
     if place.servers is not None:

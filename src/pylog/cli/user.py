@@ -11,11 +11,11 @@ import getpass
 import sys
 
 from pylog.cli import completion as complete
-from pylog.cli.commands import Group
+from pylog.cli.commands import CommandGroup
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, is_terminal, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, json_option, option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN
 from pylog.runtime.words import printable
 
@@ -24,7 +24,7 @@ __all__ = ["command"]
 PASSWORD_CHARS_MAX = 1024
 
 
-command = Group(
+command = CommandGroup(
     "user",
     short_help="list, add and delete users",
     help="The users of a log, for SASL/SCRAM.",
@@ -37,7 +37,7 @@ command = Group(
 
 @command.verb("list", short_help="all users")
 @json_option
-def list_users(place: Place, as_json: bool) -> int:
+def list_users(place: LogPlace, as_json: bool) -> int:
     """All users."""
     with looking(place) as log:
         found = log.admin.users()
@@ -59,7 +59,7 @@ def list_users(place: Place, as_json: bool) -> int:
     help=f"how often the password is hashed, {ITERATIONS_MIN} to {ITERATIONS_MAX} (default: {ITERATIONS_MIN})",
 )  # fmt: skip
 @json_option
-def put(place: Place, name: str, iterations: int, as_json: bool) -> int:
+def put(place: LogPlace, name: str, iterations: int, as_json: bool) -> int:
     """Add a user, or give it another password: asked for, or the first line of stdin."""
     password = _password(name)
     with changing(place) as log:
@@ -71,7 +71,7 @@ def put(place: Place, name: str, iterations: int, as_json: bool) -> int:
 @command.verb("delete", short_help="let a user in no more")
 @argument("name", "NAME", "the user", shell_complete=complete.users)
 @json_option
-def delete(place: Place, name: str, as_json: bool) -> int:
+def delete(place: LogPlace, name: str, as_json: bool) -> int:
     """Let a user in no more."""
     with changing(place) as log:
         log.admin.delete_user(name)

@@ -10,7 +10,7 @@ from pylog.cli import completion as complete
 from pylog.cli.meter import Meter
 from pylog.cli.output import json_line, print_line, say
 from pylog.cli.params import json_option, option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.inspect import Problem, Totals, log_bytes, verify
@@ -32,7 +32,7 @@ __all__ = ["command"]
 )  # fmt: skip
 @option("--notes", is_flag=True, help="also report unusual but harmless findings")
 @json_option
-def command(place: Place, topic: str | None, notes: bool, as_json: bool) -> int:
+def command(place: LogPlace, topic: str | None, notes: bool, as_json: bool) -> int:
     """Check every batch, record, index entry and checkpoint of a log, and report each fault with its place.
 
     Changes nothing. Exit code 1 if there are problems.

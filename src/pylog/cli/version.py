@@ -15,7 +15,7 @@ from pylog import kernel
 from pylog.cli import commands
 from pylog.cli.output import json_line, print_line
 from pylog.cli.params import json_option
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from pylog.protocol.compression import Codec
 
 __all__ = ["command"]
@@ -70,7 +70,7 @@ def installed(distribution: str) -> str | None:
 
 @commands.command("version", short_help="show the version, the kernel, the codecs and the extras")
 @json_option
-def command(place: Place, as_json: bool) -> int:
+def command(place: LogPlace, as_json: bool) -> int:
     """Show the version, the kernel, the codecs and the extras."""
     codecs = {codec.name.lower(): codec not in CODECS or _is_there(CODECS[codec]) for codec in Codec}
     found = extras()

@@ -23,7 +23,7 @@ from pylog.kernel import Appended, AppendState, BatchSpan, Spans
 from pylog.protocol.batch import Batch, Buffer, Origin, marker_at
 from pylog.segment import Segment
 from pylog.storage.leader_epochs import LeaderEpochs
-from pylog.storage.producer_state import Plan, Producers, Verification
+from pylog.storage.producer_state import AppendPlan, Producers, Verification
 from pylog.storage.validator import follower_spans, gives_append_time, leader_batch
 
 
@@ -230,14 +230,14 @@ class Appender:
             )
         return self._roller.roll_at(max(base_offset, self._state.next_offset), now_ms)
 
-    def _reserve(self, plan: Plan) -> None:
+    def _reserve(self, plan: AppendPlan) -> None:
         """Make room in the transaction index for what `_apply` notes. Raises DiskFull."""
         aborted = sum(txn.is_aborted for txn in plan.completed)
         if aborted:
             with self._durability.in_doubt():
                 self._local.reserve_aborted(aborted)
 
-    def _apply(self, plan: Plan) -> None:
+    def _apply(self, plan: AppendPlan) -> None:
         """Update the facts about producers with a batch that was just written."""
         self._local.add_aborted(self._producers.apply(plan))
 

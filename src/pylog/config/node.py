@@ -13,10 +13,10 @@ from typing import Any, Self
 
 from pylog.config.options import (
     INT_MAX,
+    BytesPerSecond,
     Config,
     Kind,
     Names,
-    Rate,
     Switch,
     Words,
     by_field,
@@ -91,7 +91,7 @@ class NodeConfig(Config):
     """Bytes of memory for the keys of one cleaning, at 24 a key."""
     log_cleaner_enable: bool = option(True, Switch())
     """Whether compacted topics are cleaned in the background."""
-    log_cleaner_io_max_bytes_per_second: float = option(sys.float_info.max, Rate())
+    log_cleaner_io_max_bytes_per_second: float = option(sys.float_info.max, BytesPerSecond())
     """How many bytes of logs a second the cleaner reads and writes at most."""
     log_flush_offset_checkpoint_interval_ms: int = option(60_000, integer(0))
     """How often it is written down up to where partitions are synced: recovery starts there."""
@@ -144,7 +144,7 @@ class NodeConfig(Config):
     """How large a request may be before a client has proved its name by SASL, and a token ever (Kafka: 512 KiB)."""
     scrub_interval_ms: int = option(7 * 24 * 60 * 60 * 1000, long(-1))
     """How often every byte of the sealed segments is read, in search of damage; -1: never. Not Kafka's."""
-    scrub_io_max_bytes_per_second: float = option(float(64 << 20), Rate())
+    scrub_io_max_bytes_per_second: float = option(float(64 << 20), BytesPerSecond())
     """How many bytes of logs a second that reads at most. Not Kafka's."""
     socket_request_max_bytes: int = option(100 << 20, integer(1))
     """How large a request may be."""

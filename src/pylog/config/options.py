@@ -84,7 +84,7 @@ class Share:
         return repr(value)
 
 
-class Rate:
+class BytesPerSecond:
     """A number above nothing, of bytes a second."""
 
     allowed = "a number of at least 1"
@@ -265,7 +265,7 @@ def config_type(kind: Kind) -> ConfigType:
 
 
 _CONFIG_TYPES = {
-    Switch: ConfigType.BOOLEAN, Words: ConfigType.STRING, Share: ConfigType.DOUBLE, Rate: ConfigType.DOUBLE,
+    Switch: ConfigType.BOOLEAN, Words: ConfigType.STRING, Share: ConfigType.DOUBLE, BytesPerSecond: ConfigType.DOUBLE,
     SomeOf: ConfigType.LIST, Names: ConfigType.LIST,
 }  # fmt: skip
 

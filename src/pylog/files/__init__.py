@@ -22,10 +22,21 @@ so: `make_dir` and `replace_file`. `refuse_network` rejects a file system that c
 from pylog.files.disk import DiskFiles
 from pylog.files.memory import MemoryFiles
 from pylog.files.mounts import refuse_network
-from pylog.files.protocol import SMALL_BYTES_MAX, File, Files, FileStat, Lock, join, replaced, too_large
+from pylog.files.protocol import SMALL_BYTES_MAX, DirectoryLock, File, Files, FileStat, join, replaced, too_large
 from pylog.files.watch import Waker, Watch
 
 __all__ = [
-    "SMALL_BYTES_MAX", "DiskFiles", "File", "FileStat", "Files", "Lock", "MemoryFiles", "Waker", "Watch",
-    "join", "refuse_network", "replaced", "too_large",
+    "SMALL_BYTES_MAX",
+    "DirectoryLock",
+    "DiskFiles",
+    "File",
+    "FileStat",
+    "Files",
+    "MemoryFiles",
+    "Waker",
+    "Watch",
+    "join",
+    "refuse_network",
+    "replaced",
+    "too_large",
 ]  # fmt: skip

@@ -18,9 +18,9 @@ from pylog.files.incarnation import incarnation
 from pylog.files.lock import FileLock
 from pylog.files.protocol import (
     SMALL_BYTES_MAX,
+    DirectoryLock,
     File,
     FileStat,
-    Lock,
     refuse_write,
     too_large,
     typed_error,
@@ -155,7 +155,7 @@ class DiskFiles:
     def incarnation(self, path: str) -> str | None:
         return incarnation(path)
 
-    def lock(self, path: str, text: str) -> Lock:
+    def lock(self, path: str, text: str) -> DirectoryLock:
         self._check_writable("lock", path)
         return FileLock(path, text)
 

@@ -38,14 +38,14 @@ def entries_max(log_size: int) -> int:
     return log_size // HEADER_BYTES + 1
 
 
-class Rows(NamedTuple):
+class IndexColumns(NamedTuple):
     """The two columns of an index as its file has them (offsets relative to the base)."""
 
     firsts: Sequence[int]
     seconds: Sequence[int]
 
 
-class Column(Sequence[int]):
+class IndexColumn(Sequence[int]):
     """One column of a mapped index file, unpacked where it is touched."""
 
     __slots__ = ("_count", "_entry", "_view", "_which")
@@ -74,18 +74,18 @@ class Column(Sequence[int]):
         return found
 
 
-def unpacked(entry: Struct, data: memoryview, count: int) -> Rows:
+def unpacked(entry: Struct, data: memoryview, count: int) -> IndexColumns:
     """The first `count` entries in `data`, as arrays."""
     rows = list(entry.iter_unpack(data[: count * entry.size]))
-    return Rows(array("q", [row[0] for row in rows]), array("q", [row[1] for row in rows]))
+    return IndexColumns(array("q", [row[0] for row in rows]), array("q", [row[1] for row in rows]))
 
 
-def mapped(entry: Struct, view: memoryview, count: int) -> Rows:
+def mapped(entry: Struct, view: memoryview, count: int) -> IndexColumns:
     """The same over a mapped file, for rows that do not change."""
     if count <= FEW:
         rows = unpacked(entry, view, count)
-        return Rows(tuple(rows.firsts), tuple(rows.seconds))
-    return Rows(Column(view, count, entry, 0), Column(view, count, entry, 1))
+        return IndexColumns(tuple(rows.firsts), tuple(rows.seconds))
+    return IndexColumns(IndexColumn(view, count, entry, 0), IndexColumn(view, count, entry, 1))
 
 
 def rising(entry: Struct, data: memoryview, last: tuple[int, int], step: int) -> int:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 
 from pylog.errors import Closed, LogNotFound, StorageError
-from pylog.files.protocol import SMALL_BYTES_MAX, File, FileStat, Lock, join, locked_error, too_large
+from pylog.files.protocol import SMALL_BYTES_MAX, DirectoryLock, File, FileStat, join, locked_error, too_large
 from pylog.runtime.clock import Clock, SystemClock
 from pylog.runtime.signals import WholeLock
 
@@ -320,7 +320,7 @@ class MemoryFiles:
     def incarnation(self, path: str) -> str | None:
         return self.boot
 
-    def lock(self, path: str, text: str) -> Lock:
+    def lock(self, path: str, text: str) -> DirectoryLock:
         path = posixpath.normpath(path)
         if path in self.locked:
             raise locked_error(path, os.getpid())

@@ -41,7 +41,7 @@ class FileStat:
         return self.mtime_ns // 1_000_000
 
 
-class Lock(Protocol):
+class DirectoryLock(Protocol):
     """An exclusive lock on a directory, held until `close` or until the process ends, however it ends."""
 
     def is_in_place(self) -> bool:
@@ -189,7 +189,7 @@ class Files(Protocol):
         file, and nothing that was written to its file system since can be lost. None where that cannot be told.
         """
 
-    def lock(self, path: str, text: str) -> Lock:
+    def lock(self, path: str, text: str) -> DirectoryLock:
         """Take the exclusive lock on the file `path` (made if missing, never removed) and write pid and `text` into it.
 
         Raises: DirectoryLocked with the owner's pid, also when this process holds the lock already.

@@ -15,7 +15,15 @@ from pylog.handles.views import SegmentInfo, TopicView
 from pylog.record import TopicPartition
 
 __all__ = [
-    "Ends", "PartitionFacts", "Reader", "TopicFacts", "TopicSize", "ends_of", "facts_of", "readers_of", "sizes_of",
+    "Ends",
+    "PartitionFacts",
+    "TopicFacts",
+    "TopicReader",
+    "TopicSize",
+    "ends_of",
+    "facts_of",
+    "readers_of",
+    "sizes_of",
 ]  # fmt: skip
 
 
@@ -76,7 +84,7 @@ def sizes_of(log: ClientHalf[Any], names: Iterable[str]) -> list[TopicSize]:
     ]  # fmt: skip
 
 
-class Reader(NamedTuple):
+class TopicReader(NamedTuple):
     """A group that reads a topic: it has committed there, or a member has a partition. `lag`: the sum of those that are
     known; None where none is.
     """
@@ -87,9 +95,9 @@ class Reader(NamedTuple):
     lag: int | None
 
 
-def readers_of(log: ClientHalf[Any]) -> dict[str, list[Reader]]:
+def readers_of(log: ClientHalf[Any]) -> dict[str, list[TopicReader]]:
     """The groups that read each topic, by their names: a few questions for each group."""
-    found: dict[str, list[Reader]] = {}
+    found: dict[str, list[TopicReader]] = {}
     for listed in sorted(log.admin.list_groups(), key=lambda one: one.group_id):
         # A group may be deleted between two questions.
         with suppress(GroupIdNotFound):
@@ -99,7 +107,7 @@ def readers_of(log: ClientHalf[Any]) -> dict[str, list[Reader]]:
             for name, lags in topics.items():
                 known = [one.lag for one in lags if one.lag is not None]
                 members = len({one.member_id for one in lags} - {None})
-                reader = Reader(listed.group_id, listed.state, members, sum(known) if known else None)
+                reader = TopicReader(listed.group_id, listed.state, members, sum(known) if known else None)
                 found.setdefault(name, []).append(reader)
     return found
 

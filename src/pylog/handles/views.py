@@ -27,7 +27,7 @@ from pylog.runtime.log_fields import partition_fields
 from pylog.storage.file_ranges import Slice
 from pylog.tables import Moment, Selection, Tabular
 from pylog.tables.record_batches import record_batches
-from pylog.tables.selection import MAX_ROWS, OnDamage, Range, milliseconds, must_skip
+from pylog.tables.selection import MAX_ROWS, OnDamage, WantedRange, milliseconds, must_skip
 
 if TYPE_CHECKING:
     import pyarrow
@@ -38,7 +38,7 @@ READ_BYTES = 1 << 20
 """As Kafka's max.partition.fetch.bytes: beside so much, the fixed cost of a read or of an Arrow batch hardly shows."""
 
 
-class Node(Protocol):
+class FilesNode(Protocol):
     """The node that has the files: the node that owns them, one that reads them, or what is attached to an owner."""
 
     @property
@@ -70,7 +70,7 @@ class SegmentInfo(NamedTuple):
 class PartitionView(Tabular):
     """One partition as it lies on this node. As a table it is all of its records (`select` chooses)."""
 
-    def __init__(self, node: Node, topic: str, partition: int, clock: Clock, lease: Lease | None = None) -> None:
+    def __init__(self, node: FilesNode, topic: str, partition: int, clock: Clock, lease: Lease | None = None) -> None:
         self.topic = topic
         self.partition = partition
         self._node = node
@@ -229,7 +229,7 @@ class PartitionView(Tabular):
 
         Times are datetimes, or milliseconds since 1970. Raises ValueError and TypeError for wrong ones.
         """
-        wanted = Range(offset, end, milliseconds(since, "since"), milliseconds(until, "until"))
+        wanted = WantedRange(offset, end, milliseconds(since, "since"), milliseconds(until, "until"))
         return Selection(f"{self.topic}-{self.partition}", [self], wanted, columns, isolation_level, on_damage)
 
     def _selection(self) -> Selection:
@@ -331,7 +331,7 @@ class TopicView(Tabular):
     As a table it is all of its records, partition after partition (`select` chooses).
     """
 
-    def __init__(self, node: Node, name: str, clock: Clock, lease: Lease | None = None) -> None:
+    def __init__(self, node: FilesNode, name: str, clock: Clock, lease: Lease | None = None) -> None:
         image = node.image.topics[name]
         self.name = name
         self.id: uuid.UUID = image.id
@@ -374,7 +374,7 @@ class TopicView(Tabular):
         and TypeError.
         """
         parts = list(self) if partitions is None else [self[number] for number in partitions]
-        wanted = Range(since_ms=milliseconds(since, "since"), until_ms=milliseconds(until, "until"))
+        wanted = WantedRange(since_ms=milliseconds(since, "since"), until_ms=milliseconds(until, "until"))
         return Selection(self.name, parts, wanted, columns, isolation_level, on_damage)
 
     def records(

@@ -22,7 +22,7 @@ from pylog.files import File
 from pylog.kernel import walk
 from pylog.protocol.batch import Batch
 
-__all__ = ["Damage", "Found", "batches", "words"]
+__all__ = ["Damage", "FoundBatch", "batches", "words"]
 
 WINDOW_BYTES = 4 << 20
 HEADER_BYTES = 61
@@ -34,7 +34,7 @@ _HEADER = struct.Struct(">qiib")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundBatch:
     """A whole batch at `position` whose CRC holds. Its records have not been looked at."""
 
     position: int
@@ -63,7 +63,7 @@ def words(error: BaseException) -> str:
     return error.reason if isinstance(error, CorruptBatch) else str(error)
 
 
-def batches(file: File, start: int = 0) -> Iterator[Found | Damage]:
+def batches(file: File, start: int = 0) -> Iterator[FoundBatch | Damage]:
     """Everything in `file`, from byte `start`, where a batch has to begin, to the end it had when this was called.
 
     Raises: StorageError (the disk).
@@ -78,7 +78,7 @@ def batches(file: File, start: int = 0) -> Iterator[Found | Damage]:
         at_end = position + len(data) >= size
         spans, good, fault = walk(data, 0, check_crc=True)
         for span in spans:
-            yield Found(position + span.position, Batch.parse(data, span.position))
+            yield FoundBatch(position + span.position, Batch.parse(data, span.position))
         if fault is None and good == 0 and not at_end:
             window = _window_for(data, window)
             if window <= size - position:

@@ -15,7 +15,7 @@ interpreter's lock makes that one step, so it takes no other lock. Sums are made
 from typing import TYPE_CHECKING
 
 from pylog.metrics.histogram import Histogram
-from pylog.metrics.metric import Kind, Metric, MetricName
+from pylog.metrics.metric import Metric, MetricKind, MetricName
 from pylog.metrics.snapshot import Measured, Metrics, Value
 from pylog.metrics.table import TABLE
 
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from pylog.metrics.prometheus_collector import LogCollector
 
 __all__ = [
-    "TABLE", "Histogram", "Kind", "Measured", "Metric", "MetricName", "Metrics", "Value", "opentelemetry", "prometheus",
+    "TABLE",
+    "Histogram",
+    "Measured",
+    "Metric",
+    "MetricKind",
+    "MetricName",
+    "Metrics",
+    "Value",
+    "opentelemetry",
+    "prometheus",
 ]  # fmt: skip
 
 

@@ -5,10 +5,10 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Kind", "Metric", "MetricName"]
+__all__ = ["Metric", "MetricKind", "MetricName"]
 
 
-class Kind(enum.Enum):
+class MetricKind(enum.Enum):
     """The way in which a number changes."""
 
     COUNTER = "counter"
@@ -38,7 +38,7 @@ class Metric:
 
     group: str
     name: str
-    kind: Kind
+    kind: MetricKind
     text: str
     """Its meaning, in one sentence."""
     tags: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Metric:
         """
         domain, _, kind = self.group.partition(":type=")
         name = self.name.removesuffix("PerSec")
-        if self.kind is Kind.COUNTER:
+        if self.kind is MetricKind.COUNTER:
             name = name.removesuffix("-total")
         return re.sub("[^a-z0-9]+", "_", f"{domain}_{kind}_{name}".lower())
 

@@ -8,7 +8,7 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation, g
 
 from pylog.errors import Closed
 from pylog.metrics.histogram import Histogram
-from pylog.metrics.metric import Kind, Metric, MetricName
+from pylog.metrics.metric import Metric, MetricKind, MetricName
 from pylog.metrics.snapshot import Measured, Value
 from pylog.metrics.table import TABLE
 from pylog.version import VERSION
@@ -55,14 +55,16 @@ def make_instruments(log: Measured, provider: MeterProvider | None) -> None:
     snapshots = _Snapshots(log)
     for metric in TABLE:
         name = metric.exported_name
-        if metric.kind is Kind.HISTOGRAM:
+        if metric.kind is MetricKind.HISTOGRAM:
             for part, unit in (("count", "1"), ("sum", "ms")):
                 called = f"{name}_{part}"
                 meter.create_observable_counter(
                     called, [partial(_observe, snapshots, metric, called, part)], unit, metric.text
                 )
         else:
-            create = meter.create_observable_counter if metric.kind is Kind.COUNTER else meter.create_observable_gauge
+            create = (
+                meter.create_observable_counter if metric.kind is MetricKind.COUNTER else meter.create_observable_gauge
+            )
             create(name, [partial(_observe, snapshots, metric, name, "")], description=metric.text)
 
 

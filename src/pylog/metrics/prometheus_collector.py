@@ -7,7 +7,7 @@ from prometheus_client.registry import Collector
 
 from pylog.errors import Closed
 from pylog.metrics.histogram import Histogram
-from pylog.metrics.metric import Kind, Metric
+from pylog.metrics.metric import Metric, MetricKind
 from pylog.metrics.snapshot import Measured
 from pylog.metrics.table import TABLE
 
@@ -49,9 +49,11 @@ class LogCollector(Collector):
 
 
 def _family(metric: Metric) -> Family:
-    kinds: dict[Kind, type[Family]] = {
-        Kind.COUNTER: CounterMetricFamily, Kind.GAUGE: GaugeMetricFamily, Kind.HISTOGRAM: HistogramMetricFamily,
-    }  # fmt: skip
+    kinds: dict[MetricKind, type[Family]] = {
+        MetricKind.COUNTER: CounterMetricFamily,
+        MetricKind.GAUGE: GaugeMetricFamily,
+        MetricKind.HISTOGRAM: HistogramMetricFamily,
+    }
     return kinds[metric.kind](metric.exported_name, metric.text, labels=metric.exported_tags)
 
 

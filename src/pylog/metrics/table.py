@@ -4,9 +4,9 @@ Names that begin with `kafka` are Kafka's, except the lag of groups: a Kafka bro
 kafka_exporter made usual. Those that begin with `pylog` have no counterpart in Kafka.
 """
 
-from pylog.metrics.metric import Kind, Metric
+from pylog.metrics.metric import Metric, MetricKind
 
-COUNTER, GAUGE, HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+COUNTER, GAUGE, HISTOGRAM = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM
 
 # --- the topics of a node ---------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any
 
-from pylog.serde.avro_bounds import Bounds
+from pylog.serde.avro_bounds import AvroBounds
 from pylog.serde.parsed import ParsedSchemas
 from pylog.serde.registry import AVRO, Reference, Schema, SchemaRegistry
 from pylog.serde.serde import Serde
@@ -26,9 +26,9 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
     except ModuleNotFoundError as error:
         raise ImportError(f"Avro needs fastavro: pip install fastavro ({error})") from error
 
-    def parsed(one: Schema) -> tuple[Any, Bounds]:
+    def parsed(one: Schema) -> tuple[Any, AvroBounds]:
         of = parse_schema(whole_schema(one, lambda used: registry.version(used.subject, used.version).schema))
-        return of, Bounds(of)
+        return of, AvroBounds(of)
 
     schemas = ParsedSchemas(registry, subject, schema, AVRO, parsed)
 

@@ -5,7 +5,7 @@
     empty records in empty records             twice the work for each level of the schema
     a decimal                                  the time for its digits grows with the square of its length
 
-Most schemas have none of these, and their bytes are not looked at here. `Bounds` decides that once for a schema.
+Most schemas have none of these, and their bytes are not looked at here. `AvroBounds` decides that once for a schema.
 (Avro 1.12: binary encoding)
 """
 
@@ -26,7 +26,7 @@ Step = Callable[["_Walk"], None]
 """Goes past one value."""
 
 
-class Bounds:
+class AvroBounds:
     """The bounds of the values of one schema, as fastavro has parsed it."""
 
     def __init__(self, schema: Any) -> None:

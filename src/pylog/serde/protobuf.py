@@ -15,7 +15,7 @@ from pylog.serde.wire import head, split
 INDEXES_MOST = 100
 
 
-class Message(Protocol):
+class ProtobufMessage(Protocol):
     """A class that protoc has made."""
 
     DESCRIPTOR: Any
@@ -25,7 +25,7 @@ class Message(Protocol):
     def FromString(cls, data: bytes, /) -> Any: ...  # noqa: N802
 
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=ProtobufMessage)
 
 
 def protobuf(registry: SchemaRegistry, subject: str, message: type[M]) -> Serde[M]:

@@ -25,7 +25,7 @@ from pylog.runtime.clock import Clock
 from pylog.server.api.call import BareToken, Fate, Outcome, Request
 from pylog.server.api.table import APIS
 from pylog.server.client_log import ClientLog
-from pylog.server.dispatch import Call, read_request
+from pylog.server.dispatch import ServedCall, read_request
 from pylog.server.served_node import ServedNode
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
@@ -84,7 +84,7 @@ class Authentication:
             return Fate(delay_ms=self._sasl.config.connection_failed_authentication_delay_ms)
         return fate
 
-    def read(self, frame: bytearray, elements_max: int) -> Call:
+    def read(self, frame: bytearray, elements_max: int) -> ServedCall:
         """Decode one frame: a request, or a bare token.
 
         Raises what `read_request` raises; IllegalSaslState (the client has to prove its name first),
@@ -92,7 +92,7 @@ class Authentication:
         """
         if self._state is _State.BARE:
             api = replace(APIS[SASL_AUTHENTICATE], answer=self._answer_bare)
-            return Call(api, 0, 0, Request(0, {"authBytes": bytes(frame)}, Session("", self._host)))
+            return ServedCall(api, 0, 0, Request(0, {"authBytes": bytes(frame)}, Session("", self._host)))
         key = read_call(frame).key
         self._check_allowed(key)
         call = read_request(frame, self._host, self.principal, elements_max)

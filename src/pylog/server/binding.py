@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from pylog.files.outside import FileId, file_id, is_socket, make_private, remove_socket
-from pylog.server.listeners import Address, Listener, Place, UnixAddress, is_loopback
+from pylog.server.listeners import ListenAddress, Listener, Place, UnixAddress, is_loopback
 
 __all__ = ["Bound", "bind", "bind_again", "bind_listener"]
 
@@ -75,7 +75,7 @@ def _naming(listen: Place) -> Iterator[None]:
         raise OSError(error.errno, f"cannot listen on {listen}: {error.strerror or error}") from error
 
 
-def _bind_tcp(listen: Address, *, is_private: bool) -> Bound:
+def _bind_tcp(listen: ListenAddress, *, is_private: bool) -> Bound:
     family, kind, protocol, _, place = socket.getaddrinfo(
         "" if listen.host == "*" else listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]

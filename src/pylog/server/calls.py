@@ -27,7 +27,7 @@ from pylog.runtime.future import Future
 from pylog.runtime.pool import Pool
 from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
-from pylog.server.dispatch import Call, read_head, refusal, response
+from pylog.server.dispatch import ServedCall, read_head, refusal, response
 
 UNANSWERED = "a request of %s could not be answered"
 
@@ -46,7 +46,7 @@ REQUEST_ELEMENTS_MAX = 1 << 16
 POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
 """The keys whose answer may wait for an event. A stop does not wait for them."""
 
-Intercept = Callable[[Call], Fate | None]
+Intercept = Callable[[ServedCall], Fate | None]
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ class Calls:
         pending.fate = connection.judged(fate)
         self._take(connection, pending, outcome)
 
-    def _outcome(self, connection: Connection, call: Call, *, may_wait: bool) -> tuple[Outcome, Fate | None]:
+    def _outcome(self, connection: Connection, call: ServedCall, *, may_wait: bool) -> tuple[Outcome, Fate | None]:
         """Answer a request, at once where this thread may wait or the answer does not."""
         fate = self._intercept(call) if self._intercept is not None else None
         answer = call.answer if fate is None or fate.answer is None else fate.answer

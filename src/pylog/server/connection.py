@@ -25,7 +25,7 @@ from pylog.runtime.future import Future
 from pylog.runtime.outgoing import Outgoing
 from pylog.runtime.sockets import hang_up
 from pylog.server.api.call import Fate, Later
-from pylog.server.dispatch import Call, may_overlap, read_request
+from pylog.server.dispatch import ServedCall, may_overlap, read_request
 from pylog.server.served_node import ServedNode
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ PIPELINED_BYTES = 32 << 20
 class Pending:
     """A request that has begun. `pieces` are its response, or None."""
 
-    call: Call
+    call: ServedCall
     held: int
     """How many bytes of its request are held until it is answered: those of records, or of a large one."""
     pieces: list[Any] | None = None
@@ -148,7 +148,7 @@ class Connection:
         """The bytes of requests that are held."""
         return self.framer.held + sum(map(len, self.frames)) + self.under_way
 
-    def read(self, frame: bytearray, elements_max: int) -> Call:
+    def read(self, frame: bytearray, elements_max: int) -> ServedCall:
         """Decode one request frame. Raises what `read_request` and `Authentication.read` raise."""
         if self.authentication is None:
             if self.tls is not None and self.principal is None:
@@ -177,7 +177,7 @@ class Connection:
         elif self.tls is not None:
             self.tls.flush()
 
-    def begun(self, call: Call, outcome: object, size: int, *, is_large: bool = False) -> Pending:
+    def begun(self, call: ServedCall, outcome: object, size: int, *, is_large: bool = False) -> Pending:
         """Note that a request of `size` bytes has begun, and give the place of its answer. A large one is alone."""
         pending = Pending(call, size if is_large or call.api.is_pipelined else 0, is_large=is_large)
         self.answers.append(pending)

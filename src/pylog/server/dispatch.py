@@ -19,7 +19,7 @@ from pylog.server.api.table import APIS, served_keys
 from pylog.server.served_node import ServedNode
 
 
-class Call(NamedTuple):
+class ServedCall(NamedTuple):
     """A request that was read, and how its response is written."""
 
     api: Api
@@ -38,13 +38,15 @@ def may_overlap(frame: bytearray) -> bool:
     return frame[:2] == b"\0\0"
 
 
-def read_head(frame: bytearray) -> Call:
+def read_head(frame: bytearray) -> ServedCall:
     """A request that is decoded later, as far as its header says. Raises CorruptBatch, KeyError."""
     key, version, correlation_id = read_call(frame)
-    return Call(APIS[key], version, correlation_id, None)
+    return ServedCall(APIS[key], version, correlation_id, None)
 
 
-def read_request(frame: bytearray, host: str, principal: str | None = None, elements_max: int = ELEMENTS_MAX) -> Call:
+def read_request(
+    frame: bytearray, host: str, principal: str | None = None, elements_max: int = ELEMENTS_MAX
+) -> ServedCall:
     """Decode one request frame of a client that has proved to be `principal`; None: it has proved no name.
 
     Raises UnsupportedVersion (a key or a version that is not served) and CorruptBatch: the connection cannot go on;
@@ -57,21 +59,21 @@ def read_request(frame: bytearray, host: str, principal: str | None = None, elem
     if not api.low <= version <= api.high:
         if key != API_VERSIONS:
             raise UnsupportedVersion(f"{api.name} is served from version {api.low} to {api.high}, not {version}")
-        return Call(api, 0, correlation_id, None)
+        return ServedCall(api, 0, correlation_id, None)
     header = read_header(frame, flexible=api.request.is_flexible(version))
     body, _ = api.request.decode(version, frame, header.body_at, elements_max)
     session = Session(header.client_id, host, principal or ANONYMOUS, is_proved=principal is not None)
-    return Call(api, version, correlation_id, Request(version, body, session))
+    return ServedCall(api, version, correlation_id, Request(version, body, session))
 
 
-def refusal(call: Call, error: ProtocolError) -> Body | None:
+def refusal(call: ServedCall, error: ProtocolError) -> Body | None:
     """The answer that says an error for all of a request; None where its responses have no place for that."""
     has = partial(call.api.response.has_field, version=call.version)
     texts = {"errorMessage": error_message(error)} if has("errorMessage") else {}
     return {"errorCode": error.code, **texts} if has("errorCode") else None
 
 
-def response(call: Call, body: Body | NoResponse | BareToken, *, is_large: bool = False) -> tuple[list[Any], int]:
+def response(call: ServedCall, body: Body | NoResponse | BareToken, *, is_large: bool = False) -> tuple[list[Any], int]:
     """The pieces of a response and their size; no pieces without a response. Raises ValueError: a body that is wrong.
 
     `is_large`: it may have many fields.

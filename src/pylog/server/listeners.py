@@ -20,7 +20,7 @@ from pylog.config import SecurityProtocol
 from pylog.runtime.sockets import PORT_MAX, UNIX
 
 __all__ = [
-    "Address", "Listener", "Place", "UnixAddress", "is_loopback", "parse_address", "parse_listeners",
+    "ListenAddress", "Listener", "Place", "UnixAddress", "is_loopback", "parse_address", "parse_listeners",
 ]  # fmt: skip
 
 DEFAULT_NAME, UNIX_NAME = "PLAINTEXT", "UNIX"
@@ -30,15 +30,15 @@ _LOOPBACK = re.compile(r"localhost|127(\.[0-9]+){3}|::1|::ffff:127(\.[0-9]+){3}"
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """A host and a port."""
 
     host: str
     port: int
 
-    def with_port(self, port: int) -> "Address":
+    def with_port(self, port: int) -> "ListenAddress":
         """This address, with `port` in place of port 0."""
-        return self if self.port else Address(self.host, port)
+        return self if self.port else ListenAddress(self.host, port)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -63,7 +63,7 @@ class UnixAddress(NamedTuple):
         return self.host
 
 
-Place = Address | UnixAddress
+Place = ListenAddress | UnixAddress
 
 
 def parse_address(text: str) -> Place:
@@ -80,7 +80,7 @@ def parse_address(text: str) -> Place:
         raise ValueError(f"{text!r} is not HOST:PORT; an IPv6 address stands in brackets, as in [::1]:9092")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
         raise ValueError(f"{text!r} is not HOST:PORT, as in 127.0.0.1:9092 (port 0: any that is free)")
-    return Address(host or LOOPBACK, int(port))
+    return ListenAddress(host or LOOPBACK, int(port))
 
 
 class Listener(NamedTuple):

@@ -12,11 +12,11 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
 from pylog.server.client_log import ClientLog
 from pylog.server.fetch_sessions import FetchSessions
-from pylog.server.listeners import Address, Place
+from pylog.server.listeners import ListenAddress, Place
 from pylog.transport import Handle
 
 NAMES_MAX = 10_000
-NOWHERE = Address("", 0)
+NOWHERE = ListenAddress("", 0)
 
 
 @dataclass(slots=True)

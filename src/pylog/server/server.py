@@ -16,9 +16,9 @@ from pylog.metrics.snapshot import Metrics
 from pylog.server.api.call import Fate
 from pylog.server.binding import bind_listener
 from pylog.server.calls import Counts
-from pylog.server.dispatch import Call
+from pylog.server.dispatch import ServedCall
 from pylog.server.door import Door
-from pylog.server.listeners import Address, Listener, Place, parse_listeners
+from pylog.server.listeners import ListenAddress, Listener, Place, parse_listeners
 from pylog.server.loop import Loop
 from pylog.server.security import LogUsers, Security, SecurityOptions
 from pylog.server.served_node import ServedNode
@@ -51,7 +51,7 @@ class Server:
     def __init__(
         self, node: ServedNode, listen: str | Sequence[str], *, advertise: str | Sequence[str] | None = None,
         security: SecurityOptions | None = None, users: LogUsers | None = None,
-        intercept: Callable[[Call], Fate | None] | None = None,
+        intercept: Callable[[ServedCall], Fate | None] | None = None,
     ) -> None:  # fmt: skip
         listeners = parse_listeners(listen, advertise, protocols_of(node.config.listener_security_protocol_map))
         self.addresses: dict[str, Place] = {}
@@ -87,15 +87,15 @@ class Server:
             certificates = Certificates(security)
         if any(protocol.has_sasl for protocol in protocols):
             from pylog.server.authentication import Sasl
-            from pylog.server.users import Users
+            from pylog.server.users import ServedUsers
 
             of_log = users or LogUsers(dict, os.urandom(16))
-            secrets = Users(security.users, of_log, node.config.sasl_enabled_mechanisms)
+            secrets = ServedUsers(security.users, of_log, node.config.sasl_enabled_mechanisms)
             sasl = Sasl(node.config, secrets, node.clock, node.log)
         for listener in listeners:
             bound = bind_listener(listener, allow_plaintext=security.allow_plaintext)
             address = listener.advertise or listener.listen
-            if isinstance(address, Address):
+            if isinstance(address, ListenAddress):
                 address = address.with_port(bound.socket.getsockname()[1])
             protocol = listener.protocol
             yield (

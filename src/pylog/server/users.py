@@ -7,10 +7,10 @@ from pylog.protocol.sasl.decoys import Decoys, shapes_of
 from pylog.protocol.sasl.hashing import credential_of_salted, salted_password
 from pylog.server.security import LogUsers
 
-__all__ = ["Users"]
+__all__ = ["ServedUsers"]
 
 
-class Users:
+class ServedUsers:
     """The users of a server (`sasl.exchange.Secrets`). For the loop's thread.
 
     A user that was given comes before one of the log with the same name. `mechanisms`: those that are enabled.

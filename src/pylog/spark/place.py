@@ -25,7 +25,7 @@ from pylog.record import TopicPartition
 from pylog.runtime.retries import retried
 from pylog.spark.options.read import Isolation, ReadOptions, Retries
 from pylog.spark.options.selection import Assign, Selection, Subscribe
-from pylog.spark.options.where import Directories, Where
+from pylog.spark.options.where import GivenDirectories, Where
 from pylog.spark.tasks import BATCH_ROWS, LogRange
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class SelectedPartitions:
     """The partitions that a selection means now, the ids of their topics where they have any, and what is missing."""
 
     partitions: tuple[TopicPartition, ...]
@@ -49,7 +49,7 @@ class Selected:
     """A sentence for each topic or partition that was named and is not there."""
 
 
-class Place:
+class SourceLog:
     """A log that is read. Not thread-safe."""
 
     def __init__(self, where: Where, retries: Retries) -> None:
@@ -63,7 +63,7 @@ class Place:
         if log is not None:
             log.close()
 
-    def select(self, selection: Selection) -> Selected:
+    def select(self, selection: Selection) -> SelectedPartitions:
         """The partitions of a selection. Raises what opening the log raises."""
         return self._ask(lambda log: _selected(log, selection, str(self._where)))
 
@@ -116,7 +116,7 @@ class Place:
         """The records of [start, end), decoded as they are asked for. Raises OffsetOutOfRange, CorruptBatch,
         UnknownTopicOrPartition and UnknownTopicId (the topic is gone), and what else `columns` of both raises.
         """
-        if not isinstance(self._where, Directories):
+        if not isinstance(self._where, GivenDirectories):
             return cast("ConnectedPartition", view).columns(
                 start,
                 end,
@@ -137,14 +137,14 @@ class Place:
         return self._ask(lambda _: view.start_offset)
 
     def _ask(self, question: "Callable[[Log | ConnectedLog], T]") -> T:
-        if isinstance(self._where, Directories):
+        if isinstance(self._where, GivenDirectories):
             return question(self._opened())
         return retried(lambda: question(self._opened()), most=self._retries.most, interval_ms=self._retries.interval_ms)
 
     def _opened(self) -> "Log | ConnectedLog":
         # A process of Spark's reads from one of both: it loads no more than that.
         if self._log is None:
-            if isinstance(self._where, Directories):
+            if isinstance(self._where, GivenDirectories):
                 from pylog.log import open_lazily
 
                 self._log = open_lazily(self._where.paths, mode="read")
@@ -155,19 +155,19 @@ class Place:
         return self._log
 
 
-_places: dict[tuple[Where, Retries], Place] = {}
+_places: dict[tuple[Where, Retries], SourceLog] = {}
 
 
-def place_of(options: ReadOptions) -> Place:
+def place_of(options: ReadOptions) -> SourceLog:
     """This process's place of these options. The least recently used are closed."""
     key = options.where, options.retries
-    _places[key] = _places.pop(key) if key in _places else Place(*key)
+    _places[key] = _places.pop(key) if key in _places else SourceLog(*key)
     while len(_places) > _PLACES_MAX:
         _places.pop(next(iter(_places))).close()
     return _places[key]
 
 
-def _selected(log: "Log | ConnectedLog", selection: Selection, where: str) -> Selected:
+def _selected(log: "Log | ConnectedLog", selection: Selection, where: str) -> SelectedPartitions:
     partitions: list[TopicPartition] = []
     ids: dict[str, UUID] = {}
     missing = []
@@ -186,7 +186,7 @@ def _selected(log: "Log | ConnectedLog", selection: Selection, where: str) -> Se
                 missing.append(f"no partition {number}: topic '{name}' in {where} has {len(there)}")
         if topic.id != _NO_ID:
             ids[name] = topic.id
-    return Selected(tuple(partitions), ids, tuple(missing))
+    return SelectedPartitions(tuple(partitions), ids, tuple(missing))
 
 
 def _named(log: "Log | ConnectedLog", selection: Selection) -> dict[str, list[int] | None]:

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from pylog.errors import OffsetOutOfRange, UnknownTopicId, UnknownTopicOrPartition
 from pylog.spark.options.read import ReadOptions
 from pylog.spark.place import place_of
-from pylog.spark.schema import Shape
+from pylog.spark.schema import ColumnShaper
 from pylog.spark.tasks import LogRange, Task
 
 _log: Final = logging.getLogger("pylog.spark")
@@ -42,7 +42,7 @@ class RangeReader:
 
     def _batches(self, wanted: LogRange) -> Iterator[pa.RecordBatch]:
         place = place_of(self._options)
-        shape = Shape(self._schema, wanted)
+        shape = ColumnShaper(self._schema, wanted)
         position = wanted.start
         try:
             view = place.partition(wanted)

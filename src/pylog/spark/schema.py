@@ -48,7 +48,7 @@ _NULLABLE: Final = ("key", "value", "headers")
 _LOG_COLUMNS: Final = {"timestampType": "timestamp_type"}
 
 
-class Shape:
+class ColumnShaper:
     """Turns the log's batches into Spark's: renames, widens timestamps, adds the columns of one value throughout."""
 
     def __init__(self, schema: pa.Schema, wanted: LogRange) -> None:

@@ -147,14 +147,14 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MicroBatch:
     """The ranges that one batch reads, and the wanted records that are not there."""
 
     ranges: tuple[OffsetRange, ...]
     losses: tuple[str, ...]
 
 
-def between(start: StreamOffsets, end: StreamOffsets, first: Mapping[TopicPartition, int]) -> Batch:
+def between(start: StreamOffsets, end: StreamOffsets, first: Mapping[TopicPartition, int]) -> MicroBatch:
     """The ranges from one offset of a stream to another. `first`: where the partitions begin now.
 
     A partition that `start` does not have, or whose topic was made again, is read from where it begins.
@@ -176,7 +176,7 @@ def between(start: StreamOffsets, end: StreamOffsets, first: Mapping[TopicPartit
             losses.append(f"partition {_name(key)}'s offset was changed from {begin} to {last}")
         if begin < last:
             ranges.append(OffsetRange(key, begin, last))
-    return Batch(tuple(ranges), tuple(losses))
+    return MicroBatch(tuple(ranges), tuple(losses))
 
 
 def _name(key: TopicPartition) -> str:

@@ -18,14 +18,14 @@ from pylog.spark.first_offsets import FirstOffsets
 from pylog.spark.options.limits import LATEST, AtOffset
 from pylog.spark.options.read import ReadOptions
 from pylog.spark.options.selection import Assign, Subscribe
-from pylog.spark.place import Place, place_of
+from pylog.spark.place import SourceLog, place_of
 from pylog.spark.ranges import check_topic_ids, resolve
 from pylog.spark.stream_offsets import StreamOffsets, between
 from pylog.spark.tasks import Task, tasks
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class StreamEnds:
     """The partitions of one moment: where they begin and end, and the ids of their topics."""
 
     of: Mapping[TopicPartition, tuple[int, int]]
@@ -46,7 +46,7 @@ class StreamPlan:
         self._lost = lost
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourceLog:
         """Where the records come from."""
         return place_of(self._options)
 
@@ -66,12 +66,12 @@ class StreamPlan:
             kept.keep(known)
         return known
 
-    def ends(self) -> Ends:
+    def ends(self) -> StreamEnds:
         """The partitions that are there now. Those that are missing are losses, which `tasks` tells."""
         for _ in range(2):
             selected = self.place.select(self._options.selection)
             with suppress(UnknownTopicOrPartition):
-                return Ends(self.place.ends(selected.partitions, self._options.isolation), selected.topic_ids)
+                return StreamEnds(self.place.ends(selected.partitions, self._options.isolation), selected.topic_ids)
         raise UnknownTopicOrPartition(
             f"topics of {self._options.where} come and go while they are looked at; start the query again"
         )

@@ -34,7 +34,7 @@ from pylog.runtime.clock import SystemClock
 from pylog.spark.options.read import ReadOptions, check_stream
 from pylog.spark.range_reader import RangeReader
 from pylog.spark.stream_offsets import Delay, StreamOffsets, bounded, most_offsets
-from pylog.spark.stream_plan import Ends, StreamPlan
+from pylog.spark.stream_plan import StreamEnds, StreamPlan
 
 _log: Final = logging.getLogger("pylog.spark")
 
@@ -50,7 +50,7 @@ class PylogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reader = RangeReader(options, schema)
         self._plan = StreamPlan(options, self._reader.lost)
         self._delay = Delay(options.trigger)
-        self._target: Ends | None = None
+        self._target: StreamEnds | None = None
         self._latest: StreamOffsets | None = None
         self._first: dict[str, Any] = {}
         self._refusal: Exception | None = None
@@ -136,7 +136,7 @@ class PylogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reader.read(partition)
 
 
-def _begins(begun: StreamOffsets, ends: Ends) -> dict[TopicPartition, int]:
+def _begins(begun: StreamOffsets, ends: StreamEnds) -> dict[TopicPartition, int]:
     """Where each partition of now is read from: where it begins, if it is new, or its topic was made again."""
     return {
         key: first if begun.is_other_topic(key.topic, ends.topic_ids.get(key.topic)) else begun.offsets.get(key, first)

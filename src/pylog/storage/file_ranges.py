@@ -49,7 +49,7 @@ class Window(NamedTuple):
     fault: Fault | None
 
 
-class Wanted(NamedTuple):
+class WantedBatches(NamedTuple):
     """A reader's request to a file: batches from `offset` on that begin below `upto`.
 
     `end` is above every offset that the file can hold, as far as its reader knows; what begins below `written` was

@@ -24,7 +24,7 @@ from pylog.kernel import (
     Spans,
     walk,
 )
-from pylog.storage.file_ranges import DamagedRange, Fault, Slice, Wanted, Window
+from pylog.storage.file_ranges import DamagedRange, Fault, Slice, WantedBatches, Window
 from pylog.storage.file_region import FileExtent
 
 WINDOW_BYTES = 1 << 20
@@ -167,7 +167,7 @@ class LogFile:
         following, position, valid = self.following
         return position if following == offset and valid == self.cuts else None
 
-    def read(self, wanted: Wanted, position: int, *, expected: int, window: int, cuts: int) -> Slice | None:
+    def read(self, wanted: WantedBatches, position: int, *, expected: int, window: int, cuts: int) -> Slice | None:
         """Whole batches from the one that holds `wanted.offset` on, looked for from `position`, where a batch begins
         that has no offset below `expected`.
 
@@ -208,7 +208,9 @@ class LogFile:
             path=self.path, position=damage.position, offset=damage.offset, next_offset=damage.next_offset,
         )  # fmt: skip
 
-    def _read(self, wanted: Wanted, position: int, size: int, cuts: int, expected: int, window: int) -> Slice | None:
+    def _read(
+        self, wanted: WantedBatches, position: int, size: int, cuts: int, expected: int, window: int
+    ) -> Slice | None:
         walk = HeaderWalk(position, expected)
         while walk.position < size:
             at = walk.position
@@ -235,7 +237,7 @@ class LogFile:
                 walk.position, walk.offset = position, base
 
     def _slice(
-        self, walk: HeaderWalk, data: bytes, at: int, size: int, cuts: int, wanted: Wanted
+        self, walk: HeaderWalk, data: bytes, at: int, size: int, cuts: int, wanted: WantedBatches
     ) -> Slice | None:  # fmt: skip
         """The bytes between the beginning of the wanted batches and the end of the walk; `data`, at `at`, was read
         last.
@@ -269,7 +271,7 @@ class LogFile:
         at = max(offset, self.base_offset)
         return CorruptBatch.on_reading(what, path=self.path, position=position, offset=at, next_offset=None)
 
-    def _walk_on(self, walk: HeaderWalk, data: bytes, at: int, reach: int, wanted: Wanted) -> int:
+    def _walk_on(self, walk: HeaderWalk, data: bytes, at: int, reach: int, wanted: WantedBatches) -> int:
         """Go on over the headers in `data`: see `HeaderWalk.go_on`. Raises CorruptBatch."""
         offset, upto, end, max_bytes, written, _ = wanted
         least = walk.go_on(data, at, reach, offset, upto, end, min(max_bytes, LONG_MAX), written)

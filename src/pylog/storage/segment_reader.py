@@ -7,7 +7,7 @@ from pylog.kernel import CONTROL_BIT, HEADER_BYTES, BatchSpan, ConsumerRecord, t
 from pylog.kernel.format import OFFSET_MAX
 from pylog.protocol.batch import Batch
 from pylog.storage.damage_search import Damage, DamageSearch, PlacedBatch
-from pylog.storage.file_ranges import Slice, Wanted
+from pylog.storage.file_ranges import Slice, WantedBatches
 from pylog.storage.log_file import HEAD_BYTES, WINDOW_BYTES
 from pylog.storage.segment_files import SegmentFiles
 
@@ -45,7 +45,9 @@ class SegmentReader:
         """
         # First: what was looked up means nothing in a file that is cut, and goes on, meanwhile.
         cuts = self._log.cuts
-        wanted = Wanted(offset, upto, end, max_bytes, written, self._on_disk.offsets.lookup if as_extent else None)
+        wanted = WantedBatches(
+            offset, upto, end, max_bytes, written, self._on_disk.offsets.lookup if as_extent else None
+        )
         position, expected = self._log.after_last(offset), offset
         if position is not None:
             window = HEAD_BYTES if as_extent else self.window(position, max_bytes)
@@ -68,7 +70,7 @@ class SegmentReader:
             return 0
         return position
 
-    def _read_checked(self, wanted: Wanted, cuts: int) -> Slice | None:
+    def _read_checked(self, wanted: WantedBatches, cuts: int) -> Slice | None:
         """The same with CRCs, where headers alone do not tell what is there."""
         log, (offset, upto, end, max_bytes, written, _) = self._log, wanted
         for known in log.damages:

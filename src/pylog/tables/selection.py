@@ -67,7 +67,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class WantedRange:
     """The wanted range of each partition; None: from the start, up to the end."""
 
     offset: int | None = None
@@ -111,9 +111,14 @@ class Selection(Tabular):
     """Records of some partitions, and some of their columns. Holds nothing: each call reads again."""
 
     def __init__(
-        self, what: str, parts: Sequence[Part], wanted: Range, columns: Sequence[str] | None, isolation: IsolationLevel,
+        self,
+        what: str,
+        parts: Sequence[Part],
+        wanted: WantedRange,
+        columns: Sequence[str] | None,
+        isolation: IsolationLevel,
         on_damage: OnDamage,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Raises ValueError, TypeError for columns, isolation levels and words that there are not."""
         self._what = what
         self._parts = parts

@@ -6,7 +6,7 @@ from pylog.errors import ProtocolError, PylogError
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.future import failed
 from pylog.server.api.call import BareToken, Later, NoResponse, Outcome, Reply
-from pylog.server.dispatch import Call
+from pylog.server.dispatch import ServedCall
 from pylog.server.served_node import ServedNode
 
 HARMLESS = {"validateOnly": True, "allowAutoTopicCreation": False}
@@ -15,7 +15,7 @@ CODES = frozenset({"errorCode", "partitionErrorCode"})
 """The fields of answers that have an error code."""
 
 
-def refusal(call: Call, error: type[ProtocolError], node: ServedNode) -> Outcome | None:
+def refusal(call: ServedCall, error: type[ProtocolError], node: ServedNode) -> Outcome | None:
     """The answer to a call that is refused with `error`; None where the answer has no place for one.
 
     A key says itself where an error of the node stands in its answer. Where it does not (Metadata, CreateTopics), the
@@ -25,7 +25,7 @@ def refusal(call: Call, error: type[ProtocolError], node: ServedNode) -> Outcome
     return _replaced(call, node, error) if refused is None else refused
 
 
-def _refused(call: Call, node: ServedNode, error: ProtocolError) -> Outcome | None:
+def _refused(call: ServedCall, node: ServedNode, error: ProtocolError) -> Outcome | None:
     """The key's own answer to an error of the node; None where it has none."""
     refusing = node.but(handle=lambda message, session: failed(error))
     request = call.request
@@ -39,7 +39,7 @@ def _refused(call: Call, node: ServedNode, error: ProtocolError) -> Outcome | No
     return made if isinstance(made, NoResponse) or _has_code(made, error.code) else None
 
 
-def _replaced(call: Call, node: ServedNode, error: type[ProtocolError]) -> Outcome | None:
+def _replaced(call: ServedCall, node: ServedNode, error: type[ProtocolError]) -> Outcome | None:
     request = call.request
     assert request is not None, "it was read"
     body = {name: HARMLESS.get(name, value) for name, value in request.body.items()}

@@ -24,7 +24,7 @@ from pylog.log import Log
 from pylog.runtime.clock import MovableClock
 from pylog.server.api.call import Fate, Outcome
 from pylog.server.api.table import APIS
-from pylog.server.dispatch import Call
+from pylog.server.dispatch import ServedCall
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
 from pylog.testing.assertions import Expected, assert_records
@@ -185,7 +185,7 @@ class StandIn:
         with self._lock:
             self._faults.append(fault)
 
-    def _intercept(self, call: Call) -> Fate | None:
+    def _intercept(self, call: ServedCall) -> Fate | None:
         request = call.request
         if request is None:
             return None
@@ -207,7 +207,7 @@ class StandIn:
             # Behind the call: who has seen a request may count on what it did, and move the clock that it goes by.
             self.requests.append(seen)
 
-    def _refuse(self, call: Call, fault: _Fault, error: type[ProtocolError], node: ServedNode) -> Outcome:
+    def _refuse(self, call: ServedCall, fault: _Fault, error: type[ProtocolError], node: ServedNode) -> Outcome:
         refused = refusal(call, error, node)
         return call.answer(node) if refused is None or not self._use(fault) else refused
 

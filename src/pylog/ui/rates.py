@@ -10,14 +10,14 @@ from typing import NamedTuple
 from pylog.handles.topic_facts import Ends
 from pylog.record import TopicPartition
 
-__all__ = ["Rate", "Rates"]
+__all__ = ["GrowthRate", "Rates"]
 
 WINDOW_MS = 60_000
 SPAN_MS_MIN = 1000
 """Below that a rate would jump about."""
 
 
-class Rate(NamedTuple):
+class GrowthRate(NamedTuple):
     """Growth a second."""
 
     records: float
@@ -36,7 +36,7 @@ class Rates:
         while len(self._samples) > 2 and self._samples[1][0] <= tick_ms - WINDOW_MS:
             self._samples.popleft()
 
-    def of(self, keys: Iterable[TopicPartition]) -> Rate | None:
+    def of(self, keys: Iterable[TopicPartition]) -> GrowthRate | None:
         """The growth of partitions together; None while there are no two samples that are a second apart.
 
         What retention drops meanwhile is no negative growth.
@@ -51,4 +51,4 @@ class Rates:
             if key in first and key in last:
                 records += max(0, last[key].end - first[key].end)
                 size += max(0, last[key].size - first[key].size)
-        return Rate(records / seconds, size / seconds)
+        return GrowthRate(records / seconds, size / seconds)

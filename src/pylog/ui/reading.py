@@ -14,7 +14,7 @@ from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.clock import Clock, SystemClock
 
-__all__ = ["Found", "Reader"]
+__all__ = ["FoundRecords", "Reader"]
 
 SCAN_RECORDS_MAX = 200_000
 SCAN_MS_MAX = 3000
@@ -24,7 +24,7 @@ POLL_MS = 200
 
 
 @dataclass(slots=True)
-class Found:
+class FoundRecords:
     """Records in the order of their offsets, and how far the look at [start, end) has come."""
 
     start: int
@@ -70,9 +70,9 @@ class Reader:
         found = self._log.admin.list_offsets(dict.fromkeys(keys, time_ms))
         return {key.partition: part.offset if part.offset >= 0 else None for key, part in found.items()}
 
-    def forwards(self, partition: int, start: int, end: int, limit: int) -> Found:
+    def forwards(self, partition: int, start: int, end: int, limit: int) -> FoundRecords:
         """The first `limit` records in [start, end)."""
-        found = Found(start, end, reached=start)
+        found = FoundRecords(start, end, reached=start)
         try:
             for record in self._read(partition, found):
                 if self._matches(record):
@@ -84,9 +84,9 @@ class Reader:
             found.damage = str(error)
         return found
 
-    def backwards(self, partition: int, start: int, end: int, limit: int) -> Found:
+    def backwards(self, partition: int, start: int, end: int, limit: int) -> FoundRecords:
         """The last `limit` records in [start, end)."""
-        found, span = Found(start, end, reached=end), limit
+        found, span = FoundRecords(start, end, reached=end), limit
         while found.reached > start and len(found.records) < limit:
             low = max(start, found.reached - span)
             part = self.forwards(partition, low, found.reached, span)
@@ -104,7 +104,7 @@ class Reader:
 
     def one(self, partition: int, offset: int) -> ConsumerRecord | None:
         """The record at an offset, or None (any more). Raises CorruptBatch."""
-        found = Found(offset, offset + 1, reached=offset)
+        found = FoundRecords(offset, offset + 1, reached=offset)
         try:
             record = next(self._read(partition, found), None)
         except OffsetOutOfRange:
@@ -128,7 +128,7 @@ class Reader:
             parts += [name.encode(), value]
         return any(self._needle in part.lower() for part in parts if part)
 
-    def _read(self, partition: int, found: Found) -> Iterator[ConsumerRecord]:
+    def _read(self, partition: int, found: FoundRecords) -> Iterator[ConsumerRecord]:
         """The records of [reached, end). Damage is noted and left out. Raises OffsetOutOfRange."""
         while found.reached < found.end:
             try:

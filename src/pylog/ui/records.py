@@ -10,10 +10,10 @@ from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord
 from pylog.ui.pages import page, seen
 from pylog.ui.parameters import flag, moment_ms, number, partition
-from pylog.ui.reading import Found, Reader
+from pylog.ui.reading import FoundRecords, Reader
 from pylog.ui.values import hex_lines, json_text, shown
 
-__all__ = ["Wanted", "record", "records", "value", "wanted_of"]
+__all__ = ["WantedRecords", "record", "records", "value", "wanted_of"]
 
 LIMIT = 50
 LIMIT_MAX = 500
@@ -24,7 +24,7 @@ HEADER_BYTES = 4 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedRecords:
     """The records that a visitor asks for. `partition`: None for all."""
 
     partition: int | None
@@ -46,17 +46,17 @@ class Wanted:
         return "read_committed" if self.is_committed else "read_uncommitted"
 
 
-def wanted_of(request: Request) -> Wanted:
+def wanted_of(request: Request) -> WantedRecords:
     """The records that the address asks for. Raises HTTPException (400)."""
     words = request.query_params
-    return Wanted(
+    return WantedRecords(
         partition(words), number(words, "offset"), number(words, "before"),
         moment_ms(words, "time"), words.get("text", "")[:1000], flag(words, "committed"),
         number(words, "limit", 1, LIMIT_MAX) or LIMIT,
     )  # fmt: skip
 
 
-def reader_of(request: Request, wanted: Wanted) -> Reader:
+def reader_of(request: Request, wanted: WantedRecords) -> Reader:
     """A reader of the topic in the address. Raises UnknownTopicOrPartition, HTTPException (404)."""
     name = request.path_params["topic"]
     reader = Reader(seen(request).log, name, isolation_level=wanted.isolation_level, text=wanted.text)
@@ -84,7 +84,7 @@ def records(request: Request) -> Response:
     )  # fmt: skip
 
 
-def _looked(reader: Reader, partitions: list[int], wanted: Wanted) -> dict[int, Found]:
+def _looked(reader: Reader, partitions: list[int], wanted: WantedRecords) -> dict[int, FoundRecords]:
     found, ends = {}, reader.ends(partitions)
     times = reader.at_time(partitions, wanted.time_ms) if wanted.time_ms is not None else {}
     for one, (start, end) in ends.items():
@@ -98,7 +98,7 @@ def _looked(reader: Reader, partitions: list[int], wanted: Wanted) -> dict[int, 
     return found
 
 
-def _more(wanted: Wanted, lines: list[ConsumerRecord], only: Found | None) -> dict[str, int]:
+def _more(wanted: WantedRecords, lines: list[ConsumerRecord], only: FoundRecords | None) -> dict[str, int]:
     """The offsets from which pages of one partition go on: `older` ends before one, `newer` begins at one."""
     if only is None:
         return {}
@@ -116,7 +116,7 @@ def _more(wanted: Wanted, lines: list[ConsumerRecord], only: Found | None) -> di
     return more
 
 
-def _unread(wanted: Wanted, found: dict[int, Found], lines: list[ConsumerRecord]) -> bool:
+def _unread(wanted: WantedRecords, found: dict[int, FoundRecords], lines: list[ConsumerRecord]) -> bool:
     """Whether the look ended before there were enough records, though there is more to look at."""
     if len(lines) >= wanted.limit:
         return False
@@ -128,7 +128,7 @@ def _unread(wanted: Wanted, found: dict[int, Found], lines: list[ConsumerRecord]
 
 def _found(request: Request) -> ConsumerRecord:
     partition, offset = request.path_params["partition"], request.path_params["offset"]
-    wanted = Wanted(partition, offset, None, None, "", False, 1)
+    wanted = WantedRecords(partition, offset, None, None, "", False, 1)
     found = reader_of(request, wanted).one(partition, offset)
     if found is None or found.offset != offset:
         raise HTTPException(

@@ -10,7 +10,7 @@ from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
 from pylog.ui.pages import page, seen
 from pylog.ui.parameters import flag
-from pylog.ui.rates import Rate
+from pylog.ui.rates import GrowthRate
 
 __all__ = ["config", "topic", "topics"]
 
@@ -23,7 +23,7 @@ class TopicLine:
     partitions: int
     offsets: int
     size: int
-    rate: Rate | None
+    rate: GrowthRate | None
     is_internal: bool
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pylog
 from pylog.cli.opening import changing
-from pylog.cli.place import Place
+from pylog.cli.place import LogPlace
 from support.other_process import other_process
 
 AT_ONCE = 4
@@ -18,7 +18,7 @@ def test_a_command_goes_on_where_the_owner_that_it_found_ends(tmp_path: Path) ->
     path = tmp_path / "log"
     with other_process(path) as owner:
         owner.does("log.create_topic('t')")
-        with changing(Place(log=os.fspath(path))) as log:
+        with changing(LogPlace(log=os.fspath(path))) as log:
             assert isinstance(log, pylog.Log) and log.mode == "attach"
             owner.kill()
             log.create_topic("u")

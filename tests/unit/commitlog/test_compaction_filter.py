@@ -2,7 +2,7 @@
 
 import pytest
 
-from pylog.commitlog.compaction.filter import Retention, filter_batch
+from pylog.commitlog.compaction.filter import BatchRetention, filter_batch
 from pylog.errors import CorruptBatch
 from pylog.kernel import Record
 from pylog.protocol.batch import Batch, encode
@@ -31,7 +31,7 @@ def keeping(*offsets):
     return lambda spans: spans.select(bytes(span[0] in offsets for span in spans))
 
 
-def run(batch, keep, retention=Retention.DROP_EMPTY, *, now_ms=T0 + 1_000_000, delete_retention_ms=DAY, **kwargs):
+def run(batch, keep, retention=BatchRetention.DROP_EMPTY, *, now_ms=T0 + 1_000_000, delete_retention_ms=DAY, **kwargs):
     batch.check()
     found = filter_batch(batch, retention, keep, now_ms=now_ms, delete_retention_ms=delete_retention_ms, **kwargs).batch
     if found is not None:
@@ -50,7 +50,10 @@ def test_a_tombstone_that_stays_gets_a_horizon():
 def test_the_horizon_is_set_once():
     first = run(example(), KEEP_ALL)
     assert [r.timestamp for r in first.records("t", 0)] == [T0, T0 + 5, T0 - 1]
-    assert filter_batch(first, Retention.DROP_EMPTY, KEEP_ALL, now_ms=T0 + DAY, delete_retention_ms=DAY).batch is first
+    assert (
+        filter_batch(first, BatchRetention.DROP_EMPTY, KEEP_ALL, now_ms=T0 + DAY, delete_retention_ms=DAY).batch
+        is first
+    )
     later = run(first, keeping(100, 102), now_ms=T0 + DAY)
     assert later.base_timestamp == first.base_timestamp
     assert [(r.offset, r.timestamp) for r in later.records("t", 0)] == [(100, T0), (102, T0 - 1)]
@@ -68,7 +71,7 @@ def test_a_horizon_behind_the_end_of_time_is_the_end_of_time():
 
 def test_a_batch_that_loses_nothing_is_the_same_object():
     batch = encode([Record(b"v", b"k", T0), Record(b"w", b"l", T0)], now_ms=T0)
-    found = filter_batch(batch, Retention.DROP_EMPTY, KEEP_ALL, now_ms=T0, delete_retention_ms=0)
+    found = filter_batch(batch, BatchRetention.DROP_EMPTY, KEEP_ALL, now_ms=T0, delete_retention_ms=0)
     assert found.batch is batch and (found.records_read, found.records_kept) == (2, 2)
 
 
@@ -99,19 +102,19 @@ def test_an_emptied_batch_byte_for_byte():
     )  # fmt: skip
     batch.max_timestamp = T0 + 42
     batch.write()
-    assert bytes(run(batch, KEEP_NONE, Retention.KEEP_EMPTY).data) == EMPTIED
-    again = run(Batch.parse(EMPTIED), KEEP_ALL, Retention.KEEP_EMPTY)
+    assert bytes(run(batch, KEEP_NONE, BatchRetention.KEEP_EMPTY).data) == EMPTIED
+    again = run(Batch.parse(EMPTIED), KEEP_ALL, BatchRetention.KEEP_EMPTY)
     assert bytes(again.data) == EMPTIED
 
 
 def test_an_empty_batch_goes_unless_it_is_to_stay():
     assert run(example(), KEEP_NONE) is None
     assert run(Batch.parse(EMPTIED), KEEP_ALL) is None
-    assert run(example(), KEEP_ALL, Retention.DROP) is None
+    assert run(example(), KEEP_ALL, BatchRetention.DROP) is None
 
 
 def test_an_emptied_batch_has_no_horizon():
-    found = run(run(example(), KEEP_ALL), KEEP_NONE, Retention.KEEP_EMPTY)
+    found = run(run(example(), KEEP_ALL), KEEP_NONE, BatchRetention.KEEP_EMPTY)
     assert (found.has_delete_horizon, found.base_timestamp, found.count, found.size) == (False, -1, 0, 61)
 
 
@@ -129,4 +132,4 @@ def test_records_that_cannot_be_are_refused():
     batch = example()
     batch.data[61] += 2
     with pytest.raises(CorruptBatch, match="offset 100"):
-        filter_batch(batch, Retention.DROP_EMPTY, KEEP_ALL, now_ms=T0, delete_retention_ms=0)
+        filter_batch(batch, BatchRetention.DROP_EMPTY, KEEP_ALL, now_ms=T0, delete_retention_ms=0)

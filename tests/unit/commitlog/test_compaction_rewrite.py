@@ -8,7 +8,7 @@ from crc32c import crc32c
 from pylog.commitlog.compaction.offset_map import KeyMap
 from pylog.commitlog.compaction.rewrite import CleanerStats, note_keys, rewrite
 from pylog.commitlog.compaction.rules import Rules
-from pylog.commitlog.compaction.transactions import Transactions
+from pylog.commitlog.compaction.transactions import CleanedTransactionMetadata
 from pylog.errors import CorruptBatch
 from pylog.segment import Segment
 from pylog.storage.file_ranges import DamagedRange
@@ -38,13 +38,13 @@ def spoil(log: Log, segment: Segment, position: int) -> None:
 
 def noted(group: Sequence[tuple[Segment, int]]) -> KeyMap:
     keys = KeyMap(1 << 16)
-    for _ in note_keys(keys, group, Transactions(), first_offset=0):
+    for _ in note_keys(keys, group, CleanedTransactionMetadata(), first_offset=0):
         pass
     return keys
 
 
 def rewritten(keys: KeyMap, group: Sequence[tuple[Segment, int]]) -> None:
-    rules = Rules(keys, Transactions(), {}, end_offset=group[-1][1], now_ms=NOW, delete_retention_ms=0)
+    rules = Rules(keys, CleanedTransactionMetadata(), {}, end_offset=group[-1][1], now_ms=NOW, delete_retention_ms=0)
     for _ in rewrite(group, rules, lambda start, end: [], CleanerStats()):
         pass
 

@@ -5,7 +5,7 @@ import pytest
 from pylog.commitlog.compaction.filter import spans_of
 from pylog.commitlog.compaction.offset_map import SLOT_BYTES, KeyMap
 from pylog.commitlog.compaction.rules import LastBatch, Rules
-from pylog.commitlog.compaction.transactions import Transactions
+from pylog.commitlog.compaction.transactions import CleanedTransactionMetadata
 from pylog.errors import CorruptBatch
 from pylog.kernel import Record
 from pylog.protocol.batch import encode
@@ -50,7 +50,7 @@ class Log:
     def clean(self, *, now_ms=T0, delete_retention_ms=1000, upto=None):
         end = self.batches[-1].next_offset + 1000
         keys = KeyMap(1 << 16)
-        transactions = Transactions()
+        transactions = CleanedTransactionMetadata()
         transactions.add(self.index)
         for batch in self.batches:
             if upto is not None and batch.base_offset >= upto:
@@ -60,7 +60,7 @@ class Log:
             elif not transactions.is_aborted(batch) and batch.count:
                 keys.put(spans_of(batch))
             keys.latest_offset = batch.last_offset
-        transactions = Transactions()
+        transactions = CleanedTransactionMetadata()
         transactions.add(self.index)
         self.rules = Rules(
             keys=keys, transactions=transactions, producers=self.producers, end_offset=end, now_ms=now_ms,
@@ -99,7 +99,7 @@ def test_records_beyond_the_map_stay():
 def test_a_map_that_ends_inside_a_batch_says_nothing_of_the_rest_of_it():
     keys = KeyMap(3 * SLOT_BYTES)
     assert not keys.put(spans_of(data(0, (b"0", b""), (b"1", b""), (b"2", b""))))
-    rules = Rules(keys, Transactions(), {}, end_offset=100, now_ms=T0, delete_retention_ms=0)
+    rules = Rules(keys, CleanedTransactionMetadata(), {}, end_offset=100, now_ms=T0, delete_retention_ms=0)
     found = rules.apply(data(0, (None, b"0"), (b"1", b"1"), (None, b"2"), (b"3", None)))
     assert [record.offset for record in found.batch.records("t", 0)] == [1, 2, 3]
     assert rules.without_key == 1
@@ -203,7 +203,7 @@ def test_the_last_batch_of_the_range_stays_empty():
     log = Log(data(0, (b"a", b"1")), data(1, (None, b"2")))
     keys = KeyMap(1000)
     keys.latest_offset = 1
-    rules = Rules(keys, Transactions(), {}, end_offset=2, now_ms=T0, delete_retention_ms=0)
+    rules = Rules(keys, CleanedTransactionMetadata(), {}, end_offset=2, now_ms=T0, delete_retention_ms=0)
     found = [rules.apply(batch).batch for batch in log.batches]
     assert [(batch.base_offset, batch.count) for batch in found] == [(0, 1), (1, 0)]
 
@@ -221,11 +221,11 @@ def test_control_batches_that_are_no_markers_stay():
 def test_a_control_record_without_a_type_is_refused(key):
     batch = encode([Record(bytes(6), key, T0)], now_ms=T0, producer_id=7, control=True)
     with pytest.raises(CorruptBatch, match="control record"):
-        Transactions().end(batch)
+        CleanedTransactionMetadata().end(batch)
 
 
 def test_an_entry_may_be_added_once_for_each_segment_the_transaction_spans():
-    transactions = Transactions()
+    transactions = CleanedTransactionMetadata()
     entry = aborted(5, 25)
     for first in (0, 10, 20):
         transactions.add([entry])

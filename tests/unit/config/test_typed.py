@@ -6,7 +6,19 @@ from pathlib import Path
 
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig, TopicConfig, typed
 from pylog.config.connection import ConnectionConfig
-from pylog.config.options import Acks, Config, Function, Kind, Names, Rate, Share, SomeOf, Switch, Whole, Words
+from pylog.config.options import (
+    Acks,
+    BytesPerSecond,
+    Config,
+    Function,
+    Kind,
+    Names,
+    Share,
+    SomeOf,
+    Switch,
+    Whole,
+    Words,
+)
 
 FILE = Path(typed.__file__)
 HEAD = '''"""The configs that a call may be given, for editors and type checkers: which there are, and what each takes.
@@ -33,7 +45,7 @@ def annotation(kind: Kind, *, is_text: bool) -> str:
             found = 'int | Literal["all"]'
         case Whole():
             found = "int | str" if is_text else "int"
-        case Share() | Rate():
+        case Share() | BytesPerSecond():
             found = "float | str" if is_text else "float"
         case Switch():
             found = "bool | str" if is_text else "bool"

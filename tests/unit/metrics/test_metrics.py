@@ -3,7 +3,7 @@
 import pytest
 
 from pylog.kernel.pure.fast_append import TIME_CLASSES
-from pylog.metrics import TABLE, Histogram, Kind, MetricName, Metrics
+from pylog.metrics import TABLE, Histogram, MetricKind, MetricName, Metrics
 from pylog.metrics.histogram import BOUNDS_MS, CLASSES, Times
 from pylog.metrics.table import LOG_SIZE, MESSAGES_IN, RECORDS_SENT, REQUEST_TIMES
 
@@ -26,7 +26,7 @@ def test_exported_names_are_those_of_the_jmx_exporter_and_differ() -> None:
 
 def test_the_table_says_of_each_metric_what_it_is_in_a_sentence() -> None:
     assert all(metric.text.endswith(".") and metric.text[0].isupper() for metric in TABLE)
-    assert {metric.kind for metric in TABLE} == set(Kind)
+    assert {metric.kind for metric in TABLE} == set(MetricKind)
 
 
 def test_times_are_counted_in_classes_that_double() -> None:

@@ -10,7 +10,7 @@ from fastavro.utils import generate_many
 import pylog
 from pylog import serde
 from pylog.errors import DeserializationError
-from pylog.serde.avro_bounds import DECIMAL_BYTES_MAX, DEPTH_MAX, EMPTY_MAX, Bounds
+from pylog.serde.avro_bounds import DECIMAL_BYTES_MAX, DEPTH_MAX, EMPTY_MAX, AvroBounds
 
 CHAIN = {"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]}
 TREE = {
@@ -68,7 +68,7 @@ def leaf(number: int) -> dict[str, Any]:
 def test_what_a_writer_makes_is_let_through(schema: Any) -> None:
     """A value that is not let through is an error; here none is."""
     parsed = parse_schema(schema)
-    bounds = Bounds(parsed)
+    bounds = AvroBounds(parsed)
     for value in generate_many(parsed, 20):
         bounds.check(written(parsed, value))
 
@@ -77,10 +77,10 @@ def test_a_tree_is_let_through_and_no_part_of_it() -> None:
     parsed = parse_schema(TREE)
     tree = leaf(3) | {"below": [{"text": "x", "tree": leaf(2) | {"below": [{"text": "", "tree": None}]}}] * 3}
     data = written(parsed, tree)
-    Bounds(parsed).check(data)
+    AvroBounds(parsed).check(data)
     for size in range(len(data)):
         with pytest.raises(ValueError, match="Avro value"):
-            Bounds(parsed).check(data[:size])
+            AvroBounds(parsed).check(data[:size])
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_a_tree_is_let_through_and_no_part_of_it() -> None:
 )  # fmt: skip
 def test_what_would_not_end_is_refused(schema: Any, data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        Bounds(parse_schema(schema)).check(data)
+        AvroBounds(parse_schema(schema)).check(data)
 
 
 def test_blocks_with_their_size_and_fields_without_a_byte_are_counted() -> None:
     nothing = {"type": "fixed", "name": "N", "size": 0}
-    bounds = Bounds(parse_schema({"type": "array", "items": nothing}))
+    bounds = AvroBounds(parse_schema({"type": "array", "items": nothing}))
     bounds.check(number(-3) + number(0) + number(2) + number(0))
     with pytest.raises(ValueError, match="elements without a byte"):
         bounds.check(number(-1 - EMPTY_MAX) + number(0) + number(0))
@@ -118,15 +118,15 @@ def test_blocks_with_their_size_and_fields_without_a_byte_are_counted() -> None:
 def test_a_fixed_decimal_beside_a_long_text_is_no_harm() -> None:
     fixed = DECIMAL | {"type": "fixed", "name": "D", "size": 8}
     schema = {"type": "record", "name": "P", "fields": [{"name": "d", "type": fixed}, {"name": "t", "type": "string"}]}
-    Bounds(parse_schema(schema)).check(bytes(8) + number(DECIMAL_BYTES_MAX) + b"x" * DECIMAL_BYTES_MAX)
+    AvroBounds(parse_schema(schema)).check(bytes(8) + number(DECIMAL_BYTES_MAX) + b"x" * DECIMAL_BYTES_MAX)
 
 
 def test_a_chain_at_the_limit_and_a_long_text_are_no_harm() -> None:
     """One more would be an error, as the test above shows."""
-    Bounds(parse_schema(CHAIN)).check(number(1) * (DEPTH_MAX - 1) + number(0))
+    AvroBounds(parse_schema(CHAIN)).check(number(1) * (DEPTH_MAX - 1) + number(0))
     plain = {"type": "record", "name": "P", "fields": [{"name": "d", "type": DECIMAL}, {"name": "t", "type": "string"}]}
     value = number(1) + b"\x05" + number(DECIMAL_BYTES_MAX) + b"x" * DECIMAL_BYTES_MAX
-    Bounds(parse_schema(plain)).check(value)
+    AvroBounds(parse_schema(plain)).check(value)
 
 
 def test_a_consumer_goes_past_a_hostile_value() -> None:

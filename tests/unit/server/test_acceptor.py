@@ -9,12 +9,12 @@ import pytest
 from pylog.server import acceptor
 from pylog.server.acceptor import Acceptor
 from pylog.server.binding import bind
-from pylog.server.listeners import Address
+from pylog.server.listeners import ListenAddress
 
 
 @pytest.fixture
 def listening() -> Iterator[socket.socket]:
-    with bind(Address("127.0.0.1", 0)).socket as made:
+    with bind(ListenAddress("127.0.0.1", 0)).socket as made:
         yield made
 
 

@@ -9,7 +9,7 @@ from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import failed
 from pylog.server.api.call import NO_RESPONSE, Later
 from pylog.server.connection import PIPELINED_BYTES, PIPELINED_MAX, UNSENT_BYTES, Connection
-from pylog.server.dispatch import Call, read_request, response
+from pylog.server.dispatch import ServedCall, read_request, response
 from pylog.server.served_node import ServedNode
 from support.wire_client import request_frame
 
@@ -32,7 +32,7 @@ def connection() -> Iterator[Connection]:
         made.close()
 
 
-def begin(connection: Connection, outcome: object = NO_RESPONSE) -> Call | None:
+def begin(connection: Connection, outcome: object = NO_RESPONSE) -> ServedCall | None:
     if not (connection.frames and connection.may_begin):
         return None
     taken = connection.frames.popleft()

@@ -8,7 +8,7 @@ import pytest
 from pylog.config import NodeConfig, SecurityProtocol, protocols_of
 from pylog.errors import InvalidConfig
 from pylog.server.binding import bind, bind_again, bind_listener
-from pylog.server.listeners import Address, Listener, UnixAddress, is_loopback, parse_address, parse_listeners
+from pylog.server.listeners import ListenAddress, Listener, UnixAddress, is_loopback, parse_address, parse_listeners
 
 PROTOCOLS = protocols_of("IN:SASL_SSL")
 
@@ -33,8 +33,8 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 
 def test_an_ipv6_address_is_written_in_brackets() -> None:
-    assert str(Address("::1", 9092)) == "[::1]:9092"
-    assert str(Address("h", 9092)) == "h:9092"
+    assert str(ListenAddress("::1", 9092)) == "[::1]:9092"
+    assert str(ListenAddress("h", 9092)) == "h:9092"
 
 
 def test_a_path_is_an_address_without_a_port() -> None:
@@ -52,10 +52,10 @@ def test_listeners_have_addresses_and_protocols_by_their_names() -> None:
     found = parse_listeners([":1", "IN://0.0.0.0:2", "unix:/a", "SSL://:3"], "IN://kafka:3", PROTOCOLS)
 
     assert found == [
-        Listener("PLAINTEXT", Address("127.0.0.1", 1), None),
-        Listener("IN", Address("0.0.0.0", 2), Address("kafka", 3), SecurityProtocol.SASL_SSL),
+        Listener("PLAINTEXT", ListenAddress("127.0.0.1", 1), None),
+        Listener("IN", ListenAddress("0.0.0.0", 2), ListenAddress("kafka", 3), SecurityProtocol.SASL_SSL),
         Listener("UNIX", UnixAddress("/a"), None),
-        Listener("SSL", Address("127.0.0.1", 3), None, SecurityProtocol.SSL),
+        Listener("SSL", ListenAddress("127.0.0.1", 3), None, SecurityProtocol.SSL),
     ]
     assert parse_listeners("IN://unix:/a", None, PROTOCOLS) == [
         Listener("IN", UnixAddress("/a"), None, SecurityProtocol.SASL_SSL)
@@ -97,19 +97,19 @@ def test_loopback_addresses_are_known(host: str, is_one: bool) -> None:
 
 
 def test_a_port_that_is_taken_is_named() -> None:
-    with bind(Address("127.0.0.1", 0)).socket as taken, pytest.raises(OSError, match="cannot listen on 127"):
-        bind(Address("127.0.0.1", taken.getsockname()[1]))
+    with bind(ListenAddress("127.0.0.1", 0)).socket as taken, pytest.raises(OSError, match="cannot listen on 127"):
+        bind(ListenAddress("127.0.0.1", taken.getsockname()[1]))
 
 
 @pytest.mark.parametrize("protocol", [SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT])
 def test_a_listener_without_tls_is_out_of_reach_unless_that_is_allowed(protocol: SecurityProtocol) -> None:
-    listener = Listener("L", Address("0.0.0.0", 0), Address("kafka", 1), protocol)
+    listener = Listener("L", ListenAddress("0.0.0.0", 0), ListenAddress("kafka", 1), protocol)
     with pytest.raises(ValueError, match=r"not encrypted.*--allow-plaintext"):
         bind_listener(listener, allow_plaintext=False)
 
     bind_listener(listener, allow_plaintext=True).socket.close()
     bind_listener(listener._replace(protocol=SecurityProtocol.SSL), allow_plaintext=False).socket.close()
-    bind_listener(listener._replace(listen=Address("localhost", 0)), allow_plaintext=False).socket.close()
+    bind_listener(listener._replace(listen=ListenAddress("localhost", 0)), allow_plaintext=False).socket.close()
 
 
 # --- Unix sockets -----------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from pylog.runtime.future import Future, completed, failed
 from pylog.server import calls, loop
 from pylog.server.binding import Bound, bind
 from pylog.server.door import Door
-from pylog.server.listeners import Address
+from pylog.server.listeners import ListenAddress
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
 from support.wire_client import WireClient, request_frame
@@ -513,7 +513,7 @@ class Flaky(socket.socket):
     """A listening socket that fails first, in these ways."""
 
     def __init__(self, errors: list[OSError]) -> None:
-        super().__init__(fileno=bind(Address("127.0.0.1", 0)).socket.detach())
+        super().__init__(fileno=bind(ListenAddress("127.0.0.1", 0)).socket.detach())
         self.errors = errors
 
     def accept(self) -> Any:
@@ -553,7 +553,7 @@ class Broken(socket.socket):
 
 def test_a_connection_that_ends_as_it_begins_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    listening = Broken(fileno=bind(Address("127.0.0.1", 0)).socket.detach())
+    listening = Broken(fileno=bind(ListenAddress("127.0.0.1", 0)).socket.detach())
     made = loop.Loop([Door(Bound(listening, lambda: None), served(Node()))])
     made.start()
     try:

@@ -13,7 +13,7 @@ from pylog.log import Log
 from pylog.protocol.sasl.exchange import MECHANISMS, sasl_client
 from pylog.runtime.clock import MovableClock
 from pylog.server.api.call import Fate
-from pylog.server.dispatch import Call
+from pylog.server.dispatch import ServedCall
 from pylog.server.loop import HANDSHAKE_MS
 from pylog.server.security import LogUsers, Security
 from pylog.server.served_node import ServedNode
@@ -47,7 +47,7 @@ class Guarded:
             users=LogUsers(lambda: broker.image.users, b"secret"),
         )  # fmt: skip
 
-    def _see(self, call: Call) -> Fate | None:
+    def _see(self, call: ServedCall) -> Fate | None:
         if call.request is not None and call.api.name == "Metadata":
             self.principals.append(call.request.session.principal)
         return None

@@ -16,11 +16,11 @@ from pylog.protocol.sasl.hashing import credential_of_password
 from pylog.protocol.sasl.scram import ScramServer
 from pylog.serde import HttpRegistry
 from pylog.server.security import LogUsers, Security
-from pylog.server.users import Users
+from pylog.server.users import ServedUsers
 
 
-def users_of(log_users: dict[tuple[str, ScramMechanism], ScramCredential], secret: bytes = b"secret") -> Users:
-    return Users({"alice": "hush"}, LogUsers(lambda: log_users, secret), ["SCRAM-SHA-256", "PLAIN"])
+def users_of(log_users: dict[tuple[str, ScramMechanism], ScramCredential], secret: bytes = b"secret") -> ServedUsers:
+    return ServedUsers({"alice": "hush"}, LogUsers(lambda: log_users, secret), ["SCRAM-SHA-256", "PLAIN"])
 
 
 def calls_of(server: ScramServer, message: bytes) -> int:

@@ -14,7 +14,7 @@ from pylog.errors import Closed
 from pylog.protocol.batch import encode
 from pylog.server.binding import bind
 from pylog.server.connection import Connection
-from pylog.server.listeners import Address
+from pylog.server.listeners import ListenAddress
 from pylog.server.server import Server
 from pylog.testing import StandIn
 from support.wire_client import WireClient, request_frame
@@ -374,7 +374,7 @@ def test_a_fetch_session_goes_on_at_another_listener() -> None:
 
 
 def test_clients_are_told_the_advertised_address() -> None:
-    with bind(Address("127.0.0.1", 0)).socket as free:
+    with bind(ListenAddress("127.0.0.1", 0)).socket as free:
         listen = f"127.0.0.1:{free.getsockname()[1]}"
     with pylog.open(":memory:") as log, log.serve(listen, advertise="kafka.example.org:19092") as server:
         assert server.bootstrap_servers == "kafka.example.org:19092"

@@ -12,7 +12,7 @@ from pylog.spark.columns import COLUMNS, column_name
 from pylog.spark.options.limits import EARLIEST, LATEST, AtOffset, AtOffsets, AtTimestamp, AtTimestamps
 from pylog.spark.options.read import ReadOptions, Retries, Trigger, check_batch, check_stream, parse
 from pylog.spark.options.selection import Assign, Subscribe, SubscribePattern
-from pylog.spark.options.where import Directories, Servers
+from pylog.spark.options.where import GivenDirectories, Servers
 
 
 def read(**options: str) -> ReadOptions:
@@ -31,7 +31,7 @@ def both(**options: str) -> ReadOptions:
 
 def test_defaults() -> None:
     assert read() == ReadOptions(
-        where=Directories(("/data",)),
+        where=GivenDirectories(("/data",)),
         selection=Subscribe(("t",)),
         starting=AtOffset(EARLIEST),
         ending=AtOffset(LATEST),
@@ -71,7 +71,7 @@ def test_options_pickle() -> None:
     ],
 )
 def test_path(given_path: str, expected: str) -> None:
-    assert read(path=given_path).where == Directories((expected,))
+    assert read(path=given_path).where == GivenDirectories((expected,))
 
 
 @pytest.mark.parametrize("path", ["hdfs://host/a", "s3a://bucket/a", "file://host/a"])
@@ -91,13 +91,13 @@ def test_path_missing_or_several() -> None:
 
 def test_several_directories_are_a_list() -> None:
     found = parse({"PATHS": '["/a", "file:///b%20c", "d"]', "subscribe": "t"}).where
-    assert found == Directories(("/a", "/b c", str(Path.cwd() / "d")))
+    assert found == GivenDirectories(("/a", "/b c", str(Path.cwd() / "d")))
     assert (str(found), found.name) == (f"/a, /b c, {Path.cwd()}/d", "/a")
     assert parse({"paths": '["/a"]', "subscribe": "t"}).where == parse({"path": "/a", "subscribe": "t"}).where
 
 
 def test_places_are_one_log_where_they_share_a_directory() -> None:
-    both, first, other = Directories(("/a", "/b")), Directories(("/a",)), Directories(("/c",))
+    both, first, other = GivenDirectories(("/a", "/b")), GivenDirectories(("/a",)), GivenDirectories(("/c",))
     assert both.is_log_of(first) and first.is_log_of(both)
     assert not both.is_log_of(other) and not both.is_log_of(Servers("h:1"))
     assert Servers("h:1").is_log_of(Servers("h:1")) and not Servers("h:1").is_log_of(both)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from pylog.spark.options.where import Directories, Servers
+from pylog.spark.options.where import GivenDirectories, Servers
 from pylog.spark.options.write import parse_write
 
 
 def test_a_topic_in_a_directory_is_written_exactly_once() -> None:
     found = parse_write({"path": "/data", "TOPIC": "t", "checkpointLocation": "cp"})
-    assert (found.where, found.topic, found.is_exactly_once) == (Directories(("/data",)), "t", True)
+    assert (found.where, found.topic, found.is_exactly_once) == (GivenDirectories(("/data",)), "t", True)
     assert found.producer.compression_type == "none"
 
 

@@ -12,7 +12,7 @@ from pylog.errors import CorruptBatch, StorageError
 from pylog.files import DiskFiles, File, MemoryFiles
 from pylog.kernel import Record, pure, read_following
 from pylog.protocol.batch import encode
-from pylog.storage.file_ranges import DamagedRange, Fault, Wanted
+from pylog.storage.file_ranges import DamagedRange, Fault, WantedBatches
 from pylog.storage.log_file import LogFile
 
 NOW = 1_700_000_000_000
@@ -107,9 +107,9 @@ def test_where_no_batch_follows_there_is_nothing_to_tell() -> None:
 
 def test_a_gap_is_for_who_looks_more_closely_or_empty() -> None:
     log = made(batch(100), batch(110))
-    assert log.read(Wanted(101, 105, 120, 1000, 0), 0, expected=100, window=4096, cuts=0) is None
+    assert log.read(WantedBatches(101, 105, 120, 1000, 0), 0, expected=100, window=4096, cuts=0) is None
     with pytest.raises(CorruptBatch, match="the first batch begins at offset 110") as unclear:
-        log.read(Wanted(101, 111, 120, 1000, 0), 0, expected=100, window=4096, cuts=0)
+        log.read(WantedBatches(101, 111, 120, 1000, 0), 0, expected=100, window=4096, cuts=0)
     assert unclear.value.next_offset is None
     log.following = (101, log.size() // 2, 0)
     for read in (read_following, pure.read_following):
@@ -186,7 +186,7 @@ def test_a_log_that_is_larger_than_positions_reach_is_refused(tmp_path: Path) ->
     before = len(os.listdir("/dev/fd"))
     with pytest.raises(StorageError, match="has 6442450944 bytes, and such a file has 2147483647 at most"):
         LogFile(DiskFiles(), str(path), 100).read(
-            Wanted(100, 200, 200, 1, 200), 0, expected=100, window=1 << 20, cuts=0
+            WantedBatches(100, 200, 200, 1, 200), 0, expected=100, window=1 << 20, cuts=0
         )
     assert len(os.listdir("/dev/fd")) <= before
 

@@ -18,12 +18,12 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
 from pylog.transport import ANY_NODE
 
-__all__ = ["Coordinators"]
+__all__ = ["CoordinatorLookups"]
 
 MOVED = (NotCoordinator, CoordinatorNotAvailable)
 
 
-class Coordinators:
+class CoordinatorLookups:
     """The look-ups of one network. `route` sends a call on its way, `at` does something at a time."""
 
     def __init__(

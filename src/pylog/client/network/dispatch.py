@@ -14,7 +14,7 @@ from functools import partial
 
 from pylog.client.network.address import Address
 from pylog.client.network.call import HARMLESS_TWICE, IDENTITY_REFUSED, LEADER_BOUND, Call
-from pylog.client.network.coordinators import Coordinators
+from pylog.client.network.coordinators import CoordinatorLookups
 from pylog.client.network.link import Link
 from pylog.client.network.links import Links
 from pylog.client.network.routes import Routes
@@ -44,7 +44,7 @@ class Dispatch:
         self._clock = clock
         self._at = at
         self._open_link = open_link
-        self.coordinators = Coordinators(routes, config, clock, self.begin, at)
+        self.coordinators = CoordinatorLookups(routes, config, clock, self.begin, at)
         self.given: dict[Link, None] = {}
         """The links that have got calls in this turn."""
         self.successor: Handle | None = None

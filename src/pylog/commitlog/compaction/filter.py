@@ -42,7 +42,7 @@ from pylog.protocol.compression import Codec, compress
 _KEPT_WHEN_EMPTY = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 
-class Retention(enum.Enum):
+class BatchRetention(enum.Enum):
     """The fate of a batch as a whole (Kafka: BatchRetention)."""
 
     DROP = enum.auto()
@@ -64,7 +64,7 @@ class Filtered(NamedTuple):
 
 def filter_batch(
     batch: Batch,
-    retention: Retention,
+    retention: BatchRetention,
     keep: Callable[[RecordSpans], RecordSpans],
     *,
     now_ms: int,
@@ -76,12 +76,12 @@ def filter_batch(
     `is_spent_marker`: a transaction marker of which no data is left, which gets a delete horizon like a tombstone.
     Raises CorruptBatch where the records cannot be read; the CRC is not looked at.
     """
-    if retention is Retention.DROP:
+    if retention is BatchRetention.DROP:
         return Filtered(None, 0, 0)
     spans = spans_of(batch) if batch.count else RecordSpans()
     kept = keep(spans)
     if not kept:
-        return Filtered(_emptied(batch) if retention is Retention.KEEP_EMPTY else None, len(spans), 0)
+        return Filtered(_emptied(batch) if retention is BatchRetention.KEEP_EMPTY else None, len(spans), 0)
     horizon = batch.base_timestamp if batch.has_delete_horizon else None
     needs_horizon = horizon is None and (is_spent_marker or kept.lacks_values)
     if len(kept) == len(spans) and not needs_horizon:

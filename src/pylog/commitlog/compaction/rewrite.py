@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pylog.commitlog.compaction.filter import spans_of
 from pylog.commitlog.compaction.offset_map import KeyMap
 from pylog.commitlog.compaction.rules import Rules
-from pylog.commitlog.compaction.transactions import Transactions
+from pylog.commitlog.compaction.transactions import CleanedTransactionMetadata
 from pylog.errors import CorruptBatch, DiskFull
 from pylog.kernel import walk
 from pylog.protocol.batch import Batch
@@ -37,7 +37,11 @@ class CleanerStats:
 
 
 def note_keys(
-    keys: KeyMap, segments: Sequence[tuple[Segment, int]], transactions: Transactions, *, first_offset: int
+    keys: KeyMap,
+    segments: Sequence[tuple[Segment, int]],
+    transactions: CleanedTransactionMetadata,
+    *,
+    first_offset: int,
 ) -> Iterator[int]:
     """Put the keys of `segments` (each with the offset at which it ends) into the map, until it is full.
 
@@ -57,7 +61,7 @@ def note_keys(
         keys.latest_offset = max(keys.latest_offset, end - 1)
 
 
-def _note(batch: Batch, keys: KeyMap, transactions: Transactions, first_offset: int) -> bool:
+def _note(batch: Batch, keys: KeyMap, transactions: CleanedTransactionMetadata, first_offset: int) -> bool:
     if batch.is_control:
         transactions.end(batch)
     elif not transactions.is_aborted(batch) and batch.count and not keys.put(spans_of(batch), first_offset):

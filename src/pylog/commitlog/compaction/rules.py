@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pylog.commitlog.compaction.filter import Filtered, Retention, filter_batch
+from pylog.commitlog.compaction.filter import BatchRetention, Filtered, filter_batch
 from pylog.commitlog.compaction.offset_map import KeyMap
-from pylog.commitlog.compaction.transactions import Transactions
+from pylog.commitlog.compaction.transactions import CleanedTransactionMetadata
 from pylog.kernel import Judgement, RecordSpans
 from pylog.protocol.batch import Batch
 from pylog.storage.transaction_index import AbortedTxn
@@ -41,7 +41,7 @@ class Rules:
     """The decisions of one pass, batch by batch in order of offsets."""
 
     keys: KeyMap
-    transactions: Transactions
+    transactions: CleanedTransactionMetadata
     producers: Mapping[int, LastBatch]
     end_offset: int
     """The end of the range that this pass cleans: the batch that ends there stays."""
@@ -62,9 +62,9 @@ class Rules:
             goes = is_spent and batch.has_delete_horizon and batch.base_timestamp <= self.now_ms
         else:
             goes = self.transactions.is_aborted(batch)
-        retention = Retention.DROP if goes else Retention.DROP_EMPTY
+        retention = BatchRetention.DROP if goes else BatchRetention.DROP_EMPTY
         if batch.next_offset == self.end_offset or self._is_last_of_producer(batch):
-            retention = Retention.KEEP_EMPTY
+            retention = BatchRetention.KEEP_EMPTY
 
         def keep(spans: RecordSpans) -> RecordSpans:
             if goes:

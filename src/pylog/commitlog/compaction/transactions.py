@@ -32,7 +32,7 @@ class _Ongoing:
         self.had_data = False
 
 
-class Transactions:
+class CleanedTransactionMetadata:
     """The transactions of a log, while its batches are gone through in order of offsets."""
 
     def __init__(self) -> None:

@@ -12,14 +12,14 @@ from typing import NamedTuple
 from pylog.protocol.sasl.credentials import ITERATIONS_MIN, ScramCredential, ScramMechanism
 from pylog.protocol.sasl.hashing import SALT_BYTES
 
-__all__ = ["Decoys", "Shape", "shapes_of"]
+__all__ = ["CredentialShape", "Decoys", "shapes_of"]
 
 LETTERS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 """Those of the salts that Kafka's tools make."""
 _AS_LETTERS = bytes(LETTERS[byte % len(LETTERS)] for byte in range(256))
 
 
-class Shape(NamedTuple):
+class CredentialShape(NamedTuple):
     """The part of a credential that a client can see, without the value of the salt."""
 
     iterations: int = ITERATIONS_MIN
@@ -28,10 +28,10 @@ class Shape(NamedTuple):
     """True if the salt has letters and digits alone."""
 
 
-def shapes_of(credentials: Iterable[ScramCredential]) -> list[Shape]:
+def shapes_of(credentials: Iterable[ScramCredential]) -> list[CredentialShape]:
     """The shapes of the users that exist, in order; without users, the one of a user set here."""
-    found = [Shape(one.iterations, len(one.salt), one.salt.isalnum()) for one in credentials]
-    return sorted(found) or [Shape()]
+    found = [CredentialShape(one.iterations, len(one.salt), one.salt.isalnum()) for one in credentials]
+    return sorted(found) or [CredentialShape()]
 
 
 class Decoys:
@@ -40,7 +40,9 @@ class Decoys:
     def __init__(self, secret: bytes) -> None:
         self._key = hashlib.sha256(b"users that do not exist" + secret).digest()
 
-    def credential(self, mechanism: ScramMechanism, user: str, shapes: Sequence[Shape] = (Shape(),)) -> ScramCredential:
+    def credential(
+        self, mechanism: ScramMechanism, user: str, shapes: Sequence[CredentialShape] = (CredentialShape(),)
+    ) -> ScramCredential:
         """The credential of a user, with one of these shapes. A further shape changes it for few users."""
         place = int.from_bytes(self._derived(mechanism, user, b"shape", 8), "big")
         shape = shapes[place * len(shapes) >> 64]

@@ -34,7 +34,7 @@ _INSTEAD: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Directories:
+class GivenDirectories:
     """All log directories of a log, on disks that the driver's host and every executor see at these absolute paths."""
 
     paths: tuple[str, ...]
@@ -50,7 +50,7 @@ class Directories:
 
     def is_log_of(self, other: "Where") -> bool:
         """Whether the other place is the same log."""
-        return isinstance(other, Directories) and not set(self.paths).isdisjoint(other.paths)
+        return isinstance(other, GivenDirectories) and not set(self.paths).isdisjoint(other.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Servers:
         return self == other
 
 
-Where: TypeAlias = Directories | Servers
+Where: TypeAlias = GivenDirectories | Servers
 
 
 def parse_where(given: Mapping[str, str], apart: Collection[str] = ()) -> Where:
@@ -101,7 +101,7 @@ def parse_where(given: Mapping[str, str], apart: Collection[str] = ()) -> Where:
             raise ValueError(
                 f"Kafka option 'kafka.{name}' is not supported: a log directory is read without a connection"
             )
-    return Directories(_paths(given))
+    return GivenDirectories(_paths(given))
 
 
 def _servers(kafka: Mapping[str, str], apart: Collection[str]) -> Servers:

@@ -34,7 +34,7 @@ from uuid import uuid4
 
 from pylog.errors import StorageError
 from pylog.spark.folder import Folder
-from pylog.spark.sink.plan import Plan
+from pylog.spark.sink.plan import BatchPlan
 from pylog.spark.sink.staging import LEFT_MS
 from pylog.spark.stream_offsets import StreamOffsets
 
@@ -132,9 +132,9 @@ class Commits:
                 "it was, or take a new folder; a newer pylog may have written it"
             ) from error
 
-    def plan(self, number: int) -> Plan:
+    def plan(self, number: int) -> BatchPlan:
         """The plan that tells this commit from another one of its number. Raises OSError."""
-        return Plan.of(self._folder.read(f"{_FOLDER}/{_file_name(number)}"))
+        return BatchPlan.of(self._folder.read(f"{_FOLDER}/{_file_name(number)}"))
 
     def last(self) -> Commit | None:
         """The last commit; None where nothing was committed yet."""

@@ -21,7 +21,7 @@ from pylog.spark.options.read import ReadOptions, parse
 from pylog.spark.options.selection import Subscribe
 from pylog.spark.pipelines.commits import Commit, Commits
 from pylog.spark.pipelines.where import LogPlace, options_of
-from pylog.spark.place import Place
+from pylog.spark.place import SourceLog
 from pylog.spark.range_reader import RangeReader
 from pylog.spark.ranges import OffsetRange
 from pylog.spark.sink.staging import now_ms
@@ -45,7 +45,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RunPlan:
     """The plan of a run: where it begins, and its tasks in the order of offsets."""
 
     begun: StreamOffsets
@@ -103,12 +103,12 @@ def last_commit(commits: Commits, folder: Folder, read: str) -> Commit | None:
     return last
 
 
-def plan(options: ReadOptions, last: Commit | None, reader: RangeReader) -> Plan:
+def plan(options: ReadOptions, last: Commit | None, reader: RangeReader) -> RunPlan:
     """The plan for the records behind the last commit.
 
     Raises UnknownTopicOrPartition, and OffsetOutOfRange where records are gone and failOnDataLoss is set.
     """
-    with closing(Place(options.where, options.retries)) as place:
+    with closing(SourceLog(options.where, options.retries)) as place:
         selected = place.select(options.selection)
         if selected.missing:
             raise UnknownTopicOrPartition(selected.missing[0])
@@ -124,7 +124,7 @@ def plan(options: ReadOptions, last: Commit | None, reader: RangeReader) -> Plan
     for key in selected.partitions:
         partitions[key.topic] = max(key.partition + 1, partitions.get(key.topic, 0))
     cut = replace(options, max_records_per_partition=_records_of_task(batch.ranges, sizes))
-    return Plan(
+    return RunPlan(
         begun=StreamOffsets(begins, selected.topic_ids),
         partitions=partitions,
         tasks=tasks(batch.ranges, selected.topic_ids, cut),

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Final
 
 
-class Kind(Enum):
+class ParameterKind(Enum):
     """The kind of value that the words of an option mean."""
 
     TEXT = "text"
@@ -26,7 +26,7 @@ class Parameter:
 
     name: str
     words: str
-    kind: Kind = Kind.TEXT
+    kind: ParameterKind = ParameterKind.TEXT
     metavar: str = "TEXT"
     is_required: bool = False
     option: str = ""
@@ -58,25 +58,27 @@ _CHECKPOINT: Final = Parameter(
     name="checkpoint", words="the folder that has how far the job is", metavar="FOLDER", is_required=True
 )
 _PARTITIONS: Final = Parameter(
-    name="partitions", words="of the new topic, where it is missing (default: 1)", kind=Kind.COUNT, metavar="N"
+    name="partitions", words="of the new topic, where it is missing (default: 1)", kind=ParameterKind.COUNT, metavar="N"
 )
 _SCHEMA: Final = Parameter(
     name="schema", words='JSON fields of the values, "user STRING, amount DOUBLE": value.user', metavar="FIELDS"
 )
-_TO_LOG: Final = Parameter(name="to_log", words="another log to write to", kind=Kind.LOG)
+_TO_LOG: Final = Parameter(name="to_log", words="another log to write to", kind=ParameterKind.LOG)
 _TO_FOLDER: Final = Parameter(
     name="to", words="the folder, or a URI (s3, gs, hdfs)", metavar="FOLDER", is_required=True
 )
 _LOSS: Final = Parameter(
     name="fail_on_data_loss",
     option="ignore-data-loss",
-    kind=Kind.FLAG,
+    kind=ParameterKind.FLAG,
     words="go on where records were deleted before they were read",
 )
 _LATE: Final = Parameter(
     name="late", words="how much older than the newest a record may be (default: 10 minutes)", metavar="TIME"
 )
-_BY: Final = Parameter(name="by", words="what groups have in common", kind=Kind.PAIRS, metavar="NAME=EXPRESSION")
+_BY: Final = Parameter(
+    name="by", words="what groups have in common", kind=ParameterKind.PAIRS, metavar="NAME=EXPRESSION"
+)
 _WRITES: Final = (_PARTITIONS, _TO_LOG)
 
 JOBS: Final[tuple[Job, ...]] = (
@@ -105,7 +107,7 @@ JOBS: Final[tuple[Job, ...]] = (
         words="topics into another log, each record once",
         parameters=(
             _TOPIC,
-            Parameter(name="to_log", words="the other log", kind=Kind.LOG, is_required=True),
+            Parameter(name="to_log", words="the other log", kind=ParameterKind.LOG, is_required=True),
             _CHECKPOINT,
         ),
         example="pylog pipeline run mirror --topic clicks --to-log copy --checkpoint jobs/mirror",
@@ -149,7 +151,7 @@ JOBS: Final[tuple[Job, ...]] = (
                 name="aggregates",
                 option="aggregate",
                 words="what is computed, n=count(*) say",
-                kind=Kind.PAIRS,
+                kind=ParameterKind.PAIRS,
                 metavar="NAME=EXPRESSION",
                 is_required=True,
             ),
@@ -174,7 +176,7 @@ JOBS: Final[tuple[Job, ...]] = (
                 name="aggregates",
                 option="aggregate",
                 words="what is computed (default: count=count(*))",
-                kind=Kind.PAIRS,
+                kind=ParameterKind.PAIRS,
                 metavar="NAME=EXPRESSION",
             ),
             _BY,
@@ -218,7 +220,9 @@ JOBS: Final[tuple[Job, ...]] = (
                 name="schema", words='JSON fields of the rows, "id BIGINT, name STRING": the columns', metavar="FIELDS"
             ),
             Parameter(name="envelope", words="what is around a row: none (default) or debezium", metavar="NAME"),
-            Parameter(name="parts", words="Parquet files of a new table (default: 16)", kind=Kind.COUNT, metavar="N"),
+            Parameter(
+                name="parts", words="Parquet files of a new table (default: 16)", kind=ParameterKind.COUNT, metavar="N"
+            ),
             _LOSS,
         ),
         example='pylog pipeline run cdc --topic shop.users --to lake/users --schema "id BIGINT, name STRING" '

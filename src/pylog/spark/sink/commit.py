@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pylog.errors import PolicyViolation, UnknownTopicOrPartition
 from pylog.record import TopicPartition
-from pylog.spark.options.where import Directories
+from pylog.spark.options.where import GivenDirectories
 from pylog.spark.options.write import WriteOptions
 from pylog.spark.sink.content import MODULUS
 from pylog.spark.sink.ledger import Entry, Ledger, Replaced
-from pylog.spark.sink.plan import Plan
+from pylog.spark.sink.plan import BatchPlan
 from pylog.spark.sink.reach import offsets_of, opened, producer_of
 from pylog.spark.sink.staged_topic import StagedRecords
 from pylog.spark.sink.staging import Staged, StagedFiles, now_ms
@@ -45,7 +45,7 @@ class Write:
     """The number of the batch in its query; None in a batch write, which is never replayed."""
     replaces: bool
     """Whether it takes the place of all that its topic had."""
-    plan: Plan | None = field(default=None)
+    plan: BatchPlan | None = field(default=None)
     """How the batch was planned, where that is known."""
 
 
@@ -60,7 +60,7 @@ def commit(write: Write, messages: Sequence[Staged]) -> None:
     if not write.replaces and not any(message.batches for message in messages):
         return
     with opened(where, writes=True) as log:
-        staging = StagedFiles(where.paths[0]) if isinstance(where, Directories) else StagedRecords(log)
+        staging = StagedFiles(where.paths[0]) if isinstance(where, GivenDirectories) else StagedRecords(log)
         config = write.options.producer
         with producer_of(log, config, transactional_id=f"{TRANSACTIONAL_ID}{write.id}") as producer:
             ledger = None if write.batch is None else Ledger(log, write.id, config.transaction_timeout_ms)
@@ -89,7 +89,7 @@ def commit(write: Write, messages: Sequence[Staged]) -> None:
 
 def drop(write: Write, messages: Sequence[Staged]) -> None:
     """Remove what was staged: the write was aborted. What is committed stays, as it was copied."""
-    if isinstance(write.options.where, Directories):
+    if isinstance(write.options.where, GivenDirectories):
         StagedFiles(write.options.where.paths[0]).drop(messages)
 
 

@@ -21,7 +21,7 @@ from pylog.errors import OutOfOrderSequence, RequestTimedOut, StorageError
 from pylog.protocol.partitioner import partition_for_key
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
-from pylog.spark.sink.plan import Plan
+from pylog.spark.sink.plan import BatchPlan
 from pylog.spark.sink.reach import as_owner, offsets_of
 from pylog.spark.stream_offsets import starting_offsets
 
@@ -56,7 +56,7 @@ class Entry:
     records: int
     checksum: int
     """Of the rows (`content`)."""
-    plan: Plan | None = field(default=None)
+    plan: BatchPlan | None = field(default=None)
     replaced: Replaced | None = field(default=None)
 
     def has(self, batch: "Entry") -> bool:
@@ -149,7 +149,7 @@ def _parsed(text: bytes) -> Entry:
             raise ValueError(f"version {fields['version']} is unknown")
         plan = replaced = None
         if "plan" in fields:
-            plan = Plan(digest=str(fields["plan"]), ends=tuple(map(str, fields["ends"])))
+            plan = BatchPlan(digest=str(fields["plan"]), ends=tuple(map(str, fields["ends"])))
         if "topic" in fields:
             starts = {int(number): int(offset) for number, offset in fields["starts"].items()}
             replaced = Replaced(topic=str(fields["topic"]), topic_id=UUID(fields["topic_id"]), starts=starts)

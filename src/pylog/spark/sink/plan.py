@@ -19,7 +19,7 @@ _ENDS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class BatchPlan:
     """The plan of a batch."""
 
     digest: str
@@ -28,12 +28,12 @@ class Plan:
     """Where the batch ends in each source, as JSON; "-" for a source that had nothing yet."""
 
     @classmethod
-    def of(cls, text: bytes, ends: tuple[str, ...] = ()) -> "Plan":
+    def of(cls, text: bytes, ends: tuple[str, ...] = ()) -> "BatchPlan":
         """The plan that a file has."""
         return cls(digest=sha256(text).hexdigest(), ends=ends)
 
 
-def plan_of(checkpoint: str | None, batch: int) -> Plan | None:
+def plan_of(checkpoint: str | None, batch: int) -> BatchPlan | None:
     """The plan of a batch of a stream. None where Spark does not say where the checkpoint is, as it was given by the
     session and not by the option `checkpointLocation`, and where pyarrow cannot read it.
     """
@@ -44,4 +44,4 @@ def plan_of(checkpoint: str | None, batch: int) -> Plan | None:
         text = Folder(unquote(url.path) if url.scheme == "file" else checkpoint).read(f"{_FOLDER}/{batch}")
     except (ValueError, OSError):
         return None
-    return Plan.of(text, tuple(text.decode(errors="replace").splitlines()[_ENDS:]))
+    return BatchPlan.of(text, tuple(text.decode(errors="replace").splitlines()[_ENDS:]))

@@ -12,7 +12,7 @@ from pylog.protocol.messages import TRANSACTIONS_TOPIC
 from pylog.protocol.partitioner import partition_for
 from pylog.record import TopicPartition
 from pylog.runtime.retries import retried
-from pylog.spark.options.where import Directories, Where
+from pylog.spark.options.where import GivenDirectories, Where
 
 if TYPE_CHECKING:
     from pylog.client.producer import Producer
@@ -32,7 +32,7 @@ def opened(where: Where, *, writes: bool) -> "Iterator[ClientHalf[Any]]":
     """The log, open for the block. `writes`: open it to write, not only to read."""
     # A task that stages in a directory opens nothing: what it does not need is not loaded.
     log: ClientHalf[Any]
-    if isinstance(where, Directories):
+    if isinstance(where, GivenDirectories):
         from pylog import log as opening
 
         if writes:
@@ -95,7 +95,7 @@ def _check_coordinator(log: "ClientHalf[Any]", transactional_id: str) -> None:
 
 def check_first(where: Where) -> None:
     """Raise LogNotFound unless the first log directory is the one with the list of topics, as writing needs it."""
-    if isinstance(where, Directories):
+    if isinstance(where, GivenDirectories):
         require_first(DiskFiles(read_only=True), where.paths)
 
 
@@ -107,7 +107,7 @@ def count_partitions(log: "ClientHalf[Any]", where: Where, topic: str) -> int:
     """
     try:
         keys = [TopicPartition(topic, part.partition) for part in log.admin.topic(topic).partitions]
-        if isinstance(where, Directories):
+        if isinstance(where, GivenDirectories):
             # Only the metadata log tells a partition of another directory from one without records.
             elsewhere = without_folder(DiskFiles(read_only=True), where.paths, keys)
             log.admin.list_offsets(dict.fromkeys(elsewhere, "latest"))

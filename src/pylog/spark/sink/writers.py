@@ -19,11 +19,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pylog.spark.options.where import Directories
+from pylog.spark.options.where import GivenDirectories
 from pylog.spark.options.write import WriteOptions
 from pylog.spark.sink.commit import Write, check_replaceable, commit, drop
 from pylog.spark.sink.content import Checksum
-from pylog.spark.sink.plan import Plan, plan_of
+from pylog.spark.sink.plan import BatchPlan, plan_of
 from pylog.spark.sink.reach import check_first, count_partitions, opened, producer_of
 from pylog.spark.sink.rows import RowEncoder, SinkColumns, sink_columns
 from pylog.spark.sink.staged_topic import TopicStage
@@ -75,7 +75,7 @@ class Sink:
 
     def _stage(self, write: str, batch: int | None, closing: ExitStack) -> Stage:
         where = self._options.where
-        if isinstance(where, Directories):
+        if isinstance(where, GivenDirectories):
             return FileStage(where.paths[0], write, batch)
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
@@ -166,7 +166,7 @@ class PylogStreamWriter(StreamArrowWriter):
         if staged:
             drop(self._of(staged, batchId), staged)
 
-    def _of(self, staged: Sequence[Staged], batch: int, plan: Plan | None = None) -> Write:
+    def _of(self, staged: Sequence[Staged], batch: int, plan: BatchPlan | None = None) -> Write:
         return Write(options=self._options, id=staged[0].write, batch=batch, replaces=self._replaces, plan=plan)
 
 

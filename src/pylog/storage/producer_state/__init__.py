@@ -1,6 +1,6 @@
 """The producers of a partition: which sequence each has come to, and which transactions are open.
 
-    state          what is known of one producer, and what an append would change (`Plan`)
+    state          what is known of one producer, and what an append would change (`AppendPlan`)
     verification   transactions whose coordinator is being asked whether they have this partition (KIP-890)
     producers      `Producers`: plan an append, apply it, expire, follow the watermark
     snapshot       the bytes of a .snapshot file
@@ -18,15 +18,15 @@ from pylog.storage.producer_state.snapshots import (
     snapshot_name,
     snapshot_offsets,
 )
-from pylog.storage.producer_state.state import BatchMetadata, CompletedTxn, Plan, ProducerEntry
+from pylog.storage.producer_state.state import AppendPlan, BatchMetadata, CompletedTxn, ProducerEntry
 from pylog.storage.producer_state.verification import Verification
 
 __all__ = [
     "SNAPSHOT",
     "SNAPSHOT_BYTES_MAX",
+    "AppendPlan",
     "BatchMetadata",
     "CompletedTxn",
-    "Plan",
     "ProducerEntry",
     "Producers",
     "Snapshots",

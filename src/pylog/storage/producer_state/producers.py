@@ -22,9 +22,9 @@ from pylog.runtime.log_fields import partition_fields
 from pylog.storage.producer_state.snapshot import decode_snapshot, encode_snapshot
 from pylog.storage.producer_state.state import (
     BATCHES_KEPT,
+    AppendPlan,
     BatchMetadata,
     CompletedTxn,
-    Plan,
     ProducerEntry,
     Stamped,
     add_sequence,
@@ -95,7 +95,7 @@ class Producers:
     def plan(
         self, batches: Iterable[tuple[Stamped, Marker | None]], *, origin: Origin, transaction_version: int = -1,
         guard: Verification | None = None,
-    ) -> Plan:  # fmt: skip
+    ) -> AppendPlan:  # fmt: skip
         """Check the batches of one append, in order, each with its offsets and its marker; changes nothing.
 
         Batches without a producer id are passed over, and so are control batches without a marker. With REPLICATION,
@@ -103,7 +103,7 @@ class Producers:
         `guard` is what `start_verification` gave; the writer of markers knows `transaction_version`.
         Raises: OutOfOrderSequence, InvalidProducerEpoch, InvalidTxnState, TransactionCoordinatorFenced.
         """
-        plan = Plan()
+        plan = AppendPlan()
         for batch, marker in batches:
             if batch.producer_id < 0:
                 continue
@@ -188,7 +188,7 @@ class Producers:
 
     # --- applying: what is in the log ------------------------------------------------------------------------------
 
-    def apply(self, plan: Plan) -> list[AbortedTxn]:
+    def apply(self, plan: AppendPlan) -> list[AbortedTxn]:
         """Take over a plan whose bytes are in the log now; gives what belongs into the transaction index."""
         aborted = self._apply(plan)
         if plan.started or plan.completed:
@@ -200,7 +200,7 @@ class Producers:
             unstable = self.first_unstable_offset
             self._state.first_unstable_offset = NO_OFFSET if unstable is None else unstable
 
-    def _apply(self, plan: Plan) -> list[AbortedTxn]:
+    def _apply(self, plan: AppendPlan) -> list[AbortedTxn]:
         for producer_id, entry in plan.entries.items():
             self._put(producer_id, entry)
         for producer_id, marker_epoch in plan.transactional:
@@ -226,7 +226,7 @@ class Producers:
         for batch, marker in batches:
             if batch.producer_id < 0:
                 continue
-            plan, entry = Plan(), self._entries.get(batch.producer_id, _UNKNOWN)
+            plan, entry = AppendPlan(), self._entries.get(batch.producer_id, _UNKNOWN)
             if not batch.attributes & CONTROL_BIT:
                 _add_data(plan, entry, batch)
             elif marker is not None:
@@ -347,7 +347,7 @@ def _is_next(known: ProducerEntry, batch: Stamped) -> bool:
     )
 
 
-def _add_data(plan: Plan, entry: ProducerEntry, batch: Stamped) -> None:
+def _add_data(plan: AppendPlan, entry: ProducerEntry, batch: Stamped) -> None:
     """Add the changes of a producer's batch of records to the plan. A batch of another epoch begins a new window of
     batches.
     """
@@ -364,7 +364,7 @@ def _add_data(plan: Plan, entry: ProducerEntry, batch: Stamped) -> None:
     )
 
 
-def _add_marker(plan: Plan, entry: ProducerEntry, batch: Stamped, marker: Marker) -> None:
+def _add_marker(plan: AppendPlan, entry: ProducerEntry, batch: Stamped, marker: Marker) -> None:
     """Add the changes of a transaction marker to the plan. One that ends no data only brings the producer's entry up to
     date.
     """

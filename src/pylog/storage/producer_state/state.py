@@ -71,7 +71,7 @@ class Stamped(Protocol):
 
 
 @dataclass(slots=True)
-class Plan:
+class AppendPlan:
     """The changes that an append will make, once its bytes are in the log."""
 
     duplicate: BatchMetadata | None = None

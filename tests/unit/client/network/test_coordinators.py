@@ -7,7 +7,7 @@ import pytest
 
 from pylog.client.network.address import Address
 from pylog.client.network.call import Call
-from pylog.client.network.coordinators import Coordinators
+from pylog.client.network.coordinators import CoordinatorLookups
 from pylog.client.network.lookup import FIND_COORDINATOR, FindCoordinator
 from pylog.client.network.routes import Routes
 from pylog.config.connection import ConnectionConfig
@@ -36,7 +36,7 @@ class Desk:
         self.later: list[Callable[[], None]] = []
         self.clock = MovableClock()
         self.routes = Routes([Address("a", 1)], 50, 1000)
-        self.coordinators = Coordinators(
+        self.coordinators = CoordinatorLookups(
             self.routes, ConnectionConfig(), self.clock, self.routed.append, lambda due, work: self.later.append(work)
         )
 
