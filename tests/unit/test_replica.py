@@ -452,3 +452,18 @@ def test_the_log_of_a_crashed_leader_is_found_by_its_epochs() -> None:
     reopened.open(Checkpoint(clean=False), NOW)
     assert reopened.epochs.entries == [(0, 0)]
     assert files.stat(join("log/t-0", "leader-epoch-checkpoint")) is not None
+
+
+def test_a_follower_joins_the_isr_with_what_was_there_when_the_term_began() -> None:
+    """The high watermark of a leader that was just opened may be lower than what was acknowledged (KAFKA-7128)."""
+    partition = make()
+    write(Leader(partition, epoch=0, followers=frozenset(), visible_when_durable=True, now_ms=0), "a", "b")
+    leader = Leader(
+        partition, epoch=0, followers=frozenset(), joining=frozenset({FOLLOWER}), visible_when_durable=True, now_ms=0
+    )
+    joined = []
+    for offset in (0, 1, 2):
+        part = FetchPart("t", 0, offset, high_watermark=0)
+        leader.fetch(part, replica_id=FOLLOWER, max_bytes=1, now_ms=offset)
+        joined.append(leader.expand_isr(FOLLOWER))
+    assert (joined, partition.high_watermark) == ([False, False, True], 0)
