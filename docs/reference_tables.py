@@ -1,6 +1,6 @@
 """The pages of the reference that are tables: configs, errors and commands, written from the code each time.
 
-reference/configs.md     the config classes: names, defaults, what is allowed, the text below each field
+reference/configs.md     the config classes: names, defaults, what is allowed, the text below each field (committed)
 reference/errors.md      the classes in `pylog.errors`, as the tree that they are
 reference/command.md     the help texts of the command
 """
@@ -16,7 +16,7 @@ import click
 from pylog import cli, errors
 from pylog.config import ConsumerConfig, GroupConfig, NodeConfig, ProducerConfig, TopicConfig
 from pylog.config.connection import ConnectionConfig
-from pylog.config.documentation import documentation
+from pylog.config.documentation import described
 from pylog.config.dynamic import DYNAMIC
 from pylog.config.options import Config, kafka_name
 
@@ -58,29 +58,21 @@ def configs() -> str:
     )
     parts = [head]
     for kind, place in CONFIGS.items():
-        meanings = documentation(kind)
+        fields_by_name = {kafka_name(field.name): field for field in fields(kind)}
         parts.append(f"## {kind.__name__.removesuffix('Config')}: `{place}`")
-        for field in fields(kind):
-            if "kind" not in field.metadata:
-                # The defaults of topics, which have a part of their own.
-                continue
-            name, on_node = kafka_name(field.name), " or ".join(f"`{name}`" for name in field.metadata["broker"])
+        for one in described(kind):
+            name = one.name
+            on_node = " or ".join(f"`{other}`" for other in fields_by_name[name].metadata["broker"])
             if kind is GroupConfig:
                 on_node = f"`group.{name}`"
             is_altered = kind is NodeConfig and name in DYNAMIC
             parts.append(
-                f"### `{name}`\n\nDefault: {_shown(field.default)}"
+                f"### `{name}`\n\nDefault: `{one.default or '(empty)'}`"
                 f"{f', or what the node has as {on_node}' if on_node else ''}. Allowed: "
-                f"{field.metadata['kind'].allowed}.{' Can be altered while the node runs.' if is_altered else ''}"
-                f"\n\n{meanings[name]}"
+                f"{one.allowed}.{' Can be altered while the node runs.' if is_altered else ''}"
+                f"\n\n{one.documentation}"
             )
     return "\n\n".join(parts) + "\n"
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, frozenset):
-        value = ",".join(sorted(value))
-    return "`(empty)`" if value == "" else f"`{value}`"
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -124,3 +116,7 @@ def _helps(command: click.Command, ctx: click.Context) -> Iterator[str]:
             below = command.get_command(ctx, name)
             assert below is not None, name
             yield from _helps(below, click.Context(below, ctx, name, terminal_width=100))
+
+
+if __name__ == "__main__":
+    write(Path(__file__).parent / "reference")

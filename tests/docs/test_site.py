@@ -38,6 +38,11 @@ def test_the_reference_has_every_config(tables: ModuleType) -> None:
         assert names == [kafka_name(field.name) for field in fields(kind) if "kind" in field.metadata]
 
 
+def test_the_committed_page_of_configs_is_what_the_code_says(tables: ModuleType) -> None:
+    page = (DOCS / "reference" / "configs.md").read_text(encoding="utf-8")
+    assert page == tables.configs(), "run python docs/reference_tables.py"
+
+
 def test_the_reference_has_every_error(tables: ModuleType) -> None:
     named = re.findall(r"^##+ (\w+)$", tables.error_tree(), re.MULTILINE)
     kinds = {

@@ -17,7 +17,9 @@ from pylog.cli.output import Column, json_line, print_line, print_table, tell
 from pylog.cli.params import config_pair, json_option, option
 from pylog.cli.place import LogPlace
 from pylog.client.admin.configs import ConfigValue, NodeConfigValue
-from pylog.config import DynamicBrokerConfig, NodeConfig
+from pylog.config import ConsumerConfig, DynamicBrokerConfig, NodeConfig, ProducerConfig, TopicConfig
+from pylog.config.documentation import described
+from pylog.config.options import Config
 from pylog.errors import LogNotFound
 from pylog.protocol.described_configs import NodeEntries
 from pylog.protocol.messages import ConfigEntry, ConfigSource
@@ -25,6 +27,10 @@ from pylog.runtime.clock import SystemClock
 from pylog.transport import MemoryTransport
 
 __all__ = ["command"]
+
+KINDS: dict[str, type[Config]] = {
+    "producer": ProducerConfig, "consumer": ConsumerConfig, "node": NodeConfig, "topic": TopicConfig,
+}  # fmt: skip
 
 ORIGINS = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: "set",
@@ -43,15 +49,25 @@ command = CommandGroup("config", short_help="the configs of a node, a topic or a
     short_help="all configs with their values",
     examples=(
         "pylog config describe", "pylog config describe --topic clicks --json", "pylog config describe --group etl",
+        "pylog config describe --producer",
     ),
 )  # fmt: skip
 @option("--topic", metavar="NAME", help="a topic's", shell_complete=complete.topics)
 @option("--group", metavar="NAME", help="a consumer group's", shell_complete=complete.groups)
+@option("--producer", "kind", flag_value="producer", help="the meaning, default and values of those of a producer")
+@option("--consumer", "kind", flag_value="consumer", help="the same of a consumer")
+@option("--node", "kind", flag_value="node", help="the same of a node")
+@option("--topic-defaults", "kind", flag_value="topic", help="the same of a topic")
 @json_option
-def describe(place: LogPlace, topic: str | None, group: str | None, as_json: bool) -> int:
+def describe(place: LogPlace, topic: str | None, group: str | None, kind: str | None, as_json: bool) -> int:
     """All configs of a topic or a group, or, without one, of a node."""
     if topic is not None and group is not None:
         raise click.UsageError("--topic and --group name two things: give one of them")
+    if kind is not None:
+        if topic is not None or group is not None:
+            raise click.UsageError("--topic and --group are of one log; the meaning of configs is the same in all")
+        _print_reference(KINDS[kind], as_json=as_json)
+        return 0
     found = _configs(place, topic, group)
     if as_json:
         print_line(json_line({name: one.value or "" for name, one in found.items()}))
@@ -59,6 +75,16 @@ def describe(place: LogPlace, topic: str | None, group: str | None, as_json: boo
     rows = [(name, one.value or "", ORIGINS.get(one.source, "default")) for name, one in sorted(found.items())]
     print_table((Column("config"), Column("value"), Column("from")), rows)
     return 0
+
+
+def _print_reference(kind: type[Config], *, as_json: bool) -> None:
+    for one in sorted(described(kind), key=lambda one: one.name):
+        if as_json:
+            print_line(json_line(one._asdict()))
+            continue
+        print_line(f"{one.name} (default {one.default or 'empty'}; {one.allowed})")
+        for line in one.documentation.splitlines():
+            print_line(f"    {line}")
 
 
 def _configs(

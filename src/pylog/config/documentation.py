@@ -6,12 +6,33 @@ A text stands once, in the source of its class, so it is read from there.
 import ast
 import inspect
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from functools import cache
+from typing import NamedTuple
 
 from pylog.config.options import Config, kafka_name
 
-__all__ = ["documentation"]
+__all__ = ["Described", "described", "documentation"]
+
+
+class Described(NamedTuple):
+    """A config as a reference has it: its name, default and allowed values as texts, and its documentation."""
+
+    name: str
+    default: str
+    allowed: str
+    documentation: str
+
+
+def described(kind: type[Config]) -> Iterator[Described]:
+    """The configs of a class, in the order of its fields. The defaults of topics, which a node has, are left out."""
+    texts = documentation(kind)  # type: ignore[arg-type]  # mypy takes the hash of its instances
+    for field in fields(kind):
+        if "kind" in field.metadata:
+            name, value = kafka_name(field.name), field.default
+            default = ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)
+            yield Described(name, default, field.metadata["kind"].allowed, texts.get(name, ""))
 
 
 @cache

@@ -234,6 +234,12 @@ def test_directories_show_their_partitions(clicks: Run, tmp_path: Path) -> None:
 
 def test_configs_are_shown(clicks: Run) -> None:
     assert "max.open.files" in clicks("config", "describe").out
+    assert "batch.size (default 262144; a whole number" in clicks("config", "describe", "--producer").out
+    assert "auto.offset.reset (default latest; " in clicks("config", "describe", "--consumer").out
+    assert "max.open.files (default " in clicks("config", "describe", "--node").out
+    described = [json.loads(line) for line in clicks("config", "describe", "--topic-defaults", "--json").lines]
+    assert ["cleanup.policy", "delete"] in [[one["name"], one["default"]] for one in described]
+    assert clicks("config", "describe", "--topic", "clicks", "--producer").code == 2
     assert json.loads(clicks("config", "describe", "--json").out)["log.segment.bytes"] == "1073741824"
     assert clicks("topic", "alter", "clicks", "--config", "retention.ms=5").code == 0
     shown = clicks("config", "describe", "--topic", "clicks")
