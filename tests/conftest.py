@@ -22,7 +22,7 @@ from support.surroundings import Surroundings
 
 ROOT = Path(__file__).parent.parent
 LONGEST_ID = 60
-LONG = "tests/docs/test_examples.py", "tests/crash/test_closing.py", "tests/spark", "tests/types/test_programs.py"
+LONG = "tests/crash/test_kill.py", "tests/docs/test_examples.py", "tests/crash/test_closing.py", "tests/spark"
 """Few tests that take long. They begin first, or one worker is busy with them when the others have ended."""
 FIXTURES = Path(os.environ.get("PYLOG_FIXTURES") or ROOT.parent / "shared" / "fixtures")
 

@@ -7,7 +7,6 @@ The modules of a room import each other freely, but not in a circle. A new file 
 import ast
 import gc
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -141,10 +140,7 @@ class Module:
     room: str  # files; pylog for the package itself
     path: Path
     tree: ast.Module
-
-    @cached_property
-    def nodes(self) -> list[tuple[ast.AST, str]]:
-        return list(nodes(self.tree))
+    nodes: list[tuple[ast.AST, str]]
 
     @cached_property
     def imports(self) -> list[Import]:
@@ -160,16 +156,19 @@ class Module:
         return found
 
 
-def nodes(tree: ast.AST, where: str = "") -> Iterator[tuple[ast.AST, str]]:
+def nodes(tree: ast.AST) -> list[tuple[ast.AST, str]]:
     """Every node, and where it stands: in a function ("lazy"), among imports for types ("typing") or plainly ("")."""
-    for child in ast.iter_child_nodes(tree):
-        yield child, where
-        inside = where
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            inside = "lazy"
-        elif isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
-            inside = "typing"
-        yield from nodes(child, inside)
+    found, around = [], [(tree, "")]
+    for parent, where in around:
+        for child in ast.iter_child_nodes(parent):
+            found.append((child, where))
+            inside = where
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                inside = "lazy"
+            elif isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+                inside = "typing"
+            around.append((child, inside))
+    return found
 
 
 def name_of(path: Path) -> str:
@@ -191,15 +190,17 @@ Modules = dict[str, Module]
 @pytest.fixture(scope="module")
 def modules() -> Modules:
     """Each module of the source, by its name."""
-    # The collector would look at all trees again and again, which takes twice the time of parsing.
+    # The collector would look at all trees again and again, which takes three times as long as the work.
     gc.disable()
     try:
-        return {
-            name: Module(name, room_of(name), path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
-            for name, path in PATHS.items()
-        }
+        return {name: module(name, path) for name, path in PATHS.items()}
     finally:
         gc.enable()
+
+
+def module(name: str, path: Path) -> Module:
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return Module(name, room_of(name), path, tree, nodes(tree))
 
 
 @pytest.fixture(scope="module")

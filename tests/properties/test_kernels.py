@@ -118,7 +118,8 @@ def test_both_kernels_hash_keys_alike(keys):
 def test_both_kernels_read_kafkas_batches_alike():
     files = [path.read_bytes() for path in sorted(GOLDEN.rglob("*.log"))]
     assert files
-    check_kernel(kernel, files)
+    # What is drawn is for the tests above, almost.
+    check_kernel(kernel, files, rounds=10)
 
 
 def test_both_kernels_read_batches_of_kafkas_classes_alike(fixtures):

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.types
+
 PROGRAMS = Path(__file__).parent / "programs"
 Lines = dict[str, set[int]]
 """The numbers of lines, by the file's name."""

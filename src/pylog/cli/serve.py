@@ -40,7 +40,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 Flush = Literal["sync", "interval", "none"]
 
 LISTEN = "127.0.0.1:9092"
-NAP_SECONDS = 3600.0
+NAP_SECONDS = 1.0
+"""How long a signal may go unseen that comes as a nap begins, or that another thread is given: it ends no nap."""
+
 CLIENT_AUTH = ("none", "requested", "required")
 
 

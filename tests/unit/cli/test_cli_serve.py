@@ -55,6 +55,29 @@ def test_a_signal_stops_the_server_and_closes_the_log(tmp_path: Path, number: in
         assert (log.topics(), log.recovered) == (["t"], ())
 
 
+STRUCK_IN_ANOTHER_THREAD = """
+import linecache, signal, sys, threading, time
+from pylog.cli import main
+
+def strike():
+    line = ""
+    while "time.sleep(" not in line:
+        time.sleep(0.001)
+        frame = sys._current_frames()[threading.main_thread().ident]
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno or 0)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+threading.Thread(target=strike, daemon=True).start()
+sys.exit(main(["serve", "--listen", "127.0.0.1:0", "--log", ":memory:"]))
+"""
+
+
+def test_a_signal_that_ends_no_nap_stops_the_server() -> None:
+    # It comes to another thread, or to the main one between its last look and its nap.
+    done = subprocess.run([sys.executable, "-c", STRUCK_IN_ANOTHER_THREAD], stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("stopped after")) == (0, 1)
+
+
 def test_a_log_in_memory_is_served() -> None:
     with served("--log", ":memory:") as process:
         with WireClient(address(process)) as client:
