@@ -65,10 +65,11 @@ OURS = {
     ("topic", "pylog.full.policy"),
     ("topic", "pylog.max.record.bytes"),
 }
-# Kafka takes less, and fails when it cleans, or when it makes the topic whose `segment.bytes` this is.
+# Kafka takes less, and fails when it cleans, when it makes the topic whose `segment.bytes` this is, or keeps no ISR.
 LEAST = {
     "log.cleaner.dedupe.buffer.size": 48,
     "offsets.topic.segment.bytes": 1 << 20,
+    "replica.lag.time.max.ms": 1,
     "transaction.state.log.segment.bytes": 1 << 20,
 }
 # Kafka, too, takes what others of them allow (tests/unit/config/test_dynamic.py).

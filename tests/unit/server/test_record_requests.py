@@ -155,7 +155,7 @@ def test_an_append_that_syncs_for_followers_goes_to_the_pool(flush: str, blocks:
         goes_to_a_pool(node)
         leader = log.broker.node.roles.writer("t", 0)
         assert not goes_to_a_pool(node)
-        leader.set_followers(frozenset({2}))
+        leader.set_followers(frozenset({2}), frozenset(), 0)
         assert goes_to_a_pool(node) is blocks
 
 
