@@ -10,7 +10,6 @@ import pytest
 
 import pylog
 from pylog.cli import root
-from pylog.handles.topic_facts import readers_of
 from support.command_line import Run, misused, run
 
 __all__ = ["run"]
@@ -151,15 +150,3 @@ def test_a_topic_is_described_with_the_groups_that_read_it(run: Run, told: Told,
     assert lines[-3:] == [
         ["group", "state", "members", "lag"], ["another", "Empty", "0", "0"], ["g", "Empty", "0", "15"],
     ]  # fmt: skip
-
-
-def test_a_member_that_has_committed_nothing_has_no_lag(tmp_path: Path) -> None:
-    with pylog.open(":memory:") as log:
-        log.create_topic("t")
-        log.topic("t")[0].append([pylog.Record(b"a")])
-        with log.consumer("t", group_id="g", auto_offset_reset="latest") as consumer:
-            consumer.poll(timeout_ms=0)
-            while not consumer.assignment():
-                consumer.poll(timeout_ms=10)
-            (reader,) = readers_of(log)["t"]
-    assert (reader.group, reader.members, reader.lag) == ("g", 1, None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig, TopicConfig
 from pylog.config.clients import duration_ms
-from pylog.config.documentation import documentation
+from pylog.config.documentation import described, documentation
 from pylog.errors import InvalidConfig
 
 KAFKAS = "org.apache.kafka.clients.consumer."
@@ -401,3 +401,11 @@ def test_a_config_without_a_source_has_no_documentation() -> None:
 
     assert documentation(scope["Frozen"]) == documentation(ProducerConfig)  # type: ignore[arg-type]
     assert documentation(ProducerConfig)["linger.ms"].startswith("How long")
+
+
+def test_each_config_is_described_with_its_default_and_what_it_allows() -> None:
+    found = {one.name: one for one in described(ProducerConfig)}
+
+    assert found["linger.ms"].default == "5" and "whole number" in found["linger.ms"].allowed
+    assert all(one.documentation for one in found.values())
+    assert {one.name: one.default for one in described(TopicConfig)}["cleanup.policy"] == "delete"

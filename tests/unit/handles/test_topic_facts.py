@@ -4,7 +4,7 @@ import pytest
 
 import pylog
 from pylog.errors import UnknownTopicOrPartition
-from pylog.handles.topic_facts import TopicSize, ends_of, facts_of, sizes_of
+from pylog.handles.topic_facts import TopicSize, ends_of, facts_of, readers_of, sizes_of
 
 
 def test_a_server_tells_the_same_of_a_topic_as_the_files_or_less() -> None:
@@ -41,3 +41,18 @@ def test_a_topic_that_is_deleted_meanwhile_is_left_out() -> None:
         assert [one.name for one in sizes_of(connected, names)] == ["stays", "stays-too"]
         assert [one.name for one in sizes_of(server.owned, names)] == ["stays", "stays-too"]
         assert len(ends_of(connected, names)) == 4
+
+
+def test_a_member_that_has_committed_nothing_has_no_lag() -> None:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+        log.topic("t")[0].append([pylog.Record(b"a")])
+        with log.consumer("t", group_id="g", auto_offset_reset="latest") as consumer:
+            consumer.poll(timeout_ms=0)
+            while not consumer.assignment():
+                consumer.poll(timeout_ms=10)
+            (reader,) = readers_of(log)["t"]
+            consumer.commit({pylog.TopicPartition("t", 0): 0})
+            (after,) = readers_of(log)["t"]
+    assert (reader.group, reader.members, reader.lag) == ("g", 1, None)
+    assert (after.group, after.members, after.lag) == ("g", 1, 1)
