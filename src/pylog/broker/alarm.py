@@ -2,7 +2,7 @@
 
 
 class Alarm:
-    """Whether the next append has to be noted, as something rests that an append wakes.
+    """A flag that is armed while background work rests: then the next append is noted, which wakes that work.
 
     What comes to rest arms it first and looks at the partitions then; an append is written first and looks at the alarm
     then. So one of the two sees the other.

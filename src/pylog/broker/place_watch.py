@@ -5,7 +5,7 @@ compares files by device and inode: those of each log directory, and the active 
 since the last look. What is not in its place is latched, as by a failed write: appends raise until the log is opened
 again.
 
-While nothing is appended nobody looks. The next append is noted then, and looked at at once (`alarm`).
+While nothing is appended there are no looks. The next append is noted (`alarm`), and a look follows at once.
 """
 
 from pylog.broker.replica_manager import ReplicaManager

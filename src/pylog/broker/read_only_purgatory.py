@@ -44,7 +44,7 @@ class DelayedFetch(Future[Fetched]):
         self.deadline_ms = deadline_ms
         self.ticket = -1
         self.sleep: _Sleep | None = None
-        """Where its driver sleeps; None: the watching thread has it."""
+        """The `_Sleep` of its driver; None while it belongs to the watching thread."""
         self.is_called_off = False
 
     def drive(self, timeout: float | None = None) -> None:

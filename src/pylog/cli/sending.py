@@ -31,7 +31,7 @@ STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where records come from, and what each of them is. `longest`: a piece's bytes at most.
+    """The sources of records, and the way from a piece to a record. `longest`: the most bytes of a piece.
 
     `key` is that of records without one of their own; with `is_null_empty` an empty value is null, a tombstone.
     """

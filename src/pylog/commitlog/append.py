@@ -57,7 +57,7 @@ class Appender:
         self._state.rules = plain_rules(config, self._duty)
 
     def take_duty(self, duty: Duty | None) -> None:
-        """Go by what the role of the node owes for an append; None: nobody leads, or no epoch is known."""
+        """Take the debts of the leader for an append; None: this node does not lead, or has no epoch yet."""
         with self._lock:
             self._duty = duty
             self.reconfigure(self._local.config)

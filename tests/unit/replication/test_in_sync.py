@@ -24,7 +24,7 @@ def test_one_that_has_all_of_the_log_never_lags() -> None:
     assert isr.lagging(6, 10_000, LAG_MS) == {2}
 
 
-def test_one_that_is_behind_is_in_time_as_long_as_it_reaches_the_end_of_its_last_fetch() -> None:
+def test_a_follower_that_reaches_the_end_of_its_last_fetch_does_not_lag() -> None:
     isr = InSync({2}, (), now_ms=0)
     for step in range(1, 20):
         # The leader goes on while each fetch is under way: the follower is never at its end.

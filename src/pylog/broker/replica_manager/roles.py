@@ -116,7 +116,7 @@ class Roles:
         self._broken: dict[TopicPartition, PylogError | None] = {}  # None: its next use tries again
         self._moved: set[tuple[str, int]] = set()  # since the node was opened
         self.has_followers = False
-        """Whether a partition had followers since the node was opened."""
+        """True once any partition has had followers; it stays true until the node is closed."""
         self.addresses: dict[int, tuple[str, int]] = {}
         """Where leaders elsewhere listen, as far as this node was told."""
 

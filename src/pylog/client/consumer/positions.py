@@ -62,7 +62,7 @@ class Positions:
     def to_commit(
         self, given: Mapping[TopicPartition, int | OffsetAndMetadata] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets that a commit is given; None: all positions that are known, or what was stored.
+        """The offsets to commit: those `given`; None: the stored ones, or without stores all known positions.
 
         A given offset settles what was read of its partition so far. No automatic commit goes over it before more is
         read.
