@@ -56,17 +56,20 @@ def test_a_signal_stops_the_server_and_closes_the_log(tmp_path: Path, number: in
 
 
 STRUCK_IN_ANOTHER_THREAD = """
-import linecache, signal, sys, threading, time
+import signal, sys, threading, time
 from pylog.cli import main
 
+begins, sleep = threading.Event(), time.sleep
+
+def nap(seconds):
+    begins.set()
+    sleep(seconds)
+
 def strike():
-    line = ""
-    while "time.sleep(" not in line:
-        time.sleep(0.001)
-        frame = sys._current_frames()[threading.main_thread().ident]
-        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno or 0)
+    begins.wait()
     signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
+time.sleep = nap
 threading.Thread(target=strike, daemon=True).start()
 sys.exit(main(["serve", "--listen", "127.0.0.1:0", "--log", ":memory:"]))
 """
