@@ -13,12 +13,10 @@ from pylog.config.dynamic import altered_config, broker_kinds, checked_text
 from pylog.config.options import Kind, SomeOf, kafka_name, stored_text
 from pylog.errors import InvalidConfig, InvalidRequest, PylogError
 from pylog.protocol.messages import ConfigResource, ResourceChange, ResourceType
+from pylog.protocol.messages.configs import GIVES_VALUE
 from pylog.protocol.metadata_changes import change_config
 from pylog.protocol.topic_names import METADATA_TOPIC, validate_topic_name
 from pylog.runtime.signals import WholeLock
-
-GIVES_VALUE = frozenset({"set", "append"})
-
 
 AT_ONCE = 1000
 """How many resources are changed by one batch of records."""

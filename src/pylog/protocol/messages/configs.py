@@ -42,6 +42,12 @@ class ConfigSource(enum.IntEnum):
     """It is set on the group itself."""
 
 
+OPERATIONS = ("set", "delete", "append", "subtract")
+"""The operations of a `ConfigChange`, by the number that Kafka gives them (AlterConfigOp.OpType)."""
+GIVES_VALUE = frozenset({"set", "append"})
+"""The operations that give a config a value."""
+
+
 @message
 class ConfigChange:
     """A change of one config: "set" it, "delete" it (back to its default), "append" to or "subtract" from a list."""

@@ -13,16 +13,13 @@ from collections.abc import Callable
 from pylog.config import TopicConfig
 from pylog.errors import InvalidConfig, InvalidRequest, PylogError
 from pylog.protocol.messages import AlterConfigs, ConfigChange, ConfigsAltered, ResourceChange, ResourceType
+from pylog.protocol.messages.configs import GIVES_VALUE, OPERATIONS
 from pylog.protocol.wire.mapping import Body, error_code, error_message
 from pylog.server.api.call import Answer, Outcome, Request, api
 from pylog.server.api.describe_configs import config_resource
 from pylog.server.served_node import ServedNode
 
 FEW = 10
-ALTERS = frozenset({0, 2})
-"""The operations that give a value: set and append."""
-OPERATIONS = ("set", "delete", "append", "subtract")
-"""The operations of IncrementalAlterConfigs, by number."""
 Read = Callable[[Body], ResourceChange]
 
 
@@ -56,7 +53,7 @@ def _answer(read: Read) -> Answer:
                     raise InvalidRequest(f"{resource['resourceName']!r} is named more than once in one request")
                 change = read(resource)
                 if names is not None and change.resource.type is ResourceType.TOPIC:
-                    _check_names(resource["configs"], names)
+                    _check_names(change, names)
                 changes.append(change)
                 errors.append(None)
             except PylogError as error:
@@ -70,10 +67,10 @@ def _answer(read: Read) -> Answer:
     return answer
 
 
-def _check_names(configs: list[Body], names: frozenset[str]) -> None:
-    for config in configs:
-        if config.get("configOperation", 0) in ALTERS and config["name"].replace("_", ".") not in names:
-            raise InvalidConfig(f"{config['name']} is not a config of topics")
+def _check_names(change: ResourceChange, names: frozenset[str]) -> None:
+    for one in change.changes:
+        if one.operation in GIVES_VALUE and one.name.replace("_", ".") not in names:
+            raise InvalidConfig(f"{one.name} is not a config of topics")
 
 
 def _result(resource: Body, error: PylogError | None) -> Body:

@@ -17,12 +17,11 @@ from pylog.protocol.messages import (
     DescribeConfigs,
     DescribedConfigs,
 )
+from pylog.protocol.messages.configs import OPERATIONS
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import Question, error_in
 
 __all__ = ["QUESTIONS"]
-
-OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 
 
 def _describe(message: DescribeConfigs, version: int) -> Body:
@@ -65,7 +64,7 @@ def _alter(message: AlterConfigs, version: int) -> Body:
                 "resourceType": one.resource.type,
                 "resourceName": one.resource.name,
                 "configs": [
-                    {"name": change.name, "configOperation": OPERATIONS[change.operation], "value": change.value}
+                    {"name": change.name, "configOperation": OPERATIONS.index(change.operation), "value": change.value}
                     for change in one.changes
                 ],
             }
