@@ -30,6 +30,8 @@ from pylog.storage.file_region import FileExtent
 WINDOW_BYTES = 1 << 20
 LOG_BYTES_MAX = 2**31 - 1
 """What no `.log` is larger than: an index has 31 bits for a position (Kafka: FileRecords)."""
+RESUMED_MAX = 64
+"""How many searches behind faults are remembered: a file may be damaged in any number of places."""
 HEAD_BYTES = 1 << 12
 """What is read where batches begin that need not come into memory; little ones lie in it as a whole."""
 
@@ -369,6 +371,8 @@ class LogFile:
         # Behind a fault without an end batches may come in.
         if found is None and known_size != size:
             found = self._claimed_end(fault, size) or self._next_batch(fault, size)
+            if len(self._resumed) >= RESUMED_MAX:
+                self._resumed.clear()
             self._resumed[place] = size, found
         return found
 
