@@ -17,7 +17,7 @@ from pylog.cli.output import Column, json_line, print_line, print_table, tell
 from pylog.cli.params import config_pair, json_option, option
 from pylog.cli.place import LogPlace
 from pylog.client.admin.configs import ConfigValue, NodeConfigValue
-from pylog.config import ConsumerConfig, DynamicBrokerConfig, NodeConfig, ProducerConfig, TopicConfig
+from pylog.config import ConsumerConfig, DynamicBrokerConfig, NodeConfig, ProducerConfig
 from pylog.config.documentation import described
 from pylog.config.options import Config
 from pylog.errors import LogNotFound
@@ -28,9 +28,7 @@ from pylog.transport import MemoryTransport
 
 __all__ = ["command"]
 
-KINDS: dict[str, type[Config]] = {
-    "producer": ProducerConfig, "consumer": ConsumerConfig, "node": NodeConfig, "topic": TopicConfig,
-}  # fmt: skip
+KINDS: dict[str, type[Config]] = {"producer": ProducerConfig, "consumer": ConsumerConfig}
 
 ORIGINS = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: "set",
@@ -56,8 +54,6 @@ command = CommandGroup("config", short_help="the configs of a node, a topic or a
 @option("--group", metavar="NAME", help="a consumer group's", shell_complete=complete.groups)
 @option("--producer", "kind", flag_value="producer", help="the meaning, default and values of those of a producer")
 @option("--consumer", "kind", flag_value="consumer", help="the same of a consumer")
-@option("--node", "kind", flag_value="node", help="the same of a node")
-@option("--topic-defaults", "kind", flag_value="topic", help="the same of a topic")
 @json_option
 def describe(place: LogPlace, topic: str | None, group: str | None, kind: str | None, as_json: bool) -> int:
     """All configs of a topic or a group, or, without one, of a node."""
