@@ -8,7 +8,6 @@ import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from functools import cache
 from typing import NamedTuple
 
 from pylog.config.options import Config, kafka_name
@@ -27,7 +26,7 @@ class Described(NamedTuple):
 
 def described(kind: type[Config]) -> Iterator[Described]:
     """The configs of a class, in the order of its fields. The defaults of topics, which a node has, are left out."""
-    texts = documentation(kind)  # type: ignore[arg-type]  # mypy takes the hash of its instances
+    texts = documentation(kind)
     for field in fields(kind):
         if "kind" in field.metadata:
             name, value = kafka_name(field.name), field.default
@@ -35,12 +34,21 @@ def described(kind: type[Config]) -> Iterator[Described]:
             yield Described(name, default, field.metadata["kind"].allowed, texts.get(name, ""))
 
 
-@cache
+_KNOWN: dict[type[Config], Mapping[str, str]] = {}
+
+
 def documentation(kind: type[Config]) -> Mapping[str, str]:
     """The text of each config of a class, and of those that it inherits from, by Kafka's names.
 
     None of a class without a source, as in a program that was frozen into one file.
     """
+    found = _KNOWN.get(kind)
+    if found is None:
+        found = _KNOWN[kind] = _read(kind)
+    return found
+
+
+def _read(kind: type[Config]) -> dict[str, str]:
     found: dict[str, str] = {}
     for cls in reversed(kind.__mro__[:-1]):
         try:

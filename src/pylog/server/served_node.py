@@ -30,18 +30,20 @@ class ServedNode:
     clock: Clock
     address: Place = NOWHERE
     """The address that clients are told to connect to."""
-    config: NodeConfig = field(init=False)
-    """What the node was opened with."""
     sessions: FetchSessions = field(init=False)
     log: ClientLog = field(init=False)
     _trusted: frozenset[str] = field(init=False)
     _names: dict[uuid.UUID, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.config = self.configs.given
         self._trusted = frozenset(name.strip() for name in self.config.super_users.split(";"))
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
         self.log = ClientLog(self.clock)
+
+    @property
+    def config(self) -> NodeConfig:
+        """The config that the node was opened with."""
+        return self.configs.given
 
     def but(self, **changes: Any) -> "ServedNode":
         """The same node with another `address` or `handle`: all else, fetch sessions too, is shared with it."""
