@@ -97,7 +97,6 @@ class Promotion:
 
     def _expand_empty(self, topic: str, numbers: Iterable[int], followers: tuple[int, ...]) -> None:
         """Take followers into the ISR at once where there is nothing yet that they could lack."""
-        roles = self._node.roles
+        roles, keys = self._node.roles, [TopicPartition(topic, number) for number in numbers]
         for node in followers:
-            keys = [TopicPartition(topic, number) for number in numbers]
             roles.note_in_sync(node, [key for key in keys if roles.leader(*key).expand_isr(node)])

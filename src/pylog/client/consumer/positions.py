@@ -62,7 +62,7 @@ class Positions:
     def to_commit(
         self, given: Mapping[TopicPartition, int | OffsetAndMetadata] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets to commit: those `given`; None: all positions, or the stored ones without automatic stores.
+        """The offsets to commit: `given`, or else all positions; with `enable.auto.offset.store` off the stored ones.
 
         A given offset settles what was read of its partition so far. No automatic commit goes over it before more is
         read.
