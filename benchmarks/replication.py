@@ -19,12 +19,12 @@ FOLLOWER = 2
 
 def replicate(partition: Partition, folder: Path) -> float:
     copy = storage.created(folder)
-    leader = Leader(partition, epoch=0, followers=frozenset({FOLLOWER}), visible_when_durable=False)
+    leader = Leader(partition, epoch=0, followers=frozenset({FOLLOWER}), visible_when_durable=False, now_ms=0)
     follower = Follower(copy, leader=1, epoch=0)
     taken = stopwatch()
     while copy.next_offset < partition.next_offset:
         part = follower.next_fetch(MIB)
-        follower.apply(leader.fetch(part, replica_id=FOLLOWER, max_bytes=MIB), storage.NOW_MS)
+        follower.apply(leader.fetch(part, replica_id=FOLLOWER, max_bytes=MIB, now_ms=0), storage.NOW_MS)
     seconds = taken()
     assert copy.size == partition.size
     copy.abandon()

@@ -62,7 +62,7 @@ def client(log: pylog.Log) -> float:
 
 def leader(folder: Path) -> float:
     partition = storage.created(folder)
-    role = Leader(partition, epoch=0, followers=frozenset(), visible_when_durable=False)
+    role = Leader(partition, epoch=0, followers=frozenset(), visible_when_durable=False, now_ms=0)
 
     def append(records: list[pylog.Record]) -> None:
         now_ms = time.time_ns() // 1_000_000
