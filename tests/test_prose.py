@@ -141,7 +141,7 @@ class Text:
 
 def _blanked(text: str, pattern: str) -> str:
     """The text with each match replaced by blanks; its lines keep their numbers."""
-    return re.sub(pattern, lambda found: re.sub(r"[^\n]", " ", found[0]), text, flags=re.DOTALL)
+    return re.sub(pattern, lambda found: re.sub(r"[^\n]", " ", found[0]), text, flags=re.DOTALL | re.MULTILINE)
 
 
 def _prose(text: str) -> str:
@@ -191,7 +191,7 @@ def _of_source() -> Iterator[Text]:
 
 def _of_docs() -> Iterator[Text]:
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        yield Text(path, 1, _blanked(path.read_text(), r"^```.*?^```|<!--.*?-->".replace("^", r"(?m:^)")))
+        yield Text(path, 1, _blanked(path.read_text(), r"^```.*?^```|<!--.*?-->"))
     for path in sorted((SOURCE / "ui/templates").rglob("*.html")):
         yield Text(path, 1, _blanked(path.read_text(), r"<[^>]*>|\{[%{#].*?[%}#]\}"))
 
