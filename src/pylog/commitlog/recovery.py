@@ -130,14 +130,16 @@ class Recovery:
                 active.activate()
             first -= active.load() is not None
         self._from(first)
-        active = segments.active
         is_known = self.checkpoint.published or self.promised > 0
-        if self.checkpoint.clean and is_known and active.next_offset > self.promised:
+        if self.checkpoint.clean and is_known and segments.active.next_offset > self.promised:
             # It was closed at `promised`: a header says what is not so, or the close has. The batches tell which.
             self._doubt()
             self._from(segments.index_of(known_good))
-            active = segments.active
-        end = max([active.next_offset, *(damage.next_offset for damage in active.log.damages)])
+        end = self._reached
+        if self.checkpoint.clean and is_known and end < self.promised:
+            # By headers alone: a damaged length may have led past good batches to the end of the file.
+            self._from(len(segments) - 1)
+            end = self._reached
         if end < self.promised:
             self._missing(end)
             end = self.promised
@@ -148,6 +150,12 @@ class Recovery:
         self.local.write_damages()
         self._add_known()
         return end
+
+    @property
+    def _reached(self) -> int:
+        """The offset behind the last batch that is there, or behind the damage that follows it."""
+        active = self.segments.active
+        return max([active.next_offset, *(damage.next_offset for damage in active.log.damages)])
 
     def _first_to_read(self, listing: Listing, known_good: int) -> int:
         """The place of the first segment from which on all is read again. Before it, single indexes are rebuilt."""

@@ -133,6 +133,20 @@ def test_a_last_batch_that_lies_beyond_the_end_is_damaged(size: int) -> None:
     assert log.values(6) == ["goes on"] and values[5] not in log.values(6)
 
 
+def test_a_length_that_leads_to_the_end_of_the_file_hides_no_good_batch() -> None:
+    """After a clean close the headers of the last segment are enough, and this one leads past the last two batches."""
+    log = Log(segment_bytes=100 << 20, index_interval_bytes=4096)
+    values = log.fill(13)
+    log.partition.close()
+    segment = log.partition.segments[0][0]
+    position, _ = positions(segment)[10]
+    change(log, segment, position + 8, (segment.size - position - 12).to_bytes(4, "big"))
+    partition = log.reopen(Checkpoint(recovery_point=13, durable_offset=13, high_watermark=13))
+    (lost,) = partition.quarantined
+    assert (lost.offset, lost.next_offset, lost.position, partition.next_offset) == (10, 11, position, 13)
+    assert log.values(11) == values[11:]
+
+
 def test_a_lie_behind_damage_is_not_believed_either() -> None:
     log = Log(segment_bytes=100 << 20)
     values = log.fill(20)
