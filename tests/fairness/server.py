@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pylog
+from conformance.wire.pylog_server import KAFKA_ONLY
 from conformance.wire.servers import SETTINGS, SOURCE, KafkaServer
 from support.certificates import Authority
 from support.raw_client import WireClient
@@ -85,10 +86,7 @@ def kafka(work: Path) -> Iterator[Server]:
 
 def main(data: str, configs: str, options: str) -> None:
     faulthandler.register(signal.SIGUSR1)
-    unknown = {
-        "group.consumer.min.heartbeat.interval.ms", "group.consumer.min.session.timeout.ms", "log.initial.task.delay.ms"
-    }  # fmt: skip
-    known = {name: text for name, text in json.loads(configs).items() if name not in unknown}
+    known = {name: text for name, text in json.loads(configs).items() if name not in KAFKA_ONLY}
     serving = json.loads(options)
     listeners = ["PLAINTEXT://127.0.0.1:0", "SASL_PLAINTEXT://127.0.0.1:0"]
     listeners += ["SSL://127.0.0.1:0"] if "ssl_certificate_location" in serving else []
