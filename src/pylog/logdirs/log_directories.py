@@ -17,7 +17,7 @@ would be taken for new ones, without their configs. (Kafka: LogManager, LogDirFa
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 
 from pylog.errors import (
@@ -149,12 +149,9 @@ class Directories:
         """Whether a partition has a folder in a directory."""
         return self.files.stat(join(directory.path, folder_name(*key))) is not None
 
-    def places(self, count: int, taken: Iterable[uuid.UUID]) -> list[uuid.UUID]:
-        """Directories for so many new partitions, each the one with the fewest; `taken` has those of all others."""
-        load = {directory.directory_id: 0 for directory in self}
-        for directory_id in taken:
-            if directory_id in load:
-                load[directory_id] += 1
+    def places(self, count: int, taken: Mapping[uuid.UUID, int]) -> list[uuid.UUID]:
+        """Directories for so many new partitions, each the one with the fewest; `taken`: how many each has by now."""
+        load = {directory.directory_id: taken.get(directory.directory_id, 0) for directory in self}
         chosen = []
         for _ in range(count):
             place = min(load, key=lambda directory_id: load[directory_id])

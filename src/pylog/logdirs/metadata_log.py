@@ -34,7 +34,8 @@ from pylog.logdirs.metadata_snapshots import SnapshotId, read_image, remove_unfi
 from pylog.partition import Partition
 from pylog.protocol import metadata_changes, metadata_image
 from pylog.protocol.batch import Batch, Origin, encode
-from pylog.protocol.metadata_image import METADATA_TOPIC_ID, MetadataImage
+from pylog.protocol.metadata_image import METADATA_TOPIC_ID, MetadataDelta, MetadataImage
+from pylog.protocol.persistent_map import PersistentMap
 from pylog.protocol.schema import message
 from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.record import TopicPartition
@@ -216,8 +217,8 @@ class MetadataLog:
         behind = [(node, nowhere) for node in followers]
         return {number: [*before, (self.directory.node_id, place), *behind] for number, place in places.items()}
 
-    def commit(self, records: list[bytes]) -> None:
-        """Append `records` as one batch, make them durable, apply them.
+    def commit(self, records: list[bytes]) -> MetadataDelta:
+        """Append `records` as one batch, make them durable, apply them. Gives the keys of what they change.
 
         Raises: CorruptBatch, DiskFull, ReadOnly (nothing changed), DurabilityUnknown.
         """
@@ -233,7 +234,8 @@ class MetadataLog:
         if not self.image.is_whole:
             # Records behind a transaction without an end count for nothing. (Kafka: ActivationRecordsGenerator)
             records = metadata_changes.abort_transaction("its controller is gone") + records
-        image = self.image.successor()
+        delta = MetadataDelta()
+        image = self.image.successor(delta)
         for value in records:
             image.apply(metadata_image.decode_record(value))
         self._protect(image)
@@ -243,6 +245,7 @@ class MetadataLog:
         self._partition.sync()
         self._partition.advance_high_watermark(self._partition.next_offset)
         self.image = image
+        return delta
 
     @property
     def _latest_epoch(self) -> int:
@@ -315,7 +318,7 @@ class MetadataLog:
         last = partition.max_timestamp(partition.next_offset)
         snapshot = SnapshotId(self._latest_epoch, partition.next_offset)
         image = self.image.successor()
-        image.removed = self._left_over()
+        image.removed = PersistentMap(self._left_over())
         write_snapshot(
             self.directory.files, self._path, snapshot, metadata_changes.image_records(image),
             last_ms=now_ms if last is None else last.timestamp, now_ms=now_ms,
@@ -347,7 +350,7 @@ class MetadataLog:
             self.directory.files.remove(join(self._path, snapshot.name))
         del self._snapshots[:-2]
 
-    def _left_over(self) -> dict[uuid.UUID, str]:
+    def _left_over(self) -> Mapping[uuid.UUID, str]:
         """The topics that were removed and may have left a folder, which belongs to no topic then."""
         removed, node = self.image.removed, self.image.nodes.get(self.directory.node_id)
         here = {directory.directory_id for directory in self.directories}

@@ -8,6 +8,7 @@
     assignor/           the partitions of each member of a group
     schema/             Kafka's schemas, and the codec that is generated from them
     metadata_image      the records of the metadata log, and the image they give
+    persistent_map      a mapping whose successor is cheap
     topic_names         the names that a topic may have
     metadata_changes    the records of each change
     wire/               requests and responses as bytes

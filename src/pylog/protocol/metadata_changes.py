@@ -158,7 +158,7 @@ def image_records(image: MetadataImage) -> Iterator[bytes]:
         yield from node.records
     states = dict(image.replicated_before.values())
     names = {topic_id: name for name, (topic_id, _) in image.replicated_before.items()}
-    for topic_id, name in (names | image.removed).items():
+    for topic_id, name in {**names, **image.removed}.items():
         yield encode_record("TopicRecord", {"name": name, "topicId": topic_id})
         if topic_id in states:
             yield _partition_record(topic_id, 0, states[topic_id])

@@ -24,9 +24,10 @@ from uuid import UUID
 from pylog.config.options import INT_MAX
 from pylog.errors import CorruptBatch, StorageError, UnsupportedFormat
 from pylog.protocol.messages.configs import ConfigResource, ResourceType
+from pylog.protocol.persistent_map import PersistentMap
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 from pylog.protocol.schema import message, names, read_uvarint, uvarint
-from pylog.protocol.topic_names import is_topic_name
+from pylog.protocol.topic_names import flat_name, is_topic_name
 
 METADATA_TOPIC_ID = UUID(int=1)
 UNASSIGNED_DIRECTORY = UUID(int=0)
@@ -69,7 +70,7 @@ class TopicImage:
 
     name: str
     id: UUID
-    partitions: dict[int, PartitionImage] = field(default_factory=dict)
+    partitions: PersistentMap[int, PartitionImage] = field(default_factory=PersistentMap)
     config: dict[str, str] = field(default_factory=dict)
 
 
@@ -96,6 +97,53 @@ class MetadataRecord:
     """Its bytes, as in the log."""
 
 
+class MetadataDelta:
+    """The keys of what the records of one change have made, changed or removed. (Kafka: MetadataDelta)
+
+    The values are in the image after it.
+    """
+
+    def __init__(self) -> None:
+        self.topics_made: set[UUID] = set()
+        self.topics_removed: dict[UUID, TopicImage] = {}
+        """Topics of the image before, as they were when they were removed."""
+        self.partitions: dict[tuple[UUID, int], PartitionImage | None] = {}
+        """Partitions made or changed, by topic and number, as they were before; None: made by this change."""
+        self.configs: set[ConfigResource] = set()
+        self.users: set[tuple[str, ScramMechanism]] = set()
+        self.nodes: set[int] = set()
+        self.features: set[str] = set()
+
+    def note(self, image: "MetadataImage", name: str, value: Mapping[str, Any]) -> None:
+        """Take note of a record that is about to be replayed on `image`."""
+        if name in ("PartitionRecord", "PartitionChangeRecord"):
+            topic = image.with_id(value["topicId"])
+            before = None if topic is None else topic.partitions.get(value["partitionId"])
+            self.partitions.setdefault((value["topicId"], value["partitionId"]), before)
+        elif name == "TopicRecord":
+            self.topics_made.add(value["topicId"])
+        elif name == "RemoveTopicRecord":
+            self._note_removed(image, value["topicId"])
+        elif name == "ConfigRecord":
+            if value["resourceType"] in _CONFIGURED:
+                self.configs.add(ConfigResource(ResourceType(value["resourceType"]), value["resourceName"]))
+        elif name in ("UserScramCredentialRecord", "RemoveUserScramCredentialRecord"):
+            self.users.add((value["name"], _mechanism(value)))
+        elif name == "FeatureLevelRecord":
+            self.features.add(value["name"])
+        elif name == "UnregisterBrokerRecord" or name in _NODES:
+            self.nodes.add(value[_NODES.get(name, "brokerId")])
+
+    def _note_removed(self, image: "MetadataImage", topic_id: UUID) -> None:
+        topic = image.with_id(topic_id)
+        for key in [key for key in self.partitions if key[0] == topic_id]:
+            del self.partitions[key]
+        if topic_id in self.topics_made:
+            self.topics_made.remove(topic_id)
+        elif topic is not None:
+            self.topics_removed[topic_id] = topic
+
+
 class MetadataImage:
     """The state of topics and nodes by the records applied so far.
 
@@ -104,20 +152,23 @@ class MetadataImage:
     """
 
     def __init__(self) -> None:
-        self.topics: dict[str, TopicImage] = {}
+        self.topics = PersistentMap[str, TopicImage]()
         self.nodes: dict[int, NodeImage] = {}
         self.features: dict[str, int] = {}
         """The level of each feature: Kafka reads no log in which it does not find its metadata.version."""
-        self.users: dict[tuple[str, ScramMechanism], ScramCredential] = {}
+        self.users = PersistentMap[tuple[str, ScramMechanism], ScramCredential]()
         """The credentials of users, each for one mechanism."""
-        self.configs: dict[ConfigResource, dict[str, str]] = {}
+        self.configs = PersistentMap[ConfigResource, dict[str, str]]()
         """The configs set on brokers and groups."""
-        self._by_id: dict[UUID, TopicImage] = {}
+        self.replicas_in: dict[UUID, int] = {}
+        """The number of replicas in each log directory, of all nodes."""
+        self._by_id = PersistentMap[UUID, TopicImage]()
+        self._namesakes = PersistentMap[str, tuple[str, ...]]()
         self.next_producer_id = 0
         """The first producer id that was never given."""
-        self.removed: dict[UUID, str] = {}
+        self.removed = PersistentMap[UUID, str]()
         """The ids and names of removed topics: a folder with one of these ids is left over."""
-        self.replicated_before: dict[str, tuple[UUID, PartitionImage]] = {}
+        self.replicated_before = PersistentMap[str, tuple[UUID, PartitionImage]]()
         """A partition of each removed topic that had several replicas, by name, until that is made again."""
         self.others: list[bytes] = []
         """Records that mean nothing here, in their order."""
@@ -126,20 +177,29 @@ class MetadataImage:
         """The topics that no other image has."""
         self._own_configs: set[ConfigResource] = set()
         """The keys of those `configs` that no other image has."""
+        self._delta: MetadataDelta | None = None
 
     def with_id(self, topic_id: UUID) -> TopicImage | None:
         """The topic of this id, or None, or none any more."""
         return self._by_id.get(topic_id)
 
-    def successor(self) -> "MetadataImage":
-        """An image for further records. This one stays the same."""
+    def namesakes(self, name: str) -> tuple[str, ...]:
+        """The topics with dots or underscores whose names differ from `name` in these alone, or not at all."""
+        return self._namesakes.get(flat_name(name), ())
+
+    def successor(self, delta: MetadataDelta | None = None) -> "MetadataImage":
+        """An image for further records, whose changes are noted in `delta`. This one stays the same.
+
+        Its cost grows with the square root of the number of topics.
+        """
         image = MetadataImage()
-        image.topics, image._by_id = dict(self.topics), dict(self._by_id)
-        image.nodes, image.features, image.users = dict(self.nodes), dict(self.features), dict(self.users)
-        image.configs = dict(self.configs)
-        image.next_producer_id, image.removed = self.next_producer_id, dict(self.removed)
-        image.replicated_before = dict(self.replicated_before)
-        image.others = list(self.others)
+        image.topics, image._by_id = self.topics.successor(), self._by_id.successor()
+        image._namesakes, image.replicas_in = self._namesakes.successor(), dict(self.replicas_in)
+        image.nodes, image.features, image.users = dict(self.nodes), dict(self.features), self.users.successor()
+        image.configs = self.configs.successor()
+        image.next_producer_id, image.removed = self.next_producer_id, self.removed.successor()
+        image.replicated_before = self.replicated_before.successor()
+        image.others, image._delta = list(self.others), delta
         image._open_transaction = None if self._open_transaction is None else list(self._open_transaction)
         return image
 
@@ -168,6 +228,8 @@ class MetadataImage:
     def _replay(self, record: MetadataRecord) -> None:
         name = record.name or ""
         replay = _REPLAYS.get(name)
+        if self._delta is not None:
+            self._delta.note(self, name, record.value)
         if replay is not None:
             replay(self, record.value)
         if name in _NODES:
@@ -192,7 +254,7 @@ class MetadataImage:
         """The topic, to be changed: a copy, if another image may have it, too."""
         if topic.id in self._own:
             return topic
-        own = replace(topic, partitions=dict(topic.partitions), config=dict(topic.config))
+        own = replace(topic, partitions=topic.partitions.successor(), config=dict(topic.config))
         self._own.add(topic.id)
         self._by_id[topic.id] = own
         if self.topics.get(topic.name) is topic:
@@ -205,6 +267,8 @@ class MetadataImage:
             raise CorruptBatch(f"a metadata record makes a topic with the impossible name {value['name']!r}")
         topic = TopicImage(value["name"], value["topicId"])
         self._own.add(topic.id)
+        if topic.name not in self.topics and "_" in flat_name(topic.name):
+            self._namesakes[flat_name(topic.name)] = (*self.namesakes(topic.name), topic.name)
         self.topics[topic.name] = self._by_id[topic.id] = topic
         self.replicated_before.pop(topic.name, None)
 
@@ -214,8 +278,25 @@ class MetadataImage:
         self.removed[topic.id] = topic.name
         for state in [state for state in topic.partitions.values() if len(state.replicas) > 1][:1]:
             self.replicated_before[topic.name] = topic.id, state
+        for state in topic.partitions.values():
+            self._count(state, -1)
         if self.topics.get(topic.name) is topic:
             del self.topics[topic.name]
+            others = tuple(name for name in self._namesakes.pop(flat_name(topic.name), ()) if name != topic.name)
+            if others:
+                self._namesakes[flat_name(topic.name)] = others
+
+    def _put_partition(self, topic: TopicImage, number: int, state: PartitionImage) -> None:
+        topic = self._changing(topic)
+        before = topic.partitions.get(number)
+        if before is not None:
+            self._count(before, -1)
+        self._count(state, 1)
+        topic.partitions[number] = state
+
+    def _count(self, state: PartitionImage, change: int) -> None:
+        for directory in state.directories:
+            self.replicas_in[directory] = self.replicas_in.get(directory, 0) + change
 
     def configs_of(self, resource: ConfigResource) -> Mapping[str, str]:
         """The configs set on a broker or a group; the same object until one of them changes."""
@@ -257,11 +338,12 @@ class MetadataImage:
             raise CorruptBatch(
                 f"a metadata record makes partition {value['partitionId']}: a topic has those from 0 to {PARTITION_MAX}"
             )
-        self._changing(self._topic(value)).partitions[value["partitionId"]] = PartitionImage(
+        state = PartitionImage(
             leader=value["leader"], leader_epoch=value["leaderEpoch"], partition_epoch=value["partitionEpoch"],
             replicas=value["replicas"], isr=value["isr"], directories=value.get("directories", []),
             others=_others({}, value),
         )  # fmt: skip
+        self._put_partition(self._topic(value), value["partitionId"], state)
 
     def _change_partition(self, value: Mapping[str, Any]) -> None:
         topic = self._topic(value)
@@ -277,8 +359,7 @@ class MetadataImage:
         if value["leader"] != NO_LEADER_CHANGE:
             changes |= {"leader": value["leader"], "leader_epoch": before.leader_epoch + 1}
         changes |= {"partition_epoch": before.partition_epoch + 1, "others": _others(before.others, value)}
-        changed = replace(before, **changes)
-        self._changing(topic).partitions[number] = changed
+        self._put_partition(topic, number, replace(before, **changes))
 
     def _clear_eligible(self, value: Mapping[str, Any]) -> None:
         """Record that no replica outside the ISR may lead any more, of one topic, or of all. (TopicDelta.replay)"""
@@ -287,7 +368,7 @@ class MetadataImage:
             for number, state in list(topic.partitions.items()):
                 if any(state.others.get(name) for name in cleared):
                     change = {"topicId": topic.id, "partitionId": number, "leader": NO_LEADER_CHANGE, **cleared}
-                    self._change_partition(change)
+                    self._replay(MetadataRecord("PartitionChangeRecord", 0, change))
 
     def _set_feature(self, value: Mapping[str, Any]) -> None:
         self.features[value["name"]] = value["featureLevel"]

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from pylog.errors import InvalidTopic
 
-__all__ = ["METADATA_TOPIC", "is_topic_name", "validate_topic_name"]
+__all__ = ["METADATA_TOPIC", "flat_name", "is_topic_name", "validate_topic_name"]
 
 METADATA_TOPIC = "__cluster_metadata"
 MAX_TOPIC_NAME = 249
@@ -29,13 +29,16 @@ def validate_topic_name(name: str, others: Iterable[str] = ()) -> None:
         reason = "only ASCII letters, digits, '.', '_' and '-' may be in it"
     elif name == METADATA_TOPIC:
         reason = "the metadata log has that name"
-    elif (other := next((one for one in others if one != name and _flat(one) == _flat(name)), None)) is not None:
+    elif (
+        other := next((one for one in others if one != name and flat_name(one) == flat_name(name)), None)
+    ) is not None:
         reason = f"'.' and '_' are one in the names of metrics, and there is {other!r} already"
     if reason is not None:
         raise InvalidTopic(f"{name!r} cannot be the name of a topic: {reason}")
 
 
-def _flat(name: str) -> str:
+def flat_name(name: str) -> str:
+    """A topic's name as it stands in the names of metrics: with underscores for dots. (Topic.unifyCollisionChars)"""
     return name.replace(".", "_")
 
 

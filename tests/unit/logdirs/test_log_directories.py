@@ -382,4 +382,4 @@ def test_a_new_partition_lies_in_the_first_directory_by_default() -> None:
 def test_new_partitions_go_where_the_fewest_are() -> None:
     directories = Directories(MemoryFiles(), PATHS, None)
     first, second = (directory.directory_id for directory in directories)
-    assert directories.places(3, [first, first, UUID(int=5)]) == [second, second, first]
+    assert directories.places(3, {first: 2, UUID(int=5): 1}) == [second, second, first]

@@ -12,19 +12,23 @@ from hypothesis import strategies as st
 from pylog.errors import CorruptBatch, InvalidTopic, PylogError, UnsupportedFormat
 from pylog.protocol.messages import ConfigResource, ResourceType
 from pylog.protocol.metadata_changes import (
+    abort_transaction,
     add_partitions,
     allocate_producer_ids,
     change_config,
     create_topic,
     image_records,
+    move_replica,
     register_node,
     remove_topic,
     remove_user,
     set_features,
     set_user,
     take_leadership,
+    unregister_node,
 )
 from pylog.protocol.metadata_image import (
+    MetadataDelta,
     MetadataImage,
     MetadataRecord,
     PartitionImage,
@@ -50,6 +54,7 @@ def apply(image: MetadataImage, records: list[bytes]) -> MetadataImage:
 
 
 BROKER = ConfigResource(ResourceType.BROKER, "")
+CREDENTIAL = ScramCredential(ScramMechanism.SHA_512, b"salt", b"stored", b"server", 4096)
 
 
 @pytest.fixture
@@ -90,6 +95,89 @@ def test_an_image_that_others_see_stays_as_it_is(image: MetadataImage, records: 
 
 def facts(image: MetadataImage) -> str:
     return repr({name: value for name, value in vars(image).items() if not name.startswith("_own")})
+
+
+# --- deltas -----------------------------------------------------------------------------------------------------------
+
+
+def delta_of(image: MetadataImage, records: list[bytes]) -> MetadataDelta:
+    delta = MetadataDelta()
+    apply(image.successor(delta), records)
+    return delta
+
+
+@pytest.mark.parametrize(
+    ("records", "noted"),
+    [
+        (create_topic("t", OTHER_ID, {0: ONE}, leader=1, config={"retention.ms": "7"}),
+         {"topics_made": {OTHER_ID}, "partitions": {(OTHER_ID, 0): None}, "configs": {(2, "t")}}),
+        (create_topic("t", OTHER_ID, {0: ONE}, leader=1) + remove_topic(OTHER_ID), {}),
+        (change_config(ConfigResource(ResourceType.GROUP, "g"), {"x": "1"}), {"configs": {(32, "g")}}),
+        (change_config(BROKER, {"log.retention.ms": None}), {"configs": {(4, "")}}),
+        (set_user("alice", CREDENTIAL), {"users": {("alice", ScramMechanism.SHA_512)}}),
+        (set_user("alice", CREDENTIAL) + remove_user("alice", ScramMechanism.SHA_512),
+         {"users": {("alice", ScramMechanism.SHA_512)}}),
+        (register_node(3, incarnation=OTHER_ID, directories=[]), {"nodes": {3}}),
+        (unregister_node(3, 0), {"nodes": {3}}),
+        (set_features({"metadata.version": 29}), {"features": {"metadata.version"}}),
+        (allocate_producer_ids(1, 0, 1000), {}),
+        (abort_transaction("none was open"), {}),
+        ([encode_record("ConfigRecord", {"resourceType": 16, "resourceName": "m", "name": "n", "value": "v"})], {}),
+    ],
+    ids=lambda value: decode_record(value[0]).name if isinstance(value, list) else "",
+)  # fmt: skip
+def test_a_delta_has_the_keys_of_what_changes(
+    image: MetadataImage, records: list[bytes], noted: dict[str, object]
+) -> None:
+    said = {name: value for name, value in vars(delta_of(image, records)).items() if value}
+    assert said == noted
+
+
+def test_a_delta_has_removed_topics_and_changed_partitions_as_they_were(image: MetadataImage) -> None:
+    topic = image.topics["clicks"]
+    led = take_leadership(TOPIC_ID, 1, 1)
+    assert delta_of(image, led + led).partitions == {(TOPIC_ID, 1): topic.partitions[1]}
+    removed = delta_of(image, take_leadership(TOPIC_ID, 1, 1) + remove_topic(TOPIC_ID))
+    assert ([*removed.topics_removed], removed.partitions) == ([TOPIC_ID], {})
+    assert delta_of(image, remove_topic(TOPIC_ID)).topics_removed == {TOPIC_ID: topic}
+    cleared = encode_record("ClearElrRecord", {"topicName": ""})
+    eligible = {"partitionId": 0, "topicId": TOPIC_ID, "eligibleLeaderReplicas": [1]}
+    after = apply(image.successor(), [encode_record("PartitionChangeRecord", eligible)])
+    assert [*delta_of(after, [cleared]).partitions] == [(TOPIC_ID, 0)]
+
+
+def test_a_delta_has_a_transaction_as_a_whole(image: MetadataImage) -> None:
+    begin, end = encode_record("BeginTransactionRecord", {"name": None}), encode_record("EndTransactionRecord", {})
+    begun, first = MetadataDelta(), image.successor()
+    later = apply(image.successor(begun), [begin, *take_leadership(TOPIC_ID, 0, 1)])
+    assert not begun.partitions and not apply(first, [begin]).is_whole
+    assert [*delta_of(later, [end]).partitions] == [(TOPIC_ID, 0)]
+
+
+@pytest.mark.parametrize("records", [remove_topic(OTHER_ID), take_leadership(OTHER_ID, 0, 1)])
+def test_a_record_of_an_unknown_topic_is_refused_with_a_delta(image: MetadataImage, records: list[bytes]) -> None:
+    with pytest.raises(CorruptBatch, match="no earlier record made"):
+        delta_of(image, records)
+
+
+# --- what is counted and looked up ------------------------------------------------------------------------------------
+
+
+def test_replicas_are_counted_in_their_log_directories(image: MetadataImage) -> None:
+    other = UUID(int=901)
+    moved = apply(image.successor(), move_replica(TOPIC_ID, 1, [other]))
+    assert (image.replicas_in, moved.replicas_in) == ({DIRECTORY: 2}, {DIRECTORY: 1, other: 1})
+    assert apply(moved, remove_topic(TOPIC_ID)).replicas_in == {DIRECTORY: 0, other: 0}
+
+
+def test_names_that_are_one_in_metrics_are_found(image: MetadataImage) -> None:
+    for number, name in enumerate(("a.b", "a_b", "a.c")):
+        apply(image, create_topic(name, UUID(int=100 + number), {0: ONE}, leader=1))
+    apply(image, create_topic("a.b", UUID(int=100), {0: ONE}, leader=1))
+    assert (image.namesakes("a_b"), image.namesakes("a.b"), image.namesakes("clicks")) == (("a.b", "a_b"),) * 2 + ((),)
+    after = apply(image.successor(), remove_topic(UUID(int=101)))
+    assert (after.namesakes("a_b"), image.namesakes("a_b")) == (("a.b",), ("a.b", "a_b"))
+    assert apply(after, remove_topic(UUID(int=100))).namesakes("a_b") == ()
 
 
 # --- topics -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pylog.errors import InvalidConfig, InvalidRequest, PylogError
 from pylog.protocol.messages import ConfigResource, ResourceChange, ResourceType
 from pylog.protocol.messages.configs import GIVES_VALUE
 from pylog.protocol.metadata_changes import change_config
+from pylog.protocol.metadata_image import MetadataDelta
 from pylog.protocol.topic_names import METADATA_TOPIC, validate_topic_name
 from pylog.runtime.signals import WholeLock
 
@@ -70,20 +71,20 @@ class ConfigChanges:
 
     def _commit(self, checked: Sequence[Checked]) -> None:
         """Write down, in one batch, what is set on each resource, and go by it."""
-        records, changed = [], []
+        records = []
         for resource, before, wanted in checked:
             changes: dict[str, str | None] = {name: None for name in before if name not in wanted}
             changes |= {name: text for name, text in wanted.items() if before.get(name) != text}
-            if changes:
-                records += change_config(resource, changes)
-                changed.append(resource)
+            records += change_config(resource, changes)
         if records:
-            self._topics.metadata_log.commit(records)
-        is_all = any(resource.type is ResourceType.BROKER for resource in changed)
-        names = {resource.name for resource in changed if resource.type is ResourceType.TOPIC}
-        for name, topic in self._topics.opened.items():
-            if is_all or name in names:
-                topic.reconfigure(self._topics.config_of(self._topics.image_of(name).config))
+            self._go_by(self._topics.metadata_log.commit(records))
+
+    def _go_by(self, delta: MetadataDelta) -> None:
+        """Have the opened topics go by the configs that have changed; all of them, where one of a node has."""
+        names = {resource.name for resource in delta.configs if resource.type is ResourceType.TOPIC}
+        is_all = any(resource.type is ResourceType.BROKER for resource in delta.configs)
+        for name in self._topics.opened if is_all else names & self._topics.opened.keys():
+            self._topics.opened[name].reconfigure(self._topics.config_of(self._topics.image_of(name).config))
 
     # --- what is set before and after --------------------------------------------------------------------------------
 

@@ -61,7 +61,7 @@ class TopicChanges:
         Raises InvalidTopic, TopicAlreadyExists, InvalidConfig, InvalidPartitions; nothing is made then.
         """
         with self._lock:
-            validate_topic_name(new.name, self._topics.image.topics)
+            validate_topic_name(new.name, self._topics.image.namesakes(new.name))
             if new.name in self._topics.image.topics:
                 raise TopicAlreadyExists(f"topic {new.name!r} exists already")
             config = TopicConfig.canonical(new.config)

@@ -114,9 +114,8 @@ class LocalTopics:
 
     def new_places(self, numbers: Iterable[int]) -> dict[int, uuid.UUID]:
         """Log directories for new partitions with these numbers."""
-        taken = [place for image in self.image.topics.values() for place in self.places(image).values()]
         wanted = list(numbers)
-        return dict(zip(wanted, self.directories.places(len(wanted), taken), strict=True))
+        return dict(zip(wanted, self.directories.places(len(wanted), self.image.replicas_in), strict=True))
 
     @property
     def kept(self) -> list[TopicPartition]:
