@@ -17,9 +17,9 @@ from typing import Any
 from harness import MODES
 
 HERE = Path(__file__).parent
-WORKLOADS = """append send threads consume arrow compressed fetch visible durable wakeup transactions groups open runs
-    topics lookup recovery compaction replication follow spark_scan spark_sink spark_stream spark_archive spark_kafka
-    memory kafka_perf wire attach aio""".split()
+WORKLOADS = """append send threads consume arrow dataframe compressed fetch visible durable wakeup transactions groups
+    open runs topics lookup recovery compaction replication follow spark_scan spark_sink spark_stream spark_archive
+    spark_kafka memory kafka_perf wire attach aio""".split()
 
 
 def run(name: str, words: list[str]) -> list[dict[str, Any]] | None:

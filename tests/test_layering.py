@@ -66,6 +66,8 @@ ON_EXTRAS = {
     "pylog.metrics.prometheus_collector",
     "pylog.spark",
     "pylog.cli.table",
+    "pylog.tables.appending",
+    "pylog.tables.json_text",
     "pylog.tables.parquet",
     "pylog.ui",
 }

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from pylog.runtime.future import Future
     from pylog.server.server import Server
-    from pylog.tables import Selection
+    from pylog.tables import AppendedTable, Selection
     from pylog.transport import MemoryTransport, Transport
 
 __version__ = VERSION
@@ -47,6 +47,7 @@ __version__ = VERSION
 __all__ = [
     "Admin",
     "Appended",
+    "AppendedTable",
     "Cleaned",
     "ConnectedLog",
     "ConnectedPartition",
@@ -97,6 +98,7 @@ __all__ = [
 ON_FIRST_USE = {
     "Admin": "pylog.client.admin.admin",
     "Appended": "pylog.partition",
+    "AppendedTable": "pylog.tables",
     "Cleaned": "pylog.broker.log_cleaner",
     "ConnectedLog": "pylog.handles.connected_log",
     "ConnectedPartition": "pylog.handles.connected_log",

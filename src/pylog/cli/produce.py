@@ -12,7 +12,7 @@ ends when all records are acknowledged; Ctrl-C stops reading, waits for what was
 """
 
 import sys
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import click
 
@@ -33,6 +33,7 @@ from pylog.handles.client_half import ClientHalf
 from pylog.logdirs.foreign import require_directory
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.words import plural, size_text
+from pylog.tables.appended import CompressionType
 
 __all__ = ["command"]
 
@@ -40,7 +41,6 @@ ESCAPED = 6
 """How much longer a record may be in JSON: six characters for a byte that is no letter."""
 OF_OPTIONS = ("acks", "compression.type", "transactional.id")
 """The configs of a producer that have an option here."""
-CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 FORMATS = """formats:
   raw        the line is the value, or key and value with --key-separator

@@ -16,13 +16,17 @@ from pylog.client.admin.topics import TopicAdmin
 from pylog.client.cluster import Cluster
 from pylog.client.network.transport import reached
 from pylog.client.partition_batches import PartitionBatches
+from pylog.config import ProducerConfig
 from pylog.errors import NotLocal
 from pylog.handles.client_half import ClientHalf
 from pylog.handles.open_log import OpenLog
+from pylog.handles.table_sinks import ProducerSink, append_rows
 from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.protocol.messages import TopicMetadata
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.clock import SystemClock
+from pylog.tables import AppendedTable, ColumnSerde, RecordSource, TableInput
+from pylog.tables.appended import CompressionType, TopicRules
 from pylog.tables.record_batches import record_batches
 from pylog.tables.selection import MAX_ROWS
 from pylog.transport import ANY_NODE
@@ -127,6 +131,7 @@ class ConnectedTopic:
     ) -> None:  # fmt: skip
         self.name = found.name
         self.id: UUID = found.id
+        self._log = log
         self._configs = configs
         self._partitions = {
             part.partition: ConnectedPartition(log, admin, TopicPartition(found.name, part.partition), found.id)
@@ -140,6 +145,26 @@ class ConnectedTopic:
     def config(self) -> dict[str, ConfigValue]:
         """Every config that the topic goes by now, by Kafka's names."""
         return self._configs.describe_topic_config(self.name)
+
+    def append_table(
+        self, table: TableInput, *, key: str | tuple[str, ColumnSerde] | None = None,
+        value: str | ColumnSerde | tuple[str, ColumnSerde] = "value", fields: Sequence[str] | None = None,
+        timestamp: str | None = None, headers: str | None = None, partition: str | int | None = None,
+        compression_type: CompressionType = "none",
+    ) -> AppendedTable:  # fmt: skip
+        """Append the rows of a table as records, as `TopicView.append_table` does, by an idempotent producer with
+        acks="all". Raises what that does, and what its batches are refused with.
+        """
+        source = RecordSource(key, value, fields, timestamp, headers, partition)
+        config = self.config
+        largest = int(config["max.message.bytes"].value)
+        rules = TopicRules(
+            len(self), largest, int(config["segment.bytes"].value), "compact" in config["cleanup.policy"].value
+        )
+        most = max(largest, ProducerConfig.from_kafka({}).max_request_size)
+        with self._log.producer(max_request_size=most) as producer:
+            sink = ProducerSink(producer, self.name)
+            return append_rows(table, source, rules, sink, compression_type, SystemClock())
 
     def __len__(self) -> int:
         return len(self._partitions)

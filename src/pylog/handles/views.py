@@ -14,6 +14,7 @@ from pylog.broker.describe import unknown_partition
 from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
+from pylog.handles.table_sinks import FilesSink, append_rows
 from pylog.kernel import ConsumerRecord, Record
 from pylog.kernel.notebook import table
 from pylog.partition import Appended, Partition
@@ -25,7 +26,8 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
 from pylog.runtime.log_fields import partition_fields
 from pylog.storage.file_ranges import Slice
-from pylog.tables import Moment, Selection, Tabular
+from pylog.tables import AppendedTable, ColumnSerde, Moment, RecordSource, Selection, TableInput, Tabular
+from pylog.tables.appended import CompressionType, TopicRules
 from pylog.tables.record_batches import record_batches
 from pylog.tables.selection import MAX_ROWS, OnDamage, WantedRange, milliseconds, must_skip
 
@@ -333,6 +335,7 @@ class TopicView(Tabular):
 
     def __init__(self, node: FilesNode, name: str, clock: Clock, lease: Lease | None = None) -> None:
         image = node.image.topics[name]
+        self._node, self._clock = node, clock
         self.name = name
         self.id: uuid.UUID = image.id
         self.overrides: dict[str, str] = dict(image.config)
@@ -389,6 +392,37 @@ class TopicView(Tabular):
     ) -> "Iterator[pyarrow.RecordBatch]":  # fmt: skip
         """The same records as Arrow record batches. Raises what `PartitionView.columns` does."""
         return self.select(isolation_level=isolation_level, on_damage=on_damage).columns(max_rows=max_rows)
+
+    def append_table(
+        self, table: TableInput, *, key: str | tuple[str, ColumnSerde] | None = None,
+        value: str | ColumnSerde | tuple[str, ColumnSerde] = "value", fields: Sequence[str] | None = None,
+        timestamp: str | None = None, headers: str | None = None, partition: str | int | None = None,
+        compression_type: CompressionType = "none",
+    ) -> AppendedTable:  # fmt: skip
+        """Append the rows of a table as records, column by column; gives how many, and their offsets by partition.
+
+        `table`: a pyarrow Table, RecordBatch or RecordBatchReader, a data frame of pandas or Polars, another object
+        with Arrow's PyCapsule interface, or the path of a `.parquet` or `.csv` file.
+        `value`: a column of text, bytes or whole numbers (as their digits), where null is a tombstone; `(column,
+        serde)`: its cells by a serde; a serde alone: the row, as a dict of the columns in `fields` (None: of all).
+        `key`: a column, or `(column, serde)`; a null is no key. `timestamp`: a column of times, or of milliseconds
+        since 1970; a null is now. `headers`: a column of pairs, as `to_arrow` gives them. `partition`: a column, where
+        a null is by the key, or one number. None: the column of that name, if the table has one.
+
+        Rows keep their order in a partition, and are as durable as after `PartitionView.append`. They go in by
+        batches, and not all at once: where a row makes no record, the rows before it are appended, and the error names
+        it; where an append fails, a note of the error says which rows are in.
+        Raises: ValueError, TypeError (a column, before anything is appended; a row), RecordTooLarge, InvalidRecord (a
+        null key in a compacted topic), what `PartitionView.append` raises, OSError, pyarrow's errors of files,
+        ImportError (says what to install).
+        """
+        source = RecordSource(key, value, fields, timestamp, headers, partition)
+        config = self.config
+        rules = TopicRules(
+            len(self), config.max_message_bytes, config.segment_bytes, needs_key="compact" in config.cleanup_policy
+        )
+        sink = FilesSink(self._node, self.name, self._clock)
+        return append_rows(table, source, rules, sink, compression_type, self._clock)
 
     def _selection(self) -> Selection:
         return self.select()

@@ -3,19 +3,28 @@
 (Kafka: StringSerializer, IntegerSerializer, LongSerializer)
 """
 
+from codecs import lookup
 from collections.abc import Callable
+from functools import partial
 from json import dumps, loads
 from struct import Struct
-from typing import Any, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, overload
 
 from pylog.serde.serde import Serde
+
+if TYPE_CHECKING:
+    import pyarrow
 
 T = TypeVar("T")
 
 
 def string(encoding: str = "utf-8") -> Serde[str]:
     """Text."""
-    return Serde(lambda text: text.encode(encoding), lambda data: data.decode(encoding))
+    is_utf8 = lookup(encoding).name == "utf-8"
+    return Serde(
+        lambda text: text.encode(encoding), lambda data: data.decode(encoding),
+        serialize_column=_utf8_column if is_utf8 else None,
+    )  # fmt: skip
 
 
 def integer() -> Serde[int]:
@@ -41,7 +50,28 @@ def _number(packed: Struct) -> Serde[int]:
             raise ValueError(f"{len(data)} bytes are not a number of {bits} bits")
         return cast(int, packed.unpack(data)[0])
 
-    return Serde(serialize, deserialize)
+    return Serde(serialize, deserialize, serialize_column=partial(_number_column, packed))
+
+
+def _utf8_column(cells: "pyarrow.Array[Any]") -> "pyarrow.Array[Any]":
+    import pyarrow
+
+    return cells.cast(pyarrow.string()).cast(pyarrow.binary())
+
+
+def _number_column(packed: Struct, cells: "pyarrow.Array[Any]") -> "pyarrow.Array[Any]":
+    import pyarrow
+    from pyarrow import compute
+
+    numbers = cells.cast(pyarrow.int32() if packed.size == 4 else pyarrow.int64())
+    swapped = numbers.fill_null(0).to_numpy().byteswap()
+    fixed = pyarrow.FixedSizeBinaryArray.from_buffers(
+        pyarrow.binary(packed.size), len(cells), [None, pyarrow.py_buffer(swapped)]
+    )
+    found: pyarrow.Array[Any] = compute.if_else(
+        numbers.is_valid(), fixed.cast(pyarrow.binary()), pyarrow.scalar(None, pyarrow.binary())
+    )
+    return found
 
 
 @overload
@@ -58,19 +88,27 @@ def json(of: Any = None, /) -> Serde[Any]:
     Reading checks the types then. Raises ImportError, which says what to install.
     """
     if of is None:
-        return Serde(*_untyped())
+        return Serde(*_untyped(), serialize_column=_json_column)
     if hasattr(of, "model_validate_json"):
-        return Serde(lambda model: cast(bytes, model.model_dump_json().encode()), of.model_validate_json)
+        return Serde(
+            lambda model: cast(bytes, model.model_dump_json().encode()), of.model_validate_json, of.model_validate
+        )
     if _has_model(of):
         from pydantic import TypeAdapter
 
         adapter: Any = TypeAdapter(of)
-        return Serde(adapter.dump_json, adapter.validate_json)
+        return Serde(adapter.dump_json, adapter.validate_json, adapter.validate_python)
     try:
         import msgspec
     except ModuleNotFoundError as error:
         raise ImportError(f"JSON of {of} needs msgspec: pip install msgspec ({error})") from error
-    return Serde(msgspec.json.Encoder().encode, msgspec.json.Decoder(of).decode)
+    return Serde(msgspec.json.Encoder().encode, msgspec.json.Decoder(of).decode, partial(msgspec.convert, type=of))
+
+
+def _json_column(cells: "pyarrow.Array[Any]") -> "pyarrow.Array[Any]":
+    from pylog.tables.json_text import json_text
+
+    return json_text(cells)
 
 
 def _has_model(of: Any) -> bool:

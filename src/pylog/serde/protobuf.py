@@ -55,7 +55,7 @@ def protobuf(registry: SchemaRegistry, subject: str, message: type[M]) -> Serde[
         read: M = message.FromString(rest)
         return read
 
-    return Serde(serialize, deserialize)
+    return Serde(serialize, deserialize, lambda fields: message(**fields))
 
 
 def _schema(registry: SchemaRegistry, file: Any) -> Schema:

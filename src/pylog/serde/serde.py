@@ -2,7 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import pyarrow
 
 T = TypeVar("T")
 
@@ -16,4 +19,10 @@ class Serde(Generic[T]):
     deserialize: Callable[[bytes], T]
     """For `key_deserializer` and `value_deserializer` of a consumer, which wraps what it raises in
     DeserializationError.
+    """
+    from_plain: Callable[[Any], T] | None = None
+    """The object of a plain value, a dict, a list or a number, as the row of a table has it; None: the value itself."""
+    serialize_column: "Callable[[pyarrow.Array[Any]], pyarrow.Array[Any]] | None" = None
+    """`serialize` of each cell of an Arrow column, without an object a cell; null stays null. None: there is no such
+    way. Raises pyarrow.ArrowInvalid for a cell that does not fit.
     """

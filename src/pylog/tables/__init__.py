@@ -5,12 +5,26 @@
     schema       the columns that there are, and their Arrow types
     record_batches   batches of the log as Arrow record batches
     parquet      the export to a file, with its progress
+    appended     the arguments and the result of `append_table`
+    appending    rows of a table to record batches
+    json_text    columns as JSON text
 
 pyarrow does the work, and is loaded when it is first needed: it is an extra.
 """
 
+from pylog.tables.appended import AppendedTable, ColumnSerde, RecordSource, TableInput
 from pylog.tables.schema import COLUMNS
 from pylog.tables.selection import Moment, Part, Selection
 from pylog.tables.tabular import Tabular
 
-__all__ = ["COLUMNS", "Moment", "Part", "Selection", "Tabular"]
+__all__ = [
+    "COLUMNS",
+    "AppendedTable",
+    "ColumnSerde",
+    "Moment",
+    "Part",
+    "RecordSource",
+    "Selection",
+    "TableInput",
+    "Tabular",
+]
