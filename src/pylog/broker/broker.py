@@ -49,7 +49,6 @@ from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
     AlterConfigs,
     AlterReplicaLogDirs,
-    AlterUserScramCredentials,
     ConfigsAltered,
     CreatePartitions,
     CreateTopics,
@@ -58,7 +57,6 @@ from pylog.protocol.messages import (
     DescribeConfigs,
     DescribeLogDirs,
     DescribeQuorum,
-    DescribeUserScramCredentials,
     Fetch,
     ListConfigResources,
     ListOffsets,
@@ -71,6 +69,7 @@ from pylog.protocol.messages import (
     Session,
     TopicsChanged,
 )
+from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.record import TopicPartition
 from pylog.replica import Follower, Leader
@@ -175,8 +174,8 @@ class Broker:
             DeleteRecords: self._delete_records,
             DescribeLogDirs: lambda _: completed(describe_directories()),
             DescribeQuorum: lambda _: completed(describe_quorum(node.topics.metadata_log)),
-            DescribeUserScramCredentials: lambda message: completed(node.users.describe(message)),
-            AlterUserScramCredentials: lambda message: completed(node.users.alter(message)),
+            DescribeUserScramCredentialsRequest: lambda message: completed(node.users.describe(message)),
+            AlterUserScramCredentialsRequest: lambda message: completed(node.users.alter(message)),
             DescribeConfigs: lambda message: completed(describe_configs(self.image, self.configs, node.id, message)),
             ListConfigResources: lambda _: completed(list_config_resources(self.image)),
         }

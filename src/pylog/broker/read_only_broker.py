@@ -35,9 +35,7 @@ from pylog.protocol.messages import (
     ClusterMetadata,
     DescribeConfigs,
     DescribedConfigs,
-    DescribedUsers,
     DescribeLogDirs,
-    DescribeUserScramCredentials,
     Fetch,
     Fetched,
     FetchedPart,
@@ -49,6 +47,7 @@ from pylog.protocol.messages import (
     ResourceType,
     Session,
 )
+from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.replica import list_part, read_part
 from pylog.runtime.clock import Clock
@@ -90,7 +89,7 @@ class ReadOnlyBroker:
             ListOffsets: lambda message: completed(self._list_offsets(message)),
             Metadata: lambda message: completed(self._metadata(message)),
             DescribeLogDirs: lambda _: completed(describe_log_dirs(files, self._paths, {})),
-            DescribeUserScramCredentials: lambda message: completed(self._users(message)),
+            DescribeUserScramCredentialsRequest: lambda message: completed(self._users(message)),
             DescribeConfigs: lambda message: completed(self._configs(message)),
             **{kind: partial(self._ask_coordinators, answer) for kind, answer in coordinators.routes.items()},
         }
@@ -192,7 +191,7 @@ class ReadOnlyBroker:
         self._topics.refresh()
         return describe_topics(self.image, message, lambda _: self.node_id)
 
-    def _users(self, message: DescribeUserScramCredentials) -> DescribedUsers:
+    def _users(self, message: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
         self._topics.check_in_place()
         self._topics.refresh()
         return describe_users(self.image, message)

@@ -7,14 +7,16 @@ topic is asked for without waiting, as threads that bring answers hear that; the
     ClusterRounds    the same calls in rounds, for a client that has one place at which it waits
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, overload
 from uuid import UUID
 
-from pylog.errors import LeaderNotAvailable, PylogError, RequestTimedOut, UnknownTopicOrPartition
+from pylog.errors import LeaderNotAvailable, PylogError, RequestTimedOut, UnknownServer, UnknownTopicOrPartition
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
+    ApiRequest,
+    ApiResponse,
     ClusterMetadata,
     ListedOffsets,
     ListedPart,
@@ -31,6 +33,8 @@ from pylog.runtime.rounds import Rounds, finished
 from pylog.transport import Transport
 
 ANSWER_SECONDS_MAX = 60.0
+P = TypeVar("P")
+R = TypeVar("R")
 
 Wait = Callable[[Future[Any], float], Rounds[Any]]
 """The result of a future within so many seconds. Raises TimeoutError without a result."""
@@ -58,6 +62,15 @@ def checked_words(what: str, given: Iterable[str], known: Iterable[str]) -> list
     if strange:
         raise ValueError(f"{what}: {', '.join(strange)} is none of {', '.join(by_lower.values())}")
     return [by_lower[one.lower()] for one in wanted]
+
+
+def sole(parts: Sequence[P], what: str) -> P:
+    """The part of an answer to a request that asks about one thing. Raises UnknownServer where it has another number
+    of parts.
+    """
+    if len(parts) != 1:
+        raise UnknownServer(f"the node was asked about {what} alone, and answers about {len(parts)}")
+    return parts[0]
 
 
 def _in_its_thread(future: Future[Any], seconds: float) -> Rounds[Any]:
@@ -117,6 +130,10 @@ class Cluster:
         """A node, for a message."""
         return self._transport.name(node)
 
+    @overload
+    def ask(self, message: ApiRequest[R], *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> R: ...
+    @overload
+    def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Any: ...
     def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Any:
         """See `ClusterRounds.ask`."""
         return finished(self.rounds.ask(message, node=node, seconds=seconds))
@@ -242,15 +259,18 @@ class ClusterRounds:
     def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Rounds[Any]:
         """Send to a node, or to the one that this client is attached to, and wait for the answer.
 
-        Raises RequestTimedOut without an answer after so many seconds.
+        Raises RequestTimedOut without an answer after so many seconds, and the error of an answer as a whole.
         """
         cluster = self._cluster
         asked = cluster.node if node is None else node
         try:
-            return (yield from self._wait(cluster.send(asked, message), seconds))
+            answer = yield from self._wait(cluster.send(asked, message), seconds)
         except TimeoutError:
             what = type(message).__name__
             raise RequestTimedOut(f"{cluster.name(asked)} has not answered a {what} in {seconds:g} s") from None
+        if isinstance(answer, ApiResponse) and answer.error is not None:
+            raise answer.error
+        return answer
 
     def refresh(self, names: list[str] | None = None, *, seconds: float = ANSWER_SECONDS_MAX) -> Rounds[None]:
         """Ask about these topics, or all; those that are gone are forgotten. Raises as `ask` does."""

@@ -6,6 +6,7 @@
     isolation           the batches that `read_committed` leaves out
     partitioner         the partition of a key
     assignor/           the partitions of each member of a group
+    error_codes         errors as Kafka's codes and texts
     schema/             Kafka's schemas, and the codec that is generated from them
     metadata_image      the records of the metadata log, and the image they give
     persistent_map      a mapping whose successor is cheap

@@ -17,10 +17,11 @@ from enum import Enum
 
 from pylog.config import NodeConfig
 from pylog.errors import IllegalSaslState, ProtocolError, SaslAuthentication, UnsupportedSaslMechanism
+from pylog.protocol.error_codes import error_message
 from pylog.protocol.messages import Session
 from pylog.protocol.sasl.exchange import SaslServer, Secrets, sasl_server
 from pylog.protocol.wire.headers import API_VERSIONS, read_call
-from pylog.protocol.wire.mapping import Body, error_message
+from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
 from pylog.server.api.call import BareToken, Fate, Outcome, Request
 from pylog.server.api.table import APIS

@@ -5,7 +5,7 @@ A client chooses what it sends and how often, so it would choose how much is log
 
 import logging
 
-from pylog.protocol.wire.mapping import brief
+from pylog.protocol.error_codes import brief
 from pylog.runtime.clock import Clock
 from pylog.runtime.words import printable
 

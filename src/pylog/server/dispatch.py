@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from pylog.errors import ProtocolError, UnsupportedVersion
-from pylog.protocol.messages import ANONYMOUS, Session
+from pylog.protocol.error_codes import error_message
+from pylog.protocol.messages import ANONYMOUS, ApiResponse, Session
 from pylog.protocol.schema import ELEMENTS_MAX
 from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.protocol.wire.headers import API_VERSIONS, read_call, read_header, response_header
-from pylog.protocol.wire.mapping import Body, error_message
+from pylog.protocol.wire.mapping import Body
 from pylog.server.api.api_versions import unsupported
 from pylog.server.api.call import Api, BareToken, NoResponse, Outcome, Request
 from pylog.server.api.table import APIS, served_keys
@@ -61,7 +62,7 @@ def read_request(
             raise UnsupportedVersion(f"{api.name} is served from version {api.low} to {api.high}, not {version}")
         return ServedCall(api, 0, correlation_id, None)
     header = read_header(frame, flexible=api.request.is_flexible(version))
-    body, _ = api.request.decode(version, frame, header.body_at, elements_max)
+    body, _ = api.request.decode(version, frame, header.body_at, elements_max, api.into)
     session = Session(header.client_id, host, principal or ANONYMOUS, is_proved=principal is not None)
     return ServedCall(api, version, correlation_id, Request(version, body, session))
 
@@ -73,7 +74,9 @@ def refusal(call: ServedCall, error: ProtocolError) -> Body | None:
     return {"errorCode": error.code, **texts} if has("errorCode") else None
 
 
-def response(call: ServedCall, body: Body | NoResponse | BareToken, *, is_large: bool = False) -> tuple[list[Any], int]:
+def response(
+    call: ServedCall, body: Body | ApiResponse | NoResponse | BareToken, *, is_large: bool = False
+) -> tuple[list[Any], int]:  # fmt: skip
     """The pieces of a response and their size; no pieces without a response. Raises ValueError: a body that is wrong.
 
     `is_large`: it may have many fields.

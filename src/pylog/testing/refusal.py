@@ -3,6 +3,7 @@
 from typing import Any
 
 from pylog.errors import ProtocolError, PylogError
+from pylog.protocol.messages import ApiRequest, ApiResponse
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.future import failed
 from pylog.server.api.call import BareToken, Later, NoResponse, Outcome, Reply
@@ -33,7 +34,7 @@ def _refused(call: ServedCall, node: ServedNode, error: ProtocolError) -> Outcom
         # A Produce takes the records out of its body, which is answered once more where this says nothing.
         call = call._replace(request=request._replace(body=_copied(request.body)))
     try:
-        made = _made(call.answer(refusing))
+        made = _made(call, call.answer(refusing))
     except PylogError:
         return None
     return made if isinstance(made, NoResponse) or _has_code(made, error.code) else None
@@ -42,8 +43,11 @@ def _refused(call: ServedCall, node: ServedNode, error: ProtocolError) -> Outcom
 def _replaced(call: ServedCall, node: ServedNode, error: type[ProtocolError]) -> Outcome | None:
     request = call.request
     assert request is not None, "it was read"
+    if isinstance(request.body, ApiRequest):
+        # Its class has said all that there is to say.
+        return None
     body = {name: HARMLESS.get(name, value) for name, value in request.body.items()}
-    made = _made(call._replace(request=request._replace(body=body)).answer(node))
+    made = _made(call, call._replace(request=request._replace(body=body)).answer(node))
     assert isinstance(made, dict), "only a Produce wants no answer, and it refuses itself"
     schema = call.api.response
     # What a body leaves out has its default; behind the wire every field is there.
@@ -54,17 +58,23 @@ def _replaced(call: ServedCall, node: ServedNode, error: type[ProtocolError]) ->
     return whole if bodies else None
 
 
-def _made(outcome: Outcome) -> Body | NoResponse | BareToken:
+def _made(call: ServedCall, outcome: Outcome) -> Body | NoResponse | BareToken:
     """The body of an outcome, or what stands for one. Raises PylogError."""
     while isinstance(outcome, Later):
         outcome = outcome.call()
-    if not isinstance(outcome, Reply):
-        return outcome
-    try:
-        made: Body | NoResponse | BareToken = outcome.body(outcome.answer.result())
-    except PylogError as error:
-        made = outcome.refused(error)
-    return made
+    made: Body | ApiResponse | NoResponse | BareToken
+    if isinstance(outcome, Reply):
+        try:
+            made = outcome.body(outcome.answer.result())
+        except PylogError as error:
+            made = outcome.refused(error)
+    else:
+        made = outcome
+    if not isinstance(made, ApiResponse):
+        return made
+    schema = call.api.response
+    body: Body = schema.decode(call.version, schema.encode(call.version, made))[0]
+    return body
 
 
 def _copied(value: Any) -> Any:

@@ -9,31 +9,32 @@ from pylog.errors import ReadOnly, ResourceNotFound, UnacceptableCredential
 from pylog.files import MemoryFiles
 from pylog.logdirs.log_directories import Directories
 from pylog.logdirs.metadata_log import MetadataLog
-from pylog.protocol.messages import (
-    AlterUserScramCredentials,
-    DescribedUsers,
-    DescribeUserScramCredentials,
-    ScramDeletion,
-    ScramUpsertion,
-    Session,
-    UserScramCredentialsAltered,
-)
+from pylog.protocol.messages import Session
+from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from pylog.protocol.metadata_changes import image_records, set_user
 from pylog.protocol.metadata_image import MetadataImage, decode_record
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 from pylog.protocol.sasl.exchange import sasl_client
 from pylog.protocol.sasl.scram import ScramServer
 
+Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
+Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+UserName = DescribeUserScramCredentialsRequest.UserName
 SALT, SALTED = b"salt" * 4, b"p" * 32
 
 
-def altered(log: pylog.Log, message: AlterUserScramCredentials) -> dict[str, int]:
-    answer: UserScramCredentialsAltered = log.broker.handle(message, Session()).result()
-    return {user: 0 if error is None else error.code for user, error in answer.errors.items()}  # type: ignore[attr-defined]
+def altered(log: pylog.Log, deletions: list[Deletion], upsertions: list[Upsertion]) -> dict[str, int]:
+    request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
+    answer = log.broker.handle(request, Session()).result()
+    return {one.user: 0 if one.error is None else one.error.code for one in answer.results}
 
 
-def upsertion(user: str, mechanism: int = 1, iterations: int = 4096) -> ScramUpsertion:
-    return ScramUpsertion(user, mechanism, iterations, SALT, SALTED)
+def deletion(user: str, mechanism: int = 1) -> Deletion:
+    return Deletion(name=user, mechanism=mechanism)
+
+
+def upsertion(user: str, mechanism: int = 1, iterations: int = 4096) -> Upsertion:
+    return Upsertion(name=user, mechanism=mechanism, iterations=iterations, salt=SALT, salted_password=SALTED)
 
 
 def test_a_user_is_let_in_with_the_password_that_was_set() -> None:
@@ -124,15 +125,13 @@ def test_the_records_of_an_image_give_its_users_again() -> None:
 
 def test_a_credential_that_cannot_be_is_refused_by_its_code() -> None:
     with pylog.open(":memory:") as log:
-        message = AlterUserScramCredentials(
-            [ScramDeletion("nobody", 1), ScramDeletion("", 1), ScramDeletion("strange", 3)],
-            [
-                upsertion("few", iterations=4095), upsertion("many", iterations=16385), upsertion("third", 3),
-                upsertion("most", iterations=16384),
-            ],
-        )  # fmt: skip
+        deletions = [deletion("nobody"), deletion(""), deletion("strange", 3)]
+        upsertions = [
+            upsertion("few", iterations=4095), upsertion("many", iterations=16385), upsertion("third", 3),
+            upsertion("most", iterations=16384),
+        ]  # fmt: skip
 
-        assert altered(log, message) == {
+        assert altered(log, deletions, upsertions) == {
             "nobody": 91, "": 93, "strange": 33, "few": 93, "many": 93, "third": 33, "most": 0,
         }  # fmt: skip
         assert log.admin.users() == {"most": {"SCRAM-SHA-256": 16384}}
@@ -140,13 +139,11 @@ def test_a_credential_that_cannot_be_is_refused_by_its_code() -> None:
 
 def test_a_user_is_changed_once_in_a_request() -> None:
     with pylog.open(":memory:") as log:
-        assert altered(log, AlterUserScramCredentials([], [upsertion("alice"), upsertion("alice", 2)])) == {"alice": 92}
-        assert altered(log, AlterUserScramCredentials([], [upsertion("alice"), upsertion("bob", 2)])) == {
+        assert altered(log, [], [upsertion("alice"), upsertion("alice", 2)]) == {"alice": 92}
+        assert altered(log, [], [upsertion("alice"), upsertion("bob", 2)]) == {
             "alice": 0, "bob": 0,
         }  # fmt: skip
-        assert altered(log, AlterUserScramCredentials([ScramDeletion("alice", 1)], [upsertion("alice")])) == {
-            "alice": 92
-        }
+        assert altered(log, [deletion("alice")], [upsertion("alice")]) == {"alice": 92}
         assert sorted(log.admin.users()) == ["alice", "bob"]
 
 
@@ -154,19 +151,23 @@ def test_the_first_error_of_a_user_is_told() -> None:
     with pylog.open(":memory:") as log:
         changes = [upsertion("alice", iterations=1), upsertion("alice"), upsertion("alice")]
 
-        assert altered(log, AlterUserScramCredentials([], changes)) == {"alice": 93}
+        assert altered(log, [], changes) == {"alice": 93}
 
 
 def test_users_are_described_by_name() -> None:
     with pylog.open(":memory:") as log:
         log.admin.set_password("alice", "secret", mechanisms=["SCRAM-SHA-512"])
-        asked = DescribeUserScramCredentials(["bob", "alice", "bob"])
-        answer: DescribedUsers = log.broker.handle(asked, Session()).result()
+        names = [UserName(name=name) for name in ("bob", "alice", "bob")]
+        answer = log.broker.handle(DescribeUserScramCredentialsRequest(users=names), Session()).result()
 
-        assert [(one.user, getattr(one.error, "code", 0), one.credentials) for one in answer.users] == [
-            ("bob", 92, {}),
-            ("alice", 0, {2: 4096}),
-        ]
+        assert [
+            (
+                one.user,
+                getattr(one.error, "code", 0),
+                [(info.mechanism, info.iterations) for info in one.credential_infos],
+            )
+            for one in answer.results
+        ] == [("bob", 92, []), ("alice", 0, [(2, 4096)])]
 
 
 def test_bad_arguments_of_the_admin_are_refused() -> None:
@@ -184,4 +185,5 @@ def test_bad_arguments_of_the_admin_are_refused() -> None:
 
 
 def test_a_message_does_not_show_what_it_has_of_a_password() -> None:
-    assert repr(upsertion("alice")) == "ScramUpsertion(user='alice', mechanism=1, iterations=4096)"
+    told = "AlterUserScramCredentialsRequest.ScramCredentialUpsertion(name='alice', mechanism=1, iterations=4096)"
+    assert repr(upsertion("alice")) == told

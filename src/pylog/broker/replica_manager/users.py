@@ -12,14 +12,11 @@ from pylog.errors import (
     UnacceptableCredential,
     UnsupportedSaslMechanism,
 )
-from pylog.protocol.messages import (
-    AlterUserScramCredentials,
-    DescribedUser,
-    DescribedUsers,
-    DescribeUserScramCredentials,
-    ScramDeletion,
-    ScramUpsertion,
-    UserScramCredentialsAltered,
+from pylog.protocol.messages.users import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
 )
 from pylog.protocol.metadata_changes import remove_user, set_user
 from pylog.protocol.metadata_image import MetadataImage
@@ -27,6 +24,11 @@ from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN, Scra
 from pylog.runtime.signals import WholeLock
 
 __all__ = ["Users", "describe_users"]
+
+Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
+Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+Altered = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
+Described = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 
 
 class Users:
@@ -36,36 +38,38 @@ class Users:
         self._topics = topics
         self._lock = lock
 
-    def describe(self, asked: DescribeUserScramCredentials) -> DescribedUsers:
+    def describe(self, asked: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
         """See `describe_users`."""
         return describe_users(self._topics.image, asked)
 
-    def alter(self, asked: AlterUserScramCredentials) -> UserScramCredentialsAltered:
+    def alter(self, asked: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
         """Set and remove credentials, all of them in one step but those of users with an error.
 
         A user is changed once in a request, as by Kafka. Raises DiskFull, DurabilityUnknown.
         """
         with self._lock:
-            changes: list[ScramDeletion | ScramUpsertion] = [*asked.deletions, *asked.upsertions]
+            changes: list[Deletion | Upsertion] = [*asked.deletions, *asked.upsertions]
             errors: dict[str, PylogError | None] = {}
             for change in changes:
-                if change.user in errors:
+                if change.name in errors:
                     twice = "A user credential cannot be altered twice in the same request"
-                    errors[change.user] = errors[change.user] or DuplicateResource(twice)
+                    errors[change.name] = errors[change.name] or DuplicateResource(twice)
                 else:
-                    errors[change.user] = self._refusal(change)
-            records = [record for one in changes if errors[one.user] is None for record in _records(one)]
+                    errors[change.name] = self._refusal(change)
+            records = [record for one in changes if errors[one.name] is None for record in _records(one)]
             if records:
                 self._topics.metadata_log.commit(records)
-            return UserScramCredentialsAltered(errors)
+            return AlterUserScramCredentialsResponse(
+                results=[Altered(user=name, error=error) for name, error in errors.items()]
+            )
 
-    def _refusal(self, change: ScramDeletion | ScramUpsertion) -> ProtocolError | None:
-        if not change.user:
+    def _refusal(self, change: Deletion | Upsertion) -> ProtocolError | None:
+        if not change.name:
             return UnacceptableCredential("Username must not be empty")
         if change.mechanism not in _KNOWN:
             return UnsupportedSaslMechanism("Unknown SCRAM mechanism")
-        if isinstance(change, ScramDeletion):
-            is_there = (change.user, ScramMechanism(change.mechanism)) in self._topics.image.users
+        if isinstance(change, Deletion):
+            is_there = (change.name, ScramMechanism(change.mechanism)) in self._topics.image.users
             return None if is_there else ResourceNotFound("Attempt to delete a user credential that does not exist")
         if change.iterations < ITERATIONS_MIN:
             return UnacceptableCredential("Too few iterations")
@@ -75,32 +79,37 @@ class Users:
 _KNOWN = frozenset(mechanism.value for mechanism in ScramMechanism)
 
 
-def _records(change: ScramDeletion | ScramUpsertion) -> list[bytes]:
+def _records(change: Deletion | Upsertion) -> list[bytes]:
     mechanism = ScramMechanism(change.mechanism)
-    if isinstance(change, ScramDeletion):
-        return remove_user(change.user, mechanism)
+    if isinstance(change, Deletion):
+        return remove_user(change.name, mechanism)
     # It loads OpenSSL.
     from pylog.protocol.sasl.hashing import credential_of_salted
 
     credential = credential_of_salted(mechanism, change.salted_password, change.salt, change.iterations)
-    return set_user(change.user, credential)
+    return set_user(change.name, credential)
 
 
-def describe_users(image: MetadataImage, asked: DescribeUserScramCredentials) -> DescribedUsers:
+def describe_users(
+    image: MetadataImage, asked: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:  # fmt: skip
     """The users of an image: those named, or all, by name. One that is not there, or named twice, has an error."""
     known = _by_user(image)
-    wanted = Counter(sorted(known) if asked.users is None else asked.users)
-    return DescribedUsers([_described(name, known.get(name), is_twice=times > 1) for name, times in wanted.items()])
+    wanted = Counter([one.name for one in asked.users] if asked.users else sorted(known))
+    return DescribeUserScramCredentialsResponse(
+        results=[_described(name, known.get(name), is_twice=times > 1) for name, times in wanted.items()]
+    )
 
 
-def _described(name: str, credentials: dict[int, int] | None, *, is_twice: bool) -> DescribedUser:
+def _described(name: str, credentials: dict[int, int] | None, *, is_twice: bool) -> Described:
     if is_twice:
         told = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
-        return DescribedUser(name, DuplicateResource(told))
+        return Described(user=name, error=DuplicateResource(told))
     if credentials is None:
         told = f"Attempt to describe a user credential that does not exist: {name}"
-        return DescribedUser(name, ResourceNotFound(told))
-    return DescribedUser(name, None, credentials)
+        return Described(user=name, error=ResourceNotFound(told))
+    infos = [Described.CredentialInfo(mechanism=one, iterations=count) for one, count in sorted(credentials.items())]
+    return Described(user=name, credential_infos=infos)
 
 
 def _by_user(image: MetadataImage) -> dict[str, dict[int, int]]:

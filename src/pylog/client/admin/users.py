@@ -5,18 +5,13 @@ A password is salted and hashed here: neither the node nor the log ever has it.
 
 from collections.abc import Iterable
 
-from pylog.client.cluster import Cluster, checked_name, checked_words
+from pylog.client.cluster import Cluster, checked_name, checked_words, sole
 from pylog.errors import ResourceNotFound
-from pylog.protocol.messages import (
-    AlterUserScramCredentials,
-    DescribedUsers,
-    DescribeUserScramCredentials,
-    ScramDeletion,
-    ScramUpsertion,
-    UserScramCredentialsAltered,
-)
+from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism
 
+Deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion
+Upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 MECHANISMS = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}
 
 
@@ -44,11 +39,11 @@ class UserAdmin:
         for name in checked_words("mechanisms", mechanisms, MECHANISMS):
             mechanism, salt = MECHANISMS[name], new_salt()
             salted = salted_password(mechanism, password, salt, min(max(iterations, 1), ITERATIONS_MAX))
-            self._altered(
-                AlterUserScramCredentials(
-                    [], [ScramUpsertion(checked_name("user", user), mechanism.value, iterations, salt, salted)]
-                )
-            )
+            upsertion = Upsertion(
+                name=checked_name("user", user), mechanism=mechanism.value, iterations=iterations, salt=salt,
+                salted_password=salted,
+            )  # fmt: skip
+            self._alter_users(AlterUserScramCredentialsRequest(upsertions=[upsertion]))
 
     def delete_user(self, user: str) -> None:
         """Let a user in no more. Connections that are open stay. Raises ResourceNotFound."""
@@ -56,18 +51,20 @@ class UserAdmin:
         if found is None:
             raise ResourceNotFound(f"there is no user {user!r}")
         for name in found:
-            self._altered(AlterUserScramCredentials([ScramDeletion(user, MECHANISMS[name].value)], []))
+            deletion = Deletion(name=user, mechanism=MECHANISMS[name].value)
+            self._alter_users(AlterUserScramCredentialsRequest(deletions=[deletion]))
 
     def users(self) -> dict[str, dict[str, int]]:
         """The users, by name: the iterations of each of their mechanisms."""
-        answer: DescribedUsers = self._cluster.ask(DescribeUserScramCredentials())
+        answer = self._cluster.ask(DescribeUserScramCredentialsRequest(users=None))
         return {
-            one.user: {ScramMechanism(number).sasl_name: count for number, count in sorted(one.credentials.items())}
-            for one in answer.users
+            one.user: {ScramMechanism(info.mechanism).sasl_name: info.iterations for info in one.credential_infos}
+            for one in answer.results
+            # A node of Kafka's may tell a user that was deleted meanwhile.
+            if not isinstance(one.error, ResourceNotFound)
         }
 
-    def _altered(self, message: AlterUserScramCredentials) -> None:
-        answer: UserScramCredentialsAltered = self._cluster.ask(message)
-        for error in answer.errors.values():
-            if error is not None:
-                raise error
+    def _alter_users(self, request: AlterUserScramCredentialsRequest) -> None:
+        result = sole(self._cluster.ask(request).results, "one user")
+        if result.error is not None:
+            raise result.error

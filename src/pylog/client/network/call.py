@@ -69,7 +69,7 @@ class NetworkFuture(Future[Any]):
 
 
 class Call:
-    """One request, from `send` to its answer."""
+    """One request, from `send` to its answer. `question` is None where the message is the request itself."""
 
     __slots__ = (
         "attempts", "begun_ns", "deadline_ms", "future", "message", "node", "place", "question", "session", "tried",
@@ -77,7 +77,8 @@ class Call:
     )  # fmt: skip
 
     def __init__(
-        self, node: int, message: Any, question: Question, session: Session, future: Future[Any], deadline_ms: int
+        self, node: int, message: Any, question: Question | None, session: Session, future: Future[Any],
+        deadline_ms: int,
     ) -> None:  # fmt: skip
         self.node = node
         self.message = message
@@ -93,12 +94,17 @@ class Call:
         self.place: tuple[str, str] | None = coordinator_of(message)
         """The kind and the key of the coordinator that it is for."""
 
+    @property
+    def name(self) -> str:
+        """The name of the API key."""
+        return self.message.api_name() if self.question is None else self.question.name
+
     def answer(self, value: Any) -> None:
         """Answer it. What a callback raises is logged: the thread of the network has others to serve."""
         try:
             self.future.set_result(value)
         except Exception:
-            logger.exception("a callback of the answer to a %s failed", self.question.name)
+            logger.exception("a callback of the answer to a %s failed", self.name)
 
     def fail(self, error: BaseException) -> None:
         """Answer it with an error, unless it is answered already."""
@@ -107,7 +113,7 @@ class Call:
         try:
             self.future.set_exception(error)
         except Exception:
-            logger.exception("a callback of the failed %s failed", self.question.name)
+            logger.exception("a callback of the failed %s failed", self.name)
 
     def hand_to(self, successor: Handle) -> None:
         """Let a node of this process answer it."""

@@ -27,13 +27,14 @@ from pylog.errors import (
     UnsupportedSaslMechanism,
     UnsupportedVersion,
 )
-from pylog.protocol.messages import Produce
+from pylog.protocol.error_codes import of_code
+from pylog.protocol.messages import ApiResponse, Produce
 from pylog.protocol.sasl.exchange import SaslClient
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.framing import SIZE_BYTES, Framer
 from pylog.protocol.wire.headers import API_VERSIONS
 from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.questions.question import error_in, of_code
+from pylog.protocol.wire.questions.question import error_in
 from pylog.protocol.wire.questions.records import unanswered
 from pylog.version import VERSION
 
@@ -62,7 +63,7 @@ class Answered(NamedTuple):
     call: Call
     answer: Any
     error: PylogError | None = None
-    body: Body | None = None
+    body: Body | ApiResponse | None = None
 
 
 class _OwnRequest(NamedTuple):
@@ -104,8 +105,13 @@ class Dialogue:
     def request(self, call: Call) -> Pieces:
         """The bytes of a call. Raises UnsupportedVersion, ValueError (what it says does not fit into a request)."""
         assert self.versions is not None, "only a connection that is ready takes calls"
-        version = call.version = self.versions.choose(call.question, call.message)
-        pieces = self._encode(call.question.name, version, call.question.body(call.message, version))
+        if call.question is None:
+            call.version, pieces = self.versions.encoded(call.message)
+        else:
+            call.version = self.versions.choose(call.question, call.message)
+            body = call.question.body(call.message, call.version)
+            pieces = schema(f"{call.name}Request").encode_pieces(call.version, body)
+        pieces = self._framed(call.name, call.version, pieces)
         if not _is_silent(call):
             self._awaited.append((self._next_id, call))
         return pieces
@@ -120,19 +126,19 @@ class Dialogue:
         """True while every request has its answer."""
         return not self._awaited
 
-    def _encode(self, name: str, version: int, body: Body) -> Pieces:
+    def _framed(self, name: str, version: int, pieces: Pieces) -> Pieces:
         self._next_id = (self._next_id + 1) & CORRELATION_MASK
         request = schema(f"{name}Request")
         header = b"".join((
             request.api_key.to_bytes(2, "big"), version.to_bytes(2, "big"), self._next_id.to_bytes(4, "big"),
             len(self._client_id).to_bytes(2, "big"), self._client_id, b"\0" if request.is_flexible(version) else b"",
         ))  # fmt: skip
-        first, *others = request.encode_pieces(version, body)
+        first, *others = pieces
         size = len(header) + len(first) + sum(map(len, others))
         return [b"".join((size.to_bytes(SIZE_BYTES, "big"), header, first)), *others]
 
     def _ask(self, name: str, version: int, body: Body) -> Pieces:
-        pieces = self._encode(name, version, body)
+        pieces = self._framed(name, version, schema(f"{name}Request").encode_pieces(version, body))
         self._awaited.append((self._next_id, _OwnRequest(name, version)))
         return pieces
 
@@ -189,25 +195,28 @@ class Dialogue:
         return one
 
     @staticmethod
-    def _body(name: str, version: int, frame: bytearray) -> Body:
+    def _body(name: str, version: int, frame: bytearray, into: type | None = None) -> Any:
         response = schema(f"{name}Response")
         has_tags = response.is_flexible(version) and response.api_key != API_VERSIONS
         if has_tags and len(frame) > 4 and frame[4]:
             raise CorruptBatch("the header of a response has tagged fields", position=4)
-        body, end = response.decode(version, frame, 5 if has_tags else 4)
+        body, end = response.decode(version, frame, 5 if has_tags else 4, into=into)
         if end != len(frame):
             raise CorruptBatch(f"{len(frame) - end} bytes follow a {response.name}", position=end)
         return body
 
     def _answered(self, call: Call, frame: bytearray) -> Answered:
-        body = self._body(call.question.name, call.version, frame)
+        if call.question is None:
+            answer = self._body(call.name, call.version, frame, call.message.response)
+            return Answered(call, answer, None, answer)
+        body = self._body(call.name, call.version, frame)
         try:
             return Answered(call, call.question.answer(call.message, body, call.version), None, body)
         except PylogError as error:
             return Answered(call, None, error, body)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             # A None where no node puts one.
-            raise NetworkError(f"the node answers {call.question.name} with what means nothing: {error!r}") from error
+            raise NetworkError(f"the node answers {call.name} with what means nothing: {error!r}") from error
 
     # --- before it is ready ------------------------------------------------------------------------------------------
 
@@ -276,7 +285,7 @@ class Dialogue:
         late = [call for call in self.awaited if call.deadline_ms <= now_ms]
         return [
             Answered(call, None, RequestTimedOut(
-                f"{who} has not answered a {call.question.name} in time: whether it has had an effect is not known"
+                f"{who} has not answered a {call.name} in time: whether it has had an effect is not known"
             ))
             for call in late
         ]  # fmt: skip

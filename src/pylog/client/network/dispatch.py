@@ -119,7 +119,7 @@ class Dispatch:
             else:
                 call.fail(NetworkError(
                     f"the connection to {link.name} was lost: {error}; whether the node has had the "
-                    f"{call.question.name} is not known"
+                    f"{call.name} is not known"
                 ))  # fmt: skip
         for call in link.waiting:
             self._try_next(call, link, error, is_final=is_final)

@@ -222,7 +222,7 @@ class Network:
         for call, answer, error, body in answers:
             if body is not None:
                 self._links.traffic.note_answer(call)
-            if isinstance(call.message, Metadata) and body is not None:
+            if isinstance(call.message, Metadata) and isinstance(body, dict):
                 self.routes.learn(body["brokers"])
             if call.future.done():
                 continue
@@ -306,7 +306,7 @@ class Network:
     def _end_late(self, link: Link, now_ms: int) -> None:
         unsent, late = link.late(now_ms)
         for call in unsent:
-            call.fail(RequestTimedOut(f"{link.name} was not reached in time to send it a {call.question.name}"))
+            call.fail(RequestTimedOut(f"{link.name} was not reached in time to send it a {call.name}"))
         self._tell(late)
         if late:
             # Its answer may come yet, and what was asked after it waits for that.

@@ -21,9 +21,9 @@ class Traffic:
 
     def note_answer(self, call: Call) -> None:
         """A call was answered by a node."""
-        times = self._latencies.get(call.question.name)
+        times = self._latencies.get(call.name)
         if times is None:
-            times = self._latencies.setdefault(call.question.name, Times())
+            times = self._latencies.setdefault(call.name, Times())
         times.add(stopwatch_ns() - call.begun_ns)
 
     def measure(self, found: Metrics, open_connections: int) -> None:

@@ -32,6 +32,7 @@ from pylog.errors import (
 )
 from pylog.protocol.messages import (
     AlterConfigs,
+    ApiRequest,
     ClusterMetadata,
     ConfigResource,
     CreatePartitions,
@@ -150,7 +151,7 @@ class NetworkTransport:
     ) -> Future[Any]:  # fmt: skip
         answer = self._network.future()
         asked = question or QUESTIONS.get(type(message))
-        if asked is None:
+        if asked is None and not isinstance(message, ApiRequest):
             answer.set_exception(InvalidRequest(f"a {type(message).__name__} cannot be sent by a network"))
             return answer
         deadline = self._clock.tick_ms() + patience_ms(message, self._config.request_timeout_ms)

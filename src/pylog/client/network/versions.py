@@ -4,10 +4,11 @@ A node that has no version in common for a message is too old, or too new: Unsup
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from pylog.errors import UnsupportedVersion
-from pylog.protocol.messages import EndTxn, Produce
+from pylog.errors import UnsupportedFormat, UnsupportedVersion
+from pylog.protocol.messages import ApiRequest, EndTxn, Produce
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import Question
@@ -42,6 +43,21 @@ class NodeVersions:
         if isinstance(message, EndTxn | Produce) and message.transactional_id is not None:
             self._check_transactions()
         return version
+
+    def encoded(self, request: ApiRequest[Any]) -> tuple[int, list[Any]]:
+        """A request in the highest version that both sides know and that can say it, as `encode_pieces` gives it.
+
+        Raises UnsupportedVersion, ValueError (a value that does not fit).
+        """
+        name, known = request.api_name(), schema(type(request).__name__)
+        highest = self.common(name, *known.versions)
+        low, high = self._ranges[known.api_key]
+        for version in range(highest, max(low, known.versions.low) - 1, -1):
+            with suppress(UnsupportedFormat):
+                return version, known.encode_pieces(version, request)
+        raise UnsupportedVersion(
+            f"the node serves {name} in the versions {low} to {high}, which cannot say all that is asked for: {request}"
+        )
 
     def common(self, name: str, low: int, high: int) -> int:
         """The highest version of a key in a range that both sides know. Raises UnsupportedVersion."""

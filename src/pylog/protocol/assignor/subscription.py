@@ -99,7 +99,8 @@ def _decode(schema: MessageSchema, data: bytes | memoryview) -> dict[str, Any]:
     (version,) = _VERSION.unpack_from(data)
     if version < schema.versions.low:
         raise CorruptBatch(f"this is no {schema.name}: there is no version {version}")
-    return schema.decode(min(version, schema.versions.high), data, _VERSION.size)[0]
+    decoded: dict[str, Any] = schema.decode(min(version, schema.versions.high), data, _VERSION.size)[0]
+    return decoded
 
 
 def _bytes(view: memoryview | None) -> bytes | None:

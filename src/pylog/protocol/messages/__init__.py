@@ -6,6 +6,8 @@
     groups         JoinGroup, OffsetCommit...
     transactions   InitProducerId, EndTxn...
     users          AlterUserScramCredentials...
+    api            a request and a response as Kafka's schemas have them
+    requests       all of these, by API key
 
 A message names many topic-partitions; its answer has one part for each, in the same order. A part that failed carries
 the error as a value: the failure of one partition is no reason to fail the others. Record bytes are opaque here: a
@@ -14,7 +16,10 @@ the error as a value: the failure of one partition is no reason to fail the othe
 The values are slotted and by convention never changed after they were sent.
 """
 
+from typing import Any
+
 from pylog.kernel.format import NO_EPOCH
+from pylog.protocol.messages.api import ApiRequest, ApiResponse
 from pylog.protocol.messages.configs import (
     AlterConfigs,
     ConfigChange,
@@ -145,15 +150,6 @@ from pylog.protocol.messages.transactions import (
     TxnMarkersWritten,
     WriteTxnMarkers,
 )
-from pylog.protocol.messages.users import (
-    AlterUserScramCredentials,
-    DescribedUser,
-    DescribedUsers,
-    DescribeUserScramCredentials,
-    ScramDeletion,
-    ScramUpsertion,
-    UserScramCredentialsAltered,
-)
 
 __all__ = [
     "ACKS_ALL",
@@ -179,7 +175,8 @@ __all__ = [
     "AddPartitionsToTxn",
     "AlterConfigs",
     "AlterReplicaLogDirs",
-    "AlterUserScramCredentials",
+    "ApiRequest",
+    "ApiResponse",
     "ClusterMetadata",
     "ConfigChange",
     "ConfigEntry",
@@ -202,7 +199,6 @@ __all__ = [
     "DescribeProducers",
     "DescribeQuorum",
     "DescribeTransactions",
-    "DescribeUserScramCredentials",
     "DescribedConfigs",
     "DescribedGroup",
     "DescribedGroups",
@@ -213,8 +209,6 @@ __all__ = [
     "DescribedQuorum",
     "DescribedTransaction",
     "DescribedTransactions",
-    "DescribedUser",
-    "DescribedUsers",
     "EndTxn",
     "EpochEndPart",
     "EpochEnds",
@@ -272,8 +266,6 @@ __all__ = [
     "Replacement",
     "ResourceChange",
     "ResourceType",
-    "ScramDeletion",
-    "ScramUpsertion",
     "Session",
     "SyncGroup",
     "SyncedGroup",
@@ -283,7 +275,6 @@ __all__ = [
     "TxnMarkers",
     "TxnMarkersWritten",
     "TxnOffsetCommit",
-    "UserScramCredentialsAltered",
     "WriteTxnMarkers",
 ]
 
@@ -313,6 +304,5 @@ Message = (
     | DescribeConfigs
     | ListConfigResources
     | DescribeQuorum
-    | DescribeUserScramCredentials
-    | AlterUserScramCredentials
+    | ApiRequest[Any]
 )

@@ -17,14 +17,19 @@ _FACTORY = object()
 @dataclass_transform(field_specifiers=(field,))
 def message(cls: Class) -> Class:
     """Make a slotted dataclass of a class: mutable, with an equality and without a hash."""
+    return made_message(cls, kw_only=False)
+
+
+def made_message(cls: Class, *, kw_only: bool) -> Class:
+    """The same. `kw_only`: its fields are given by name."""
     cls.__doc__ = cls.__doc__ or cls.__name__
-    made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
-    made.__init__ = _constructor(made)
+    made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
+    made.__init__ = _constructor(made, "*, " if kw_only and fields(made) else "")
     made.__repr__, made.__eq__, made.__hash__ = _text, _equals, None
     return made  # type: ignore[no-any-return]
 
 
-def _constructor(cls: Any) -> Callable[..., None]:
+def _constructor(cls: Any, mark: str) -> Callable[..., None]:
     scope: dict[str, Any] = {"_factory": _FACTORY}
     parameters, lines = [], []
     for spec in fields(cls):
@@ -38,7 +43,7 @@ def _constructor(cls: Any) -> Callable[..., None]:
             parameter, value = f"{name}=_factory", f"_new_{name}() if {name} is _factory else {name}"
         parameters.append(parameter)
         lines.append(f"    self.{name} = {value}")
-    exec("\n".join([f"def __init__(self, {', '.join(parameters)}):", *(lines or ["    pass"])]), scope)
+    exec("\n".join([f"def __init__(self, {mark}{', '.join(parameters)}):", *(lines or ["    pass"])]), scope)
     made: Callable[..., None] = scope["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made

@@ -1,16 +1,18 @@
-"""Kafka's message schemas: requests, responses, metadata records, coordinator records, as dicts and as bytes.
+"""Kafka's message schemas: requests, responses, metadata records, coordinator records, as values and as bytes.
 
 The table (`schemas.json.gz`, facts of Kafka 4.3) has the fields of each message, their types and their versions. A
-message at one version becomes two flat functions, written as source and compiled at first use: no class per message, no
-interpreting per field. In a dict fields have Kafka's names in camelCase; a field that a version lacks is not there.
+message at one version becomes two flat functions, written as source and compiled at first use: no interpreting per
+field. The value is a dict, or an instance of a class of `protocol/messages` with the name of the schema. In a dict
+fields have Kafka's names in camelCase, and a field that a version lacks is not there; `classes` says what a class has.
 
     int8 int16 int32 int64 uint16 uint32 float64    big-endian       bool    one byte       uuid    16 bytes, uuid.UUID
     string    i16 length, utf-8     bytes, records    i32 length, a memoryview      []X    i32 count, a list (-1: None)
 
 In flexible versions (KIP-482) lengths and counts are unsigned varints of n + 1 (0: None), and every struct ends with
 `uvarint count, (uvarint tag, uvarint size, data)*`. Tagged fields at their default are not written and are read as the
-default; unknown tags are kept under `"_tags"`, as {tag: bytes}. A nullable struct has a byte before it: 1, or for None
--1, inside a tagged field 0. Read `table` first, then `compiler`, then `runtime`, which the compiled functions call.
+default; unknown tags are kept in a dict, under `"_tags"`, as {tag: bytes}. A nullable struct has a byte before it:
+1, or for None -1, inside a tagged field 0. Read `table` first, then `classes`, `compiler`, and `runtime`, which the
+compiled functions call.
 
 Invariants: before anything is made of it a length is checked against the bytes that are left, and a count against the
 elements that a message may have, too (`runtime.ELEMENTS_MAX`). A damaged or hostile message raises CorruptBatch and
@@ -23,6 +25,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from pylog.errors import CorruptBatch, UnsupportedFormat
+from pylog.protocol.schema.classes import attribute, bound
 from pylog.protocol.schema.compiler import compile_decode, compile_encode
 from pylog.protocol.schema.runtime import ELEMENTS_MAX, TooManyElements, read_uvarint, uvarint
 from pylog.protocol.schema.table import Field, Message, Versions, load, names
@@ -32,13 +35,25 @@ __all__ = ["ELEMENTS_MAX", "MessageSchema", "TooManyElements", "message", "names
 ENCODE_ERRORS = (AttributeError, TypeError, ValueError, struct.error)
 
 
+class _Form:
+    """The compiled functions of one message for one kind of values, by version: for dicts, or for a class."""
+
+    __slots__ = ("decoders", "encoders", "fields", "made")
+
+    def __init__(self, table: Message, made: type | None) -> None:
+        self.made = made
+        self.fields = table.fields if made is None else bound(table.fields, made)
+        self.decoders: dict[int, Callable[..., tuple[Any, int]]] = {}
+        self.encoders: dict[int, Callable[..., None]] = {}
+
+
 class MessageSchema:
     """One of Kafka's messages in all of its versions."""
 
     def __init__(self, table: Message) -> None:
         self._table = table
-        self._decoders: dict[int, Callable[..., tuple[dict[str, Any], int]]] = {}
-        self._encoders: dict[int, Callable[..., None]] = {}
+        self._dicts = _Form(table, None)
+        self._of_class: dict[type, _Form] = {}
 
     @property
     def name(self) -> str:
@@ -69,25 +84,38 @@ class MessageSchema:
         """True if the top level of the message has a field of this name in this version."""
         return any(field.name == name and version in field.versions for field in self._table.fields)
 
+    def _form(self, made: type) -> _Form:
+        """The functions for the instances of a class. Another thread may make the same at the same time."""
+        form = self._of_class.get(made)
+        if form is None:
+            if made.__name__ != self.name or not hasattr(made, "__dataclass_fields__"):
+                return self._dicts
+            form = self._of_class[made] = _Form(self._table, made)
+        return form
+
     def _check(self, version: int) -> None:
         low, high = self._table.versions
         if not low <= version <= high:
             raise UnsupportedFormat(f"{self.name} has the versions {low} to {high}, not {version}")
 
     def decode(
-        self, version: int, data: bytes | bytearray | memoryview, position: int = 0, elements_max: int = ELEMENTS_MAX
-    ) -> tuple[dict[str, Any], int]:
-        """The message at `position` (bytes from the start of `data`) and the position after it.
+        self, version: int, data: bytes | bytearray | memoryview, position: int = 0,
+        elements_max: int = ELEMENTS_MAX, into: type | None = None,
+    ) -> tuple[Any, int]:  # fmt: skip
+        """The message at `position` (bytes from the start of `data`) and the position after it: a dict, or an instance
+        of the class `into`.
 
-        Fields of type bytes and records are views into `data`: copy them where they outlive it.
+        Fields of type records, and in a dict those of type bytes, are views into `data`: copy them where they outlive
+        it.
         Raises: UnsupportedFormat (the version), CorruptBatch (the bytes; `position` says where), and of that
         TooManyElements (more than `elements_max`).
         """
-        decoder = self._decoders.get(version)
+        form = self._dicts if into is None else self._form(into)
+        decoder = form.decoders.get(version)
         if decoder is None:
             self._check(version)
-            decoder = compile_decode(self._table.fields, version, self.is_flexible(version))
-            self._decoders[version] = decoder
+            decoder = compile_decode(form.fields, version, self.is_flexible(version), form.made)
+            form.decoders[version] = decoder
         if position < 0:
             raise ValueError(f"position {position} is negative")
         view = memoryview(data)
@@ -106,14 +134,14 @@ class MessageSchema:
     def _corrupt(self, version: int, what: str, position: int | None) -> CorruptBatch:
         return CorruptBatch(f"this is no {self.name} of version {version}: {what}", position=position)
 
-    def encode(self, version: int, value: Mapping[str, Any]) -> bytes:
-        """The bytes of a message. Missing keys take the default of the field.
+    def encode(self, version: int, value: Any) -> bytes:
+        """The bytes of a message, a dict or an instance of its class. Missing keys take the default of the field.
 
         Raises: UnsupportedFormat (the version, or a field that it lacks), ValueError (a value that does not fit).
         """
         return b"".join(self.encode_pieces(version, value))
 
-    def encode_pieces(self, version: int, value: Mapping[str, Any], *, is_large: bool = False) -> list[Any]:
+    def encode_pieces(self, version: int, value: Any, *, is_large: bool = False) -> list[Any]:
         """The same in pieces: what a field of type bytes or records is given is a piece as it is, without a copy, and
         what lies before, between and behind these is one each, empty where there is nothing.
 
@@ -121,11 +149,12 @@ class MessageSchema:
         the fields are written into one buffer. That takes longer for a few, but a `bytes` for each takes ten times its
         size.
         """
-        encoder = self._encoders.get(version)
+        form = self._dicts if type(value) is dict else self._form(type(value))
+        encoder = form.encoders.get(version)
         if encoder is None:
             self._check(version)
-            encoder = compile_encode(self._table.fields, version, self.is_flexible(version))
-            self._encoders[version] = encoder
+            encoder = compile_encode(form.fields, version, self.is_flexible(version), form.made)
+            form.encoders[version] = encoder
         pieces: list[Any] = []
         between: Any = bytearray() if is_large else []
 
@@ -137,27 +166,31 @@ class MessageSchema:
         try:
             encoder(value, between.extend if is_large else between.append, whole)
         except ENCODE_ERRORS as error:
-            where = _misfit(self._table.fields, value, version, self.is_flexible(version))
+            where = _misfit(form.fields, value, version, self.is_flexible(version), form.made)
             raise ValueError(f"{self.name} version {version}, {where or 'as a whole'}: {error}") from error
         pieces.append(between if is_large else b"".join(between))
         return pieces
 
 
-def _misfit(fields: tuple[Field, ...], value: Any, version: int, flexible: bool) -> str:
+def _misfit(fields: tuple[Field, ...], value: Any, version: int, flexible: bool, made: type | None) -> str:
     """The path of the field that does not fit, found by trying them one by one; "" where it is the struct itself."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, made or Mapping):
         return ""
     for field in fields:
-        if version not in field.versions or field.name not in value:
+        name = field.name if made is None else attribute(field)
+        if version not in field.versions or (isinstance(value, Mapping) and name not in value):
             continue
+        given = value[name] if isinstance(value, Mapping) else getattr(value, name)
         try:
-            compile_encode((field,), version, flexible)({field.name: value[field.name]}, len, len)
+            compile_encode((field,), version, flexible, made)(value if made else {name: given}, len, len)
         except ENCODE_ERRORS:
-            given = value[field.name]
             if field.fields and field.is_array and isinstance(given, list | tuple):
-                inner = (f"[{i}].{_misfit(field.fields, item, version, flexible)}" for i, item in enumerate(given))
+                inner = (
+                    f"[{i}].{_misfit(field.fields, item, version, flexible, field.made)}"
+                    for i, item in enumerate(given)
+                )
                 return field.name + next((path for path in inner if not path.endswith(".")), "")
-            path = _misfit(field.fields, given, version, flexible)
+            path = _misfit(field.fields, given, version, flexible, field.made)
             return f"{field.name}.{path}" if path else field.name
     return ""
 

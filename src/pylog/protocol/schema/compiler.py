@@ -1,12 +1,16 @@
 """From the fields of a message at one version to the source of two flat functions, `decode` and `encode`.
 
-    decode(data: memoryview, p: int, end: int, room: int) -> (dict, position after it)
-    encode(value: Mapping, w: Callable[[bytes], None])        w takes the pieces in order
+    decode(data: memoryview, p: int, end: int, room: int) -> (dict or message, position after it)
+    encode(value: Mapping or message, w: Callable[[bytes], None])        w takes the pieces in order
+
+A struct is a dict, or a message where its fields are bound to a class (`classes`): then its attributes are read, or set
+in a new instance, with nothing between.
 
 Structs and arrays are written out in place, so a message is one function without calls per field. Fields of fixed size
 that follow each other, and the length of what comes after them, go through one `struct.Struct`.
 
-Invariant: the source holds names of variables and constants made here, and names of fields only as quoted literals.
+Invariant: the source holds names of variables and constants made here, names of fields as quoted literals, and names of
+the attributes of our own classes.
 """
 
 import struct
@@ -15,16 +19,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pylog.protocol.schema.runtime import MAX_STRING_BYTES, SCOPE, TAGS
-from pylog.protocol.schema.table import BYTES, FIXED, SIZES, Field, smallest
+from pylog.protocol.schema.classes import ERROR, ERROR_CODE, ERROR_MESSAGE, attribute
+from pylog.protocol.schema.runtime import MAX_STRING_BYTES, SCOPE, TAGS, default_maker
+from pylog.protocol.schema.table import BYTES, FIXED, NEVER, SIZES, Field, smallest
 
 
 class FunctionSource(ABC):
     """The lines of a function in the making."""
 
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, *, is_typed: bool) -> None:
         self.version = version
         self.flexible = flexible
+        self.is_typed = is_typed
         self.scope: dict[str, Any] = dict(SCOPE)
         self.lines: list[str] = []
         self.depth = 1
@@ -123,9 +129,9 @@ class DecodeSource(FunctionSource):
             self.run.append(("b", present))
             # Kafka writes None as -1, but as 0 inside a tagged field.
             self.block(f"if {present} < {int(self.version in field.tagged)}:", lambda: self.emit(f"{target} = None"))
-            self.block("else:", lambda: self.struct(field.fields, target))
+            self.block("else:", lambda: self.struct(field.fields, target, field.made))
         else:
-            self.struct(field.fields, target)
+            self.struct(field.fields, target, field.made)
 
     def sized(self, field: Field, length: str, target: str) -> None:
         refusal, misfit = f"{field.name} is longer than the bytes that are left", f"{length} < 0"
@@ -133,7 +139,11 @@ class DecodeSource(FunctionSource):
             # Nothing is below 0 here. (Kafka: "string field ... had invalid length")
             refusal, misfit = f"{refusal}, or than a string may be", f"{length} > {MAX_STRING_BYTES}"
         self.emit(f"q = p + {length}", f"if {misfit} or q > end:", f"    fail({refusal!r}, p)")
-        self.emit(f'{target} = str(data[p:q], "utf-8")' if field.kind == "string" else f"{target} = data[p:q]", "p = q")
+        content = 'str(data[p:q], "utf-8")' if field.kind == "string" else "data[p:q]"
+        if field.kind == "bytes" and self.is_typed:
+            # A message outlives the frame that it came in.
+            content = f"bytes({content})"
+        self.emit(f"{target} = {content}", "p = q")
 
     def array(self, field: Field, count: str, target: str) -> None:
         element = field.element
@@ -172,11 +182,13 @@ class DecodeSource(FunctionSource):
             return "UUID0"
         if field.kind in FIXED or field.kind == "string" or field.kind in BYTES:
             return repr(field.default)
+        if field.made is not None:
+            return f"{self.constant(default_maker(field))}()"
         inner = [f for f in field.fields if self.version in f.versions]
         return "{" + ", ".join(f"{f.name!r}: {self.default(f)}" for f in inner) + "}"
 
-    def struct(self, fields: tuple[Field, ...], target: str) -> None:
-        """Read a struct into a dict called `target`."""
+    def struct(self, fields: tuple[Field, ...], target: str, made: type | None) -> None:
+        """Read a struct into a variable called `target`: a dict, or an instance of the class `made`."""
         plain, tagged = self.parts(fields)
         names = {field.name: self.name("v") for field in fields if field in plain or field in tagged}
         for field in plain:
@@ -185,9 +197,22 @@ class DecodeSource(FunctionSource):
         for field in tagged:
             self.emit(f"{names[field.name]} = {self.default(field)}")
         unknown = self.tags(tagged, names) if self.flexible else None
+        if made is not None:
+            self.construct(fields, names, target, made)
+            return
         self.emit(f"{target} = {{" + ", ".join(f"{name!r}: {variable}" for name, variable in names.items()) + "}")
         if unknown is not None:
             self.emit(f"if {unknown}:", f"    {target}[{TAGS!r}] = {unknown}")
+
+    def construct(self, fields: tuple[Field, ...], names: dict[str, str], target: str, made: type) -> None:
+        """Make an instance of a class. What the version lacks is at its default."""
+        self.emit(f"{target} = new({self.constant(made)})")
+        for field in fields:
+            if field.name == ERROR_CODE:
+                code, text = names.get(ERROR_CODE, "0"), names.get(ERROR_MESSAGE, "None")
+                self.emit(f"{target}.{ERROR} = None if {code} == 0 else of_code({code}, {text})")
+            elif field.name != ERROR_MESSAGE:
+                self.emit(f"{target}.{attribute(field)} = {names.get(field.name) or self.default(field)}")
 
     def tags(self, tagged: list[Field], names: dict[str, str]) -> str:
         """Read a tag section; return the variable that holds the unknown tags, or None."""
@@ -224,8 +249,8 @@ class EncodeSource(FunctionSource):
     of bytes and records go to `whole`, where they are in none.
     """
 
-    def __init__(self, version: int, flexible: bool) -> None:
-        super().__init__(version, flexible)
+    def __init__(self, version: int, flexible: bool, *, is_typed: bool) -> None:
+        super().__init__(version, flexible, is_typed=is_typed)
         self.write = "w"
 
     def flush(self) -> None:
@@ -246,10 +271,17 @@ class EncodeSource(FunctionSource):
         """The value for a missing key: an empty struct is one of defaults."""
         return "UUID0" if field.kind == "uuid" and not field.is_array else repr(field.default)
 
-    def take(self, field: Field, source: str) -> str:
-        """Take a field's value out of a mapping into a new variable."""
+    def take(self, field: Field, source: str, made: type | None) -> str:
+        """Take a field's value out of a mapping, or a message, into a new variable."""
         value = self.name("v")
-        self.emit(f"{value} = {source}.get({field.name!r}, {self.default(field)})")
+        if made is None:
+            self.emit(f"{value} = {source}.get({field.name!r}, {self.default(field)})")
+        elif field.name in (ERROR_CODE, ERROR_MESSAGE):
+            told = "error_code" if field.name == ERROR_CODE else "error_message"
+            nothing = "0" if field.name == ERROR_CODE else "None" if self.version in field.nullable else "''"
+            self.emit(f"{value} = {nothing} if {source}.{ERROR} is None else {told}({source}.{ERROR})")
+        else:
+            self.emit(f"{value} = {source}.{attribute(field)}")
         return value
 
     def field(self, field: Field, value: str) -> None:
@@ -261,10 +293,15 @@ class EncodeSource(FunctionSource):
         elif nullable:
             nothing = 0 if self.version in field.tagged else -1
             self.run.append(("b", f"{nothing} if {value} is None else 1"))
-            self.block(f"if {value} is not None:", lambda: self.struct(field.fields, value))
+            self.block(f"if {value} is not None:", lambda: self.struct(field.fields, value, field.made))
         else:
-            self.emit(f"if {value} is None:", f"    null({field.name!r})")
-            self.struct(field.fields, value)
+            self.emit(f"if {value} is None:", f"    {self.refuse_null(field)}")
+            self.struct(field.fields, value, field.made)
+
+    def refuse_null(self, field: Field) -> str:
+        """Refuse None: another version may be able to say it."""
+        is_elsewhere = self.is_typed and field.nullable != NEVER
+        return f"unsaid({field.name!r}, {self.version})" if is_elsewhere else f"null({field.name!r})"
 
     def sized(self, field: Field, value: str, nullable: bool) -> None:
         """Write a string, bytes or an array: its length, then its content."""
@@ -277,7 +314,7 @@ class EncodeSource(FunctionSource):
                 self.emit(f"    {value} = text({value}, {field.name!r})")
             self.emit(f"    {length} = len({value})")
         else:
-            self.emit(f"    null({field.name!r})")
+            self.emit(f"    {self.refuse_null(field)}")
             if is_text:
                 self.emit(f"{value} = text({value}, {field.name!r})")
             self.emit(f"{length} = len({value})")
@@ -298,14 +335,17 @@ class EncodeSource(FunctionSource):
             item = self.name("v")
             self.block(f"for {item} in {value}:", lambda: self.field(field.element, item))
 
-    def struct(self, fields: tuple[Field, ...], value: str) -> None:
-        """Write the mapping called `value`."""
+    def struct(self, fields: tuple[Field, ...], value: str, made: type | None) -> None:
+        """Write the mapping, or the message, called `value`."""
         plain, tagged = self.parts(fields)
-        known = frozenset({field.name for field in (*plain, *tagged)} | ({TAGS} if self.flexible else set()))
-        self.emit(f"if not {value}.keys() <= {self.constant(known)}:")
-        self.emit(f"    check_extra({value}, {self.constant(fields)}, {self.version})")
+        if made is None:
+            known = frozenset({field.name for field in (*plain, *tagged)} | ({TAGS} if self.flexible else set()))
+            self.emit(f"if not {value}.keys() <= {self.constant(known)}:")
+            self.emit(f"    check_extra({value}, {self.constant(fields)}, {self.version})")
+        else:
+            self.check_absent(fields, value)
         for field in plain:
-            self.field(field, self.take(field, value))
+            self.field(field, self.take(field, value, made))
         if not self.flexible:
             return
         self.flush()
@@ -313,18 +353,46 @@ class EncodeSource(FunctionSource):
         if tagged:
             self.emit(f"{tags} = []")
         for field in tagged:
-            self.tag(field, self.take(field, value), tags)
+            self.tag(field, self.take(field, value, made), tags)
+        if made is not None:
+            self.known_tags(tags if tagged else "")
+            return
         more = self.name("u")
         self.emit(f"{more} = {value}.get({TAGS!r})", f"if {more}:")
-        self.emit(f"    write_tags({self.write}, {tags if tagged else '()'}, {more})", "else:")
-        if tagged:
-            # They are in order, and Kafka has none beyond 126.
-            self.emit(f"    {self.write}(UVARINTS[len({tags})])", f"    for t, d in {tags}:")
-            self.emit(f"        {self.write}(UVARINTS[t])")
-            self.emit(f"        {self.write}(UVARINTS[len(d)] if len(d) < 128 else uvarint(len(d)))")
-            self.emit(f"        {self.write}(d)")
-        else:
-            self.emit(f"    {self.write}(UVARINTS[0])")
+        self.emit(f"    write_tags({self.write}, {tags if tagged else '()'}, {more})")
+        self.block("else:", lambda: self.known_tags(tags if tagged else ""))
+
+    def known_tags(self, tags: str) -> None:
+        """Write the tag section of a struct without unknown tags."""
+        if not tags:
+            self.emit(f"{self.write}(UVARINTS[0])")
+            return
+        # They are in order, and Kafka has none beyond 126.
+        self.emit(f"{self.write}(UVARINTS[len({tags})])", f"for t, d in {tags}:")
+        self.emit(f"    {self.write}(UVARINTS[t])")
+        self.emit(f"    {self.write}(UVARINTS[len(d)] if len(d) < 128 else uvarint(len(d)))")
+        self.emit(f"    {self.write}(d)")
+
+    def check_absent(self, fields: tuple[Field, ...], value: str) -> None:
+        """Refuse a value that this version cannot say, unless losing it is harmless (Kafka: `ignorable`)."""
+        for field in fields:
+            # Without its text an error is still told by its code.
+            if self.version not in field.versions and not field.ignorable and field.name != ERROR_MESSAGE:
+                source = f"{value}.{ERROR if field.name == ERROR_CODE else attribute(field)}"
+                is_said = self.is_off_default(field, source) if field.name != ERROR_CODE else f"{source} is not None"
+                self.emit(f"if {is_said}:", f"    unsaid({field.name!r}, {self.version})")
+
+    def is_off_default(self, field: Field, value: str) -> str:
+        """The condition that a value differs from the default of its field."""
+        if field.default is None:
+            return f"{value} is not None"
+        if field.is_array or field.kind in BYTES:
+            return f"{value} is None or len({value})"
+        if field.made is not None:
+            return f"{value} != {self.constant(default_maker(field)())}"
+        if field.fields:
+            return f"{value} is None or {value}"
+        return f"{value} != {self.default(field)}"
 
     def tag(self, field: Field, value: str, tags: str) -> None:
         """Add a tagged field to `tags`, unless it is at its default."""
@@ -349,28 +417,22 @@ class EncodeSource(FunctionSource):
             else:
                 self.emit(f"{tags}.append(({field.tag}, {made}))")
 
-        if field.default is None:
-            condition = f"{value} is not None"
-        elif field.is_array or field.kind in BYTES:
-            condition = f"{value} is None or len({value})"
-        elif field.fields:
-            condition = f"{value} is None or {value}"
-        else:
-            condition = f"{value} != {self.default(field)}"
-        self.block(f"if {condition}:", body)
+        self.block(f"if {self.is_off_default(field, value)}:", body)
 
 
 def compile_decode(
-    fields: tuple[Field, ...], version: int, flexible: bool
-) -> Callable[..., tuple[dict[str, Any], int]]:
-    """`decode` for a struct of these fields."""
-    source = DecodeSource(version, flexible)
-    source.struct(fields, "value")
+    fields: tuple[Field, ...], version: int, flexible: bool, made: type | None = None
+) -> Callable[..., tuple[Any, int]]:  # fmt: skip
+    """`decode` for a struct of these fields, into a dict or an instance of the class `made`."""
+    source = DecodeSource(version, flexible, is_typed=made is not None)
+    source.struct(fields, "value", made)
     return source.function("decode(data, p, end, room)", "value, p")
 
 
-def compile_encode(fields: tuple[Field, ...], version: int, flexible: bool) -> Callable[..., None]:
+def compile_encode(
+    fields: tuple[Field, ...], version: int, flexible: bool, made: type | None = None
+) -> Callable[..., None]:  # fmt: skip
     """`encode` for a struct of these fields: `w` gets the pieces in order, `whole` those of bytes and records."""
-    source = EncodeSource(version, flexible)
-    source.struct(fields, "value")
+    source = EncodeSource(version, flexible, is_typed=made is not None)
+    source.struct(fields, "value", made)
     return source.function("encode(value, w, whole)", "None")

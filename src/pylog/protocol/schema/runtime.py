@@ -4,12 +4,14 @@ An unsigned varint is seven bits a byte, the lowest first; a set top bit says th
 """
 
 import struct
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 from uuid import UUID
 
 from pylog.errors import CorruptBatch, UnsupportedFormat
+from pylog.protocol.error_codes import error_code, error_message, of_code
+from pylog.protocol.schema.classes import attribute
 from pylog.protocol.schema.table import ZERO_UUID, Field
 
 TAGS = "_tags"
@@ -83,6 +85,25 @@ def null(name: str) -> NoReturn:
     raise ValueError(f"{name} must not be None in this version")
 
 
+def unsaid(name: str, version: int) -> NoReturn:
+    """Refuse a value that this version has no words for."""
+    raise UnsupportedFormat(f"version {version} cannot say what {name!r} is: use another version")
+
+
+def default_maker(field: Field) -> Callable[[], Any]:
+    """A function that makes the default of a field, new each time: an instance of a class has each field at its own."""
+    if field.made is not None and not field.is_array and field.default is not None:
+        return partial(_defaults, field.made, [(attribute(one), default_maker(one)) for one in field.fields])
+    return list if isinstance(field.default, tuple) else lambda: field.default
+
+
+def _defaults(made: type, makers: Iterable[tuple[str, Callable[[], Any]]]) -> Any:
+    value: Any = object.__new__(made)
+    for name, make in makers:
+        setattr(value, name, make())
+    return value
+
+
 def write_tags(write: Callable[[bytes], None], tags: list[tuple[int, bytes]], more: Mapping[int, bytes] | None) -> None:
     """Write a tag section: the known fields that are not at their default, and those kept under `_tags`."""
     tags = sorted([*tags, *(more or {}).items()], key=lambda tag: tag[0])
@@ -115,8 +136,9 @@ UVARINTS = tuple(uvarint(value) for value in range(128))
 """Those of one byte."""
 
 SCOPE: dict[str, Any] = {
-    "UUID0": ZERO_UUID, "check_extra": check_extra, "crowded": crowded, "fail": fail, "join": b"".join, "null": null,
-    "pack": struct.pack, "read_uvarint": read_uvarint, "text": text, "unpack": struct.unpack_from, "uuid": read_uuid,
-    "uvarint": uvarint, "UVARINTS": UVARINTS, "write_tags": write_tags,
+    "UUID0": ZERO_UUID, "check_extra": check_extra, "crowded": crowded, "error_code": error_code,
+    "error_message": error_message, "fail": fail, "join": b"".join, "new": object.__new__, "null": null,
+    "of_code": of_code, "pack": struct.pack, "read_uvarint": read_uvarint, "text": text, "unpack": struct.unpack_from,
+    "unsaid": unsaid, "uuid": read_uuid, "uvarint": uvarint, "UVARINTS": UVARINTS, "write_tags": write_tags,
 }  # fmt: skip
 """The globals of compiled functions."""

@@ -67,6 +67,8 @@ class Field:
     ignorable: bool
     default: Any
     fields: tuple["Field", ...]
+    made: type | None = None
+    """The class that its structs are instances of; None: they are dicts."""
 
     def compact(self, version: int, flexible: bool) -> bool:
         """Whether its length is a varint: only the client id of a request header is not, in a flexible version."""
@@ -77,7 +79,7 @@ class Field:
         """An element of the array."""
         return Field(
             f"{self.name}[]", self.kind, False, self.versions, NEVER, NEVER, self.flexible, -1, False,
-            default_of(self.kind, {}), self.fields,
+            default_of(self.kind, {}), self.fields, self.made,
         )  # fmt: skip
 
 

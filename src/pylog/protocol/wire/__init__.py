@@ -8,7 +8,6 @@
     groups         JoinGroup to OffsetFetch
     group_admin    DescribeGroups, ListGroups, DeleteGroups, ConsumerGroupDescribe
     transactions   InitProducerId to ListTransactions
-    users          DescribeUserScramCredentials, AlterUserScramCredentials
     table          all of them, by API key
     versions       from which on a request has another meaning
 

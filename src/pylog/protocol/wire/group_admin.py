@@ -12,6 +12,7 @@ A described member has its topics by id; `described_consumer_groups` is given th
 import uuid
 
 from pylog.errors import GroupIdNotFound, InvalidGroupId, PylogError
+from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.messages import (
     DeleteGroups,
     DescribedGroup,
@@ -22,7 +23,7 @@ from pylog.protocol.messages import (
     ListedGroups,
     ListGroups,
 )
-from pylog.protocol.wire.mapping import Body, Mapping, error_code, error_message
+from pylog.protocol.wire.mapping import Body, Mapping
 from pylog.protocol.wire.operations import OF_GROUP
 
 __all__ = ["MAPPINGS", "allowed", "described_consumer_groups"]

@@ -13,6 +13,7 @@ A session timeout stands for the rebalance timeout in JoinGroup of version 0.
 from typing import Any
 
 from pylog.errors import GroupIdNotFound, IllegalGeneration, PylogError
+from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.messages import (
     NO_EPOCH,
     ConsumerGroupHeartbeat,
@@ -35,15 +36,7 @@ from pylog.protocol.messages import (
     SyncGroup,
 )
 from pylog.protocol.wire import versions
-from pylog.protocol.wire.mapping import (
-    Body,
-    Mapping,
-    error_code,
-    error_message,
-    named_again,
-    named_code,
-    topic_partitions,
-)
+from pylog.protocol.wire.mapping import Body, Mapping, named_again, named_code, topic_partitions
 from pylog.record import TopicPartition
 
 __all__ = ["MAPPINGS", "commit_parts", "committed"]

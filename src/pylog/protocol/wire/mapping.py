@@ -14,37 +14,13 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
-from pylog.errors import (
-    BatchRefused,
-    CorruptBatch,
-    CorruptRecord,
-    DirectoryReplaced,
-    DiskFull,
-    DurabilityUnknown,
-    KafkaStorage,
-    LogNotFound,
-    PartitionFailed,
-    PartitionFull,
-    PolicyViolation,
-    ProtocolError,
-    PylogError,
-    ReadOnly,
-    StorageError,
-    UnknownServer,
-    UnknownTopicId,
-    UnsupportedFormat,
-    UnsupportedForMessageFormat,
-)
+from pylog.errors import PylogError, UnknownTopicId
+from pylog.protocol.error_codes import error_code
 from pylog.record import TopicPartition
 
-__all__ = [
-    "Body", "Mapping", "brief", "by_topic", "error_code", "error_message", "named_again", "named_code",
-    "own_error", "topic_partitions",
-]  # fmt: skip
+__all__ = ["Body", "Mapping", "by_topic", "named_again", "named_code", "topic_partitions"]
 
 Body = dict[str, Any]
-TEXT_MAX = 1000
-"""How many characters of a text are told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,49 +51,6 @@ class OfPartition(Protocol):
 
 
 P = TypeVar("P", bound=OfPartition)
-
-_STORAGE_CODES: tuple[tuple[type[PylogError], type[ProtocolError]], ...] = (
-    (CorruptBatch, CorruptRecord),
-    (UnsupportedFormat, UnsupportedForMessageFormat),
-    (ReadOnly, PolicyViolation),
-    (StorageError, KafkaStorage),
-)
-"""The errors of files and the errors that a client gets for them, the narrowest first."""
-
-
-_NAMED = (DiskFull, DurabilityUnknown, PartitionFailed, DirectoryReplaced, LogNotFound, ReadOnly, PartitionFull)
-_BY_NAME: dict[str, type[PylogError]] = {kind.__name__: kind for kind in _NAMED}
-"""The errors of pylog's own that Kafka has no code for: the text begins with the name of the class."""
-
-
-def error_code(error: PylogError | None) -> int:
-    """Kafka's code of an error; 0 for none."""
-    if error is None:
-        return 0
-    if isinstance(error, ProtocolError):
-        return error.code if not isinstance(error, BatchRefused) or error.code != -1 else CorruptRecord.code
-    return next((told.code for kind, told in _STORAGE_CODES if isinstance(error, kind)), UnknownServer.code)
-
-
-def error_message(error: PylogError | None) -> str | None:
-    """The text beside the code; None without an error. One of pylog's own begins with the name of its class."""
-    if error is None:
-        return None
-    name = type(error).__name__
-    return brief(f"{name}: {error}" if name in _BY_NAME else str(error))
-
-
-def brief(text: str, most: int = TEXT_MAX) -> str:
-    """A text as an answer tells it: it may repeat a name of 32 KiB, and has to fit into a string."""
-    return text if len(text) <= most else f"{text[:most]}..."
-
-
-def own_error(code: int, text: str | None) -> PylogError | None:
-    """The error of pylog's own that an `error_message` beside a code tells; None where it tells none."""
-    name, _, reason = (text or "").partition(": ")
-    kind = _BY_NAME.get(name)
-    error = None if kind is None else kind(reason)
-    return error if error_code(error) == code else None
 
 
 def named_code(topic: str, error: PylogError | None, *, by_id: bool) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pylog.errors import BatchRefused, PylogError, TopicAuthorization, UnknownTopicId, UnknownTopicOrPartition
+from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     HIGH_WATERMARK_UNTOLD,
@@ -35,7 +36,7 @@ from pylog.protocol.messages import (
     RecordsDeleted,
 )
 from pylog.protocol.wire import versions
-from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, error_message, named_again, named_code
+from pylog.protocol.wire.mapping import Body, Mapping, by_topic, named_again, named_code
 
 __all__ = ["MAPPINGS", "fetch", "fetch_part", "fetched", "fetched_part", "produced"]
 

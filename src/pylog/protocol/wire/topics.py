@@ -12,6 +12,7 @@ The server adds the nodes.
 from typing import Any
 
 from pylog.errors import LeaderNotAvailable, PylogError, UnknownServer, UnknownTopicId
+from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.messages import (
     INTERNAL_TOPICS,
     NO_ID,
@@ -27,7 +28,7 @@ from pylog.protocol.messages import (
     TopicMetadata,
     TopicsChanged,
 )
-from pylog.protocol.wire.mapping import Body, Mapping, by_topic, error_code, error_message, named_code
+from pylog.protocol.wire.mapping import Body, Mapping, by_topic, named_code
 from pylog.record import TopicPartition
 
 __all__ = ["MAPPINGS", "new_partitions", "new_topic", "partition_body", "topic_body"]

@@ -10,6 +10,7 @@ EndTxn              from 5 on it is of version 2: the answer has the next epoch 
 from typing import Any
 
 from pylog.errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced, PylogError, TransactionAbortable
+from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.messages import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
@@ -33,7 +34,7 @@ from pylog.protocol.messages import (
     WriteTxnMarkers,
 )
 from pylog.protocol.wire.groups import commit_parts, committed
-from pylog.protocol.wire.mapping import Body, Mapping, error_code, error_message, topic_partitions
+from pylog.protocol.wire.mapping import Body, Mapping, topic_partitions
 from pylog.record import TopicPartition
 
 __all__ = ["MAPPINGS"]

@@ -12,9 +12,10 @@ from collections.abc import Callable
 
 from pylog.config import TopicConfig
 from pylog.errors import InvalidConfig, InvalidRequest, PylogError
+from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.messages import AlterConfigs, ConfigChange, ConfigsAltered, ResourceChange, ResourceType
 from pylog.protocol.messages.configs import GIVES_VALUE, OPERATIONS
-from pylog.protocol.wire.mapping import Body, error_code, error_message
+from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Answer, Outcome, Request, api
 from pylog.server.api.describe_configs import config_resource
 from pylog.server.served_node import ServedNode

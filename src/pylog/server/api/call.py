@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pylog.errors import PylogError
-from pylog.protocol.messages import Session
+from pylog.protocol.messages import ApiRequest, ApiResponse, Session
 from pylog.protocol.schema import MessageSchema, message
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.future import Future
@@ -13,10 +13,10 @@ from pylog.server.served_node import ServedNode
 
 
 class Request(NamedTuple):
-    """A request that was decoded."""
+    """A request that was decoded. `body` is a message where the key has a class for it, else a dict."""
 
     version: int
-    body: Body
+    body: Any
     session: Session
 
 
@@ -27,8 +27,8 @@ class Reply(NamedTuple):
     """
 
     answer: Future[Any]
-    body: "Callable[[Any], Body | NoResponse]"
-    refused: "Callable[[PylogError], Body | NoResponse]"
+    body: "Callable[[Any], Body | ApiResponse | NoResponse]"
+    refused: "Callable[[PylogError], Body | ApiResponse | NoResponse]"
 
 
 class NoResponse(NamedTuple):
@@ -69,13 +69,13 @@ class Fate(NamedTuple):
 
 
 NO_RESPONSE = NoResponse()
-Outcome = Body | Reply | Later | NoResponse | BareToken
+Outcome = Body | ApiResponse | Reply | Later | NoResponse | BareToken
 Answer = Callable[[Request, ServedNode], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API key. `answer` answers a request; with `may_wait` it is called in a pool.
+    """One API key. `answer` answers a request; with `may_wait` it is called in a pool. `into`: the class of requests.
 
     `is_long`: its answer may be large where its request is small, so it is made in the thread of large requests.
     `is_pipelined`: the next request of the connection may begin before the answer is there.
@@ -91,16 +91,17 @@ class Api:
     may_wait: bool
     is_long: bool
     is_pipelined: bool
+    into: type[ApiRequest[Any]] | None
 
 
 def api(
     name: str, answer: Answer, *, high: int | None = None, may_wait: bool = False, is_long: bool = False,
-    is_pipelined: bool = False,
+    is_pipelined: bool = False, into: type[ApiRequest[Any]] | None = None,
 ) -> Api:  # fmt: skip
     """An API key in all versions that its schema has, up to `high`."""
     request, response = message(f"{name}Request"), message(f"{name}Response")
     low, highest = request.versions
     return Api(
         name, request.api_key, low, highest if high is None else high, request, response, answer,
-        may_wait or is_long, is_long,        is_pipelined,
+        may_wait or is_long, is_long, is_pipelined, into,
     )  # fmt: skip

@@ -6,8 +6,9 @@ A number of partitions that is refused is told before an assignment is (Kafka: R
 from collections import Counter
 
 from pylog.errors import InvalidReplicaAssignment, InvalidRequest, PylogError
+from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.messages import ClusterMetadata, CreatePartitions, Metadata, TopicsChanged
-from pylog.protocol.wire.mapping import Body, error_code, error_message
+from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.topics import new_partitions
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.api.create_topics import assignment_fault

@@ -20,6 +20,7 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.protocol.described_configs import NodeEntries, topic_entries
+from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.messages import (
     NODE_DEFAULT,
     ClusterMetadata,
@@ -29,7 +30,7 @@ from pylog.protocol.messages import (
     TopicMetadata,
     TopicsChanged,
 )
-from pylog.protocol.wire.mapping import Body, error_code, error_message
+from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.topics import new_topic
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode

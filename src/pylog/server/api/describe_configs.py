@@ -12,6 +12,7 @@ from operator import itemgetter
 from pylog.config import GroupConfig, NodeConfig, TopicConfig
 from pylog.config.documentation import documentation
 from pylog.errors import InvalidRequest, PylogError
+from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.messages import (
     ConfigEntry,
     ConfigResource,
@@ -19,7 +20,7 @@ from pylog.protocol.messages import (
     DescribedConfigs,
     ResourceType,
 )
-from pylog.protocol.wire.mapping import Body, error_code, error_message
+from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Later, Outcome, Request, api
 from pylog.server.served_node import ServedNode
 

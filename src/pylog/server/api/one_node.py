@@ -21,8 +21,9 @@ from pylog.errors import (
     ProtocolError,
     UnknownTopicOrPartition,
 )
+from pylog.protocol.error_codes import brief
 from pylog.protocol.messages import ClusterMetadata, Metadata
-from pylog.protocol.wire.mapping import Body, brief
+from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 

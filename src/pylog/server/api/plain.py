@@ -1,4 +1,4 @@
-"""Keys whose request is a message of the node and whose response is its answer.
+"""Keys whose request goes to the node as it is, and whose response is its answer.
 
     OffsetForLeaderEpoch    in the loop: nothing of it waits
     DescribeProducers       nothing of it waits, and there may be many of them
@@ -8,10 +8,11 @@ Where topics may be named by their ids (OffsetCommit and OffsetFetch from 10 on)
 names first. In an OffsetFetch of all topics they get their ids at the end.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from pylog.errors import ClusterAuthorization, PylogError
-from pylog.protocol.messages import NO_ID
+from pylog.protocol.messages import NO_ID, ApiResponse
+from pylog.protocol.messages.requests import REQUESTS
 from pylog.protocol.wire.mapping import Body, Mapping
 from pylog.protocol.wire.table import MAPPINGS
 from pylog.protocol.wire.versions import BY_ID_FROM
@@ -51,6 +52,19 @@ def reply(mapping: Mapping, request: Request, node: ServedNode) -> Reply | Body:
     except PylogError as error:
         return refused(error)
     return Reply(answer, lambda given: mapping.response(body, given, version), refused)
+
+
+def handed_on(request: Request, node: ServedNode) -> Outcome:
+    """Hand a request to the node. Its answer is the response."""
+    try:
+        answer = node.handle(request.body, request.session)
+    except PylogError as error:
+        return cast(ApiResponse, request.body.refused(error))
+    return Reply(answer, _as_it_is, request.body.refused)
+
+
+def _as_it_is(answer: ApiResponse) -> ApiResponse:
+    return answer
 
 
 def _answer(mapping: Mapping) -> Answer:
@@ -99,4 +113,4 @@ APIS: tuple[Api, ...] = tuple(
     )
     for mapping in MAPPINGS.values()
     if mapping.name not in OF_THEIR_OWN
-)
+) + tuple(api(name, handed_on, may_wait=True, into=kind) for name, kind in REQUESTS.items())

@@ -4,7 +4,8 @@ In all versions alike. To remove a quota is no error: it is not there.
 """
 
 from pylog.errors import InvalidRequest, ProtocolError, UnsupportedVersion
-from pylog.protocol.wire.mapping import Body, brief
+from pylog.protocol.error_codes import brief
+from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 

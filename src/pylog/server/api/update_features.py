@@ -7,8 +7,9 @@ A feature that is at its level already is no change, and no error.
 """
 
 from pylog.errors import InvalidUpdateVersion
+from pylog.protocol.error_codes import brief
 from pylog.protocol.metadata_image import FEATURES
-from pylog.protocol.wire.mapping import Body, brief
+from pylog.protocol.wire.mapping import Body
 from pylog.server.api.api_versions import LOWEST
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode

@@ -1,7 +1,7 @@
 """One connection of a client, without sockets: bytes in, answers out."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
 import pytest
@@ -34,6 +34,8 @@ from pylog.protocol.messages import (
     Session,
 )
 from pylog.protocol.messages import Fetch as FetchMessage
+from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
+from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from pylog.protocol.sasl.exchange import sasl_client
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.questions.table import QUESTIONS
@@ -69,7 +71,7 @@ def ready(ranges: dict[str, tuple[int, int]] | None = None, **more: Any) -> Dial
 
 
 def call(message: Any, deadline_ms: int = 1000) -> Call:
-    return Call(1, message, QUESTIONS[type(message)], Session("me"), Future(), deadline_ms)
+    return Call(1, message, QUESTIONS.get(type(message)), Session("me"), Future(), deadline_ms)
 
 
 def asked(pieces: list[Any]) -> tuple[int, int, int, bytes]:
@@ -358,6 +360,58 @@ def test_an_error_for_all_of_an_answer_is_that_of_the_call() -> None:
     dialogue.request(call(DescribeLogDirs()))
     (found,), _ = dialogue.feed(memoryview(response("DescribeLogDirs", 5, {"errorCode": 31, "results": []}, 2)))
     assert isinstance(found.error, ClusterAuthorization)
+
+
+# --- requests as Kafka's schemas have them ----------------------------------------------------------------------------
+
+
+@api_message
+class ListTransactionsResponse(ApiResponse):
+    throttle_time_ms: int = 0
+    error: PylogError | None = None
+
+
+@api_message
+class ListTransactionsRequest(ApiRequest[ListTransactionsResponse]):
+    state_filters: list[str] = field(default_factory=list)
+    producer_id_filters: list[int] = field(default_factory=list)
+    duration_filter: int = -1
+    transactional_id_pattern: str | None = None
+
+
+def test_a_request_goes_out_as_it_is_and_its_answer_is_its_response() -> None:
+    dialogue = ready({"DescribeUserScramCredentials": (0, 0)})
+    one = call(DescribeUserScramCredentialsRequest(users=None))
+
+    key, version, number, _ = asked(dialogue.request(one))
+    assert (key, version, one.name) == (50, 0, "DescribeUserScramCredentials")
+    body = {"errorCode": 31, "results": [{"user": "ann", "errorCode": 0, "errorMessage": None}]}
+    (found,), _ = dialogue.feed(memoryview(response("DescribeUserScramCredentials", 0, body, number)))
+
+    assert found.error is None and found.answer is found.body
+    assert isinstance(found.answer, DescribeUserScramCredentialsResponse)
+    assert isinstance(found.answer.error, ClusterAuthorization) and found.answer.results[0].user == "ann"
+
+
+@pytest.mark.parametrize(
+    ("request_", "served", "version"),
+    [
+        (ListTransactionsRequest(), (0, 2), 2),
+        (ListTransactionsRequest(), (0, 0), 0),
+        (ListTransactionsRequest(duration_filter=5), (0, 1), 1),
+        (ListTransactionsRequest(duration_filter=5), (0, 9), 2),
+    ],
+)
+def test_a_request_takes_the_highest_version_that_can_say_it(
+    request_: ListTransactionsRequest, served: tuple[int, int], version: int
+) -> None:  # fmt: skip
+    assert asked(ready({"ListTransactions": served}).request(call(request_)))[1] == version
+
+
+def test_what_no_version_of_the_node_can_say_is_not_asked() -> None:
+    dialogue = ready({"ListTransactions": (0, 1)})
+    with pytest.raises(UnsupportedVersion, match=r"in the versions 0 to 1, which cannot say all .*pattern='a'"):
+        dialogue.request(call(ListTransactionsRequest(transactional_id_pattern="a")))
 
 
 # --- anything at all --------------------------------------------------------------------------------------------------

@@ -18,16 +18,8 @@ from pylog.errors import (
     UnknownTopicOrPartition,
     UnsupportedFormat,
 )
-from pylog.protocol.wire.mapping import (
-    by_topic,
-    error_code,
-    error_message,
-    named_again,
-    named_code,
-    own_error,
-    topic_partitions,
-)
-from pylog.protocol.wire.questions.question import of_code
+from pylog.protocol.error_codes import error_code, error_message, of_code, own_error
+from pylog.protocol.wire.mapping import by_topic, named_again, named_code, topic_partitions
 from pylog.protocol.wire.table import MAPPINGS
 from pylog.record import TopicPartition
 

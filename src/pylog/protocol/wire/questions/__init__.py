@@ -1,13 +1,12 @@
 """The client's direction of the mapping: a message becomes a request, and a response becomes its answer.
 
-    question       an API key as a client asks it, and errors out of codes
+    question       an API key as a client asks it
     records        Produce, Fetch, ListOffsets, DeleteRecords
     topics         Metadata, CreateTopics to DescribeLogDirs
     configs        DescribeConfigs, IncrementalAlterConfigs
     groups         JoinGroup to OffsetDelete
     group_admin    ListGroups, DescribeGroups, DeleteGroups
     transactions   InitProducerId to DescribeProducers
-    users          DescribeUserScramCredentials, AlterUserScramCredentials
     table          all of them, by the class of the message
 
 A response comes from a socket: the schema has checked its lengths, and here a part that is missing in it is an error

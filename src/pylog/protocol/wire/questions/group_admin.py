@@ -7,6 +7,7 @@ DescribeGroups          groups of the classic protocol; an absent one is "Dead" 
 import uuid
 
 from pylog.errors import GroupIdNotFound, PylogError, UnknownServer
+from pylog.protocol.error_codes import of_code
 from pylog.protocol.messages import (
     DeleteGroups,
     DescribedGroup,
@@ -19,7 +20,7 @@ from pylog.protocol.messages import (
     ListGroups,
 )
 from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.questions.question import Question, error_in, of_code
+from pylog.protocol.wire.questions.question import Question, error_in
 
 __all__ = ["CONSUMER_GROUPS", "QUESTIONS"]
 

@@ -10,6 +10,7 @@ A network keeps no heartbeat back: `max_wait_ms` is not said.
 from operator import attrgetter
 
 from pylog.errors import PylogError
+from pylog.protocol.error_codes import of_code
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
@@ -31,14 +32,7 @@ from pylog.protocol.messages import (
     SyncGroup,
 )
 from pylog.protocol.wire.mapping import Body, by_topic
-from pylog.protocol.wire.questions.question import (
-    ANY_VERSION,
-    Question,
-    entries,
-    error_in,
-    of_code,
-    untold,
-)
+from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in, untold
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS", "commit_topics", "offsets_committed"]

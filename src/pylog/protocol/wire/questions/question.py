@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pylog.errors import PylogError, UnknownServer, for_code
-from pylog.protocol.wire.mapping import Body, own_error
+from pylog.errors import PylogError, UnknownServer
+from pylog.protocol.error_codes import of_code
+from pylog.protocol.wire.mapping import Body
 from pylog.record import TopicPartition
 
-__all__ = ["ANY_VERSION", "Question", "entries", "error_in", "of_code", "untold"]
+__all__ = ["ANY_VERSION", "Question", "entries", "error_in", "untold"]
 
 ANY_VERSION = 1 << 15
 """Above every version."""
@@ -36,21 +37,6 @@ class Question:
     body: Callable[[Any, int], Body]
     answer: Callable[[Any, Body, int], Any]
     versions: Callable[[Any], tuple[int, int]] = _any_version
-
-
-def of_code(code: int, text: str | None = None) -> PylogError | None:
-    """The error of a code in a response; None for 0. A node of pylog's tells its own errors by name. A code that no
-    class has is UnknownServer, and names it.
-    """
-    if code == 0:
-        return None
-    own = own_error(code, text)
-    if own is not None:
-        return own
-    kind = for_code(code)
-    if kind is UnknownServer and code != UnknownServer.code:
-        return UnknownServer(f"the node answers with error code {code}, which is not known: {text or 'without a text'}")
-    return kind(text or f"the node answers {kind.kafka_name}: {kind.__doc__}")
 
 
 def error_in(body: Body, key: str = "errorCode", text: str = "errorMessage") -> PylogError | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from pylog.errors import UnknownServer
+from pylog.protocol.error_codes import of_code
 from pylog.protocol.messages import (
     NO_ID,
     AlterReplicaLogDirs,
@@ -25,7 +26,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body, by_topic
-from pylog.protocol.wire.questions.question import Question, entries, error_in, of_code
+from pylog.protocol.wire.questions.question import Question, entries, error_in
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS"]

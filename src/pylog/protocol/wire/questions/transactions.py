@@ -9,6 +9,7 @@ A producer's transactions are of version 2: a node that has only older versions 
 from operator import attrgetter
 
 from pylog.errors import PylogError, UnknownServer
+from pylog.protocol.error_codes import of_code
 from pylog.protocol.messages import (
     ActiveProducer,
     DescribedProducers,
@@ -31,7 +32,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.wire.mapping import Body, by_topic
 from pylog.protocol.wire.questions.groups import commit_topics, offsets_committed
-from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in, of_code, untold
+from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in, untold
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS"]

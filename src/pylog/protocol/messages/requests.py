@@ -1,0 +1,13 @@
+"""The classes of requests, by the names of their API keys."""
+
+from typing import Any
+
+from pylog.protocol.messages import users
+from pylog.protocol.messages.api import ApiRequest
+
+REQUESTS: dict[str, type[ApiRequest[Any]]] = {
+    kind.api_name(): kind
+    for room in (users,)
+    for kind in vars(room).values()
+    if isinstance(kind, type) and issubclass(kind, ApiRequest) and kind is not ApiRequest
+}

@@ -1,0 +1,43 @@
+"""The fields of a schema, bound to the attributes of the class of a message.
+
+    class       its name is that of the schema; that of a struct inside of it is an inner class
+    attribute   the name of the field in snake_case: `resourceType` -> `resource_type`
+    error       one attribute for two fields, errorCode and errorMessage: a PylogError, or None
+
+A class has an attribute for each field that any version has, so a field that a version lacks is at its default.
+"""
+
+import re
+from dataclasses import fields, replace
+from typing import Any, get_args
+
+from pylog.protocol.schema.table import Field
+
+ERROR, ERROR_CODE, ERROR_MESSAGE = "error", "errorCode", "errorMessage"
+
+_CAPITAL = re.compile("([A-Z])")
+
+
+def attribute(field: Field) -> str:
+    """The attribute of a field."""
+    return ERROR if field.name in (ERROR_CODE, ERROR_MESSAGE) else _CAPITAL.sub(r"_\1", field.name).lower()
+
+
+def bound(schema: tuple[Field, ...], made: type) -> tuple[Field, ...]:
+    """The fields of a struct, those that are structs bound to the classes that the attributes of `made` name."""
+    kinds = {one.name: one.type for one in fields(made)}
+    return tuple(_bound(field, kinds[attribute(field)]) for field in schema)
+
+
+def _bound(field: Field, kind: Any) -> Field:
+    if not field.fields:
+        return field
+    (made,) = classes_in(kind)
+    return replace(field, made=made, fields=bound(field.fields, made))
+
+
+def classes_in(kind: Any) -> list[type]:
+    """The classes of messages in an annotation: `list[Part] | None` names Part."""
+    if hasattr(kind, "__dataclass_fields__"):
+        return [kind]
+    return [made for inner in get_args(kind) for made in classes_in(inner)]
