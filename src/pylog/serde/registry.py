@@ -13,14 +13,15 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request
 
-from pylog.errors import IncompatibleSchema, PylogError, SchemaNotFound, SchemaRegistryError
+from pylog.errors import IncompatibleSchema, SchemaNotFound, SchemaRegistryError
 from pylog.runtime.http import answer_to
 
 T = TypeVar("T")
 AVRO, PROTOBUF, JSON = "AVRO", "PROTOBUF", "JSON"
 Level = Literal["NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"]
 CONTENT = "application/vnd.schemaregistry.v1+json"
-ERRORS: dict[int, type[PylogError]] = {404: SchemaNotFound, 409: IncompatibleSchema}
+REFUSAL_BYTES_MAX = 64 << 10
+ERRORS: dict[int, type[SchemaRegistryError | SchemaNotFound]] = {404: SchemaNotFound, 409: IncompatibleSchema}
 """By the codes of HTTP that mean them."""
 
 
@@ -74,6 +75,15 @@ def checked_level(given: object) -> Level:
         if isinstance(given, str) and given.upper() == level:
             return level
     raise ValueError(f"{given!r} is not a level of compatibility: {', '.join(levels)}")
+
+
+def _error_code(said: bytes) -> int | None:
+    """Confluent's code in the body of a refusal."""
+    try:
+        code = json.loads(said)["error_code"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return code if isinstance(code, int) else None
 
 
 class SchemaRegistry(ABC):
@@ -169,8 +179,9 @@ class HttpRegistry(SchemaRegistry):
             return read(json.loads(answer_to(asked, self._timeout)))
         except HTTPError as error:
             with error:
-                words = f"{self._url}{path}: {error.code} {error.read(1000).decode(errors='replace')}"
-            raise ERRORS.get(error.code, SchemaRegistryError)(words) from None
+                said = error.read(REFUSAL_BYTES_MAX)
+            words = f"{self._url}{path}: {error.code} {said[:1000].decode(errors='replace')}"
+            raise ERRORS.get(error.code, SchemaRegistryError)(words, _error_code(said)) from None
         except (OSError, ValueError) as error:
             raise SchemaRegistryError(f"{self._url}{path}: {error}") from error
         except (AttributeError, KeyError, RecursionError, TypeError) as error:

@@ -10,7 +10,15 @@ import pytest
 
 import pylog
 from pylog import serde
-from pylog.errors import CoordinatorLoadInProgress, ReadOnly, SchemaNotFound
+from pylog.errors import (
+    CoordinatorLoadInProgress,
+    InvalidProducerEpoch,
+    InvalidRecord,
+    ReadOnly,
+    SchemaNotFound,
+    SchemaRegistryError,
+    TransactionAbortable,
+)
 from pylog.testing import StandIn
 
 TEXT = serde.Schema('"string"')
@@ -38,7 +46,7 @@ def test_a_schema_gets_an_id_once_and_a_subject_gets_versions(log: pylog.Log) ->
     assert [registry.register("a", TEXT), registry.register("a", NUMBER), registry.register("a", TEXT)] == [1, 2, 1]
     assert registry.register("b", serde.Schema('{"type":"int"}')) == 2
     assert registry.register("b", serde.Schema("{}", "JSON")) == 3
-    assert registry.register("b", serde.Schema("{", "JSON")) == registry.register("b", serde.Schema("{", "JSON")) == 4
+    assert [registry.register("b", serde.Schema(text, "JSON")) for text in ("true", " true")] == [4, 4]
     assert registry.by_id(2) == NUMBER and registry.by_id(3).type == "JSON"
     assert registry.version("a") == serde.RegisteredSchema(2, "a", 2, NUMBER)
     assert registry.version("a", 1).schema == TEXT and registry.version("b", 1).id == 2
@@ -50,8 +58,11 @@ def test_a_schema_gets_an_id_once_and_a_subject_gets_versions(log: pylog.Log) ->
 def test_the_topic_has_confluents_records_and_is_compacted(log: pylog.Log) -> None:
     registry = serde.LogRegistry(log)
     registry.register("orders-value", TEXT)
-    registry.register("x", serde.Schema("p", "PROTOBUF", (serde.Reference("a.proto", "a", 1),)))
-    assert records(log) == [
+    registry.register("a", serde.Schema("message A {}", "PROTOBUF"))
+    registry.register("x", serde.Schema("message X {}", "PROTOBUF", (serde.Reference("a.proto", "a", 1),)))
+    found = records(log)
+    del found[1]
+    assert found == [
         (
             b'{"keytype":"SCHEMA","subject":"orders-value","version":1,"magic":1}',
             {"subject": "orders-value", "version": 1, "id": 1, "schema": '"string"', "deleted": False},
@@ -59,18 +70,18 @@ def test_the_topic_has_confluents_records_and_is_compacted(log: pylog.Log) -> No
         (
             b'{"keytype":"SCHEMA","subject":"x","version":1,"magic":1}',
             {
-                "subject": "x", "version": 1, "id": 2, "schema": "p", "schemaType": "PROTOBUF",
+                "subject": "x", "version": 1, "id": 3, "schema": "message X {}", "schemaType": "PROTOBUF",
                 "references": [{"name": "a.proto", "subject": "a", "version": 1}], "deleted": False,
             },
         ),
     ]  # fmt: skip
     assert log.topic("_schemas").overrides == {"cleanup.policy": "compact"}
-    assert serde.LogRegistry(log).by_id(2) == registry.by_id(2)
+    assert serde.LogRegistry(log).by_id(3) == registry.by_id(3)
 
 
 def test_what_confluents_registry_wrote_is_read(log: pylog.Log, caplog: pytest.LogCaptureFixture) -> None:
     log.create_topic("_schemas")
-    for version, text in ((1, "a"), (2, "b"), (3, "c")):
+    for version, text in ((1, "int"), (2, "bytes"), (3, "long")):
         value = {"subject": "s", "version": version, "id": version + 10, "md5Bytes": "x", "schema": json.dumps(text)}
         write(log, {"keytype": "SCHEMA", "subject": "s", "version": version, "magic": 1}, {**value, "deleted": False})
     write(log, {"keytype": "NOOP", "magic": 0}, None)
@@ -78,11 +89,12 @@ def test_what_confluents_registry_wrote_is_read(log: pylog.Log, caplog: pytest.L
     registry = serde.LogRegistry(log)
     assert registry.version("s").id == 13
     write(log, {"keytype": "SCHEMA", "subject": "s", "version": 3, "magic": 1}, {**value, "deleted": True})
-    assert registry.version("s").version == 2 and registry.by_id(13).text == '"c"'
+    assert registry.version("s").version == 2 and registry.by_id(13).text == '"long"'
     write(log, {"keytype": "DELETE_SUBJECT", "subject": "s", "magic": 0}, {"subject": "s", "version": 3})
     with pytest.raises(SchemaNotFound, match=r"no schema of subject s$"):
         registry.version("s")
-    assert registry.register("s", serde.Schema('"c"')) == 13
+    registry.set_compatibility("NONE")
+    assert registry.register("s", serde.Schema('"long"')) == 13
     assert registry.version("s").version == 4
     write(log, {"keytype": "SCHEMA", "subject": "s", "version": 4, "magic": 1}, None)
     with pytest.raises(SchemaNotFound, match="subject s in version 4"):
@@ -105,7 +117,7 @@ def test_an_id_or_subject_that_is_not_there_is_not_found(log: pylog.Log) -> None
 
 
 def test_registries_that_register_at_once_give_each_schema_one_id(log: pylog.Log) -> None:
-    schemas = [serde.Schema(json.dumps(f"n{number}")) for number in range(6)]
+    schemas = [serde.Schema(json.dumps({"type": "fixed", "name": "n", "size": number})) for number in range(6)]
     serde.LogRegistry(log).set_compatibility("NONE")
 
     def register(first: int) -> list[int]:
@@ -147,4 +159,26 @@ def test_a_registry_works_through_a_network_and_only_reads_in_a_reader(log: pylo
     with pylog.open(tmp_path / "log", mode="read") as reader:
         assert serde.LogRegistry(reader).register("a", TEXT) == 1
         with pytest.raises(ReadOnly):
-            serde.LogRegistry(reader).register("a", NUMBER)
+            serde.LogRegistry(reader).register("b", NUMBER)
+
+
+def test_a_text_that_is_no_schema_and_was_not_checked_is_itself_alone(log: pylog.Log) -> None:
+    log.create_topic("_schemas")
+    key = {"keytype": "SCHEMA", "subject": "s", "version": 1, "magic": 1}
+    write(log, key, {"subject": "s", "version": 1, "id": 7, "schema": "{", "schemaType": "JSON"})
+    registry = serde.LogRegistry(log)
+    assert registry.version("s").id == registry.register("s", serde.Schema("{", "JSON")) == 7
+    with pytest.raises(SchemaRegistryError, match="Invalid schema of type JSON"):
+        registry.register("s", serde.Schema("{ ", "JSON"))
+
+
+def test_a_transaction_that_fails_is_tried_again_where_another_one_fenced_it() -> None:
+    with StandIn() as kafka, pylog.connect(kafka.bootstrap_servers) as there:
+        registry = serde.LogRegistry(there)
+        registry.register("a", TEXT)
+        kafka.fail("Produce", InvalidProducerEpoch)
+        assert registry.register("b", NUMBER) == 2
+        kafka.fail("Produce", InvalidRecord)
+        with pytest.raises(TransactionAbortable):
+            registry.register("c", NUMBER)
+        assert serde.LogRegistry(kafka.log).version("b").id == 2

@@ -9,9 +9,8 @@ The transitive ones go by every version instead of the latest. NONE asks for not
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from pylog.errors import IncompatibleSchema
 from pylog.serde.compatibility import avro, json_schema, protobuf
 from pylog.serde.registry import AVRO, JSON, PROTOBUF, Level, RegisteredSchema, Schema
 
@@ -23,10 +22,25 @@ Whole = Callable[[Schema], Any]
 """An Avro schema as JSON, with those that it refers to in their places."""
 
 
-def check(level: Level, subject: str, new: Schema, versions: Sequence[RegisteredSchema], whole: Whole) -> None:
-    """Hold a schema to the versions of its subject. Raises IncompatibleSchema, which names the fields."""
+class Conflict(NamedTuple):
+    """The first version that a new schema is not compatible with, and the reasons, which name the fields."""
+
+    level: Level
+    version: RegisteredSchema
+    faults: list[str]
+
+    def __str__(self) -> str:
+        more = f"; and {len(self.faults) - FAULTS_SHOWN} more" if len(self.faults) > FAULTS_SHOWN else ""
+        return (
+            f"the schema is not {self.level} compatible with version {self.version.version} of {self.version.subject}: "
+            f"{'; '.join(self.faults[:FAULTS_SHOWN])}{more}"
+        )
+
+
+def conflict(level: Level, new: Schema, versions: Sequence[RegisteredSchema], whole: Whole) -> Conflict | None:
+    """Hold a schema to the versions of a subject; None where it is compatible."""
     if level == "NONE":
-        return
+        return None
     ordered = sorted(versions, key=lambda one: one.version)
     direction = level.removesuffix("_TRANSITIVE")
     for old in ordered if direction != level else ordered[-1:]:
@@ -36,11 +50,8 @@ def check(level: Level, subject: str, new: Schema, versions: Sequence[Registered
         if direction in ("FORWARD", "FULL"):
             found += [f"it cannot read the new schema: {fault}" for fault in faults(old.schema, new, whole)]
         if found:
-            more = f"; and {len(found) - FAULTS_SHOWN} more" if len(found) > FAULTS_SHOWN else ""
-            raise IncompatibleSchema(
-                f"the schema is not {level} compatible with version {old.version} of {subject}: "
-                f"{'; '.join(found[:FAULTS_SHOWN])}{more}. Change it, or set another level (set_compatibility)"
-            )
+            return Conflict(level, old, found)
+    return None
 
 
 def faults(reader: Schema, writer: Schema, whole: Whole) -> list[str]:

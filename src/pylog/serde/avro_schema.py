@@ -1,0 +1,137 @@
+"""One form for Avro schemas that mean the same, and the check that a schema is one.
+
+`{"type": "string"}` is `"string"`, and names stand in full: a type `B` in the namespace `a` is `a.B`. Documentation,
+defaults and other properties are part of a schema. (Avro 1.12: names, schema declaration)
+"""
+
+import re
+from typing import Any
+
+__all__ = ["check_avro", "plain_avro"]
+
+PRIMITIVES = frozenset("null boolean int long float double bytes string".split())
+NAMED = frozenset({"record", "error", "enum", "fixed"})
+_WORD = "[A-Za-z_][A-Za-z0-9_]*"
+_NAME, _FULL_NAME = re.compile(_WORD), re.compile(rf"{_WORD}(\.{_WORD})*")
+
+
+def plain_avro(schema: Any) -> Any:
+    """The form of a schema, given as JSON. Types of other schemas may be named in it. Raises ValueError."""
+    return _Reading(is_whole=False).plain(schema, "")
+
+
+def check_avro(schema: Any) -> None:
+    """Raise ValueError for a schema that is not valid by itself. Defaults are not held to their types."""
+    _Reading(is_whole=True).plain(schema, "")
+
+
+class _Reading:
+    """One schema, and the names that it has defined so far."""
+
+    def __init__(self, *, is_whole: bool) -> None:
+        self._is_whole = is_whole
+        """Whether each type that is named has to be defined."""
+        self._defined: set[str] = set()
+
+    def plain(self, node: Any, namespace: str) -> Any:
+        match node:
+            case str():
+                return self._by_name(node, namespace)
+            case list():
+                return self._union(node, namespace)
+            case {"type": dict() | list() as inner}:
+                return self.plain(inner, namespace)
+            case {"type": str(kind)} if kind in NAMED:
+                return self._named(node, kind, namespace)
+            case {"type": "array" | "map" as kind}:
+                inner_key = "items" if kind == "array" else "values"
+                if inner_key not in node:
+                    raise ValueError(f"{kind} has no {inner_key}")
+                return {**node, inner_key: self.plain(node[inner_key], namespace)}
+            case {"type": str(kind)}:
+                name = self._by_name(kind, namespace)
+                return name if len(node) == 1 else {**node, "type": name}
+        raise ValueError(f"{_short(node)} is not a type")
+
+    def _by_name(self, name: str, namespace: str) -> str:
+        if name in PRIMITIVES:
+            return name
+        full = _full(name, namespace)
+        if self._is_whole and full not in self._defined:
+            raise ValueError(f"the type {_short(name)} is not defined")
+        return full
+
+    def _union(self, branches: list[Any], namespace: str) -> list[Any]:
+        found = [self.plain(one, namespace) for one in branches]
+        kinds = [_kind(one) for one in found]
+        if "union" in kinds:
+            raise ValueError("a union stands in a union")
+        twice = [kind for kind in kinds if kinds.count(kind) > 1] if len(kinds) != len(set(kinds)) else []
+        if twice:
+            raise ValueError(f"a union has {_short(twice[0])} twice")
+        return found
+
+    def _named(self, node: dict[str, Any], kind: str, namespace: str) -> dict[str, Any]:
+        given, space = node.get("name"), node.get("namespace")
+        if space is None:
+            space = namespace
+        if not isinstance(given, str) or not _FULL_NAME.fullmatch(given):
+            raise ValueError(f"{kind} has the name {_short(given)}")
+        if not isinstance(space, str) or (space and not _FULL_NAME.fullmatch(space)):
+            raise ValueError(f"{kind} {given} has the namespace {_short(space)}")
+        name = _full(given, space)
+        if self._is_whole and name in self._defined:
+            raise ValueError(f"{name} is defined twice")
+        self._defined.add(name)
+        rest = {key: value for key, value in node.items() if key not in ("type", "name", "namespace")}
+        space = name.rpartition(".")[0]
+        if "aliases" in rest:
+            rest["aliases"] = [_full(one, space) for one in _names(rest["aliases"], f"the aliases of {name}")]
+        match kind:
+            case "enum":
+                _names(rest.get("symbols"), f"the symbols of {name}")
+            case "fixed":
+                size = rest.get("size")
+                if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+                    raise ValueError(f"fixed {name} has the size {_short(size)}")
+            case _:
+                rest["fields"] = self._fields(rest.get("fields"), name, space)
+        # A name without a namespace, inside of one, has to say so.
+        apart = {"namespace": ""} if namespace and not space else {}
+        return {"type": kind, "name": name, **apart, **rest}
+
+    def _fields(self, fields: Any, name: str, space: str) -> list[dict[str, Any]]:
+        if not isinstance(fields, list) or not all(isinstance(one, dict) and "type" in one for one in fields):
+            raise ValueError(f"record {name} has no list of fields with types")
+        _names([one.get("name") for one in fields], f"the fields of {name}")
+        return [{**one, "type": self.plain(one["type"], space)} for one in fields]
+
+
+def _names(given: Any, what: str) -> list[str]:
+    """A list of different names. Raises ValueError."""
+    if not isinstance(given, list):
+        raise ValueError(f"{what} are not a list")
+    for one in given:
+        if not isinstance(one, str) or not (_FULL_NAME if "aliases" in what else _NAME).fullmatch(one):
+            raise ValueError(f"{_short(one)} among {what} is not a name")
+    if len(set(given)) < len(given):
+        raise ValueError(f"{what} have a name twice")
+    return given
+
+
+def _kind(plain: Any) -> str:
+    """The name by which a branch of a union differs from the others."""
+    if isinstance(plain, list):
+        return "union"
+    if isinstance(plain, str):
+        return plain
+    return str(plain["name"] if plain["type"] in NAMED else plain["type"])
+
+
+def _full(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _short(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,121 @@
+"""Whether a schema is one, when two of them are the same, and the normal form of one.
+
+    same     Avro by `avro_schema`; JSON Schema as JSON, where spaces and the order of fields mean nothing; else by text
+    normal   the form of Avro with full names; JSON Schema with sorted fields; references sorted by name
+
+Protobuf is a descriptor in base64, or the source text of a `.proto` file. Source text is kept, but not parsed.
+(Confluent: ParsedSchema.canonicalString, ParsedSchema.normalize)
+"""
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pylog.errors import SchemaRegistryError
+from pylog.serde.avro import whole_schema
+from pylog.serde.avro_schema import check_avro, plain_avro
+from pylog.serde.registry import AVRO, JSON, PROTOBUF, Reference, Schema
+
+__all__ = ["INVALID_SCHEMA", "TYPES", "check_schema", "meaning", "normalized"]
+
+INVALID_SCHEMA = 42201
+TYPES = (JSON, PROTOBUF, AVRO)
+JSON_TYPES = frozenset("array boolean integer null number object string".split())
+ONE = frozenset("additionalItems additionalProperties contains else if items not propertyNames then".split())
+"""The keywords of JSON Schema that hold a schema; `items` may hold a list of them, too."""
+LISTS = frozenset("allOf anyOf items oneOf prefixItems".split())
+MAPS = frozenset("$defs definitions patternProperties properties".split())
+PROTO_COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+PROTO_WORDS = re.compile(r"\s*(syntax|edition|package|import|option|message|enum|service|extend)\b")
+PROTO_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+
+Meaning = tuple[object, ...]
+
+
+def meaning(schema: Schema) -> Meaning:
+    """A value that is equal where two schemas are."""
+    text: str = schema.text
+    try:
+        if schema.type == AVRO:
+            text = _sorted(plain_avro(json.loads(text)))
+        elif schema.type == JSON:
+            text = _sorted(json.loads(text))
+    except (ValueError, RecursionError):
+        pass  # A topic may have what nobody has checked: such a text is the same as itself alone.
+    return schema.type, text, tuple(sorted(schema.references))
+
+
+def normalized(schema: Schema) -> Schema:
+    """The normal form of a schema that was checked."""
+    text = schema.text
+    if schema.type == AVRO:
+        text = json.dumps(plain_avro(json.loads(text)), separators=(",", ":"), ensure_ascii=False)
+    elif schema.type == JSON:
+        text = _sorted(json.loads(text))
+    return Schema(text, schema.type, tuple(sorted(schema.references)))
+
+
+def check_schema(schema: Schema, find: Callable[[Reference], Schema]) -> None:
+    """Raise SchemaRegistryError (42201) for a text that is not valid by its type. `find` gives those it refers to."""
+    try:
+        match schema.type:
+            case str(kind) if kind == AVRO:
+                check_avro(whole_schema(schema, find))
+            case str(kind) if kind == JSON:
+                _check_json(json.loads(schema.text))
+            case str(kind) if kind == PROTOBUF:
+                _check_protobuf(schema.text)
+            case other:
+                raise ValueError(f"the type {other!r} is not one of {', '.join(TYPES)}")
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise SchemaRegistryError(f"Invalid schema of type {schema.type}: {error}", INVALID_SCHEMA) from error
+
+
+def _sorted(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+
+
+def _check_json(root: Any) -> None:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, bool):
+            continue
+        if not isinstance(node, dict):
+            raise ValueError(f"{str(node)[:80]!r} is not an object or a boolean")
+        given = node.get("type", [])
+        unknown = [one for one in (given if isinstance(given, list) else [given]) if one not in JSON_TYPES]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is not a type of JSON Schema")
+        waiting += _inner_schemas(node)
+
+
+def _inner_schemas(node: dict[str, Any]) -> Iterator[Any]:
+    for key, value in node.items():
+        if key in LISTS and isinstance(value, list):
+            yield from value
+        elif key in ONE:
+            yield value
+        elif key in LISTS:
+            raise ValueError(f"{key} is not a list of schemas")
+        elif key in MAPS:
+            if not isinstance(value, dict):
+                raise ValueError(f"{key} is not an object of schemas")
+            yield from value.values()
+
+
+def _check_protobuf(text: str) -> None:
+    if PROTO_BASE64.fullmatch(text):
+        from google.protobuf.descriptor_pb2 import FileDescriptorProto
+        from google.protobuf.message import DecodeError
+
+        try:
+            FileDescriptorProto.FromString(b64decode(text, validate=True))
+        except DecodeError as error:
+            raise ValueError(f"it is neither source text nor a descriptor in base64 ({error})") from error
+        return
+    source = PROTO_COMMENTS.sub(" ", text)
+    if not PROTO_WORDS.match(source) or source.count("{") != source.count("}"):
+        raise ValueError("it is neither source text nor a descriptor in base64")
