@@ -1,6 +1,7 @@
 """The pytest plugin of pylog: a Kafka for tests, without a container. It imports pylog when a fixture is first used.
 
-pylog_server            a server that every Kafka client can use, anew for each test; see `pylog.testing.StandIn`
+pylog_server            a server that every Kafka client can use, with a registry of schemas, anew for each test; see
+                        `pylog.testing.StandIn`
 pylog_server_module     one for a module
 pylog_server_session    one for the session; with pytest-xdist, one in each worker
 pylog_log               an open log in memory, without a server, anew for each test; see `pylog.Log`
@@ -21,7 +22,7 @@ def _server() -> "Iterator[StandIn]":
     """A Kafka for tests; see `pylog.testing.StandIn`."""
     from pylog.testing import StandIn
 
-    with StandIn() as server:
+    with StandIn(schema_registry=True) as server:
         yield server
 
 

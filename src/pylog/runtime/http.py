@@ -11,29 +11,38 @@ from time import monotonic
 from typing import Any
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-__all__ = ["ANSWER_BYTES_MAX", "answer_to"]
+__all__ = ["ANSWER_BYTES_MAX", "TimelyReader", "answer_to"]
 
 ANSWER_BYTES_MAX = 16 << 20
 """How long an answer may be."""
 
 
-class _Timely(RawIOBase):
-    """The bytes of a socket until a deadline, after which it raises TimeoutError."""
+class TimelyReader(RawIOBase):
+    """The bytes of a socket until a deadline, after which it raises TimeoutError.
+
+    Where `bytes_left` is a number, a read after so many bytes raises ValueError. It and the deadline may be moved.
+    """
 
     def __init__(self, raw: Any, sock: Any, deadline: float) -> None:
         self._raw = raw
         self._sock = sock
-        self._deadline = deadline
+        self.deadline = deadline
+        self.bytes_left: int | None = None
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, target: Any) -> Any:
-        left = self._deadline - monotonic()
+        left = self.deadline - monotonic()
         if left <= 0:
-            raise TimeoutError("the answer did not come in time")
+            raise TimeoutError("the bytes did not come in time")
+        if self.bytes_left is not None and self.bytes_left <= 0:
+            raise ValueError("more bytes came than are taken")
         self._sock.settimeout(left)
-        return self._raw.readinto(target)
+        count = self._raw.readinto(target)
+        if self.bytes_left is not None and count:
+            self.bytes_left -= count
+        return count
 
     def close(self) -> None:
         super().close()
@@ -43,7 +52,7 @@ class _Timely(RawIOBase):
 class _Response(HTTPResponse):
     def __init__(self, sock: Any, *args: Any, deadline: float, **named: Any) -> None:
         super().__init__(sock, *args, **named)
-        self.fp = BufferedReader(_Timely(self.fp.detach(), sock, deadline))
+        self.fp = BufferedReader(TimelyReader(self.fp.detach(), sock, deadline))
 
 
 class _NoRedirect(HTTPRedirectHandler):

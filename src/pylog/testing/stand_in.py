@@ -11,6 +11,7 @@ It is a log in memory and a server of it; every client of Kafka's protocol can u
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
@@ -22,6 +23,7 @@ from pylog.errors import ProtocolError
 from pylog.files import MemoryFiles
 from pylog.log import Log
 from pylog.runtime.clock import MovableClock
+from pylog.schema_registry import SchemaRegistryServer
 from pylog.server.api.call import Fate, Outcome
 from pylog.server.api.table import APIS
 from pylog.server.dispatch import ServedCall
@@ -31,6 +33,7 @@ from pylog.testing.assertions import Expected, assert_records
 from pylog.testing.refusal import refusal
 from pylog.transport import MemoryTransport
 
+LISTEN = "127.0.0.1:0"
 NAMES = sorted(api.name for api in APIS.values())
 
 
@@ -58,7 +61,7 @@ class StandIn:
     """A log in memory behind a server, on a free port of the loopback. Thread-safe; close it, or use it in `with`.
 
     `config` takes Kafka's broker configs. `log` is the log itself, to fill it or to look at it; after a `restart` it is
-    another one.
+    another one. `schema_registry`: Confluent's HTTP interface to the schemas in its topic `_schemas` is served, too.
 
     `requests` are those that clients have sent so far, in the order in which they began. Each has taken effect, or
     waits for something else: a poll for records, an append for a disk. The list grows until `requests.clear()`.
@@ -67,7 +70,7 @@ class StandIn:
     each other.
     """
 
-    def __init__(self, *, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, *, config: Mapping[str, Any] | None = None, schema_registry: bool = False) -> None:
         self.clock = MovableClock()
         """The clock of node and server. `advance` moves it."""
         self.requests: list[SeenRequest] = []
@@ -75,12 +78,13 @@ class StandIn:
         self._faults: list[_Fault] = []
         self._lock = threading.Lock()
         self._is_killed = False
-        self._start({}, "127.0.0.1:0")
+        self._registry: SchemaRegistryServer | None = None
+        self._start({}, LISTEN, LISTEN if schema_registry else None)
 
     def __repr__(self) -> str:
         return f"<StandIn {self.bootstrap_servers}{', killed' if self._is_killed else ''}>"
 
-    def _start(self, tree: Mapping[str, bytes | None], listen: str) -> None:
+    def _start(self, tree: Mapping[str, bytes | None], listen: str, registry_listen: str | None) -> None:
         self._files = MemoryFiles(self.clock, tree)
         transport = MemoryTransport()
         broker = Broker(
@@ -88,16 +92,27 @@ class StandIn:
         )
         self.log = Log(":memory:", broker, broker, transport, self.clock)
         node = ServedNode(broker.handle, broker.node_id, broker.configs, self.clock)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.log.close)
             self._server = Server(node, listen, intercept=self._intercept)
-        except BaseException:
-            self.log.close()
-            raise
+            undo.callback(self._server.kill)
+            if registry_listen is not None:
+                self._registry = SchemaRegistryServer(self.log, registry_listen)
+            undo.pop_all()
 
     @property
     def bootstrap_servers(self) -> str:
         """The value of `bootstrap.servers` for a client. It stays the same over a `restart`."""
         return self._server.bootstrap_servers
+
+    @property
+    def schema_registry_url(self) -> str:
+        """The value of `schema.registry.url` for a client. It stays the same over a `restart`. Raises ValueError where
+        no registry was asked for.
+        """
+        if self._registry is None:
+            raise ValueError("this server has no registry of schemas: make it with StandIn(schema_registry=True)")
+        return self._registry.url
 
     # --- looking at it -----------------------------------------------------------------------------------------------
 
@@ -153,6 +168,8 @@ class StandIn:
         if self._is_killed:
             return
         self._is_killed = True
+        if self._registry is not None:
+            self._registry.close()
         self._server.kill()
         self._left = self._files.tree()
         self.log.close()
@@ -160,8 +177,9 @@ class StandIn:
     def restart(self) -> None:
         """Kill it where that was not done, and serve what it has left at the same address, as a new process would."""
         address = self.bootstrap_servers
+        registry = None if self._registry is None else str(self._registry.address)
         self.kill()
-        self._start(self._left, address)
+        self._start(self._left, address, registry)
         self._is_killed = False
 
     # --- the end -----------------------------------------------------------------------------------------------------

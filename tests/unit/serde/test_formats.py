@@ -7,13 +7,13 @@ from typing import Any
 
 import jsonschema
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 from referencing.exceptions import Unresolvable
 
 import pylog
 from pylog import serde
 from pylog.errors import SchemaNotFound
-from support.schema_server import served
+from pylog.schema_registry import SchemaRegistryServer
+from support.shop_messages import messages
 
 ORDER = {
     "type": "record", "name": "Order",
@@ -23,35 +23,14 @@ OBJECT = {"type": "object", "properties": {"apples": {"type": "integer"}}, "requ
 
 
 @pytest.fixture
-def registry() -> Iterator[serde.LogRegistry]:
+def log() -> Iterator[pylog.Log]:
     with pylog.open(":memory:") as log:
-        yield serde.LogRegistry(log)
+        yield log
 
 
-def messages() -> dict[str, Any]:
-    """Classes of two files: `Basket` of one imports the other, and has `Basket.Inner.Innermost` in it."""
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
-    fruit = descriptor_pb2.FileDescriptorProto(name="fruit.proto", package="shop", syntax="proto3")
-    fruit.message_type.add(name="Fruit").field.add(name="weight", number=1, type=5, label=1)
-    basket = descriptor_pb2.FileDescriptorProto(
-        name="basket.proto", package="shop", syntax="proto3",
-        dependency=["fruit.proto", "google/protobuf/timestamp.proto"],
-    )  # fmt: skip
-    basket.message_type.add(name="Other")
-    one = basket.message_type.add(name="Basket")
-    one.field.add(name="fruit", number=1, type=11, label=3, type_name=".shop.Fruit")
-    one.field.add(name="at", number=2, type=11, label=1, type_name=".google.protobuf.Timestamp")
-    for number in range(70):
-        one.nested_type.add(name=f"Empty{number}")
-    inner = one.nested_type.add(name="Inner").nested_type.add(name="Innermost")
-    inner.field.add(name="text", number=1, type=9, label=1)
-    pool.Add(fruit) if hasattr(pool, "Add") else pool.AddSerializedFile(fruit.SerializeToString())
-    pool.Add(basket) if hasattr(pool, "Add") else pool.AddSerializedFile(basket.SerializeToString())
-    return {
-        name.rpartition(".")[2]: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"shop.{name}"))
-        for name in ("Fruit", "Other", "Basket", "Basket.Inner.Innermost")
-    }
+@pytest.fixture
+def registry(log: pylog.Log) -> serde.LogRegistry:
+    return serde.LogRegistry(log)
 
 
 MESSAGES = messages()
@@ -67,12 +46,12 @@ def theirs(kind: str) -> Any:
 
 
 @pytest.fixture
-def confluent(registry: serde.LogRegistry) -> Iterator[Callable[[str], Any]]:
+def confluent(log: pylog.Log) -> Iterator[Callable[[str], Any]]:
     """Gives a client of the registry, and the context of a value of topic t, to a call."""
     from confluent_kafka.serialization import MessageField, SerializationContext
 
     context = SerializationContext("t", MessageField.VALUE)
-    with served(registry) as url, theirs("").SchemaRegistryClient({"url": url}) as client:
+    with SchemaRegistryServer(log) as server, theirs("").SchemaRegistryClient({"url": server.url}) as client:
         yield lambda call: call(client, context)
 
 

@@ -13,34 +13,40 @@ import pytest
 import pylog
 from pylog import serde
 from pylog.errors import IncompatibleSchema, SchemaNotFound, SchemaRegistryError
-from pylog.runtime.http import _Timely
-from support.schema_server import served
+from pylog.runtime.http import TimelyReader
+from pylog.schema_registry import SchemaRegistryServer
 
 TEXT = serde.Schema('"string"')
 USING = serde.Schema('{"$ref": "a.json"}', "JSON", (serde.Reference("a.json", "a/b", 1),))
 
 
 @pytest.fixture
-def behind() -> Iterator[serde.LogRegistry]:
+def behind() -> Iterator[pylog.Log]:
     with pylog.open(":memory:") as log:
-        yield serde.LogRegistry(log)
+        yield log
 
 
-def test_schemas_are_registered_and_found(behind: serde.LogRegistry) -> None:
+@contextmanager
+def served(log: pylog.Log) -> Iterator[str]:
+    with SchemaRegistryServer(log) as server:
+        yield server.url
+
+
+def test_schemas_are_registered_and_found(behind: pylog.Log) -> None:
     with served(behind) as url:
         registry = serde.HttpRegistry(f"{url}/")
         assert registry.register("a/b", TEXT) == 1 and registry.register("c", USING) == 2
         assert registry.by_id(1) == TEXT and registry.by_id(2) == USING
         assert registry.version("a/b") == serde.RegisteredSchema(1, "a/b", 1, TEXT) == registry.version("a/b", 1)
         assert repr(registry) == f"<HttpRegistry at {url}>"
-        with pytest.raises(SchemaNotFound, match=r"/subjects/x/versions/7: 404 .*no schema of subject x"):
+        with pytest.raises(SchemaNotFound, match=r"/subjects/x/versions/7: 404 .*Subject 'x' not found"):
             registry.version("x", 7)
     assert registry.register("c", USING) == 2 and registry.by_id(2) == USING, "what was found is kept"
     with pytest.raises(SchemaRegistryError, match="/schemas/ids/3: "):
         registry.by_id(3)
 
 
-def test_a_level_is_set_and_an_incompatible_schema_refused(behind: serde.LogRegistry) -> None:
+def test_a_level_is_set_and_an_incompatible_schema_refused(behind: pylog.Log) -> None:
     with served(behind) as url:
         registry = serde.HttpRegistry(url)
         registry.register("a/b", TEXT)
@@ -54,15 +60,7 @@ def test_a_level_is_set_and_an_incompatible_schema_refused(behind: serde.LogRegi
         assert registry.register("a/b", serde.Schema('"int"')) == 2
 
 
-def test_a_login_is_sent_and_its_refusal_told(behind: serde.LogRegistry) -> None:
-    with served(behind, "Basic YWRhOnNlY3JldA==") as url:
-        assert serde.HttpRegistry(url, username="ada", password="secret").register("a", TEXT) == 1
-        for registry in (serde.HttpRegistry(url), serde.HttpRegistry(url, username="ada")):
-            with pytest.raises(SchemaRegistryError, match="401"):
-                registry.by_id(1)
-
-
-def test_confluents_client_finds_what_this_one_registered_and_the_other_way_round(behind: serde.LogRegistry) -> None:
+def test_confluents_client_finds_what_this_one_registered_and_the_other_way_round(behind: pylog.Log) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what it imports
         from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -77,7 +75,7 @@ def test_confluents_client_finds_what_this_one_registered_and_the_other_way_roun
         assert theirs.register_schema("d", Schema('"long"', "AVRO")) == 3
         theirs.set_compatibility("d", "FORWARD")
         assert ours.compatibility("d") == theirs.get_compatibility("d") == "FORWARD"
-        assert ours.by_id(3) == serde.Schema('"long"') and behind.version("d").id == 3
+        assert ours.by_id(3) == serde.Schema('"long"') and serde.LogRegistry(behind).version("d").id == 3
 
 
 # --- servers that mean harm ------------------------------------------------------------------------------------------
@@ -111,6 +109,15 @@ def saying(pieces: Iterable[bytes], *, pause: float = 0) -> Iterator[tuple[str, 
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
+def test_a_login_is_sent_and_its_refusal_told() -> None:
+    refusal = b'HTTP/1.1 401 Unauthorized\r\n\r\n{"error_code": 401, "message": "Unauthorized"}'
+    for password, login in (("secret", b"Basic YWRhOnNlY3JldA=="), (None, b"Basic YWRhOg==")):
+        with saying([refusal]) as (url, asked):
+            with pytest.raises(SchemaRegistryError, match=r"401 .*Unauthorized") as caught:
+                serde.HttpRegistry(url, username="ada", password=password).by_id(1)
+            assert b"\r\nAuthorization: " + login in asked[0] and caught.value.error_code == 401
+
+
 def test_a_login_follows_no_redirect() -> None:
     with saying([b"HTTP/1.1 200 OK\r\n\r\n{}"]) as (elsewhere, hits):
         where = b"HTTP/1.1 307 Elsewhere\r\nLocation: " + elsewhere.encode() + b"/\r\nContent-Length: 0\r\n\r\n"
@@ -129,7 +136,7 @@ def test_the_time_of_a_request_is_that_of_all_its_bytes(head: bytes) -> None:
 
 def test_nothing_is_read_behind_the_end_of_the_time() -> None:
     with pytest.raises(TimeoutError, match="in time"):
-        _Timely(None, None, deadline=0).readinto(bytearray(1))
+        TimelyReader(None, None, deadline=0).readinto(bytearray(1))
 
 
 def test_a_server_without_tls_is_an_error_of_the_registry() -> None:
