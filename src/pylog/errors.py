@@ -82,24 +82,17 @@ class DeserializationError(PylogError):
         return f"{self.topic}-{self.partition}, offset {self.offset}: {self.reason}; `skip()` goes past it"
 
 
-class _RegistryAnswer(PylogError):
-    """An error of a registry of schemas, with Confluent's code."""
-
-    error_code: int
-
-    def __init__(self, message: str = "", error_code: int | None = None) -> None:
-        super().__init__(message)
-        if error_code is not None:
-            self.error_code = error_code
-
-
-class SchemaRegistryError(_RegistryAnswer):
+class SchemaRegistryError(PylogError):
     """A registry of schemas cannot be asked, or refuses.
 
     `error_code`: Confluent's code of the refusal (42201 for an invalid schema), 50001 for one without a code.
     """
 
-    error_code = 50001
+    error_code: int = 50001
+
+    def __init__(self, message: str, error_code: int | None = None) -> None:
+        super().__init__(message)
+        self.error_code = error_code or self.error_code
 
 
 class IncompatibleSchema(SchemaRegistryError):
@@ -108,13 +101,17 @@ class IncompatibleSchema(SchemaRegistryError):
     error_code = 409
 
 
-class SchemaNotFound(_RegistryAnswer):
+class SchemaNotFound(PylogError):
     """A registry has no schema of this id, or of this subject and version.
 
     `error_code`: 40401 (no such subject), 40402 (no such version), 40403 (no such schema).
     """
 
-    error_code = 40403
+    error_code: int = 40403
+
+    def __init__(self, message: str, error_code: int | None = None) -> None:
+        super().__init__(message)
+        self.error_code = error_code or self.error_code
 
 
 # --- storage ---------------------------------------------------------------------------------------------------------
