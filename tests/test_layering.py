@@ -81,6 +81,7 @@ LAZILY = {
     "pylog.cli.meter": {"pylog.cli.bar"},
     "pylog.cli.output": {"rich"},
     "pylog.cli.place": {"pylog.config.connection"},
+    "pylog.cli.serve": {"pylog.schema_registry"},
     "pylog.cli.top": {"rich"},
     "pylog.aio.opening": {"pylog.log"},
     "pylog.attach.doorway": {"pylog.server"},

@@ -3,7 +3,8 @@
     pylog: serving data at 127.0.0.1:9092; Ctrl-C stops it            on stderr, when clients can connect
     pylog: stopped after 3 connections and 1,204 requests
 
-With --metrics Prometheus reads the numbers of the log and of the server over HTTP.
+With --metrics Prometheus reads the numbers of the log and of the server over HTTP. With --schema-registry clients find
+schemas as in Confluent's registry.
 
 SIGINT and SIGTERM stop it: it accepts no more, answers the requests that it has, closes the log and ends with 0.
 """
@@ -95,6 +96,7 @@ def _secured(*names: str, **settings: Any) -> Callable[[F], F]:
         "pylog serve --log data --listen 0.0.0.0:9092 --advertise kafka:9092 --allow-plaintext",
         "pylog serve --log data --listen 127.0.0.1:9092 --listen unix:/run/pylog.sock",
         "pylog serve --log data --metrics 127.0.0.1:9308",
+        "pylog serve --log data --schema-registry 127.0.0.1:8081",
     ),
 )
 @option(
@@ -120,10 +122,14 @@ def _secured(*names: str, **settings: Any) -> Callable[[F], F]:
     "--metrics", "metrics_at", metavar="HOST:PORT",
     help="where Prometheus reads metrics, at /metrics; needs prometheus-client",
 )  # fmt: skip
+@option(
+    "--schema-registry", "registry_at", metavar="HOST:PORT",
+    help="where clients find schemas, as in Confluent's Schema Registry; they are in the topic _schemas",
+)  # fmt: skip
 @_security_options
 def command(
     place: LogPlace, listen: tuple[str, ...], advertise: tuple[str, ...], flush: Flush | None,
-    configs: tuple[tuple[str, str], ...], metrics_at: str | None, **given: Any,
+    configs: tuple[tuple[str, str], ...], metrics_at: str | None, registry_at: str | None, **given: Any,
 ) -> int:  # fmt: skip
     """Serve the log to Kafka clients until Ctrl-C.
 
@@ -137,13 +143,14 @@ def command(
     log = open_lazily(MEMORY, **options) if paths == [MEMORY] else owned(paths, **options)
     with (
         log,
+        _registry_served(registry_at, log, allow_plaintext=given["allow_plaintext"]) as registry,
         log.serve(list(listen) or LISTEN, advertise=list(advertise) or None, **security) as server,
         _metrics_served(metrics_at, log) as metrics,
     ):
         try:
             # From this line on, a signal is how it ends.
             places = ", ".join(f"{_scheme(name)}{address}" for name, address in server.addresses.items())
-            say(f"serving {', '.join(paths)} at {places}{metrics}; Ctrl-C stops it")
+            say(f"serving {', '.join(paths)} at {places}{registry}{metrics}; Ctrl-C stops it")
             with interrupted_later():
                 load_parts()
             while True:
@@ -153,6 +160,18 @@ def command(
     counts = server.counts
     say(f"stopped after {plural(counts.connections, 'connection')} and {plural(counts.requests, 'request')}")
     return 0
+
+
+@contextmanager
+def _registry_served(text: str | None, log: "Log", *, allow_plaintext: bool) -> Iterator[str]:
+    """Serve the schemas of a log over HTTP; gives the words for the address. Raises ValueError, OSError."""
+    if text is None:
+        yield ""
+        return
+    from pylog.schema_registry import SchemaRegistryServer
+
+    with SchemaRegistryServer(log, text, allow_plaintext=allow_plaintext) as registry:
+        yield f", schemas at {registry.url}"
 
 
 @contextmanager

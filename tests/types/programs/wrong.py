@@ -4,6 +4,7 @@ import json
 
 import pylog
 from pylog import serde
+from pylog.testing import StandIn
 
 
 def load(data: bytes) -> int:
@@ -53,3 +54,4 @@ def clients(log: pylog.Log, producer: pylog.Producer) -> None:
 
 def schemas(registry: serde.SchemaRegistry) -> None:
     registry.set_compatibility("MOST")  # refused
+    StandIn(schema_registry="127.0.0.1:8081")  # refused

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pylog
+from pylog import serde
 from pylog.cli import main
 from pylog.cli.interrupts import interrupted_later
 from pylog.cli.serve import read_users
@@ -150,6 +151,29 @@ def test_metrics_are_served_beside_the_log() -> None:
         process.communicate()
 
     assert process.returncode == 0
+
+
+def test_schemas_are_served_beside_the_log(tmp_path: Path) -> None:
+    with served("--log", str(tmp_path / "log"), "--schema-registry", "127.0.0.1:0") as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        url = line.partition(", schemas at ")[2].partition(";")[0]
+        assert serde.HttpRegistry(url, timeout=240).register("s", serde.Schema('"int"')) == 1
+        process.terminate()
+        process.communicate()
+
+    assert process.returncode == 0
+    with pylog.open(tmp_path / "log") as log:
+        assert serde.LogRegistry(log).version("s").id == 1
+
+
+def test_schemas_for_other_hosts_have_to_be_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert main(["serve", "--log", ":memory:", "--listen", "127.0.0.1:0", "--schema-registry", "0.0.0.0:0"]) == 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "other hosts reach 0.0.0.0:0" in capsys.readouterr().err
 
 
 def test_metrics_on_a_unix_socket_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
