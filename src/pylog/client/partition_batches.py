@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from pylog.client.cluster import Cluster
-from pylog.errors import CorruptBatch, PylogError, RequestTimedOut, UnknownTopicId
+from pylog.errors import CorruptBatch, CorruptRecord, PylogError, RequestTimedOut, UnknownTopicId
 from pylog.protocol.batch import Batch, split
 from pylog.protocol.isolation import Isolation, VisibleBatches
 from pylog.protocol.messages import NO_ID, Fetch, Fetched, FetchedPart, FetchPart
@@ -49,17 +49,20 @@ class PartitionBatches:
         self._isolation = isolation
         self._clock = clock
         self._timeout_ms = timeout_ms
+        self.position = 0
+        """The first offset that `chunks` has not given."""
 
     def chunks(self, start: int, end: int) -> Iterator[Chunk]:
         """The data batches with offsets in [start, end), whose CRCs are checked.
 
-        With read_committed without those of aborted transactions. Raises OffsetOutOfRange, CorruptBatch,
-        UnknownTopicOrPartition, UnknownTopicId, RequestTimedOut (there was nothing more for `timeout_ms`), and other
-        errors of nodes that do not pass.
+        With read_committed without those of aborted transactions. Raises OffsetOutOfRange, CorruptBatch, CorruptRecord
+        (the node cannot read them), UnknownTopicOrPartition, UnknownTopicId, RequestTimedOut (there was nothing more
+        for `timeout_ms`), and other errors of nodes that do not pass.
         """
         position, asked = start, None
         until_ms = self._clock.tick_ms() + self._timeout_ms
         while position < end:
+            self.position = position
             part = self._answer(asked, position, until_ms)
             asked = None
             if part is None:
@@ -88,7 +91,8 @@ class PartitionBatches:
             return None
         except PylogError as failed:
             error = failed
-        if not getattr(error, "retriable", False):
+        # Damage stays, as it does for a consumer, although Kafka lets a client ask again.
+        if isinstance(error, CorruptRecord) or not getattr(error, "retriable", False):
             raise error
         self._look_again(error, until_ms)
         return None

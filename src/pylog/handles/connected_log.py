@@ -6,7 +6,7 @@
 What needs the files of a log raises NotLocal.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 from uuid import UUID
@@ -15,10 +15,11 @@ from pylog.client.admin.configs import ConfigAdmin, ConfigValue
 from pylog.client.admin.topics import TopicAdmin
 from pylog.client.cluster import Cluster
 from pylog.client.network.transport import reached
-from pylog.client.partition_batches import PartitionBatches
+from pylog.client.partition_batches import Chunk, PartitionBatches
 from pylog.config import ProducerConfig
-from pylog.errors import NotLocal
+from pylog.errors import CorruptBatch, CorruptRecord, NotLocal
 from pylog.handles.client_half import ClientHalf
+from pylog.handles.left_out import is_whole, warn_left_out
 from pylog.handles.open_log import OpenLog
 from pylog.handles.table_sinks import ProducerSink, append_rows
 from pylog.protocol.isolation import Isolation, IsolationLevel
@@ -28,7 +29,8 @@ from pylog.runtime.clock import SystemClock
 from pylog.tables import AppendedTable, ColumnSerde, RecordSource, TableInput
 from pylog.tables.appended import CompressionType, TopicRules
 from pylog.tables.record_batches import record_batches
-from pylog.tables.selection import MAX_ROWS
+from pylog.tables.selection import MAX_ROWS, OnDamage, must_skip
+from pylog.tables.topic_table import PartitionTable, TopicTable
 from pylog.transport import ANY_NODE
 
 if TYPE_CHECKING:
@@ -43,7 +45,6 @@ TIMEOUT_MS = 60_000
 _THERE = "open its directory, where it lies"
 _DAMAGE = "run `pylog verify` and `pylog repair` where they lie"
 _CLEANING = "its node does it by itself; run `pylog topic clean` where they lie"
-_TABLE = "`partition.columns()` gives Arrow record batches here, too"
 OF_LOGS = {
     **dict.fromkeys(("find_damage", "found_damage", "quarantined", "recovered", "repair"), _DAMAGE),
     **dict.fromkeys(("apply_retention", "clean"), _CLEANING),
@@ -51,18 +52,14 @@ OF_LOGS = {
     "flush": "a producer's `flush` waits for its records",
     "serve": "it is served already: connect to it",
 }
-OF_TOPICS = dict.fromkeys(("columns", "select", "to_arrow", "to_pandas", "to_parquet", "to_polars"), _TABLE) | {
-    "records": "`log.consumer(topic)` reads them here, too"
-}
 OF_PARTITIONS = {
-    **OF_TOPICS,
     **dict.fromkeys(("durable_offset", "leader_epoch", "path", "segments"), _THERE),
     "append": "`log.producer()` sends records here, too",
     "check": _DAMAGE,
     "cleaning": _CLEANING,
     "read": "`log.consumer(topic)` reads records here, too",
 }
-"""What a `Log`, its topics and its partitions have, and the client half has not, with the way round."""
+"""What a `Log` and its partitions have, and the client half has not, with the way round."""
 
 
 def connect(
@@ -123,8 +120,11 @@ class ConnectedLog(ClientHalf["ConnectedTopic"]):
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
-class ConnectedTopic:
-    """A topic behind a network: its name, its id, its configs, and its partitions by number."""
+class ConnectedTopic(TopicTable):
+    """A topic behind a network: its name, its id, its configs, and its partitions by number.
+
+    As a table it is all of its records, partition after partition (`select` chooses).
+    """
 
     def __init__(
         self, log: ConnectedLog, admin: TopicAdmin, configs: ConfigAdmin, found: TopicMetadata
@@ -178,14 +178,15 @@ class ConnectedTopic:
     def __iter__(self) -> "Iterator[ConnectedPartition]":
         return iter(self._partitions.values())
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name in OF_TOPICS:
-            raise NotLocal(f"{name} needs the files of {self.name}: {OF_TOPICS[name]}")
-        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+    def _parts(self, numbers: Iterable[int] | None) -> "list[ConnectedPartition]":
+        return list(self) if numbers is None else [self[number] for number in numbers]
 
 
-class ConnectedPartition:
-    """A partition behind a network. Each look asks its leader; the errors are those of `Admin.list_offsets`."""
+class ConnectedPartition(PartitionTable):
+    """A partition behind a network. Each look asks its leader; the errors are those of `Admin.list_offsets`.
+
+    As a table it is all of its records (`select` chooses).
+    """
 
     def __init__(self, log: ConnectedLog, admin: TopicAdmin, key: TopicPartition, topic_id: UUID) -> None:
         self.topic, self.partition = key
@@ -234,20 +235,30 @@ class ConnectedPartition:
         return offset if offset >= 0 else None
 
     def records(
-        self, offset: int | None = None, end: int | None = None, *, isolation_level: IsolationLevel = "read_uncommitted"
-    ) -> Iterator[ConsumerRecord]:
+        self, offset: int | None = None, end: int | None = None, *,
+        isolation_level: IsolationLevel = "read_uncommitted", on_damage: OnDamage = "raise",
+    ) -> Iterator[ConsumerRecord]:  # fmt: skip
         """The records in [offset, end): from the start up to the high watermark of now, unless told otherwise.
 
         With `isolation_level="read_committed"` up to the last stable offset, and without those of aborted transactions.
-        Raises: OffsetOutOfRange, CorruptBatch.
+        With `on_damage="skip"` damaged batches are left out, and each is a warning in the log.
+        Raises: OffsetOutOfRange, CorruptBatch, CorruptRecord (the node cannot read them), ValueError.
         """
-        visible = self._offset("latest", isolation_level)
-        limit = visible if end is None else min(end, visible)
+        skips = must_skip(on_damage)
+        start, limit = self._range(offset, end, isolation_level)
         with self._log.consumer(isolation_level=isolation_level, auto_offset_reset="none") as consumer:
             consumer.assign([self._key])
-            consumer.seek(self._key, self.start_offset if offset is None else offset)
-            while consumer.position(self._key) < limit:
-                for record in consumer.poll(1000):
+            consumer.seek(self._key, start)
+            while (position := consumer.position(self._key)) < limit:
+                try:
+                    records = consumer.poll(1000)
+                except (CorruptBatch, CorruptRecord) as error:
+                    if not skips:
+                        raise
+                    consumer.skip()
+                    warn_left_out(self._key, position, consumer.position(self._key), error)
+                    continue
+                for record in records:
                     if record.offset >= limit:
                         return
                     yield record
@@ -260,21 +271,53 @@ class ConnectedPartition:
         columns: Sequence[str] | None = None,
         max_rows: int = MAX_ROWS,
         isolation_level: IsolationLevel = "read_uncommitted",
+        on_damage: OnDamage = "raise",
         timeout_ms: int = TIMEOUT_MS,
     ) -> "Iterator[pyarrow.RecordBatch]":
         """The same records as Arrow record batches of at most `max_rows` rows, without an object a record.
 
         They are fetched a piece ahead. `columns`: which of key, value, topic, partition, offset, timestamp,
         timestamp_type, headers, in that order. Where there are no records it is one batch without rows. Needs pyarrow
-        and numpy (the extra `arrow`). Raises as `PartitionView.columns` does; UnknownTopicId (the topic was made
-        again), RequestTimedOut (no records for `timeout_ms`).
+        and numpy (the extra `arrow`). Raises as `PartitionView.columns` does; CorruptRecord, UnknownTopicId (the topic
+        was made again), RequestTimedOut (no records for `timeout_ms`).
         """
-        isolation = Isolation.named(isolation_level)
-        start = self.start_offset if offset is None else offset
-        visible = self._offset("latest", isolation_level)
+        skips, isolation = must_skip(on_damage), Isolation.named(isolation_level)
+        start, limit = self._range(offset, end, isolation_level)
         batches = self._log.batches(self._key, self._topic_id, isolation, timeout_ms)
-        chunks = batches.chunks(start, visible if end is None else min(end, visible))
+        chunks = self._whole_chunks(batches, start, limit) if skips else batches.chunks(start, limit)
         yield from record_batches(chunks, self.topic, self.partition, columns, max_rows)
+
+    def _range(self, offset: int | None, end: int | None, isolation_level: IsolationLevel) -> tuple[int, int]:
+        visible = self._offset("latest", isolation_level)
+        return self.start_offset if offset is None else offset, visible if end is None else min(end, visible)
+
+    def _whole_chunks(self, batches: PartitionBatches, position: int, end: int) -> Iterator[Chunk]:
+        """The chunks without what is damaged."""
+        while True:
+            try:
+                for chunk in batches.chunks(position, end):
+                    yield chunk._replace(batches=[batch for batch in chunk.batches if is_whole(batch, self._key)])
+            except (CorruptBatch, CorruptRecord) as error:
+                position = self._past(batches.position)
+                warn_left_out(self._key, batches.position, position, error)
+            else:
+                return
+
+    def _past(self, offset: int) -> int:
+        """The first offset behind damage at `offset` that can be read."""
+        with self._log.consumer(auto_offset_reset="none") as consumer:
+            consumer.assign([self._key])
+            consumer.seek(self._key, offset)
+            try:
+                next(iter(consumer))
+            except (CorruptBatch, CorruptRecord):
+                consumer.skip()
+                return consumer.position(self._key)
+        # It can be read meanwhile.
+        return offset
+
+    def _part(self) -> "ConnectedPartition":
+        return self
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in OF_PARTITIONS:

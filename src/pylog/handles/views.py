@@ -5,7 +5,6 @@ node, in a process that owns the log and in one that only reads it. Reading here
 node, up to the high watermark. Appending goes by the node's one door, `ProduceHandler`, as a producer's batches do.
 """
 
-import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -14,6 +13,7 @@ from pylog.broker.describe import unknown_partition
 from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
+from pylog.handles.left_out import is_whole, warn_left_out
 from pylog.handles.table_sinks import FilesSink, append_rows
 from pylog.kernel import ConsumerRecord, Record
 from pylog.kernel.notebook import table
@@ -24,17 +24,15 @@ from pylog.protocol.metadata_image import MetadataImage, PartitionImage
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
-from pylog.runtime.log_fields import partition_fields
 from pylog.storage.file_ranges import Slice
-from pylog.tables import AppendedTable, ColumnSerde, Moment, RecordSource, Selection, TableInput, Tabular
+from pylog.tables import AppendedTable, ColumnSerde, RecordSource, TableInput
 from pylog.tables.appended import CompressionType, TopicRules
 from pylog.tables.record_batches import record_batches
-from pylog.tables.selection import MAX_ROWS, OnDamage, WantedRange, milliseconds, must_skip
+from pylog.tables.selection import MAX_ROWS, OnDamage, must_skip
+from pylog.tables.topic_table import PartitionTable, TopicTable
 
 if TYPE_CHECKING:
     import pyarrow
-
-logger = logging.getLogger("pylog.handles")
 
 READ_BYTES = 1 << 20
 """As Kafka's max.partition.fetch.bytes: beside so much, the fixed cost of a read or of an Arrow batch hardly shows."""
@@ -69,7 +67,7 @@ class SegmentInfo(NamedTuple):
     size: int
 
 
-class PartitionView(Tabular):
+class PartitionView(PartitionTable):
     """One partition as it lies on this node. As a table it is all of its records (`select` chooses)."""
 
     def __init__(self, node: FilesNode, topic: str, partition: int, clock: Clock, lease: Lease | None = None) -> None:
@@ -216,26 +214,8 @@ class PartitionView(Tabular):
         chunks = self._chunks(offset, end, Isolation.named(isolation_level), on_damage)
         yield from record_batches(chunks, self.topic, self.partition, columns, max_rows)
 
-    def select(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        offset: int | None = None,
-        end: int | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        isolation_level: IsolationLevel = "read_uncommitted",
-        on_damage: OnDamage = "raise",
-    ) -> Selection:
-        """Records in [offset, end) and in [since, until), and the columns that are named (None: all).
-
-        Times are datetimes, or milliseconds since 1970. Raises ValueError and TypeError for wrong ones.
-        """
-        wanted = WantedRange(offset, end, milliseconds(since, "since"), milliseconds(until, "until"))
-        return Selection(f"{self.topic}-{self.partition}", [self], wanted, columns, isolation_level, on_damage)
-
-    def _selection(self) -> Selection:
-        return self.select()
+    def _part(self) -> "PartitionView":
+        return self
 
     def _repr_html_(self) -> str:
         facts = [
@@ -250,7 +230,7 @@ class PartitionView(Tabular):
         self, offset: int | None, end: int | None, isolation: Isolation, on_damage: OnDamage
     ) -> Iterator[tuple[int, int, list[Batch]]]:
         """Data batches read in pieces, each with the range of offsets wanted of it. CRCs are checked."""
-        skips = must_skip(on_damage)
+        skips, key = must_skip(on_damage), TopicPartition(self.topic, self.partition)
         partition = self._now()
         committed = isolation is Isolation.READ_COMMITTED
         position = partition.start_offset if offset is None else offset
@@ -269,34 +249,13 @@ class PartitionView(Tabular):
             except CorruptBatch as error:
                 if not skips or error.next_offset is None:
                     raise
-                self._left_out(position, error.next_offset, error)
+                warn_left_out(key, position, error.next_offset, error)
                 position = error.next_offset
                 continue
             delivery = VisibleBatches((txn.producer_id, txn.first_offset) for txn in aborted)
             given = [batch for batch in batches if delivery.gives(batch)]
-            yield position, limit, [batch for batch in given if self._is_whole(batch)] if skips else given
+            yield position, limit, [batch for batch in given if is_whole(batch, key)] if skips else given
             position = batches[-1].next_offset
-
-    def _is_whole(self, batch: Batch) -> bool:
-        """Whether the records of a batch with the right CRC can be decoded."""
-        try:
-            for _ in batch.groups(self.topic, self.partition, batch.base_offset):
-                pass
-        except CorruptBatch as error:
-            self._left_out(batch.base_offset, batch.next_offset, error)
-            return False
-        return True
-
-    def _left_out(self, offset: int, next_offset: int, error: CorruptBatch) -> None:
-        logger.warning(
-            "%s-%d: offsets %d to %d are left out: %s",
-            self.topic,
-            self.partition,
-            offset,
-            next_offset - 1,
-            error,
-            extra=partition_fields(f"{self.topic}-{self.partition}", offset=offset),
-        )
 
     @staticmethod
     def _split(found: Slice, position: int) -> list[Batch]:
@@ -327,7 +286,7 @@ class PartitionView(Tabular):
         self._now().check()
 
 
-class TopicView(Tabular):
+class TopicView(TopicTable):
     """A topic: its name, its id, its config, and its partitions by number, as they were when the view was made.
 
     As a table it is all of its records, partition after partition (`select` chooses).
@@ -360,38 +319,8 @@ class TopicView(Tabular):
     def __iter__(self) -> Iterator[PartitionView]:
         return iter(self._partitions.values())
 
-    def select(
-        self,
-        columns: Sequence[str] | None = None,
-        *,
-        partitions: Iterable[int] | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        isolation_level: IsolationLevel = "read_uncommitted",
-        on_damage: OnDamage = "raise",
-    ) -> Selection:
-        """Records in [since, until), of the partitions with these numbers (None: all), and the columns that are named
-        (None: all). `PartitionView.select` takes offsets, too.
-
-        Times are datetimes, or milliseconds since 1970. Raises IndexError for a partition that there is not, ValueError
-        and TypeError.
-        """
-        parts = list(self) if partitions is None else [self[number] for number in partitions]
-        wanted = WantedRange(since_ms=milliseconds(since, "since"), until_ms=milliseconds(until, "until"))
-        return Selection(self.name, parts, wanted, columns, isolation_level, on_damage)
-
-    def records(
-        self, *, isolation_level: IsolationLevel = "read_uncommitted", on_damage: OnDamage = "raise"
-    ) -> Iterator[ConsumerRecord]:
-        """All records, partition after partition. Raises what `PartitionView.records` does."""
-        return self.select(isolation_level=isolation_level, on_damage=on_damage).records()
-
-    def columns(
-        self, *, max_rows: int = MAX_ROWS, isolation_level: IsolationLevel = "read_uncommitted",
-        on_damage: OnDamage = "raise",
-    ) -> "Iterator[pyarrow.RecordBatch]":  # fmt: skip
-        """The same records as Arrow record batches. Raises what `PartitionView.columns` does."""
-        return self.select(isolation_level=isolation_level, on_damage=on_damage).columns(max_rows=max_rows)
+    def _parts(self, numbers: Iterable[int] | None) -> list[PartitionView]:
+        return list(self) if numbers is None else [self[number] for number in numbers]
 
     def append_table(
         self, table: TableInput, *, key: str | tuple[str, ColumnSerde] | None = None,
@@ -423,9 +352,6 @@ class TopicView(Tabular):
         )
         sink = FilesSink(self._node, self.name, self._clock)
         return append_rows(table, source, rules, sink, compression_type, self._clock)
-
-    def _selection(self) -> Selection:
-        return self.select()
 
     def _repr_html_(self) -> str:
         rows = [

@@ -1,6 +1,7 @@
 """Records as tables: for Arrow, pandas, Polars, DuckDB, Parquet and notebooks.
 
     tabular      `Tabular`: what topics, partitions and selections can be turned into
+    topic_table  `TopicTable`, `PartitionTable`: topics and partitions as tables, wherever they lie
     selection    `Selection`: records of some partitions, by offset or time, and some of their columns
     schema       the columns that there are, and their Arrow types
     record_batches   batches of the log as Arrow record batches

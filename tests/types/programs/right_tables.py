@@ -19,6 +19,8 @@ def append(log: pylog.Log, connected: pylog.ConnectedLog, table: pyarrow.Table) 
     topic.append_table(log.topic("other").select(["key", "value"]), partition="to", headers="h")
     topic.append_table(Path("a.parquet"), key=("id", serde.long()), value=("text", serde.string()))
     connected.topic("t").append_table("a.csv", key="id")
+    assert_type(connected.topic("t").select(["key"], on_damage="skip").to_arrow(), pyarrow.Table)
+    assert_type(connected.topic("t")[0].select(offset=3), pylog.Selection)
 
 
 def values(topic: pylog.TopicView, table: pyarrow.RecordBatch, of: serde.Serde[Any]) -> pylog.AppendedTable:

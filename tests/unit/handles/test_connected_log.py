@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars
 import pyarrow
 import pytest
 
@@ -370,6 +371,12 @@ def test_columns_come_through_the_network_as_they_are_in_the_log(server: Server,
     assert pyarrow.Table.from_batches(batches).to_pydict() == {
         "offset": list(range(5, 17)), "value": [b"%d" % n for n in range(5, 17)],
     }  # fmt: skip
+    assert topic.to_arrow().equals(here.topic("t").to_arrow()) and topic[0].to_pandas().shape == (25, 8)
+    chosen = topic.select(["offset"], partitions=[0], since=5, until=7)
+    assert polars.DataFrame(chosen)["offset"].to_list() == [one.offset for one in chosen.records()] == [5, 6]
+    assert topic[0].select(["key"], offset=20).to_polars().height == 5
+    with pytest.raises(IndexError, match="no partition 1"):
+        topic.select(partitions=[1])
     (nothing,) = topic[0].columns(25)
     assert nothing.num_rows == 0
     with pytest.raises(ValueError, match="max_rows is 0"):
@@ -379,13 +386,13 @@ def test_columns_come_through_the_network_as_they_are_in_the_log(server: Server,
 def test_what_needs_files_says_so(log: pylog.ConnectedLog) -> None:
     topic = log.create_topic("t")
     for one, name, way in (
-        (log, "find_damage", "pylog repair"), (log, "serve", "connect to it"), (topic, "to_arrow", "columns"),
-        (topic, "records", "log.consumer"), (topic[0], "segments", "where it lies"), (topic[0], "append", "producer"),
-        (topic[0], "select", "columns"), (log, "flush", "flush"), (log, "clean", "pylog topic clean"),
+        (log, "find_damage", "pylog repair"), (log, "serve", "connect to it"), (topic[0], "read", "log.consumer"),
+        (topic[0], "segments", "where it lies"), (topic[0], "append", "producer"), (log, "flush", "flush"),
+        (log, "clean", "pylog topic clean"),
     ):  # fmt: skip
         with pytest.raises(NotLocal, match=f"{name} needs the files of .*: .*{way}"):
             getattr(one, name)
-    for one in (log, topic, topic[0]):
+    for one in (log, topic[0]):
         with pytest.raises(AttributeError, match="no attribute 'nothing'"):
             one.nothing()
 

@@ -359,6 +359,14 @@ def test_an_append_that_fails_says_which_rows_are_in(log: pylog.Log) -> None:
     assert pairs(log) == [(None, b"a")] * 2
 
 
+def test_batches_behind_one_that_failed_count_too(log: pylog.Log) -> None:
+    log.alter_config("t", {"max.message.bytes": 1000})
+    with log.producer() as producer:
+        sink = ProducerSink(producer, "t")
+        sink._sent.extend((0, 1, producer.send("t", b"x" * size, partition=0)) for size in (5000, 1, 5000, 1))
+        assert sink.appended == (2, {0: range(2)})
+
+
 def test_a_log_that_is_read_takes_no_table(tmp_path: Path) -> None:
     with pylog.open(tmp_path / "log") as log:
         log.create_topic("t")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import pylog
-from pylog.errors import CorruptBatch
+from pylog.errors import CorruptBatch, CorruptRecord
 from pylog.kernel import crc32c
 from pylog.protocol.isolation import IsolationLevel
 
@@ -68,6 +68,33 @@ def test_damaged_records_are_left_out_where_that_is_asked_for(
         assert topic.select(on_damage="skip", isolation_level=isolation).to_arrow()["offset"].to_pylist() == rest
         assert sum(one.num_rows for one in topic.columns(on_damage="skip", isolation_level=isolation)) == len(rest)
         assert [one.offset for one in topic[0].records(4, 8, on_damage="skip")] == [6, 7]
+
+
+@pytest.mark.parametrize("damaged", [(change, 1) for change in CHANGES], indirect=True)
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_damaged_records_are_left_out_through_a_network_too(
+    damaged: Path, caplog: pytest.LogCaptureFixture, isolation: IsolationLevel
+) -> None:
+    rest = [0, 1, 2, *range(6, 12)]
+    with (
+        pylog.open(damaged) as log,
+        log.serve() as server,
+        pylog.connect(server.bootstrap_servers) as connected,
+    ):
+        topic = connected.topic("t")
+        for chosen in (topic.select(isolation_level=isolation), topic[0].select(isolation_level=isolation)):
+            with pytest.raises((CorruptBatch, CorruptRecord)):
+                list(chosen.records())
+            with pytest.raises((CorruptBatch, CorruptRecord)):
+                chosen.to_arrow()
+        caplog.clear()
+        assert [one.offset for one in topic.records(isolation_level=isolation, on_damage="skip")] == rest
+        assert caplog.text.count("t-0: offsets 3 to 5 are left out") == 1, caplog.text
+        chosen = topic.select(on_damage="skip", isolation_level=isolation)
+        assert chosen.to_arrow()["offset"].to_pylist() == rest
+        assert caplog.text.count("t-0: offsets 3 to 5 are left out") == 2, caplog.text
+        assert [one.offset for one in topic[0].records(4, 8, on_damage="skip")] == [6, 7]
+        assert topic[0]._past(0) == 0, "it can be read by now"
 
 
 @pytest.mark.parametrize("damaged", [(flipped, 3), (of_another_magic, 3), (of_another_length, 3)], indirect=True)
