@@ -27,6 +27,14 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+def by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The numbers of partitions by their topics, in the order in which they come."""
+    found: dict[str, list[int]] = {}
+    for topic, partition in keys:
+        found.setdefault(topic, []).append(partition)
+    return found
+
+
 class OffsetAndMetadata(NamedTuple):
     """A group's commit in a partition: the offset of the next record to read, and a text of its own."""
 

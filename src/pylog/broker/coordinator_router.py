@@ -34,23 +34,16 @@ from pylog.files.processes import has_ended
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
-    ActiveProducer,
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     DeleteGroups,
     DescribedGroups,
-    DescribedProducers,
-    DescribedTransactions,
     DescribeGroups,
-    DescribeProducers,
-    DescribeTransactions,
     EndTxn,
     GroupsDeleted,
     InitProducerId,
     ListedGroups,
-    ListedTransactions,
     ListGroups,
-    ListTransactions,
     OffsetCommit,
     OffsetDelete,
     OffsetsAdded,
@@ -66,6 +59,14 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
+from pylog.protocol.messages.transactions import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 from pylog.record import TopicPartition
 from pylog.replica import Leader
 from pylog.runtime.clock import Clock
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pylog.broker")
 
+Producers = DescribeProducersResponse.TopicResponse.PartitionResponse
 ANSWER_SECONDS_MAX = 60.0
 PROCESS = "process "
 LOST_MAX = 1000
@@ -139,9 +141,9 @@ class CoordinatorRouter:
             EndTxn: self._end,
             AddOffsetsToTxn: self._add_offsets,
             WriteTxnMarkers: self._write_txn_markers,
-            ListTransactions: self._list_transactions,
-            DescribeTransactions: self._describe_transactions,
-            DescribeProducers: self._describe_producers,
+            ListTransactionsRequest: self._list_transactions,
+            DescribeTransactionsRequest: self._describe_transactions,
+            DescribeProducersRequest: self._describe_producers,
         }
 
     def settle(self) -> None:
@@ -459,40 +461,46 @@ class CoordinatorRouter:
         assert isinstance(host, CoordinatorHost), "no other host is here"
         self._coordinators.note_due(host)
 
-    def _list_transactions(self, message: ListTransactions, session: Session) -> Future[ListedTransactions]:
+    def _list_transactions(
+        self, message: ListTransactionsRequest, session: Session
+    ) -> Future[ListTransactionsResponse]:  # fmt: skip
         answers = [self._handled(host, message, session) for host in self._coordinators.kept(TRANSACTIONS)]
+        return gathered(answers, message.joined)
 
-        def listed(parts: list[ListedTransactions]) -> ListedTransactions:
-            errors = [part.error for part in parts if part.error is not None]
-            return ListedTransactions([one for part in parts for one in part.transactions], *errors[:1])
-
-        return gathered(answers, listed)
-
-    def _describe_transactions(self, message: DescribeTransactions, session: Session) -> Future[DescribedTransactions]:
+    def _describe_transactions(
+        self, message: DescribeTransactionsRequest, session: Session
+    ) -> Future[DescribeTransactionsResponse]:  # fmt: skip
         answers = [
-            self._handled(host, DescribeTransactions(names), session)
+            self._handled(host, DescribeTransactionsRequest(transactional_ids=names), session)
             for host, names in self._by_host(TRANSACTIONS, message.transactional_ids).items()
         ]
 
-        def joined(parts: list[DescribedTransactions]) -> DescribedTransactions:
-            found = {one.transactional_id: one for part in parts for one in part.transactions}
-            return DescribedTransactions([found[one] for one in message.transactional_ids])
+        def joined(parts: list[DescribeTransactionsResponse]) -> DescribeTransactionsResponse:
+            found = {one.transactional_id: one for part in parts for one in part.transaction_states}
+            return DescribeTransactionsResponse(transaction_states=[found[one] for one in message.transactional_ids])
 
         return gathered(answers, joined)
 
-    def _describe_producers(self, message: DescribeProducers, session: Session) -> Future[DescribedProducers]:
-        found: dict[TopicPartition, list[ActiveProducer] | PylogError] = {}
-        for key in message.partitions:
-            try:
-                entries = self._replica_manager.roles.leader(*key).partition.producers.entries()
-            except PylogError as error:
-                found[key] = error.with_traceback(None)
-                continue
-            found[key] = [
-                ActiveProducer(
-                    producer_id, entry.epoch, entry.last_sequence, entry.last_timestamp, entry.coordinator_epoch,
-                    -1 if entry.current_txn_first_offset is None else entry.current_txn_first_offset,
-                )
-                for producer_id, entry in sorted(dict(entries).items())
-            ]  # fmt: skip
-        return completed(DescribedProducers(found))
+    def _describe_producers(
+        self, message: DescribeProducersRequest, session: Session
+    ) -> Future[DescribeProducersResponse]:  # fmt: skip
+        return completed(message.answered(self._producers_of))
+
+    def _producers_of(self, key: TopicPartition) -> Producers:
+        found = Producers(partition_index=key.partition)
+        try:
+            entries = self._replica_manager.roles.leader(*key).partition.producers.entries()
+        except PylogError as error:
+            found.error = error.with_traceback(None)
+            return found
+        found.active_producers = [
+            Producers.ProducerState(
+                producer_id=producer_id, producer_epoch=entry.epoch, last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp, coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=(
+                    -1 if entry.current_txn_first_offset is None else entry.current_txn_first_offset
+                ),
+            )
+            for producer_id, entry in sorted(dict(entries).items())
+        ]  # fmt: skip
+        return found

@@ -17,15 +17,17 @@ from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.protocol.messages import (
     DescribedGroups,
-    DescribedTransactions,
     DescribeGroups,
-    DescribeTransactions,
     ListedGroups,
-    ListedTransactions,
     ListGroups,
-    ListTransactions,
     OffsetFetch,
     Session,
+)
+from pylog.protocol.messages.transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
 )
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.protocol.partitioner import partition_for
@@ -56,16 +58,20 @@ class ReadOnlyCoordinators:
             DescribeGroups: lambda message: DescribedGroups(
                 [self._ask(self._of(GROUPS, one), DescribeGroups([one])).groups[0] for one in message.group_ids]
             ),
-            ListTransactions: lambda message: ListedTransactions(
-                [found for one in self._all(TRANSACTIONS) for found in self._ask(one, message).transactions]
-            ),
-            DescribeTransactions: lambda message: DescribedTransactions(
-                [
-                    self._ask(self._of(TRANSACTIONS, one), DescribeTransactions([one])).transactions[0]
+            ListTransactionsRequest: self._list_transactions,
+            DescribeTransactionsRequest: lambda message: DescribeTransactionsResponse(
+                transaction_states=[
+                    state
                     for one in message.transactional_ids
+                    for state in self._ask(
+                        self._of(TRANSACTIONS, one), DescribeTransactionsRequest(transactional_ids=[one])
+                    ).transaction_states
                 ]
             ),
         }
+
+    def _list_transactions(self, message: ListTransactionsRequest) -> ListTransactionsResponse:
+        return message.joined(self._ask(one, message) for one in self._all(TRANSACTIONS))
 
     def named(self) -> Mapping[str, TopicInfo]:
         """The topics, as `effects.Topics` has them."""

@@ -4,6 +4,8 @@ All but `abort` and what asks producers only look, and work beside an owner. A t
 partition and no coordinator has it: readers of committed records wait for it for ever, until it is aborted.
 """
 
+from dataclasses import asdict
+
 import click
 
 from pylog.cli import completion as complete
@@ -13,8 +15,8 @@ from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say, tell
 from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import LogPlace
-from pylog.client.admin.transactions import STATES
 from pylog.handles import open_transactions
+from pylog.protocol.messages.transactions import STATES
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.words import count_text, duration_text
@@ -85,7 +87,7 @@ def producers(place: LogPlace, where: tuple[str, int | None], as_json: bool) -> 
     found = [(key, one) for key, ones in sorted(described.items()) for one in ones]
     if as_json:
         for key, one in found:
-            print_line(json_line({**key._asdict(), **one._asdict()}))
+            print_line(json_line({**key._asdict(), **asdict(one)}))
         return 0
     if not found:
         say("no producer is known there")

@@ -73,6 +73,16 @@ def sole(parts: Sequence[P], what: str) -> P:
     return parts[0]
 
 
+def untold(key: TopicPartition) -> PylogError:
+    """The error of a partition that an answer lacks."""
+    return UnknownServer(f"the node has answered without a word of {key.topic}-{key.partition}")
+
+
+def about(what: str, name: str, error: PylogError) -> PylogError:
+    """The error of an answer about one thing, which names it: a response may have no place for the text of an error."""
+    return error if name in str(error) else type(error)(f"{what} {name!r}: {error}")
+
+
 def _in_its_thread(future: Future[Any], seconds: float) -> Rounds[Any]:
     yield from ()
     return future.result(seconds)

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from pylog.client.admin.transactions import HangingTransaction
+from pylog.client.admin.transactions import DescribedTransaction, HangingTransaction
 from pylog.handles.client_half import ClientHalf
-from pylog.protocol.messages import DescribedTransaction
 from pylog.record import TopicPartition
 
 __all__ = ["ONGOING", "abort", "hanging_at"]

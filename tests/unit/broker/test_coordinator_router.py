@@ -20,12 +20,9 @@ from pylog.protocol.messages import (
     AddPartitionsToTxn,
     CreateTopics,
     DescribeGroups,
-    DescribeProducers,
-    DescribeTransactions,
     EndTxn,
     InitProducerId,
     JoinGroup,
-    ListTransactions,
     NewTopic,
     OffsetCommit,
     OffsetCommitPart,
@@ -40,6 +37,11 @@ from pylog.protocol.messages import (
     TxnMarkers,
     TxnOffsetCommit,
     WriteTxnMarkers,
+)
+from pylog.protocol.messages.transactions import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
 )
 from pylog.protocol.partitioner import partition_for
 from pylog.runtime.future import completed
@@ -270,8 +272,9 @@ def test_a_transaction_that_hangs_is_found_and_aborted(tmp_path: Path) -> None:
 
 def test_producers_and_markers_of_partitions_that_are_not_there(log: pylog.Log) -> None:
     missing = TopicPartition("nowhere", 0)
-    described = log.broker.handle(DescribeProducers([missing]), SESSION).result().producers
-    assert isinstance(described[missing], errors.UnknownTopicOrPartition)
+    asked = DescribeProducersRequest.TopicRequest(name="nowhere", partition_indexes=[0])
+    (topic,) = log.broker.handle(DescribeProducersRequest(topics=[asked]), SESSION).result().topics
+    assert isinstance(topic.partitions[0].error, errors.UnknownTopicOrPartition)
     markers = TxnMarkers(1, 0, True, 0, (missing, TopicPartition("t", 0)))
     (written,) = log.broker.handle(WriteTxnMarkers([markers]), SESSION).result().errors
     assert isinstance(written[missing], errors.UnknownTopicOrPartition) and written[TopicPartition("t", 0)] is None
@@ -279,7 +282,7 @@ def test_producers_and_markers_of_partitions_that_are_not_there(log: pylog.Log) 
 
 def test_nothing_is_made_to_be_looked_at(log: pylog.Log) -> None:
     assert log.admin.list_transactions() == log.admin.list_groups() == []
-    assert log.broker.handle(ListTransactions(), SESSION).result().transactions == []
+    assert log.broker.handle(ListTransactionsRequest(), SESSION).result().transaction_states == []
     assert log.topics(internal=True) == ["t"]
 
 
@@ -300,7 +303,7 @@ def test_a_node_that_does_not_lead_does_not_coordinate(log: pylog.Log) -> None:
     follow_coordinators(log)
     answer = log.broker.handle(EndTxn("tx", client.id, client.epoch, True), SESSION)
     assert isinstance(answer.exception(), errors.NotCoordinator)
-    described = log.broker.handle(DescribeTransactions(["tx"]), SESSION)
+    described = log.broker.handle(DescribeTransactionsRequest(transactional_ids=["tx"]), SESSION)
     assert isinstance(described.exception(), errors.NotCoordinator)
 
 

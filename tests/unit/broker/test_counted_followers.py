@@ -14,7 +14,6 @@ from pylog.protocol.messages import (
     AddPartitionsToTxn,
     ConsumerGroupHeartbeat,
     DescribeGroups,
-    DescribeTransactions,
     EndTxn,
     Fetch,
     FetchPart,
@@ -28,6 +27,7 @@ from pylog.protocol.messages import (
     ProducePart,
     Session,
 )
+from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from support.clients.values import until
 from support.copies import QUICK
 from support.patience import HANG_SECONDS
@@ -149,7 +149,11 @@ def isr(log: pylog.Log, topic: str) -> list[int]:
 
 
 def described(log: pylog.Log, name: str) -> Any:
-    return log.broker.handle(DescribeTransactions([name]), SESSION).result(HANG_SECONDS).transactions[0]
+    return (
+        log.broker.handle(DescribeTransactionsRequest(transactional_ids=[name]), SESSION)
+        .result(HANG_SECONDS)
+        .transaction_states[0]
+    )
 
 
 def committed(log: pylog.Log) -> list[bytes | None]:

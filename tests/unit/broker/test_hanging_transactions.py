@@ -17,7 +17,6 @@ from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import (
     AddPartitionsToTxn,
     CreateTopics,
-    DescribeTransactions,
     InitProducerId,
     NewTopic,
     Produce,
@@ -26,6 +25,7 @@ from pylog.protocol.messages import (
     TxnMarkers,
     WriteTxnMarkers,
 )
+from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
 from support.killed import killed_at_last
@@ -126,8 +126,8 @@ def test_a_coordinator_leads_beyond_the_epochs_that_markers_have() -> None:
     assert node.mark(given.producer_id, 1, coordinator_epoch=9) is None
     node.append(batch(given.producer_id, 1))
     again = node.killed()
-    (found,) = again.ask(DescribeTransactions(["tx"])).transactions
-    assert (found.state, found.producer_epoch) == ("CompleteAbort", 2)
+    (found,) = again.ask(DescribeTransactionsRequest(transactional_ids=["tx"])).transaction_states
+    assert (found.transaction_state, found.producer_epoch) == ("CompleteAbort", 2)
     (entry,) = again.admin.describe_producers([KEY])[KEY]
     assert (entry.current_txn_start_offset, entry.coordinator_epoch) == (-1, 9)
 
@@ -204,8 +204,8 @@ def test_a_known_transaction_is_aborted_unless_a_follower_has_it(replicas: tuple
     assert added.errors == {KEY: None}
     node.append(batch(given.producer_id, given.producer_epoch))
     node.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=9, replicas=replicas))
-    (found,) = node.killed().ask(DescribeTransactions(["tx"])).transactions
-    assert found.state == state
+    (found,) = node.killed().ask(DescribeTransactionsRequest(transactional_ids=["tx"])).transaction_states
+    assert found.transaction_state == state
 
 
 @pytest.mark.parametrize(("leader_of_coordinators", "end"), [(2, 2), (9, 0)])

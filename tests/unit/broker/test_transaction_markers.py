@@ -22,7 +22,6 @@ from pylog.protocol.messages import (
     AlterReplicaLogDirs,
     CreateTopics,
     DeleteTopics,
-    DescribeTransactions,
     EndTxn,
     Fetch,
     FetchPart,
@@ -37,6 +36,7 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
+from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.record import TopicPartition
 from pylog.replica import Leader
 from pylog.testing import SimClock
@@ -118,8 +118,8 @@ class Node:
         """Of the transactional id: what its log says, and what is so."""
         machine = self.host.machine
         assert isinstance(machine, TransactionCoordinator)
-        (now,) = self.ask(DescribeTransactions(["tx"])).transactions
-        return machine.transactions["tx"].state.title, now.state
+        (now,) = self.ask(DescribeTransactionsRequest(transactional_ids=["tx"])).transaction_states
+        return machine.transactions["tx"].state.title, now.transaction_state
 
     def later(self, ms: int = LAZY_MS) -> None:
         self.clock.advance(ms)
@@ -440,8 +440,8 @@ def test_a_coordinator_that_leads_again_ends_what_had_ended_ahead_of_its_log(
     begin_again(node)
     node.later()
     assert node.states[1] == "CompleteCommit"
-    (other,) = node.ask(DescribeTransactions(["other"])).transactions
-    assert other.state == "Ongoing"
+    (other,) = node.ask(DescribeTransactionsRequest(transactional_ids=["other"])).transaction_states
+    assert other.transaction_state == "Ongoing"
 
 
 def test_a_partition_with_followers_joins_in_the_log_before_it_is_written_to() -> None:

@@ -5,12 +5,14 @@ import pytest
 from pylog.coordinator.transaction.state import TransactionState
 from pylog.errors import InvalidRegularExpression, TransactionalIdNotFound
 from pylog.protocol.messages import (
-    DescribedTransaction,
-    DescribeTransactions,
     InitProducerId,
-    ListTransactions,
     Metadata,
     Session,
+)
+from pylog.protocol.messages.transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
 )
 from support.transaction_desk import P0, T0, Desk, known
 
@@ -25,10 +27,10 @@ DESK.wall_ms += 100
 
 
 def listed(**filters: object) -> list[str]:
-    answer = DESK.ask(ListTransactions(**filters))  # type: ignore[arg-type]
+    answer = DESK.ask(ListTransactionsRequest(**filters))  # type: ignore[arg-type]
     assert answer.error is None
-    assert all(each.transactional_id == each.state for each in answer.transactions)
-    return [each.transactional_id for each in answer.transactions]
+    assert all(each.transactional_id == each.transaction_state for each in answer.transaction_states)
+    return [each.transactional_id for each in answer.transaction_states]
 
 
 def test_all_transactions_are_listed_with_their_states() -> None:
@@ -38,13 +40,16 @@ def test_all_transactions_are_listed_with_their_states() -> None:
 @pytest.mark.parametrize(
     ("filters", "names"),
     [
-        ({"states": ["Empty", "Ongoing", "Asleep"]}, ["Empty", "Ongoing"]),
-        ({"producer_ids": [10, 12, 99]}, ["Empty", "PrepareCommit"]),
-        ({"duration_ms": 100}, ["Empty"]),
-        ({"duration_ms": 99}, ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"]),
+        ({"state_filters": ["Empty", "Ongoing", "Asleep"]}, ["Empty", "Ongoing"]),
+        ({"producer_id_filters": [10, 12, 99]}, ["Empty", "PrepareCommit"]),
+        ({"duration_filter": 100}, ["Empty"]),
+        (
+            {"duration_filter": 99},
+            ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"],
+        ),
         ({"transactional_id_pattern": "Prepare"}, []),
         ({"transactional_id_pattern": "Prepare.*"}, ["PrepareCommit", "PrepareAbort"]),
-        ({"transactional_id_pattern": ".*Commit", "states": ["PrepareCommit"]}, ["PrepareCommit"]),
+        ({"transactional_id_pattern": ".*Commit", "state_filters": ["PrepareCommit"]}, ["PrepareCommit"]),
     ],
 )
 def test_transactions_that_fit_every_filter_are_listed(filters: dict[str, object], names: list[str]) -> None:
@@ -52,28 +57,37 @@ def test_transactions_that_fit_every_filter_are_listed(filters: dict[str, object
 
 
 def test_an_invalid_pattern_is_an_error() -> None:
-    answer = DESK.ask(ListTransactions(transactional_id_pattern="("))
+    answer = DESK.ask(ListTransactionsRequest(transactional_id_pattern="("))
     assert isinstance(answer.error, InvalidRegularExpression)
 
 
 def test_a_pattern_that_takes_too_many_steps_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pylog.coordinator.transaction.report.WORK_MAX", 50)
-    assert isinstance(DESK.ask(ListTransactions(transactional_id_pattern="Prepare.*")).error, InvalidRegularExpression)
-    assert DESK.ask(ListTransactions()).error is None
+    assert isinstance(
+        DESK.ask(ListTransactionsRequest(transactional_id_pattern="Prepare.*")).error, InvalidRegularExpression
+    )
+    assert DESK.ask(ListTransactionsRequest()).error is None
 
 
 def test_an_open_transaction_is_described_with_its_start_and_partitions() -> None:
-    answer = DESK.ask(DescribeTransactions(["Ongoing"]))
-    assert answer.transactions == [DescribedTransaction("Ongoing", None, "Ongoing", 11, 4, 60_000, T0, [P0])]
+    answer = DESK.ask(DescribeTransactionsRequest(transactional_ids=["Ongoing"]))
+    state = DescribeTransactionsResponse.TransactionState
+    assert answer.transaction_states == [
+        state(
+            transactional_id="Ongoing", transaction_state="Ongoing", producer_id=11, producer_epoch=4,
+            transaction_timeout_ms=60_000, transaction_start_time_ms=T0,
+            topics=[state.TopicData(topic=P0.topic, partitions=[P0.partition])],
+        )
+    ]  # fmt: skip
 
 
 def test_a_transaction_that_has_ended_has_no_start() -> None:
-    (described,) = DESK.ask(DescribeTransactions(["CompleteCommit"])).transactions
-    assert (described.start_time_ms, described.partitions) == (-1, [])
+    (described,) = DESK.ask(DescribeTransactionsRequest(transactional_ids=["CompleteCommit"])).transaction_states
+    assert (described.transaction_start_time_ms, described.topics) == (-1, [])
 
 
 def test_an_unknown_id_is_an_error_in_its_place() -> None:
-    unknown, known = DESK.ask(DescribeTransactions(["x", "Empty"])).transactions
+    unknown, known = DESK.ask(DescribeTransactionsRequest(transactional_ids=["x", "Empty"])).transaction_states
     assert unknown.transactional_id == "x" and isinstance(unknown.error, TransactionalIdNotFound)
     assert known.error is None
 
@@ -86,4 +100,4 @@ def test_other_messages_are_misuse() -> None:
 def test_a_transaction_is_known_as_soon_as_it_is_in_the_log() -> None:
     desk = Desk()
     desk.ask(InitProducerId("x"))
-    assert [each.producer_id for each in desk.ask(ListTransactions()).transactions] == [1001]
+    assert [each.producer_id for each in desk.ask(ListTransactionsRequest()).transaction_states] == [1001]

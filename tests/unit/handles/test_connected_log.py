@@ -33,7 +33,8 @@ from pylog.errors import (
     TransactionAborted,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import ConfigSource, DescribeProducers, DescribeQuorum, Message, Metadata, Session
+from pylog.protocol.messages import ConfigSource, DescribeQuorum, Message, Metadata, Session
+from pylog.protocol.messages.transactions import DescribeProducersRequest
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.closing import settle
@@ -346,7 +347,7 @@ def test_a_topic_that_is_deleted_meanwhile_has_no_hanging_transactions() -> None
         log.create_topic("t")
 
         def delete_first(message: Message, session: Session) -> Future[Any]:
-            if isinstance(message, DescribeProducers) and log.topics():
+            if isinstance(message, DescribeProducersRequest) and log.topics():
                 log.delete_topic("t")
             return log.broker.handle(message, session)
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pylog.errors import CorruptBatch, DiskFull, NotLeaderOrFollower, PylogError, UnknownServer, UnsupportedFormat
 from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
 from pylog.protocol.messages.requests import REQUESTS
+from pylog.protocol.messages.transactions import ListTransactionsRequest
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from pylog.protocol.schema import message
 from pylog.protocol.schema.classes import ERROR_CODE, ERROR_MESSAGE, attribute
@@ -144,20 +145,7 @@ class DescribeTopicPartitionsRequest(ApiRequest[DescribeTopicPartitionsResponse]
     cursor: Cursor | None = None
 
 
-@api_message
-class ListTransactionsResponse(ApiResponse):
-    throttle_time_ms: int = 0
-
-
-@api_message
-class ListTransactionsRequest(ApiRequest[ListTransactionsResponse]):
-    state_filters: list[str] = field(default_factory=list)
-    producer_id_filters: list[int] = field(default_factory=list)
-    duration_filter: int = -1
-    transactional_id_pattern: str | None = None
-
-
-ALL_KINDS: list[type[Any]] = [FetchRequest, FetchResponse, DescribeTopicPartitionsRequest, ListTransactionsRequest]
+ALL_KINDS: list[type[Any]] = [FetchRequest, FetchResponse, DescribeTopicPartitionsRequest]
 OURS: list[type[Any]] = [kind for request in REQUESTS.values() for kind in (request, request.response)]
 VERSIONS = [
     pytest.param(kind, version, id=f"{kind.__name__} {version}")

@@ -26,12 +26,12 @@ from pylog.protocol.messages import (
     JoinedGroup,
     JoinGroup,
     ListedGroups,
-    ListedTransactions,
     ListGroups,
     Metadata,
     Session,
     TopicMetadata,
 )
+from pylog.protocol.messages.transactions import ListTransactionsResponse
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 from pylog.server import calls, loop
@@ -354,7 +354,7 @@ def test_a_request_may_have_more_elements_the_more_it_sends() -> None:
 
 
 def test_many_elements_of_few_bytes_are_refused(node: Node, client: WireClient) -> None:
-    node.answer = lambda message: completed(ListedTransactions([]))
+    node.answer = lambda message: completed(ListTransactionsResponse())
     few = calls.elements_max(0)
     answered = client.ask("ListTransactions", 0, {"stateFilters": [""] * (few + 1)})
     assert answered["errorCode"] == InvalidRequest.code

@@ -7,27 +7,46 @@ readers of committed records wait for it. (Kafka: kafka-transactions.sh, KIP-664
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pylog.client.cluster import Cluster, checked_words
-from pylog.errors import PylogError, UnknownTopicOrPartition
+from pylog.client.cluster import Cluster, about, checked_words, sole, untold
+from pylog.errors import UnknownTopicOrPartition
 from pylog.protocol.messages import (
     ANY_TRANSACTION_VERSION,
     NO_EPOCH,
-    ActiveProducer,
-    DescribedProducers,
-    DescribedTransaction,
-    DescribedTransactions,
-    DescribeProducers,
-    DescribeTransactions,
-    ListedTransaction,
-    ListedTransactions,
-    ListTransactions,
     TxnMarkers,
     TxnMarkersWritten,
     WriteTxnMarkers,
 )
-from pylog.record import TopicPartition, checked_partition
+from pylog.protocol.messages.transactions import (
+    STATES,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+)
+from pylog.record import TopicPartition, by_topic, checked_partition
 
-STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+ActiveProducer = DescribeProducersResponse.TopicResponse.PartitionResponse.ProducerState
+
+
+class ListedTransaction(NamedTuple):
+    """A transactional id that is known, and the state of its transaction."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class DescribedTransaction(NamedTuple):
+    """The transaction of a transactional id."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int
+    """The time when the open transaction began, -1 where there is no open one."""
+    partitions: list[TopicPartition]
 
 
 class HangingTransaction(NamedTuple):
@@ -57,19 +76,26 @@ class TransactionAdmin:
         Raises ValueError (no transaction is ever in such a state), InvalidRegularExpression.
         """
         wanted = checked_words("states", states, STATES)
-        message = ListTransactions(wanted, list(producer_ids), duration_ms, pattern)
-        answer: ListedTransactions = self._cluster.ask(message)
-        if answer.error is not None:
-            raise answer.error
-        return sorted(answer.transactions)
+        request = ListTransactionsRequest(
+            state_filters=wanted, producer_id_filters=list(producer_ids), duration_filter=duration_ms,
+            transactional_id_pattern=pattern,
+        )  # fmt: skip
+        return sorted(
+            ListedTransaction(one.transactional_id, one.producer_id, one.transaction_state)
+            for one in self._cluster.ask(request).transaction_states
+        )
 
     def describe_transaction(self, transactional_id: str) -> DescribedTransaction:
         """The transaction of a transactional id. Raises TransactionalIdNotFound."""
-        answer: DescribedTransactions = self._cluster.ask(DescribeTransactions([transactional_id]))
-        (found,) = answer.transactions
+        answer = self._cluster.ask(DescribeTransactionsRequest(transactional_ids=[transactional_id]))
+        found = sole(answer.transaction_states, "one transactional id")
         if found.error is not None:
-            raise found.error
-        return found
+            raise about("transactional id", transactional_id, found.error)
+        return DescribedTransaction(
+            found.transactional_id, found.transaction_state, found.producer_id, found.producer_epoch,
+            found.transaction_timeout_ms, found.transaction_start_time_ms,
+            [TopicPartition(one.topic, number) for one in found.topics for number in one.partitions],
+        )  # fmt: skip
 
     def describe_producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
         """The producers that are known in partitions. Raises UnknownTopicOrPartition, NotLeaderOrFollower."""
@@ -80,13 +106,23 @@ class TransactionAdmin:
     ) -> dict[TopicPartition, list[ActiveProducer]]:
         found: dict[TopicPartition, list[ActiveProducer]] = {}
         for node, keys in self._cluster.by_leader(partitions).items():
-            answer: DescribedProducers = self._cluster.ask(DescribeProducers(keys), node=node)
-            for key, producers in answer.producers.items():
-                if may_be_gone and isinstance(producers, UnknownTopicOrPartition):
+            topics = [
+                DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=numbers)
+                for topic, numbers in by_topic(keys).items()
+            ]
+            answer = self._cluster.ask(DescribeProducersRequest(topics=topics), node=node)
+            parts = {
+                TopicPartition(topic.name, one.partition_index): one
+                for topic in answer.topics
+                for one in topic.partitions
+            }
+            for key in keys:
+                error = parts[key].error if key in parts else untold(key)
+                if may_be_gone and isinstance(error, UnknownTopicOrPartition):
                     continue
-                if isinstance(producers, PylogError):
-                    raise producers
-                found[key] = producers
+                if error is not None:
+                    raise error
+                found[key] = parts[key].active_producers
         return found
 
     def find_hanging_transactions(

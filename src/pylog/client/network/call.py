@@ -10,21 +10,23 @@ from pylog.errors import NetworkError, PylogError, SaslAuthentication, Unsupport
 from pylog.protocol.messages import (
     DeleteRecords,
     DescribeGroups,
-    DescribeProducers,
-    DescribeTransactions,
     EndTxn,
     Fetch,
     InitProducerId,
     JoinGroup,
     ListGroups,
     ListOffsets,
-    ListTransactions,
     Message,
     Metadata,
     OfGroup,
     Produce,
     Session,
     WriteTxnMarkers,
+)
+from pylog.protocol.messages.transactions import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
 )
 from pylog.protocol.wire.questions.question import Question
 from pylog.runtime.clock import stopwatch_ns
@@ -41,9 +43,10 @@ logger = logging.getLogger("pylog.client")
 ANSWER_MS_SPARE = 1000
 JOIN_MS_SPARE = 5000
 FETCHING, MEMBERSHIP, ANYTHING = "fetching", "membership", "anything"
-LEADER_BOUND = (Produce, Fetch, ListOffsets, DeleteRecords, DescribeProducers, WriteTxnMarkers)
+LEADER_BOUND = (Produce, Fetch, ListOffsets, DeleteRecords, DescribeProducersRequest, WriteTxnMarkers)
 HARMLESS_TWICE = (
-    Metadata, FindCoordinator, ListGroups, ListTransactions, DescribeGroups, DescribeTransactions,
+    Metadata, FindCoordinator, ListGroups, ListTransactionsRequest, DescribeGroups,
+    DescribeTransactionsRequest,
 )  # fmt: skip
 """What any node may be asked again when a connection was lost, as it changes nothing."""
 IDENTITY_REFUSED = (SaslAuthentication, UnsupportedSaslMechanism)

@@ -41,20 +41,21 @@ from pylog.protocol.messages import (
     DescribeConfigs,
     DescribedGroups,
     DescribedLogDirs,
-    DescribedTransactions,
     DescribeGroups,
     DescribeLogDirs,
-    DescribeTransactions,
     GroupsDeleted,
     ListedGroups,
-    ListedTransactions,
     ListGroups,
-    ListTransactions,
     Message,
     Metadata,
     ResourceType,
     Session,
     TopicsChanged,
+)
+from pylog.protocol.messages.transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
 )
 from pylog.protocol.wire.questions.group_admin import CONSUMER_GROUPS
 from pylog.protocol.wire.questions.question import Question
@@ -98,11 +99,11 @@ class NetworkTransport:
         """Until when topics are not waited for that no server has made. For the thread of the network."""
         self._compositions: dict[type, Callable[[Any, Session], Future[Any]]] = {
             ListGroups: self._everywhere(_listed_groups),
-            ListTransactions: self._everywhere(_listed_transactions),
+            ListTransactionsRequest: self._everywhere(ListTransactionsRequest.joined),
             DescribeLogDirs: self._everywhere(_described_log_dirs),
             DescribeGroups: self._describe_groups,
             DeleteGroups: self._delete_groups,
-            DescribeTransactions: self._describe_transactions,
+            DescribeTransactionsRequest: self._describe_transactions,
             DescribeConfigs: self._describe_configs,
             AlterConfigs: self._alter_configs,
             CreateTopics: self._create_topics,
@@ -162,11 +163,11 @@ class NetworkTransport:
 
     # --- several -----------------------------------------------------------------------------------------------------
 
-    def _everywhere(self, combine: Callable[[list[Any]], Any]) -> Callable[[Any, Session], Future[Any]]:
+    def _everywhere(self, combine: Callable[[Any, list[Any]], Any]) -> Callable[[Any, Session], Future[Any]]:
         def ask(message: Any, session: Session) -> Future[Any]:
             def ask_all(_: ClusterMetadata) -> Future[Any]:
                 nodes = sorted(self._network.routes.nodes)
-                return gathered([self._ask(node, message, session) for node in nodes], combine)
+                return gathered([self._ask(node, message, session) for node in nodes], partial(combine, message))
 
             return self._then(self._ask(ANY_NODE, Metadata([]), session), ask_all)
 
@@ -204,12 +205,19 @@ class NetworkTransport:
         ]
         return gathered(asked, lambda answers: GroupsDeleted([error for one in answers for error in one.errors]))
 
-    def _describe_transactions(self, message: DescribeTransactions, session: Session) -> Future[Any]:
+    def _describe_transactions(self, message: DescribeTransactionsRequest, session: Session) -> Future[Any]:
         asked = [
-            self._ask(ANY_NODE, DescribeTransactions([name]), session, place=("transaction", name))
+            self._ask(
+                ANY_NODE, DescribeTransactionsRequest(transactional_ids=[name]), session, place=("transaction", name)
+            )
             for name in message.transactional_ids
         ]
-        return gathered(asked, lambda answers: DescribedTransactions([one for a in answers for one in a.transactions]))
+        return gathered(
+            asked,
+            lambda answers: DescribeTransactionsResponse(
+                transaction_states=[one for answer in answers for one in answer.transaction_states]
+            ),
+        )
 
     def _describe_configs(self, message: DescribeConfigs, session: Session) -> Future[Any]:
         def ask(node: int) -> Future[Any]:
@@ -329,15 +337,11 @@ def _first_error(answers: list[Any]) -> PylogError | None:
     return next((one.error for one in answers if one.error is not None), None)
 
 
-def _listed_groups(answers: list[ListedGroups]) -> ListedGroups:
+def _listed_groups(message: ListGroups, answers: list[ListedGroups]) -> ListedGroups:
     return ListedGroups([group for one in answers for group in one.groups], _first_error(answers))
 
 
-def _listed_transactions(answers: list[ListedTransactions]) -> ListedTransactions:
-    return ListedTransactions([found for one in answers for found in one.transactions], _first_error(answers))
-
-
-def _described_log_dirs(answers: list[DescribedLogDirs]) -> DescribedLogDirs:
+def _described_log_dirs(message: DescribeLogDirs, answers: list[DescribedLogDirs]) -> DescribedLogDirs:
     return DescribedLogDirs([directory for one in answers for directory in one.directories])
 
 

@@ -10,59 +10,74 @@ from collections.abc import Mapping
 from pylog.coordinator.patterns import WORK_MAX, matcher
 from pylog.coordinator.transaction.state import NO_TIME, Transaction
 from pylog.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdNotFound
-from pylog.protocol.messages import (
-    DescribedTransaction,
-    DescribedTransactions,
-    DescribeTransactions,
-    ListedTransaction,
-    ListedTransactions,
-    ListTransactions,
+from pylog.protocol.messages.transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
 )
+from pylog.record import by_topic
+
+Listed = ListTransactionsResponse.TransactionState
+Described = DescribeTransactionsResponse.TransactionState
 
 
-def listed(transactions: Mapping[str, Transaction], message: ListTransactions, wall_ms: int) -> ListedTransactions:
-    """The transactions that fit every filter of the message."""
+def listed(
+    transactions: Mapping[str, Transaction], request: ListTransactionsRequest, wall_ms: int
+) -> ListTransactionsResponse:  # fmt: skip
+    """The transactions that fit every filter of the request."""
+    pattern = request.transactional_id_pattern
     try:
-        matches, steps = matcher(message.transactional_id_pattern or "")
-        if message.transactional_id_pattern and steps * sum(map(len, transactions)) > WORK_MAX:
+        matches, steps = matcher(pattern or "")
+        if pattern and steps * sum(map(len, transactions)) > WORK_MAX:
             raise InvalidRegularExpression(f"{steps} steps are too many for {len(transactions)} transactional ids")
     except InvalidRegularExpression as error:
-        return ListedTransactions(error=error.with_traceback(None))
+        return ListTransactionsResponse(error=error.with_traceback(None))
 
     def fits(transactional_id: str, known: Transaction) -> bool:
         return (
-            (not message.states or known.state.title in message.states)
-            and (not message.producer_ids or known.producer_id in message.producer_ids)
-            and (message.duration_ms < 0 or wall_ms - known.start_ms > message.duration_ms)
-            and (not message.transactional_id_pattern or matches(transactional_id))
+            (not request.state_filters or known.state.title in request.state_filters)
+            and (not request.producer_id_filters or known.producer_id in request.producer_id_filters)
+            and (request.duration_filter < 0 or wall_ms - known.start_ms > request.duration_filter)
+            and (not pattern or matches(transactional_id))
         )
 
-    return ListedTransactions(
-        [
-            ListedTransaction(transactional_id, known.producer_id, known.state.title)
+    return ListTransactionsResponse(
+        transaction_states=[
+            Listed(
+                transactional_id=transactional_id, producer_id=known.producer_id, transaction_state=known.state.title
+            )
             for transactional_id, known in transactions.items()
             if fits(transactional_id, known)
         ]
     )
 
 
-def described(transactions: Mapping[str, Transaction], message: DescribeTransactions) -> DescribedTransactions:
-    """Each transactional id of the message, in its order."""
-    return DescribedTransactions([_described(name, transactions.get(name)) for name in message.transactional_ids])
+def described(
+    transactions: Mapping[str, Transaction], request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:  # fmt: skip
+    """Each transactional id of the request, in its order."""
+    return DescribeTransactionsResponse(
+        transaction_states=[_described(name, transactions.get(name)) for name in request.transactional_ids]
+    )
 
 
-def _described(transactional_id: str, known: Transaction | None) -> DescribedTransaction:
+def _described(transactional_id: str, known: Transaction | None) -> Described:
     if not transactional_id:
-        return DescribedTransaction(transactional_id, InvalidRequest("a transactional id has at least one character"))
+        error = InvalidRequest("a transactional id has at least one character")
+        return Described(transactional_id=transactional_id, error=error)
     if known is None:
-        error = TransactionalIdNotFound(f"{transactional_id}: no such transactional id is known here")
-        return DescribedTransaction(transactional_id, error)
-    return DescribedTransaction(
-        transactional_id,
-        state=known.state.title,
+        absent = TransactionalIdNotFound(f"{transactional_id}: no such transactional id is known here")
+        return Described(transactional_id=transactional_id, error=absent)
+    return Described(
+        transactional_id=transactional_id,
+        transaction_state=known.state.title,
+        transaction_timeout_ms=known.timeout_ms,
+        transaction_start_time_ms=known.start_ms if known.state.is_open else NO_TIME,
         producer_id=known.producer_id,
         producer_epoch=known.producer_epoch,
-        timeout_ms=known.timeout_ms,
-        start_time_ms=known.start_ms if known.state.is_open else NO_TIME,
-        partitions=list(known.partitions),
+        topics=[
+            Described.TopicData(topic=topic, partitions=numbers)
+            for topic, numbers in by_topic(known.partitions).items()
+        ],
     )

@@ -21,14 +21,13 @@ from pylog.errors import ConcurrentTransactions, InvalidRequest, PylogError
 from pylog.protocol.messages import (
     NO_EPOCH,
     AddPartitionsToTxn,
-    DescribeTransactions,
     EndTxn,
     InitProducerId,
-    ListTransactions,
     PartitionsAdded,
     ProducerIdGiven,
     TxnEnded,
 )
+from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 
 
 class Outcome(NamedTuple):
@@ -58,9 +57,9 @@ class Requests:
                 return self._init(message, now, is_closed=is_closed)
             case AddPartitionsToTxn():
                 return self._add_partitions(message, now, is_closed=is_closed)
-            case ListTransactions():
+            case ListTransactionsRequest():
                 return Outcome(report.listed(dict(self._states.items()), message, now.wall))
-            case DescribeTransactions():
+            case DescribeTransactionsRequest():
                 return Outcome(report.described(dict(self._states.items()), message))
         raise TypeError(f"a transaction coordinator does not know {type(message).__name__}")
 

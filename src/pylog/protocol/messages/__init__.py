@@ -128,19 +128,10 @@ from pylog.protocol.messages.topics import (
 )
 from pylog.protocol.messages.transactions import (
     ANY_TRANSACTION_VERSION,
-    ActiveProducer,
     AddOffsetsToTxn,
     AddPartitionsToTxn,
-    DescribedProducers,
-    DescribedTransaction,
-    DescribedTransactions,
-    DescribeProducers,
-    DescribeTransactions,
     EndTxn,
     InitProducerId,
-    ListedTransaction,
-    ListedTransactions,
-    ListTransactions,
     OffsetsAdded,
     OfTransaction,
     PartitionsAdded,
@@ -170,7 +161,6 @@ __all__ = [
     "NO_HIGH_WATERMARK",
     "NO_ID",
     "TRANSACTIONS_TOPIC",
-    "ActiveProducer",
     "AddOffsetsToTxn",
     "AddPartitionsToTxn",
     "AlterConfigs",
@@ -196,19 +186,14 @@ __all__ = [
     "DescribeConfigs",
     "DescribeGroups",
     "DescribeLogDirs",
-    "DescribeProducers",
     "DescribeQuorum",
-    "DescribeTransactions",
     "DescribedConfigs",
     "DescribedGroup",
     "DescribedGroups",
     "DescribedLogDir",
     "DescribedLogDirs",
     "DescribedMember",
-    "DescribedProducers",
     "DescribedQuorum",
-    "DescribedTransaction",
-    "DescribedTransactions",
     "EndTxn",
     "EpochEndPart",
     "EpochEnds",
@@ -231,14 +216,11 @@ __all__ = [
     "ListGroups",
     "ListOffsets",
     "ListOffsetsPart",
-    "ListTransactions",
     "ListedConfigResources",
     "ListedGroup",
     "ListedGroups",
     "ListedOffsets",
     "ListedPart",
-    "ListedTransaction",
-    "ListedTransactions",
     "Message",
     "Metadata",
     "NewPartitions",
@@ -297,9 +279,6 @@ Message = (
     | DeleteGroups
     | OfTransaction
     | WriteTxnMarkers
-    | ListTransactions
-    | DescribeTransactions
-    | DescribeProducers
     | DescribeLogDirs
     | DescribeConfigs
     | ListConfigResources

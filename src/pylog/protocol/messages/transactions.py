@@ -3,10 +3,12 @@
 Transactions are of version 2 (KIP-890): every end of one raises the epoch, and a partition joins by being written to.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import NamedTuple
 
 from pylog.errors import InvalidRequest, PylogError
+from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
 from pylog.protocol.messages.message import message
 from pylog.record import TopicPartition
 
@@ -107,70 +109,135 @@ class TxnMarkersWritten:
     """One dict for each of the markers asked."""
 
 
-@message
-class ListTransactions:
-    states: list[str] = field(default_factory=list)
-    """Empty: all; else those in one of these states (Kafka's names: Ongoing, PrepareCommit...)."""
-    producer_ids: list[int] = field(default_factory=list)
-    duration_ms: int = -1
-    """Only transactions that have run longer."""
-    transactional_id_pattern: str | None = None
+STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+"""Kafka's names of the states that a transaction may be seen in."""
+INNER_STATES = ("Dead", "PrepareEpochFence")
+"""Those that it is never seen in."""
 
 
-class ListedTransaction(NamedTuple):
-    transactional_id: str
-    producer_id: int
-    state: str
+@api_message
+class ListTransactionsResponse(ApiResponse):
+    @api_message
+    class TransactionState:
+        transactional_id: str
+        producer_id: int
+        transaction_state: str
 
-
-@message
-class ListedTransactions:
-    transactions: list[ListedTransaction] = field(default_factory=list)
+    throttle_time_ms: int = 0
     error: PylogError | None = None
     """InvalidRegularExpression, where the pattern is invalid."""
+    unknown_state_filters: list[str] = field(default_factory=list)
+    transaction_states: list[TransactionState] = field(default_factory=list)
 
 
-@message
-class DescribeTransactions:
+@api_message
+class ListTransactionsRequest(ApiRequest[ListTransactionsResponse]):
+    state_filters: list[str] = field(default_factory=list)
+    """Empty: all; else those in one of these states."""
+    producer_id_filters: list[int] = field(default_factory=list)
+    duration_filter: int = -1
+    """Only transactions that have run longer, in ms."""
+    transactional_id_pattern: str | None = None
+
+    def joined(self, parts: Iterable[ListTransactionsResponse]) -> ListTransactionsResponse:
+        """One answer out of those of several coordinators, or nodes: the first error alone, where there is one."""
+        whole = ListTransactionsResponse(
+            unknown_state_filters=[one for one in self.state_filters if one not in (*STATES, *INNER_STATES)]
+        )
+        for part in parts:
+            if part.error is not None:
+                return part
+            whole.transaction_states += part.transaction_states
+        return whole
+
+
+@api_message
+class DescribeTransactionsResponse(ApiResponse):
+    @api_message
+    class TransactionState:
+        @api_message
+        class TopicData:
+            topic: str
+            partitions: list[int]
+
+        error: PylogError | None = None
+        transactional_id: str
+        transaction_state: str = ""
+        transaction_timeout_ms: int = 0
+        transaction_start_time_ms: int = 0
+        """The time when the open transaction began, -1 where there is no open one."""
+        producer_id: int = 0
+        producer_epoch: int = 0
+        topics: list[TopicData] = field(default_factory=list)
+
+    throttle_time_ms: int = 0
+    transaction_states: list[TransactionState] = field(default_factory=list)
+
+
+@api_message
+class DescribeTransactionsRequest(ApiRequest[DescribeTransactionsResponse]):
     transactional_ids: list[str]
 
-
-@message
-class DescribedTransaction:
-    transactional_id: str
-    error: PylogError | None = None
-    state: str = ""
-    producer_id: int = -1
-    producer_epoch: int = -1
-    timeout_ms: int = -1
-    start_time_ms: int = -1
-    """The time when the open transaction began, -1 where there is no open one."""
-    partitions: list[TopicPartition] = field(default_factory=list)
+    def refused(self, error: PylogError) -> DescribeTransactionsResponse:
+        state = DescribeTransactionsResponse.TransactionState
+        states = [state(transactional_id=name, error=error) for name in self.transactional_ids]
+        return DescribeTransactionsResponse(transaction_states=states)
 
 
-@message
-class DescribedTransactions:
-    transactions: list[DescribedTransaction]
+@api_message
+class DescribeProducersResponse(ApiResponse):
+    @api_message
+    class TopicResponse:
+        @api_message
+        class PartitionResponse:
+            @api_message
+            class ProducerState:
+                producer_id: int
+                producer_epoch: int
+                last_sequence: int = -1
+                last_timestamp: int = -1
+                coordinator_epoch: int
+                current_txn_start_offset: int = -1
+                """-1: it has no open transaction there."""
+
+            partition_index: int
+            error: PylogError | None = None
+            active_producers: list[ProducerState] = field(default_factory=list)
+
+        name: str
+        partitions: list[PartitionResponse] = field(default_factory=list)
+
+    throttle_time_ms: int = 0
+    topics: list[TopicResponse] = field(default_factory=list)
 
 
-@message
-class DescribeProducers:
-    partitions: list[TopicPartition]
+@api_message
+class DescribeProducersRequest(ApiRequest[DescribeProducersResponse]):
+    @api_message
+    class TopicRequest:
+        name: str
+        partition_indexes: list[int]
 
+    topics: list[TopicRequest] = field(default_factory=list)
 
-class ActiveProducer(NamedTuple):
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp: int
-    coordinator_epoch: int
-    current_txn_start_offset: int
-    """-1: it has no open transaction there."""
+    def refused(self, error: PylogError) -> DescribeProducersResponse:
+        part = DescribeProducersResponse.TopicResponse.PartitionResponse
+        return self.answered(lambda key: part(partition_index=key.partition, error=error))
 
-
-@message
-class DescribedProducers:
-    producers: dict[TopicPartition, list[ActiveProducer] | PylogError]
+    def answered(
+        self, part: Callable[[TopicPartition], DescribeProducersResponse.TopicResponse.PartitionResponse]
+    ) -> DescribeProducersResponse:  # fmt: skip
+        """The response, with the part that `part` makes for each partition."""
+        topic_response = DescribeProducersResponse.TopicResponse
+        return DescribeProducersResponse(
+            topics=[
+                topic_response(
+                    name=topic.name,
+                    partitions=[part(TopicPartition(topic.name, number)) for number in topic.partition_indexes],
+                )
+                for topic in self.topics
+            ]
+        )
 
 
 OfTransaction = InitProducerId | AddPartitionsToTxn | AddOffsetsToTxn | EndTxn

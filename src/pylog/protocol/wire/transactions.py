@@ -10,19 +10,12 @@ EndTxn              from 5 on it is of version 2: the answer has the next epoch 
 from typing import Any
 
 from pylog.errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced, PylogError, TransactionAbortable
-from pylog.protocol.error_codes import error_code, error_message
+from pylog.protocol.error_codes import error_code
 from pylog.protocol.messages import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
-    DescribedProducers,
-    DescribedTransaction,
-    DescribedTransactions,
-    DescribeProducers,
-    DescribeTransactions,
     EndTxn,
     InitProducerId,
-    ListedTransactions,
-    ListTransactions,
     OffsetsAdded,
     OffsetsCommitted,
     PartitionsAdded,
@@ -44,11 +37,6 @@ ABORTABLE_FROM, JOINS_FROM = 4, 5
 AddOffsetsToTxn.
 """
 MarkerErrors = dict[TopicPartition, PylogError | None]
-STATES = frozenset({
-    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
-    "PrepareEpochFence",
-})  # fmt: skip
-"""Kafka's names of the states of a transaction."""
 
 
 def _init(body: Body, version: int) -> InitProducerId:
@@ -184,81 +172,6 @@ def _markers_written(body: Body, answer: TxnMarkersWritten, version: int) -> Bod
     }
 
 
-# --- descriptions -----------------------------------------------------------------------------------------------------
-
-
-def _list(body: Body, version: int) -> ListTransactions:
-    return ListTransactions(
-        list(body["stateFilters"]), list(body["producerIdFilters"]), body.get("durationFilter", -1),
-        body.get("transactionalIdPattern"),
-    )  # fmt: skip
-
-
-def _listed(body: Body, answer: ListedTransactions, version: int) -> Body:
-    unknown = [state for state in body["stateFilters"] if state not in STATES]
-    return {
-        "errorCode": error_code(answer.error),
-        "unknownStateFilters": [] if answer.error else unknown,
-        "transactionStates": [
-            {"transactionalId": one.transactional_id, "producerId": one.producer_id, "transactionState": one.state}
-            for one in answer.transactions
-        ],
-    }
-
-
-def _describe(body: Body, version: int) -> DescribeTransactions:
-    return DescribeTransactions(list(body["transactionalIds"]))
-
-
-def _described(body: Body, answer: DescribedTransactions, version: int) -> Body:
-    return {"transactionStates": [_transaction(one) for one in answer.transactions]}
-
-
-def _transaction(one: DescribedTransaction) -> Body:
-    if one.error is not None:
-        return {"errorCode": error_code(one.error), "transactionalId": one.transactional_id}
-    topics: dict[str, list[int]] = {}
-    for key in one.partitions:
-        topics.setdefault(key.topic, []).append(key.partition)
-    return {
-        "errorCode": 0,
-        "transactionalId": one.transactional_id,
-        "transactionState": one.state,
-        "transactionTimeoutMs": one.timeout_ms,
-        "transactionStartTimeMs": one.start_time_ms,
-        "producerId": one.producer_id,
-        "producerEpoch": one.producer_epoch,
-        "topics": [{"topic": topic, "partitions": numbers} for topic, numbers in topics.items()],
-    }
-
-
-def _describe_producers(body: Body, version: int) -> DescribeProducers:
-    return DescribeProducers(topic_partitions(body["topics"], partitions="partitionIndexes"))
-
-
-def _described_producers(body: Body, answer: DescribedProducers, version: int) -> Body:
-    topics = []
-    for topic in body["topics"]:
-        entries = [_producers(TopicPartition(topic["name"], number), answer) for number in topic["partitionIndexes"]]
-        topics.append({"name": topic["name"], "partitions": entries})
-    return {"topics": topics}
-
-
-def _producers(key: TopicPartition, answer: DescribedProducers) -> Body:
-    found = answer.producers[key]
-    if isinstance(found, PylogError):
-        return {"partitionIndex": key.partition, "errorCode": error_code(found), "errorMessage": error_message(found)}
-    active = [
-        {
-            "producerId": one.producer_id, "producerEpoch": one.producer_epoch, "lastSequence": one.last_sequence,
-            "lastTimestamp": one.last_timestamp, "coordinatorEpoch": one.coordinator_epoch,
-            "currentTxnStartOffset": one.current_txn_start_offset,
-        }
-        for one in found
-    ]  # fmt: skip
-    return {"partitionIndex": key.partition, "errorCode": 0, "activeProducers": active}
-
-
 def _refused(answer: Any) -> Any:
     return lambda message, error: answer(error)
 
@@ -280,19 +193,5 @@ MAPPINGS = (
         refusal=lambda message, error: TxnMarkersWritten([
             dict.fromkeys(one.partitions, error) for one in message.markers
         ]),
-    ),
-    Mapping(
-        name="ListTransactions", message=_list, response=_listed,
-        refusal=lambda message, error: ListedTransactions(error=error),
-    ),
-    Mapping(
-        name="DescribeTransactions", message=_describe, response=_described,
-        refusal=lambda message, error: DescribedTransactions([
-            DescribedTransaction(name, error) for name in message.transactional_ids
-        ]),
-    ),
-    Mapping(
-        name="DescribeProducers", message=_describe_producers, response=_described_producers,
-        refusal=lambda message, error: DescribedProducers(dict.fromkeys(message.partitions, error)),
     ),
 )  # fmt: skip

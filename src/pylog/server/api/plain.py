@@ -113,4 +113,7 @@ APIS: tuple[Api, ...] = tuple(
     )
     for mapping in MAPPINGS.values()
     if mapping.name not in OF_THEIR_OWN
-) + tuple(api(name, handed_on, may_wait=True, into=kind) for name, kind in REQUESTS.items())
+) + tuple(
+    api(name, handed_on, may_wait=name not in AT_ONCE, is_long=name in LONG, into=kind)
+    for name, kind in REQUESTS.items()
+)

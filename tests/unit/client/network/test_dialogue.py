@@ -1,7 +1,7 @@
 """One connection of a client, without sockets: bytes in, answers out."""
 
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,7 +34,7 @@ from pylog.protocol.messages import (
     Session,
 )
 from pylog.protocol.messages import Fetch as FetchMessage
-from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
+from pylog.protocol.messages.transactions import ListTransactionsRequest
 from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from pylog.protocol.sasl.exchange import sasl_client
 from pylog.protocol.schema import message as schema
@@ -363,20 +363,6 @@ def test_an_error_for_all_of_an_answer_is_that_of_the_call() -> None:
 
 
 # --- requests as Kafka's schemas have them ----------------------------------------------------------------------------
-
-
-@api_message
-class ListTransactionsResponse(ApiResponse):
-    throttle_time_ms: int = 0
-    error: PylogError | None = None
-
-
-@api_message
-class ListTransactionsRequest(ApiRequest[ListTransactionsResponse]):
-    state_filters: list[str] = field(default_factory=list)
-    producer_id_filters: list[int] = field(default_factory=list)
-    duration_filter: int = -1
-    transactional_id_pattern: str | None = None
 
 
 def test_a_request_goes_out_as_it_is_and_its_answer_is_its_response() -> None:

@@ -76,10 +76,6 @@ MESSAGES: list[tuple[Any, Any]] = [
      m.OffsetsCommitted({T0: None, TopicPartition("u", 3): FAILED})),
     (m.EndTxn("tx", 9, 2, committed=True), m.TxnEnded(None, 9, 3)),
     (m.WriteTxnMarkers([m.TxnMarkers(9, 2, False, 1, (T0, T1), 0)]), m.TxnMarkersWritten([{T0: None, T1: FAILED}])),
-    (m.ListTransactions(["Ongoing"], [9]), m.ListedTransactions([m.ListedTransaction("tx", 9, "Ongoing")])),
-    (m.DescribeTransactions(["tx", "no"]), m.DescribedTransactions([
-        m.DescribedTransaction("tx", None, "Ongoing", 9, 2, 5, 6, [T0, T1]), m.DescribedTransaction("no", FAILED)])),
-    (m.DescribeProducers([T0, T1]), m.DescribedProducers({T0: [m.ActiveProducer(9, 2, 5, 6, 1, -1)], T1: FAILED})),
 ]  # fmt: skip
 
 

@@ -8,20 +8,11 @@ A producer's transactions are of version 2: a node that has only older versions 
 
 from operator import attrgetter
 
-from pylog.errors import PylogError, UnknownServer
+from pylog.errors import PylogError
 from pylog.protocol.error_codes import of_code
 from pylog.protocol.messages import (
-    ActiveProducer,
-    DescribedProducers,
-    DescribedTransaction,
-    DescribedTransactions,
-    DescribeProducers,
-    DescribeTransactions,
     EndTxn,
     InitProducerId,
-    ListedTransaction,
-    ListedTransactions,
-    ListTransactions,
     OffsetsCommitted,
     ProducerIdGiven,
     TxnEnded,
@@ -32,7 +23,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.wire.mapping import Body, by_topic
 from pylog.protocol.wire.questions.groups import commit_topics, offsets_committed
-from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in, untold
+from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, untold
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS"]
@@ -116,80 +107,9 @@ def _markers_written(message: WriteTxnMarkers, body: Body, version: int) -> TxnM
     return TxnMarkersWritten(errors)
 
 
-# --- descriptions -----------------------------------------------------------------------------------------------------
-
-
-def _list_versions(message: ListTransactions) -> tuple[int, int]:
-    return (2 if message.transactional_id_pattern is not None else 1 if message.duration_ms >= 0 else 0), ANY_VERSION
-
-
-def _list(message: ListTransactions, version: int) -> Body:
-    body: Body = {"stateFilters": message.states, "producerIdFilters": message.producer_ids}
-    if version >= 1:
-        body["durationFilter"] = message.duration_ms
-    if version >= 2:
-        body["transactionalIdPattern"] = message.transactional_id_pattern
-    return body
-
-
-def _listed(message: ListTransactions, body: Body, version: int) -> ListedTransactions:
-    found = [
-        ListedTransaction(one["transactionalId"], one["producerId"], one["transactionState"])
-        for one in body["transactionStates"]
-    ]
-    return ListedTransactions(found, of_code(body["errorCode"]))
-
-
-def _describe(message: DescribeTransactions, version: int) -> Body:
-    return {"transactionalIds": message.transactional_ids}
-
-
-def _described(message: DescribeTransactions, body: Body, version: int) -> DescribedTransactions:
-    found = {one["transactionalId"]: _transaction(one) for one in body["transactionStates"]}
-    silent = UnknownServer("the node has answered without a word of it")
-    return DescribedTransactions([
-        found.get(name) or DescribedTransaction(name, silent) for name in message.transactional_ids
-    ])  # fmt: skip
-
-
-def _transaction(body: Body) -> DescribedTransaction:
-    name = body["transactionalId"]
-    error = of_code(body["errorCode"])
-    if error is not None:
-        return DescribedTransaction(name, type(error)(f"transactional id {name!r}: {error}"))
-    partitions = [TopicPartition(one["topic"], number) for one in body["topics"] for number in one["partitions"]]
-    return DescribedTransaction(
-        name, None, body["transactionState"], body["producerId"], body["producerEpoch"], body["transactionTimeoutMs"],
-        body["transactionStartTimeMs"], partitions,
-    )  # fmt: skip
-
-
-def _producers(message: DescribeProducers, version: int) -> Body:
-    return {"topics": by_topic(message.partitions, attrgetter("partition"), partitions="partitionIndexes")}
-
-
-def _described_producers(message: DescribeProducers, body: Body, version: int) -> DescribedProducers:
-    found = entries(body["topics"])
-    producers: dict[TopicPartition, list[ActiveProducer] | PylogError] = {}
-    for key in message.partitions:
-        entry = found.get(key)
-        error = untold(*key) if entry is None else error_in(entry)
-        producers[key] = error or [
-            ActiveProducer(
-                one["producerId"], one["producerEpoch"], one["lastSequence"], one["lastTimestamp"],
-                one["coordinatorEpoch"], one["currentTxnStartOffset"],
-            )
-            for one in (entry or {})["activeProducers"]
-        ]  # fmt: skip
-    return DescribedProducers(producers)
-
-
 QUESTIONS: dict[type, Question] = {
     InitProducerId: Question(name="InitProducerId", body=_init, answer=_given, versions=_init_versions),
     TxnOffsetCommit: Question(name="TxnOffsetCommit", body=_commit, answer=_committed, versions=_of_version_2),
     EndTxn: Question(name="EndTxn", body=_end, answer=_ended, versions=_of_version_2),
     WriteTxnMarkers: Question(name="WriteTxnMarkers", body=_markers, answer=_markers_written),
-    ListTransactions: Question(name="ListTransactions", body=_list, answer=_listed, versions=_list_versions),
-    DescribeTransactions: Question(name="DescribeTransactions", body=_describe, answer=_described),
-    DescribeProducers: Question(name="DescribeProducers", body=_producers, answer=_described_producers),
 }
