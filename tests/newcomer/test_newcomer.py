@@ -35,6 +35,11 @@ class Home:
     def programs(self) -> Path:
         return self.place / "bin"
 
+    def written(self) -> dict[Path, int]:
+        """When each file of the kernel was written."""
+        (kernel,) = self.place.glob("lib/python*/site-packages/pylog/kernel")
+        return {file: file.stat().st_mtime_ns for file in kernel.rglob("*") if "__pycache__" not in file.parts}
+
     def run(self, *words: str, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
         """Run a program of this environment; it has to end well."""
         path = os.pathsep.join([str(self.programs), os.environ["PATH"]])
@@ -65,15 +70,19 @@ def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     subprocess.run([sys.executable, "-m", "venv", str(made.place)], check=True)
     compiler = {} if request.param == "compiled" else {"CC": "/nonexistent/cc"}
     pip = ["python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "constraints.txt"]
-    made.run(*pip, f".{EXTRAS}", cwd=clone, **compiler)
-    made.run(*pip, *TOOLS, cwd=clone)
+    made.run(*pip, ".", cwd=clone, **compiler)
+    installed = made.written()
+    made.run(*pip, f"pylog-commitlog{EXTRAS}", *TOOLS, cwd=clone)
+    assert made.written() == installed, "an extra adds packages, and compiles nothing again"
     return made
 
 
 def test_the_command_says_which_kernel_is_there(home: Home, tmp_path: Path) -> None:
-    said = home.run("pylog", "version", cwd=tmp_path).stdout
+    ran = home.run("pylog", "version", cwd=tmp_path)
 
-    assert home.kernel in said
+    assert home.kernel in ran.stdout
+    assert ("the slow one" in ran.stdout) == (home.kernel == "pure")
+    assert ran.stderr.count("many times slower") == (home.kernel == "pure")
 
 
 def test_every_block_of_the_readme_is_a_program_that_ends_well(home: Home, tmp_path: Path) -> None:

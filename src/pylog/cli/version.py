@@ -90,7 +90,8 @@ def command(place: LogPlace, as_json: bool) -> int:
         return 0
     print_line(f"pylog {pylog.__version__}")
     print_line(f"  python  {python}")
-    print_line(f"  kernel  {kernel.NAME}{f' (Python: {kernel.WHY_PURE})' if kernel.WHY_PURE else ''}")
+    why = f" (Python alone, the slow one: {kernel.WHY_PURE})" if kernel.WHY_PURE else ""
+    print_line(f"  kernel  {kernel.NAME}{why}")
     missing = [name for name, there in codecs.items() if not there]
     there = ", ".join(name for name, there in codecs.items() if there)
     print_line(f"  codecs  {there}" + (f"; missing: {', '.join(missing)}" if missing else ""))

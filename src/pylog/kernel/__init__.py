@@ -175,7 +175,11 @@ else:
         twin = import_module("pylog.kernel.compiled")
     except ImportError as error:
         WHY_PURE = f"there is no compiled kernel in this installation: {error}"
-        logging.getLogger("pylog.kernel").info("the kernel runs in pure Python, many times slower: %s", error)
+        logging.getLogger("pylog.kernel").warning(
+            "this installation has no compiled kernel, so pylog runs many times slower (%s): install it where there is "
+            "a C compiler, or from a wheel",
+            error,
+        )
 if WHY_PURE:
     twin = import_module("pylog.kernel.pure")
 globals().update({name: getattr(twin, name) for name in twin.__all__})

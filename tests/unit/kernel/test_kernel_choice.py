@@ -38,7 +38,7 @@ def test_the_environment_can_ask_for_the_pure_kernel():
 
 def test_without_a_compiled_kernel_the_pure_one_runs_with_a_warning():
     *log, version = run(HIDE + SAY, PYLOG_PURE="0")
-    assert len(log) == 1 and log[0].startswith("pylog.kernel INFO the kernel runs in pure Python")
+    assert len(log) == 1 and log[0].startswith("pylog.kernel WARNING this installation has no compiled kernel")
     said = json.loads(version)
     assert said["kernel"] == "pure" and said["why_pure"].startswith("there is no compiled kernel")
 
