@@ -135,18 +135,17 @@ def _subjects(store: SchemaStore, call: Call) -> object:
     prefix = call.parameters.text("subjectPrefix")
     for context in (":*:", DEFAULT_CONTEXT):
         prefix = prefix.removeprefix(context)
-    with store.looked_at() as state:
-        return call.parameters.page(state.subjects(prefix, call.parameters.which()))
+    return call.parameters.page(store.state().subjects(prefix, call.parameters.which()))
 
 
 def _look_up(store: SchemaStore, call: Call) -> object:
     given = SchemaRequest.of(call.body).schema
     which = LookupFilter.INCLUDE_DELETED if call.parameters.is_true("deleted") else LookupFilter.DEFAULT
-    with store.looked_at() as state:
-        if not state.versions(call.subject, which):
-            raise changes.subject_not_found(call.subject)
-        schema = changes.checked_schema(state, call.subject, given, normalize=call.parameters.is_true("normalize"))
-        found = state.find(call.subject, schema, which)
+    state = store.state()
+    if not state.versions(call.subject, which):
+        raise changes.subject_not_found(call.subject)
+    schema = changes.checked_schema(state, call.subject, given, normalize=call.parameters.is_true("normalize"))
+    found = state.find(call.subject, schema, which)
     if found is None:
         raise SchemaNotFound("Schema not found")
     return _version(found)
@@ -159,10 +158,10 @@ def _delete_subject(store: SchemaStore, call: Call) -> object:
 
 def _versions(store: SchemaStore, call: Call) -> object:
     which = call.parameters.which()
-    with store.looked_at() as state:
-        found = state.versions(call.subject, which)
-        if not found and (which is not LookupFilter.DELETED_ONLY or not state.versions(call.subject)):
-            raise changes.subject_not_found(call.subject)
+    state = store.state()
+    found = state.versions(call.subject, which)
+    if not found and (which is not LookupFilter.DELETED_ONLY or not state.versions(call.subject)):
+        raise changes.subject_not_found(call.subject)
     return call.parameters.page([one.version for one in found])
 
 
@@ -183,20 +182,18 @@ def _found(state: RegistryState, call: Call, *, deleted: bool | None = None) -> 
 
 
 def _version_of_subject(store: SchemaStore, call: Call) -> object:
-    with store.looked_at() as state:
-        return _version(_found(state, call))
+    return _version(_found(store.state(), call))
 
 
 def _text_of_version(store: SchemaStore, call: Call) -> object:
-    with store.looked_at() as state:
-        return Raw(_found(state, call).schema.text)
+    return Raw(_found(store.state(), call).schema.text)
 
 
 def _referring(store: SchemaStore, call: Call) -> object:
     which = LookupFilter.INCLUDE_DELETED if call.parameters.is_true("deleted") else LookupFilter.DEFAULT
-    with store.looked_at() as state:
-        one = _found(state, call, deleted=True)
-        ids = {other.id for other in state.referring(one.subject, one.version, which)}
+    state = store.state()
+    one = _found(state, call, deleted=True)
+    ids = {other.id for other in state.referring(one.subject, one.version, which)}
     return call.parameters.page(sorted(ids))
 
 
@@ -211,8 +208,8 @@ def _delete_version(store: SchemaStore, call: Call) -> object:
 def _schemas(store: SchemaStore, call: Call) -> object:
     prefix, is_latest = call.parameters.text("subjectPrefix"), call.parameters.is_true("latestOnly")
     which = LookupFilter.INCLUDE_DELETED if call.parameters.is_true("deleted") else LookupFilter.DEFAULT
-    with store.looked_at() as state:
-        every = [state.versions(subject, which) for subject in state.subjects(prefix.removeprefix(":*:"), which)]
+    state = store.state()
+    every = [state.versions(subject, which) for subject in state.subjects(prefix.removeprefix(":*:"), which)]
     found = [one for versions in every for one in (versions[-1:] if is_latest else versions)]
     return [_version(one) for one in call.parameters.page(found)]
 
@@ -230,21 +227,20 @@ def _known(state: RegistryState, call: Call) -> Schema:
 
 
 def _schema(store: SchemaStore, call: Call) -> object:
-    with store.looked_at() as state:
-        most = {"maxId": state.id_max} if call.parameters.is_true("fetchMaxId") else {}
-        return {**_known(state, call).to_json(), **most}
+    state = store.state()
+    most = {"maxId": state.id_max} if call.parameters.is_true("fetchMaxId") else {}
+    return {**_known(state, call).to_json(), **most}
 
 
 def _text_of_id(store: SchemaStore, call: Call) -> object:
-    with store.looked_at() as state:
-        return Raw(_known(state, call).text)
+    return Raw(_known(store.state(), call).text)
 
 
 def _of_id(store: SchemaStore, call: Call) -> list[RegisteredSchema]:
     which = LookupFilter.INCLUDE_DELETED if call.parameters.is_true("deleted") else LookupFilter.DEFAULT
-    with store.looked_at() as state:
-        _known(state, call)
-        return state.of_id(integer(call.names[0]), which)
+    state = store.state()
+    _known(state, call)
+    return state.of_id(integer(call.names[0]), which)
 
 
 def _subjects_of_id(store: SchemaStore, call: Call) -> object:
@@ -280,15 +276,15 @@ def _compared(
 ) -> dict[str, Any]:
     given, normalize = SchemaRequest.of(call.body).schema, call.parameters.is_true("normalize")
     is_verbose = call.parameters.is_true("verbose")
-    with store.looked_at() as state:
-        versions = held_to(state)
-        try:
-            schema = changes.checked_schema(state, call.subject, given, normalize=normalize)
-        except SchemaRegistryError as error:
-            if not is_verbose:
-                raise
-            return {"is_compatible": False, "messages": [str(error)]}
-        faults = changes.faults_of(state, call.subject, schema, versions)
+    state = store.state()
+    versions = held_to(state)
+    try:
+        schema = changes.checked_schema(state, call.subject, given, normalize=normalize)
+    except SchemaRegistryError as error:
+        if not is_verbose:
+            raise
+        return {"is_compatible": False, "messages": [str(error)]}
+    faults = changes.faults_of(state, call.subject, schema, versions)
     return {"is_compatible": not faults, **({"messages": faults} if is_verbose else {})}
 
 
@@ -301,9 +297,9 @@ def _named(call: Call) -> str | None:
 
 def _config(store: SchemaStore, call: Call) -> object:
     subject = _named(call)
-    with store.looked_at() as state:
-        is_shared = subject is not None and call.parameters.is_true("defaultToGlobal")
-        found = state.config_in_scope(subject) if is_shared else state.config(subject)
+    state = store.state()
+    is_shared = subject is not None and call.parameters.is_true("defaultToGlobal")
+    found = state.config_in_scope(subject) if is_shared else state.config(subject)
     if found is None:
         raise SchemaNotFound(
             f"Subject '{subject}' does not have subject-level compatibility configured", NO_SUBJECT_LEVEL
@@ -323,9 +319,9 @@ def _delete_config(store: SchemaStore, call: Call) -> object:
 
 def _mode(store: SchemaStore, call: Call) -> object:
     subject = _named(call)
-    with store.looked_at() as state:
-        is_shared = call.parameters.is_true("defaultToGlobal")
-        found = state.mode_in_scope(subject) if is_shared else state.mode(subject)
+    state = store.state()
+    is_shared = call.parameters.is_true("defaultToGlobal")
+    found = state.mode_in_scope(subject) if is_shared else state.mode(subject)
     if found is None:
         raise SchemaNotFound(f"Subject '{subject}' does not have subject-level mode configured", NO_SUBJECT_MODE)
     return {"mode": found}

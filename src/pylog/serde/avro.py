@@ -11,6 +11,11 @@ from pylog.serde.registry import AVRO, Reference, Schema, SchemaRegistry
 from pylog.serde.serde import Serde
 from pylog.serde.wire import split
 
+WHOLE_CHARS_MAX = 16 << 20
+"""How long a schema may be with all that it refers to."""
+REFERENCE_CHARS = 1000
+"""How much of that a reference takes besides the text behind it."""
+
 
 def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str | None = None) -> Serde[Any]:
     """Values of an Avro schema: dicts for records, as fastavro has them.
@@ -54,14 +59,25 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
 
 def whole_schema(schema: Schema, find: Callable[[Reference], Schema]) -> Any:
     """An Avro schema as JSON, with those that it refers to, which `find` gives, in their places. Raises ValueError."""
-    return _whole(schema, find, {})
+    return _Whole(find).of(schema)
 
 
-def _whole(schema: Schema, find: Callable[[Reference], Schema], named: dict[str, Any]) -> Any:
-    # `named` gets the schemas that are referred to, and loses those that are placed.
-    for reference in schema.references:
-        named[reference.name] = _whole(find(reference), find, named)
-    return _placed(json.loads(schema.text), named, "")
+class _Whole:
+    """The parts of one schema. What is referred to twice is read twice, so their number is bounded."""
+
+    def __init__(self, find: Callable[[Reference], Schema]) -> None:
+        self._find = find
+        self._left = WHOLE_CHARS_MAX
+        self._named: dict[str, Any] = {}
+        """The schemas that are referred to, and are not placed yet."""
+
+    def of(self, schema: Schema) -> Any:
+        self._left -= REFERENCE_CHARS + len(schema.text)
+        if self._left < 0:
+            raise ValueError("it refers to too many schemas")
+        for reference in schema.references:
+            self._named[reference.name] = self.of(self._find(reference))
+        return _placed(json.loads(schema.text), self._named, "")
 
 
 def _placed(node: Any, named: dict[str, Any], namespace: str) -> Any:

@@ -66,9 +66,11 @@ class _Reading:
         kinds = [_kind(one) for one in found]
         if "union" in kinds:
             raise ValueError("a union stands in a union")
-        twice = [kind for kind in kinds if kinds.count(kind) > 1] if len(kinds) != len(set(kinds)) else []
-        if twice:
-            raise ValueError(f"a union has {_short(twice[0])} twice")
+        seen: set[str] = set()
+        for kind in kinds:
+            if kind in seen:
+                raise ValueError(f"a union has {_short(kind)} twice")
+            seen.add(kind)
         return found
 
     def _named(self, node: dict[str, Any], kind: str, namespace: str) -> dict[str, Any]:

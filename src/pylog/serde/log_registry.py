@@ -25,31 +25,26 @@ class LogRegistry(SchemaRegistry):
         return f"<LogRegistry {self._store}>"
 
     def register(self, subject: str, schema: Schema) -> int:
-        with self._store.looked_at(is_fresh=False) as state:
-            known = state.find(subject, schema)
+        known = self._store.last_state.find(subject, schema)
         if known is not None:
             return known.id
         return self._store.change(lambda state: changes.register(state, subject, schema)).id
 
     def by_id(self, schema_id: int) -> Schema:
-        for is_fresh in (False, True):
-            with self._store.looked_at(is_fresh=is_fresh) as state:
-                known = state.by_id(schema_id)
-            if known is not None:
-                return known
-        raise SchemaNotFound(f"topic {self._topic} has no schema with id {schema_id}")
+        known = self._store.last_state.by_id(schema_id) or self._store.state().by_id(schema_id)
+        if known is None:
+            raise SchemaNotFound(f"topic {self._topic} has no schema with id {schema_id}")
+        return known
 
     def version(self, subject: str, version: int | None = None) -> RegisteredSchema:
-        with self._store.looked_at() as state:
-            try:
-                return changes.existing(state, subject, version)
-            except SchemaNotFound as error:
-                of = subject if version is None else f"{subject} in version {version}"
-                raise SchemaNotFound(f"topic {self._topic} has no schema of subject {of}", error.error_code) from None
+        try:
+            return changes.existing(self._store.state(), subject, version)
+        except SchemaNotFound as error:
+            of = subject if version is None else f"{subject} in version {version}"
+            raise SchemaNotFound(f"topic {self._topic} has no schema of subject {of}", error.error_code) from None
 
     def compatibility(self, subject: str | None = None) -> Level:
-        with self._store.looked_at() as state:
-            return state.level(subject)
+        return self._store.state().level(subject)
 
     def set_compatibility(self, level: Level, subject: str | None = None) -> None:
         given = {"compatibility": checked_level(level)}

@@ -45,6 +45,18 @@ class RegistryState:
         """By subject; None: of all that have none. So are the modes."""
         self._modes: dict[str | None, str] = {}
 
+    def copy(self) -> "RegistryState":
+        """The same state, to replay more records in."""
+        found = RegistryState()
+        found._versions = {subject: dict(versions) for subject, versions in self._versions.items()}
+        found._deleted = set(self._deleted)
+        found._by_id = dict(self._by_id)
+        found._of_id = {schema_id: set(keys) for schema_id, keys in self._of_id.items()}
+        found._ids = {meant: set(ids) for meant, ids in self._ids.items()}
+        found._id_max = self._id_max
+        found._configs, found._modes = dict(self._configs), dict(self._modes)
+        return found
+
     # --- replay ------------------------------------------------------------------------------------------------------
 
     def take(self, key: Any, value: Any) -> None:

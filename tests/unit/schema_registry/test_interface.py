@@ -1,7 +1,9 @@
 """Confluent's HTTP interface, resource by resource: the answers and codes that its API reference names."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 import pylog
 from pylog import serde
 from pylog.schema_registry.interface import Interface
+from pylog.serde import registry_changes as changes
+from pylog.serde.registry_state import RegistryState
 from pylog.serde.schema_store import SchemaStore
 
 Ask = Callable[..., tuple[int, Any]]
@@ -509,3 +513,37 @@ def test_what_confluents_registry_wrote_is_served(log: pylog.Log, ask: Ask) -> N
     assert ask("GET /subjects/s/versions/latest") == (200, {"subject": "s", "version": 1, "id": 9, **INT})
     assert ask("GET /config") == (200, {"compatibilityLevel": "FULL", "alias": "x"})
     assert ask("GET /mode/s") == (200, {"mode": "READONLY"}) and ask("GET /mode/t") == (404, 40409)
+
+
+def test_a_change_that_is_still_decided_keeps_no_other_one_waiting(log: pylog.Log, ask: Ask) -> None:
+    store, begun, may_end = SchemaStore(log), threading.Event(), threading.Event()
+    decided: list[int] = []
+
+    def decide(state: RegistryState) -> changes.Change[int]:
+        begun.set()
+        assert may_end.wait(240)
+        change = changes.register(state, "slow", serde.Schema('"int"'))
+        decided.append(change.result.id)
+        return changes.Change(change.result.id, change.records)
+
+    interface = Interface(store)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(store.change, decide)
+        assert begun.wait(240)
+        assert interface.answer("POST", "/subjects/quick/versions", json.dumps(TEXT).encode()).status == 200
+        assert interface.answer("GET", "/subjects", b"").body == b'["quick"]'
+        may_end.set()
+        assert slow.result() == 2
+    assert decided == [1, 2], "it is decided again from what the other one has written"
+    assert ask("GET /subjects") == (200, ["quick", "slow"])
+
+
+def test_references_that_multiply_are_refused(ask: Ask) -> None:
+    for number in range(20):
+        used = [{"name": f"R{number - 1}", "subject": f"s{number - 1}", "version": 1}] * 2 if number else []
+        fields = [{"name": "a", "type": f"R{number - 1}"}] if number else []
+        schema = {"type": "record", "name": f"R{number}", "fields": fields}
+        found = ask(f"POST /subjects/s{number}/versions", {"schema": json.dumps(schema), "references": used})
+        if found[0] != 200:
+            break
+    assert found == (422, 42201) and 10 < number < 16
