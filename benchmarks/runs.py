@@ -20,7 +20,7 @@ ROUNDS = scaled(usual=15, quick=2)
 def run(folder: Path) -> None:
     with pylog.open(folder / "log", flush="none") as log:
         log.topic("bench")[0].append([pylog.Record(b"x" * 100)])
-        log.broker.node.changes.allocate_producer_ids()
+        log.broker.node.cluster_changes.allocate_producer_ids()
 
 
 @contextmanager

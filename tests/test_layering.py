@@ -75,7 +75,6 @@ ON_EXTRAS = {
 LAZILY = {
     "pylog.broker.coordinators": {"pylog.coordinator"},
     "pylog.broker.hanging_transactions": {"pylog.coordinator"},
-    "pylog.broker.replica_manager.users": {"pylog.protocol.sasl.hashing"},
     "pylog.cli": {"pylog.cli.completion"},
     "pylog.cli.follow": {"rich"},
     "pylog.cli.meter": {"pylog.cli.bar"},
@@ -87,6 +86,7 @@ LAZILY = {
     "pylog.attach.doorway": {"pylog.server"},
     "pylog.client.admin.users": {"pylog.protocol.sasl.hashing"},
     "pylog.config.options": {"difflib"},
+    "pylog.controller.users": {"pylog.protocol.sasl.hashing"},
     "pylog.files.incarnation": {"ctypes"},
     "pylog.files.watch": {"ctypes"},
     "pylog.kernel.pure.crc": {"crc32c"},

@@ -13,13 +13,13 @@ from pylog.version import VERSION
 if TYPE_CHECKING:
     from pylog import aio, metrics
     from pylog.broker.log_cleaner import Cleaned
-    from pylog.broker.replica_manager import Follow, Lead
     from pylog.client.admin.admin import Admin
     from pylog.client.consumer import RebalanceListener
     from pylog.client.consumer.consumer import Consumer
     from pylog.client.producer import Producer
     from pylog.commitlog.recovery import Quarantined, Recovered
     from pylog.config.typed import ConnectionOptions, ConsumerOptions, NodeOptions, ProducerOptions, TopicOptions
+    from pylog.controller.roles import Follow, Lead
     from pylog.handles.connected_log import ConnectedLog, ConnectedPartition, ConnectedTopic, connect
     from pylog.handles.following import Following, ReplicaLag
     from pylog.handles.views import PartitionView, SegmentInfo, TopicView
@@ -110,11 +110,11 @@ ON_FIRST_USE = {
     "ConsumerRecord": "pylog.record",
     "DeserializedRecord": "pylog.record",
     "Findings": "pylog.logdirs.damage",
-    "Follow": "pylog.broker.replica_manager",
+    "Follow": "pylog.controller.roles",
     "Following": "pylog.handles.following",
     "Future": "pylog.runtime.future",
     "Header": "pylog.record",
-    "Lead": "pylog.broker.replica_manager",
+    "Lead": "pylog.controller.roles",
     "Log": "pylog.log",
     "MemoryTransport": "pylog.transport",
     "NodeOptions": "pylog.config.typed",

@@ -22,7 +22,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from pylog.broker.broker import Broker
-from pylog.broker.describe import unknown_topic
 from pylog.broker.log_cleaner import Cleaned
 from pylog.broker.nodes import MEMORY, checked_paths, in_memory, made_whole, reader
 from pylog.commitlog.recovery import Quarantined, Recovered
@@ -222,8 +221,7 @@ class Log(ClientHalf[TopicView]):
         """A topic as it is now. Raises UnknownTopicOrPartition."""
         self._check_open()
         self._topics.topic(name)
-        if name not in self._node.image.topics:
-            raise unknown_topic(name)
+        self._node.image.topic(name)
         return TopicView(self._node, name, self._clock, self._lease)
 
     # --- clients ---------------------------------------------------------------------------------------------------

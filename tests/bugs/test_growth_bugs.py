@@ -8,8 +8,9 @@ import pytest
 from crash.engine import CLOCK
 from crash.nodes import append, make_node
 from pylog.broker.read_only_broker import ReadOnlyBroker
-from pylog.broker.replica_manager import EndedRoles, Lead, ReplicaManager
+from pylog.broker.replica_manager import EndedRoles, ReplicaManager
 from pylog.config import NodeConfig
+from pylog.controller.roles import Lead
 from pylog.files import Files, MemoryFiles, join
 from pylog.logdirs.log_directories import Directories
 from pylog.logdirs.metadata_log import MetadataLog
@@ -204,7 +205,7 @@ def test_the_metadata_log_is_bounded_whatever_runs_write_into_it(ends: str) -> N
     files, found = new(MemoryFiles()), list[dict[str, int]]()
     for _ in range(60):
         node = make_node(files, ("log",), NodeConfig(metadata_log_max_record_bytes_between_snapshots=1000))
-        node.changes.allocate_producer_ids()
+        node.cluster_changes.allocate_producer_ids()
         append(node, "t", 0, b"value")
         if ends == "cleanly":
             node.close()

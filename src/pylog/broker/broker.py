@@ -27,6 +27,7 @@ from pylog.broker.auto_create import described
 from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.describe import describe_log_dirs, describe_quorum
 from pylog.broker.describe_configs import describe_configs, list_config_resources
+from pylog.broker.describe_users import describe_users
 from pylog.broker.flush_scheduler import FlushScheduler
 from pylog.broker.follower_fetcher import LeaderEndPoint
 from pylog.broker.followers import Followers
@@ -39,9 +40,10 @@ from pylog.broker.produce import ProduceHandler
 from pylog.broker.promotion import Promotion
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.reads import Reads
-from pylog.broker.replica_manager import Follow, Lead, ReplicaManager
+from pylog.broker.replica_manager import ReplicaManager
 from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.config import DynamicBrokerConfig, NodeConfig, TopicConfig
+from pylog.controller.roles import Follow, Lead
 from pylog.errors import Closed, PylogError
 from pylog.files import Files
 from pylog.partition import Appended, Partition
@@ -174,8 +176,8 @@ class Broker:
             DeleteRecords: self._delete_records,
             DescribeLogDirs: lambda _: completed(describe_directories()),
             DescribeQuorum: lambda _: completed(describe_quorum(node.topics.metadata_log)),
-            DescribeUserScramCredentialsRequest: lambda message: completed(node.users.describe(message)),
-            AlterUserScramCredentialsRequest: lambda message: completed(node.users.alter(message)),
+            DescribeUserScramCredentialsRequest: lambda message: completed(describe_users(self.image, message)),
+            AlterUserScramCredentialsRequest: lambda message: completed(node.cluster_changes.alter_users(message)),
             DescribeConfigs: lambda message: completed(describe_configs(self.image, self.configs, node.id, message)),
             ListConfigResources: lambda _: completed(list_config_resources(self.image)),
         }
@@ -327,7 +329,7 @@ class Broker:
         return answer
 
     def _alter_configs(self, message: AlterConfigs) -> Future[ConfigsAltered]:
-        errors = self.node.config_changes.alter(message.resources, validate_only=message.validate_only)
+        errors = self.node.cluster_changes.alter_configs(message.resources, validate_only=message.validate_only)
         self.housekeeping.reconfigure()
         return completed(ConfigsAltered(errors))
 

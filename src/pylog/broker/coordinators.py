@@ -160,8 +160,8 @@ class Coordinators:
         """A producer id that was never given before. Raises DiskFull, DurabilityUnknown."""
         with self._giving_ids:
             given = next(self._producer_ids, None)
-            if given is None or given < self._replica_manager.changes.producer_ids_from:
-                self._producer_ids = iter(self._replica_manager.changes.allocate_producer_ids())
+            if given is None or given < self._replica_manager.cluster_changes.producer_ids_from:
+                self._producer_ids = iter(self._replica_manager.cluster_changes.allocate_producer_ids())
                 given = next(self._producer_ids)
             return given
 

@@ -16,7 +16,7 @@ from pylog.protocol.messages import (
     TopicMetadata,
 )
 from pylog.protocol.metadata_image import MetadataImage, PartitionImage, TopicImage
-from pylog.protocol.topic_names import METADATA_TOPIC, validate_topic_name
+from pylog.protocol.topic_names import METADATA_TOPIC, unknown_topic, validate_topic_name
 from pylog.record import TopicPartition
 from pylog.storage.partition_dirs import folder_name, partition_folders
 
@@ -87,11 +87,6 @@ def absent_topic(name: str) -> InvalidTopic | UnknownTopicOrPartition:
         except InvalidTopic as error:
             return error
     return unknown_topic(name)
-
-
-def unknown_topic(name: str) -> UnknownTopicOrPartition:
-    """The error for a topic that is not there."""
-    return UnknownTopicOrPartition(f"there is no topic {name!r}; `pylog topic list` shows the topics")
 
 
 def unknown_partition(topic: TopicImage | None, key: TopicPartition) -> UnknownTopicOrPartition:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pylog.broker.describe import absent_topic
 from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.config.dynamic import Altered
+from pylog.controller.configs import check_broker
 from pylog.errors import InvalidRequest, PylogError
 from pylog.protocol.described_configs import NodeEntries, group_entries, topic_entries
 from pylog.protocol.messages import (
@@ -17,7 +18,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.metadata_image import MetadataImage
 
-__all__ = ["check_broker", "describe_configs", "list_config_resources", "looked_up"]
+__all__ = ["describe_configs", "list_config_resources", "looked_up"]
 
 
 def looked_up(image: Callable[[], MetadataImage], given: NodeConfig, broker: str) -> DynamicBrokerConfig:
@@ -34,15 +35,6 @@ def looked_up(image: Callable[[], MetadataImage], given: NodeConfig, broker: str
         return image().configs_of(ConfigResource(ResourceType.GROUP, group_id))
 
     return DynamicBrokerConfig(given, altered, of_group)
-
-
-def check_broker(name: str, node_id: int) -> None:
-    """Raise InvalidRequest for the name of a broker that is not this one; "" means all."""
-    if name in ("", str(node_id)):
-        return
-    if not name.isdecimal():
-        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
-    raise InvalidRequest(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
 
 
 def list_config_resources(image: MetadataImage) -> ListedConfigResources:

@@ -51,7 +51,7 @@ def settle(replica_manager: ReplicaManager, coordinators: Coordinators, write_ma
     # Behind them: they have written the markers of what is decided.
     seen = sightings(replica_manager)
     given = [one for _, machine in known for one in machine.producer_ids()]
-    replica_manager.changes.reserve_producer_ids(max([*seen, *given], default=-1) + 1)
+    replica_manager.cluster_changes.reserve_producer_ids(max([*seen, *given], default=-1) + 1)
     if replica_manager.has_adopted:
         return False
     has_all_written = replica_manager.has_all_written

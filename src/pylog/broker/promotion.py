@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from pylog.broker.coordinator_router import CoordinatorRouter
-from pylog.broker.replica_manager import Lead, ReplicaManager
+from pylog.broker.replica_manager import ReplicaManager
+from pylog.controller.roles import Lead
 from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
 from pylog.replica import Leader
@@ -52,7 +53,7 @@ class Promotion:
         """
         along, counted = self.along(topic), tuple(sorted(followers))
         before = self._leaders(topic) - {self._node.id}
-        every = self._node.roles.counted(without=topic) | set(counted)
+        every = self._node.topics.controller.partitions.counted(without=topic) | set(counted)
         promoted: dict[TopicPartition, bool] = {}
         with self._coordinating.changing_coordinators():
             # By hand, and again: who comes next with one of these ids is that node.

@@ -15,12 +15,12 @@ from typing import Any
 
 from pylog.broker.describe import describe_log_dirs, describe_topics
 from pylog.broker.describe_configs import describe_configs, looked_up
+from pylog.broker.describe_users import describe_users
 from pylog.broker.fetch import is_enough, read_parts
 from pylog.broker.read_only_coordinators import ReadOnlyCoordinators
 from pylog.broker.read_only_partitions import ReadOnlyPartitions
 from pylog.broker.read_only_purgatory import ReadOnlyPurgatory
 from pylog.broker.read_only_topics import ReadOnlyTopics
-from pylog.broker.replica_manager.users import describe_users
 from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import NodeConfig, TopicConfig
 from pylog.errors import Closed, PylogError, ReadOnly

@@ -29,8 +29,8 @@ from uuid import UUID
 
 from pylog.broker.broker import Broker
 from pylog.broker.follower_fetcher import LEADER_MOVED, LeaderEndPoint
-from pylog.broker.replica_manager import Follow
 from pylog.client.network.transport import reached
+from pylog.controller.roles import Follow
 from pylog.errors import (
     Closed,
     DuplicateBrokerRegistration,
@@ -336,7 +336,7 @@ class Following:
     def _take_config(self, topic: str, configs: Mapping[str, dict[str, str]]) -> None:
         with self._lock:
             if not self._closed and topic in configs and topic not in self._released and self._has(topic):
-                self._broker.node.config_changes.take_topic_config(topic, configs[topic])
+                self._broker.node.cluster_changes.take_topic_config(topic, configs[topic])
 
     def _has(self, topic: str) -> bool:
         return any(key.topic == topic for key in self._roles)

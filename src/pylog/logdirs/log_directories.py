@@ -17,7 +17,7 @@ would be taken for new ones, without their configs. (Kafka: LogManager, LogDirFa
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 
 from pylog.errors import (
@@ -149,15 +149,10 @@ class Directories:
         """Whether a partition has a folder in a directory."""
         return self.files.stat(join(directory.path, folder_name(*key))) is not None
 
-    def places(self, count: int, taken: Mapping[uuid.UUID, int]) -> list[uuid.UUID]:
-        """Directories for so many new partitions, each the one with the fewest; `taken`: how many each has by now."""
-        load = {directory.directory_id: taken.get(directory.directory_id, 0) for directory in self}
-        chosen = []
-        for _ in range(count):
-            place = min(load, key=lambda directory_id: load[directory_id])
-            load[place] += 1
-            chosen.append(place)
-        return chosen
+    @property
+    def ids(self) -> list[uuid.UUID]:
+        """The ids of the directories that are online."""
+        return [directory.directory_id for directory in self]
 
     def partitions(self) -> dict[TopicPartition, LogDirectory]:
         """The partitions that have folders, and their directories; the metadata log is not among them."""

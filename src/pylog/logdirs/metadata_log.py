@@ -20,7 +20,7 @@ A directory that has partition folders but no metadata log is adopted: its folde
 import json
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.commitlog.recovery import Checkpoint
@@ -189,33 +189,12 @@ class MetadataLog:
         records: list[bytes] = []
         for name, places in found.items():
             logger.info("adopting topic %s with partitions %s", name, sorted(places), extra={"topic": name})
-            records += self.new_topic(name, ids[name], places, {})
+            node = self.directory.node_id
+            replicas = {number: [(node, place)] for number, place in places.items()}
+            records += metadata_changes.create_topic(name, ids[name], replicas, leader=node)
         if records:
             self.has_adopted = True
             self.commit(records)
-
-    def new_topic(
-        self, name: str, topic_id: uuid.UUID, places: Mapping[int, uuid.UUID], config: Mapping[str, str],
-        leader: int | None = None, followers: Iterable[int] = (), isr: Sequence[int] | None = None,
-    ) -> list[bytes]:  # fmt: skip
-        """The records of a topic all of whose partitions are led by this node, or kept here and led by `leader`.
-
-        `places` has the log directory here of each partition. `isr`: the replicas that are in sync; None: all.
-        """
-        node = self.directory.node_id
-        return metadata_changes.create_topic(
-            name, topic_id, self.replicas(places, leader, followers), leader=node if leader is None else leader,
-            config=config, isr=isr,
-        )  # fmt: skip
-
-    def replicas(
-        self, places: Mapping[int, uuid.UUID], leader: int | None = None, followers: Iterable[int] = ()
-    ) -> dict[int, list[tuple[int, uuid.UUID]]]:
-        """The replicas of partitions whose place here is given: this node, a `leader` elsewhere, and `followers`."""
-        nowhere = metadata_image.UNASSIGNED_DIRECTORY
-        before = [] if leader is None else [(leader, nowhere)]
-        behind = [(node, nowhere) for node in followers]
-        return {number: [*before, (self.directory.node_id, place), *behind] for number, place in places.items()}
 
     def commit(self, records: list[bytes]) -> MetadataDelta:
         """Append `records` as one batch, make them durable, apply them. Gives the keys of what they change.
@@ -225,7 +204,7 @@ class MetadataLog:
         if self.epoch < 0:
             self._begin_epoch()
         node = self.directory.node_id
-        directories = [directory.directory_id for directory in self.directories]
+        directories = self.directories.ids
         known = self.image.nodes.get(node)
         if known is None or set(known.directories) != set(directories):
             records = metadata_changes.register_node(node, incarnation=uuid.uuid4(), directories=directories) + records

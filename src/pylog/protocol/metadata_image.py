@@ -27,7 +27,7 @@ from pylog.protocol.messages.configs import ConfigResource, ResourceType
 from pylog.protocol.persistent_map import PersistentMap
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 from pylog.protocol.schema import message, names, read_uvarint, uvarint
-from pylog.protocol.topic_names import flat_name, is_topic_name
+from pylog.protocol.topic_names import flat_name, is_topic_name, unknown_topic
 
 METADATA_TOPIC_ID = UUID(int=1)
 UNASSIGNED_DIRECTORY = UUID(int=0)
@@ -178,6 +178,13 @@ class MetadataImage:
         self._own_configs: set[ConfigResource] = set()
         """The keys of those `configs` that no other image has."""
         self._delta: MetadataDelta | None = None
+
+    def topic(self, name: str) -> TopicImage:
+        """The topic of this name. Raises UnknownTopicOrPartition."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise unknown_topic(name)
+        return topic
 
     def with_id(self, topic_id: UUID) -> TopicImage | None:
         """The topic of this id, or None, or none any more."""

@@ -1,11 +1,11 @@
-"""The names that a topic may have. (Kafka: Topic)"""
+"""The names that a topic may have, and the error for one that is not there. (Kafka: Topic)"""
 
 import re
 from collections.abc import Iterable
 
-from pylog.errors import InvalidTopic
+from pylog.errors import InvalidTopic, UnknownTopicOrPartition
 
-__all__ = ["METADATA_TOPIC", "flat_name", "is_topic_name", "validate_topic_name"]
+__all__ = ["METADATA_TOPIC", "flat_name", "is_topic_name", "unknown_topic", "validate_topic_name"]
 
 METADATA_TOPIC = "__cluster_metadata"
 MAX_TOPIC_NAME = 249
@@ -51,4 +51,6 @@ def is_topic_name(name: str) -> bool:
     return True
 
 
-# --- the image --------------------------------------------------------------------------------------------------------
+def unknown_topic(name: str) -> UnknownTopicOrPartition:
+    """The error for a topic that is not there."""
+    return UnknownTopicOrPartition(f"there is no topic {name!r}; `pylog topic list` shows the topics")

@@ -11,7 +11,7 @@ import pytest
 import pylog
 from pylog import errors
 from pylog.broker.replica_manager import ReplicaManager
-from pylog.broker.replica_manager.config_changes import AT_ONCE
+from pylog.broker.replica_manager.cluster_changes import AT_ONCE
 from pylog.config import NodeConfig
 from pylog.config.dynamic import dynamic_kinds
 from pylog.files import MemoryFiles
@@ -211,7 +211,7 @@ def test_all_configs_of_a_group_are_replaced_at_once(log: pylog.Log) -> None:
     log.admin.alter_group_config("g", {"consumer.session.timeout.ms": 50_000})
     change = group("g", ConfigChange("consumer.heartbeat.interval.ms", "6000"), is_whole=True)
 
-    assert log.broker.node.config_changes.alter([change]) == [None]
+    assert log.broker.node.cluster_changes.alter_configs([change]) == [None]
 
     assert log.broker.image.configs == {change.resource: {"consumer.heartbeat.interval.ms": "6000"}}
 
@@ -224,7 +224,7 @@ def test_many_groups_are_changed_by_few_batches(log: pylog.Log) -> None:
     log.create_topic("t")
     before = metadata.partition.state.appends
 
-    found = log.broker.node.config_changes.alter(changes)
+    found = log.broker.node.cluster_changes.alter_configs(changes)
 
     assert [number for number, error in enumerate(found) if error is not None] == [3]
     assert len(log.broker.image.configs) == AT_ONCE - 1
@@ -238,12 +238,12 @@ def test_a_full_disk_is_an_error_of_each_resource() -> None:
     change = ConfigChange("consumer.session.timeout.ms", "50000")
     files.faults.fail_at = len(files.sites) + 1
 
-    found = node.config_changes.alter([group("a", change), group("", change), group("b", change)])
+    found = node.cluster_changes.alter_configs([group("a", change), group("", change), group("b", change)])
 
     assert [type(error) for error in found] == [errors.DiskFull, errors.InvalidRequest, errors.DiskFull]
     assert not node.image.configs
     files.heal()
-    assert node.config_changes.alter([group("a", change)]) == [None]
+    assert node.cluster_changes.alter_configs([group("a", change)]) == [None]
     node.close()
 
 

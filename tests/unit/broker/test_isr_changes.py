@@ -232,7 +232,7 @@ def test_the_minimum_is_looked_at_as_it_is_now(node: Node) -> None:
     node.send()
     node.wait()
     assert node.error() is None
-    node.broker.node.config_changes.take_topic_config("t", {"min.insync.replicas": "2"})
+    node.broker.node.cluster_changes.take_topic_config("t", {"min.insync.replicas": "2"})
     assert isinstance(node.error(), errors.NotEnoughReplicas)
     node.broker.lead("t", [])
     assert node.error() is None, "there is one replica, which is in sync"
@@ -241,7 +241,7 @@ def test_the_minimum_is_looked_at_as_it_is_now(node: Node) -> None:
 def test_what_coordinators_have_written_waits_for_its_replicas(strict: Node) -> None:
     commit = OffsetCommit("g", [OffsetCommitPart("t", 0, 0)])
     strict.broker.handle(commit, SESSION).result(0)
-    strict.broker.node.config_changes.take_topic_config("__consumer_offsets", {"min.insync.replicas": "2"})
+    strict.broker.node.cluster_changes.take_topic_config("__consumer_offsets", {"min.insync.replicas": "2"})
     waiting = strict.broker.handle(commit, SESSION)
     assert not waiting.done()
     strict.broker.lead("__consumer_offsets", [])

@@ -8,11 +8,12 @@ import pytest
 
 import pylog
 from pylog import errors
-from pylog.broker.broker import Broker, Lead
+from pylog.broker.broker import Broker
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.coordinators import NAMES_MAX
 from pylog.broker.replica_manager import EndedRoles
 from pylog.config import NodeConfig
+from pylog.controller.roles import Lead
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.files import MemoryFiles
 from pylog.handles.views import TopicView

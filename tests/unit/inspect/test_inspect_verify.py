@@ -16,6 +16,7 @@ from pylog.kernel import Record
 from pylog.logdirs.log_directories import Directories
 from pylog.logdirs.metadata_log import MetadataLog
 from pylog.protocol.batch import encode
+from pylog.protocol.metadata_changes import create_topic
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import write_epochs, write_offsets, write_topic_id
 from pylog.storage.published import ENTRY_BYTES, Published, PublishedState
@@ -412,9 +413,8 @@ def test_a_damaged_metadata_snapshot_is_a_problem() -> None:
     files = MemoryFiles()
     for name in "ab":
         metadata_log = MetadataLog(Directories(files, ["data"], None), lambda: NOW, 1)
-        metadata_log.commit(
-            metadata_log.new_topic(name, UUID(int=ord(name)), {0: metadata_log.directory.directory_id}, {})
-        )
+        replicas = {0: [(1, metadata_log.directory.directory_id)]}
+        metadata_log.commit(create_topic(name, UUID(int=ord(name)), replicas, leader=1))
         metadata_log.close()
         metadata_log.directories.release()
     folder = "data/__cluster_metadata-0"

@@ -87,7 +87,7 @@ def test_a_record_of_a_newer_version_is_told_with_its_place() -> None:
             FencedLeaderEpoch,
         ),
         ([TOPIC, partition(partitionEpoch=INT_MAX)], lambda log: log.lead("evil", followers={2}), StorageError),
-        ([producer_ids(LONG_MAX)], lambda log: log.broker.node.changes.allocate_producer_ids(), StorageError),
+        ([producer_ids(LONG_MAX)], lambda log: log.broker.node.cluster_changes.allocate_producer_ids(), StorageError),
     ],
 )
 def test_a_number_at_its_end_ends_what_needs_a_further_one(

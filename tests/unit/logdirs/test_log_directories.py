@@ -377,9 +377,3 @@ def test_a_new_partition_lies_in_the_first_directory_by_default() -> None:
     assert directories.home(TopicPartition("t", 0), UUID(int=1)) is directories.first
     with pytest.raises(errors.KafkaStorage, match="open the log with all of its directories"):
         directories.home(TopicPartition("t", 0), UUID(int=1 << 100))
-
-
-def test_new_partitions_go_where_the_fewest_are() -> None:
-    directories = Directories(MemoryFiles(), PATHS, None)
-    first, second = (directory.directory_id for directory in directories)
-    assert directories.places(3, {first: 2, UUID(int=5): 1}) == [second, second, first]

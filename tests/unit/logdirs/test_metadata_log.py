@@ -13,7 +13,7 @@ from pylog.files import Files, MemoryFiles, join
 from pylog.kernel import walk
 from pylog.logdirs.log_directories import Directories
 from pylog.logdirs.metadata_log import MetadataLog
-from pylog.protocol.metadata_changes import remove_topic
+from pylog.protocol.metadata_changes import create_topic, remove_topic
 from pylog.protocol.metadata_image import FEATURES, encode_record
 from pylog.storage.checkpoint import write_topic_id
 from tests.support.faults import FaultFiles
@@ -33,7 +33,8 @@ def close(metadata_log: MetadataLog) -> None:
 
 
 def add_topic(metadata_log: MetadataLog, name: str) -> None:
-    metadata_log.commit(metadata_log.new_topic(name, uuid.uuid4(), {0: metadata_log.directory.directory_id}, {}))
+    replicas = {0: [(metadata_log.directory.node_id, metadata_log.directory.directory_id)]}
+    metadata_log.commit(create_topic(name, uuid.uuid4(), replicas, leader=metadata_log.directory.node_id))
 
 
 def test_a_new_log_begins_with_the_features_of_a_new_cluster() -> None:

@@ -3,9 +3,9 @@
     topics           the topics of the metadata log, and the log directory of each partition
     roles            the partitions opened at first use, and whether this node leads or follows each
     topic_changes    topics made and deleted, and partitions moved
-    config_changes   configs set on topics, the node, all nodes and groups
-    users            the credentials of users
+    cluster_changes  configs, users, and blocks of producer ids
 
+The controller decides each change (`pylog.controller`); the node writes it down (`LocalTopics.commit`), and goes by it.
 This file has the upkeep: checkpoints, and the close. (Kafka: ReplicaManager, LogManager.)
 """
 
@@ -14,11 +14,10 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
-from pylog.broker.replica_manager.config_changes import ConfigChanges
-from pylog.broker.replica_manager.roles import EndedRoles, Follow, Lead, Roles
+from pylog.broker.replica_manager.cluster_changes import ClusterChanges
+from pylog.broker.replica_manager.roles import EndedRoles, Roles
 from pylog.broker.replica_manager.topic_changes import TopicChanges
 from pylog.broker.replica_manager.topics import LocalTopics
-from pylog.broker.replica_manager.users import Users
 from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import (
     DirectoryReplaced,
@@ -36,7 +35,7 @@ from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
 
-__all__ = ["EndedRoles", "Follow", "Lead", "ReplicaManager"]
+__all__ = ["EndedRoles", "ReplicaManager"]
 
 logger = logging.getLogger("pylog.broker")
 
@@ -55,8 +54,7 @@ class ReplicaManager:
         self.topics = LocalTopics(files, paths, config, clock, self._lock, node_id)
         self.roles = Roles(self.topics, clock, self._lock, visible_when_durable=visible_when_durable)
         self.changes = TopicChanges(self.topics, self.roles, self._lock)
-        self.config_changes = ConfigChanges(self.topics, self._lock)
-        self.users = Users(self.topics, self._lock)
+        self.cluster_changes = ClusterChanges(self.topics, self._lock)
         self.id = self.topics.node_id
         self.directories = self.topics.directories
         self._is_closed = False
@@ -123,13 +121,13 @@ class ReplicaManager:
                 directory.join_cluster(cluster_id)
 
     def take_over_producer_ids(self, topic: str) -> None:
-        """Where another node leads a topic: see `TopicChanges`. Raises UnknownTopicOrPartition."""
+        """Where another node leads a topic: see `ClusterChanges`. Raises UnknownTopicOrPartition."""
         with self._lock:
             numbers = self.topics.image_of(topic).partitions
             if self.roles.follows_any(topic):
                 logs = [self.roles.partition(topic, number) for number in numbers]
                 seen = [producer_id for log in logs for producer_id in log.producers.entries()]
-                self.changes.take_over_producer_ids(max(seen, default=0))
+                self.cluster_changes.take_over_producer_ids(max(seen, default=0))
 
     def checkpoint(self) -> None:
         """Persist the durable offset of each open partition, so that recovery after a crash reads less.

@@ -12,80 +12,22 @@ stop is clean for all of them.
 import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from pylog.broker.describe import describe_topics, unknown_partition
 from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.commitlog.recovery import Quarantined, Recovered
-from pylog.errors import (
-    DiskFull,
-    DuplicateBrokerRegistration,
-    FencedLeaderEpoch,
-    InconsistentTopicId,
-    LogDiverged,
-    NotLeaderOrFollower,
-    PylogError,
-    StorageError,
-)
+from pylog.controller.roles import Follow, Lead
+from pylog.errors import DiskFull, NotLeaderOrFollower, PylogError, StorageError
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
-from pylog.protocol.messages import INTERNAL_TOPICS, NO_EPOCH, NO_ID, ClusterMetadata, Metadata
-from pylog.protocol.metadata_changes import (
-    add_partitions,
-    assign_leader,
-    change_isr,
-    register_node,
-    take_leadership,
-    unregister_node,
-)
+from pylog.protocol.messages import NO_EPOCH, ClusterMetadata, Metadata
 from pylog.protocol.metadata_image import PartitionImage
-from pylog.protocol.topic_names import validate_topic_name
 from pylog.record import TopicPartition
 from pylog.replica import Follower, Leader
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock, opened
 
 logger = logging.getLogger("pylog.broker")
-
-EPOCH_MAX = (1 << 31) - 1
-EPOCH_SLOTS, EPOCH_SLOT = 1000, 1000
-
-
-def next_slot(latest: int, node: int, slots: int, slot: int) -> int:
-    """The first number of a node's slot in the round behind the one that `latest` is in: a round is a slot a node."""
-    size = slots * slot
-    return (latest // size + 1) * size + node % slots * slot
-
-
-def _no_epoch_left(topic: str, partition: int) -> FencedLeaderEpoch:
-    return FencedLeaderEpoch(f"{topic}-{partition}: there is no leader epoch after {EPOCH_MAX}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lead:
-    """The role of leader of a partition. `replicas` are all nodes that keep it, this one among them."""
-
-    topic: str
-    partition: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    joining: tuple[int, ...] = ()
-    """Those of the replicas that are in the ISR once they have caught up; the others are at once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Follow:
-    """The role of follower of `leader`. It describes the topic as a whole, for a node that has never heard of it."""
-
-    topic: str
-    topic_id: uuid.UUID
-    partition: int
-    partitions: int
-    leader: int
-    leader_epoch: int
-    config: dict[str, str] = field(default_factory=dict)
-    counts: bool = False
-    """Whether the leader counts this node for acks=all."""
 
 
 class EndedRoles:
@@ -109,6 +51,7 @@ class Roles:
         self.has_all_written = True
         """False where the files of an opened partition lack more than a write that a kill has ended, or may lack it."""
         self._topics = topics
+        self._controller = topics.controller.partitions
         self._clock = clock
         self._lock = lock
         self._visible_when_durable = visible_when_durable
@@ -205,7 +148,7 @@ class Roles:
         self.has_all_written = self.has_all_written and partition.has_all_written
         if not partition.opened_clean:
             partition.sync()
-        if self.leader_of(state) != self._topics.node_id:
+        if self._controller.leader_of(state) != self._topics.node_id:
             return Follower(partition, leader=state.leader, epoch=state.leader_epoch)
         followers, joining = self._followers_of(state)
         leader = self._make_leader(partition, None, followers, joining, state.leader_epoch)
@@ -217,17 +160,9 @@ class Roles:
         others = frozenset(state.replicas) - {self._topics.node_id}
         return others & set(state.isr), others - set(state.isr)
 
-    def leader_of(self, state: PartitionImage) -> int:
-        """The leader of a partition.
-
-        A single replica leads itself, even where it has no leader in the metadata log (as Kafka's controller
-        writes when a node stops).
-        """
-        return self._topics.node_id if list(state.replicas) == [self._topics.node_id] else state.leader
-
     def describe(self, asked: Metadata) -> ClusterMetadata:
         """Answer a Metadata request from the metadata log, and from the roles that were given since."""
-        described = describe_topics(self._topics.image, asked, self.leader_of)
+        described = describe_topics(self._topics.image, asked, self._controller.leader_of)
         described.cluster_id = self._topics.directories.first.cluster_id
         for topic in described.topics:
             for state in topic.partitions:
@@ -267,54 +202,21 @@ class Roles:
                     leader.begin(self._take_epoch(topic, partition, epoch))
         return leader
 
-    def _take_epoch(self, topic: str, partition: int, epoch: int) -> int:
-        """A leader epoch, `epoch` or a later one, in which no record was written but those that are here.
+    def _take_epoch(self, topic: str, partition: int, at_least: int) -> int:
+        """A leader epoch, `at_least` this one, in which no record was written but those that are here.
 
-        The last one goes on after a clean close: all records of it are here, so its next record gets an offset that it
-        has not given yet. It never goes on after anything else, nor where another node has led since.
+        It is in the metadata log when this returns; a clean close lets the last one go on, and nothing is written.
         """
-        image = self._topics.image.topics[topic]
-        state, log = image.partitions[partition], self.partition(topic, partition)
-        latest = log.epochs.latest
-        is_last = state.leader == self._topics.node_id and epoch <= latest == state.leader_epoch
-        if is_last and not self._is_spent((topic, partition), log):
+        key, log = TopicPartition(topic, partition), self.partition(topic, partition)
+        latest, is_spent, controller = log.epochs.latest, self._is_spent((topic, partition), log), self._controller
+        if controller.epoch_goes_on(key, latest=latest, is_spent=is_spent, at_least=at_least):
             return latest
-        known = max(latest, epoch - 1)
-        if max(known, state.leader_epoch) >= EPOCH_MAX:
-            raise _no_epoch_left(topic, partition)
-        if known > state.leader_epoch:
-            # The log came from elsewhere, and has seen more leaders than this metadata log.
-            key = TopicPartition(topic, partition)
-            self._record(key, self._topics.node_id, known + 1, state.replicas, state.isr)
-        elif image.id not in self._topics.made or known == state.leader_epoch:
-            self._topics.metadata_log.commit(take_leadership(image.id, partition, self._topics.node_id))
+        is_new = self._topics.image_of(topic).id in self._topics.made
+        self._topics.commit(controller.take_epoch(key, latest=latest, is_new=is_new, at_least=at_least))
         # A crash between a roll and the append that it was for has left it. Whether the next batch begins a segment is
         # for the roll rules, as on every follower.
         log.drop_empty_tail()
         return self._topics.image.topics[topic].partitions[partition].leader_epoch
-
-    def _record(
-        self, key: TopicPartition, leader: int, epoch: int, replicas: Sequence[int], isr: Sequence[int]
-    ) -> None:
-        """Write down who leads a partition in which epoch, where the metadata log does not say so already.
-
-        Raises LogDiverged: another node has led in that epoch. FencedLeaderEpoch: there are no more epochs.
-        """
-        image = self._topics.image.topics[key.topic]
-        state = image.partitions[key.partition]
-        if epoch == state.leader_epoch and leader != state.leader and state.leader >= 0:
-            raise LogDiverged(
-                f"{key.topic}-{key.partition}: node {leader} leads in epoch {epoch}, in which node {state.leader} has "
-                "led, too. Keep one of the two logs: delete the topic in the other one, and let it follow again"
-            )
-        if epoch > EPOCH_MAX:
-            raise _no_epoch_left(*key)
-        known = state.leader, state.leader_epoch, list(state.replicas), list(state.isr)
-        if (leader, epoch, list(replicas), list(isr)) != known:
-            change = assign_leader(
-                image.id, key.partition, state, leader=leader, epoch=epoch, replicas=replicas, isr=isr
-            )
-            self._topics.metadata_log.commit(change)
 
     def _is_spent(self, key: tuple[str, int], log: Partition) -> bool:
         """Whether the last epoch of a partition must not go on: records written in it may be missing."""
@@ -323,44 +225,28 @@ class Roles:
     def end_epochs(self) -> bool:
         """Replace every spent epoch, so that the next open does not take it for one that could go on.
 
-        The metadata log gets another epoch, where the partition has none yet. Returns whether that is durable.
+        Returns whether that is durable.
         """
-        records: list[bytes] = []
+        spent: dict[TopicPartition, int | None] = {}
         for key in {*self._roles, *self._moved}:
-            role, image = self._roles.get(key), self._topics.image.topics.get(key[0])
-            state = image.partitions.get(key[1]) if image is not None else None
-            if image is None or state is None or state.leader != self._topics.node_id:
-                continue
-            is_spent = role is None or (
-                role.partition.epochs.latest == state.leader_epoch
-                and (role.partition.is_cut or role.epoch is None or isinstance(role, Follower))
-                and self._is_spent(key, role.partition)
-            )
-            records += take_leadership(image.id, key[1], self._topics.node_id) if is_spent else []
+            role = self._roles.get(key)
+            if role is None:
+                spent[TopicPartition(*key)] = None
+            elif (role.partition.is_cut or role.epoch is None or isinstance(role, Follower)) and self._is_spent(
+                key, role.partition
+            ):
+                spent[TopicPartition(*key)] = role.partition.epochs.latest
         try:
-            if records:
-                self._topics.metadata_log.commit(records)
+            self._topics.commit(self._controller.end_epochs(spent))
         except StorageError as error:
             logger.error("the log is not closed cleanly, for no new leader epochs could be written: %s", error)
             return False
         return True
 
     def unused_epoch(self, key: TopicPartition) -> int:
-        """A leader epoch for this node that no other node takes by itself.
-
-            round 1,000,000     a new one where another node has led: by hand, `Log.lead`
-            slot      1,000     of the node, by its id
-            step          1     a new one where this node has led before: each open that was not clean
-
-        So a leader that is replaced by hand, comes back and takes one epoch after the other does not meet the ones of
-        its successor, nor do two nodes that take over from one. Raises FencedLeaderEpoch without an epoch left.
-        """
+        """See `PartitionControl.unused_epoch`."""
         with self._lock:
-            state = self._topics.image_of(key.topic).partitions[key.partition]
-            latest = max(state.leader_epoch, self.partition(*key).epochs.latest)
-            if state.leader == self._topics.node_id:
-                return latest + 1
-            return next_slot(latest, self._topics.node_id, EPOCH_SLOTS, EPOCH_SLOT)
+            return self._controller.unused_epoch(key, self.partition(*key).epochs.latest)
 
     def follows_any(self, topic: str) -> bool:
         """Whether another node leads a partition of a topic, as far as this one knows."""
@@ -368,32 +254,14 @@ class Roles:
 
     # --- followers -------------------------------------------------------------------------------------------------
 
-    def counted(self, without: str = "") -> frozenset[int]:
-        """The followers of the topics that this node leads; internal topics, and `without`, are left out."""
-        own, found = self._topics.node_id, set[int]()
-        for name, image in self._topics.image.topics.items():
-            if name not in INTERNAL_TOPICS and name != without:
-                found.update(*(state.replicas for state in image.partitions.values() if state.leader == own))
-        return frozenset(found - {own})
-
     def set_followers(self, topic: str, followers: frozenset[int], anew: frozenset[int]) -> list[Leader]:
         """Give the partitions of a topic that this node leads these followers.
 
         Those that are not in sync, and those of `anew`, are once they have caught up. Gives the roles, which may show
         more now. Raises DiskFull, DurabilityUnknown.
         """
-        own = self._topics.node_id
         with self._lock:
-            image, records = self._topics.image_of(topic), []
-            for number, state in image.partitions.items():
-                replicas = [own, *sorted(followers)]
-                isr = [node for node in replicas if node in state.isr and node not in anew]
-                if state.leader == own and (list(state.replicas), list(state.isr)) != (replicas, isr):
-                    records += assign_leader(
-                        image.id, number, state, leader=own, epoch=state.leader_epoch, replicas=replicas, isr=isr
-                    )
-            if records:
-                self._topics.metadata_log.commit(records)
+            self._topics.commit(self._controller.set_followers(topic, followers, anew))
             leaders = []
             for number, state in self._topics.image_of(topic).partitions.items():
                 role = self._roles.get((topic, number))
@@ -407,29 +275,15 @@ class Roles:
 
         Raises DuplicateBrokerRegistration: another one has come before. DiskFull, DurabilityUnknown.
         """
-        known = self._topics.image.nodes.get(node)
-        if directory_id == NO_ID or (known is not None and directory_id in known.directories):
-            return
-        if known is not None:
-            raise DuplicateBrokerRegistration(
-                f"node {node} came with log directory {', '.join(map(str, known.directories))}, and another node with "
-                f"this id has {directory_id}: give that another node_id. If it takes the place of the first, call "
-                f"lead(topic, followers={{{node}}}) again"
-            )
-        with self._lock:
-            if node not in self._topics.image.nodes:
-                record = register_node(node, incarnation=uuid.uuid4(), directories=[directory_id])
-                self._topics.metadata_log.commit(record)
-        self.register(node, directory_id)
+        nodes = self._topics.controller.nodes
+        if not nodes.is_known(node, directory_id):
+            with self._lock:
+                self._topics.commit(nodes.register(node, directory_id, uuid.uuid4()))
 
     def unregister(self, nodes: Iterable[int]) -> None:
         """Forget by which directory these followers are known: the next one that comes is taken for the node."""
         with self._lock:
-            registered = self._topics.image.nodes
-            known = [registered[node] for node in nodes if node in registered and node != self._topics.node_id]
-            records = [record for node in known for record in unregister_node(node.id, node.epoch)]
-            if records:
-                self._topics.metadata_log.commit(records)
+            self._topics.commit(self._topics.controller.nodes.unregister(nodes))
 
     def drop_lagging(self, lagging: Mapping[Leader, frozenset[int]]) -> list[Leader]:
         """Take followers of partitions out of the ISR, which is written down first. (Kafka: AlterPartition)
@@ -437,15 +291,10 @@ class Roles:
         Gives the leaders that have dropped them. Where the disk refuses, they stay in it.
         """
         with self._lock:
-            held = [one for one in lagging if self._roles.get((one.partition.topic, one.partition.number)) is one]
-            records: list[bytes] = []
-            for leader in held:
-                image, number = self._topics.image_of(leader.partition.topic), leader.partition.number
-                isr = [node for node in image.partitions[number].isr if node not in lagging[leader]]
-                records += change_isr(image.id, number, isr)
+            keys = {one: TopicPartition(one.partition.topic, one.partition.number) for one in lagging}
+            held = [one for one in lagging if self._roles.get(keys[one]) is one]
             try:
-                if records:
-                    self._topics.metadata_log.commit(records)
+                self._topics.commit(self._controller.shrink_isr({keys[one]: lagging[one] for one in held}))
             except StorageError as error:
                 logger.error("it could not be written down that followers have left the ISR: %s", error)
                 return []
@@ -459,17 +308,11 @@ class Roles:
         Where the disk refuses, it is in it until this node is opened again, and then once it has caught up.
         """
         with self._lock:
-            records: list[bytes] = []
-            for key in keys:
-                role = self._roles.get(key)
-                # It may have left it again since, or the role is over.
-                if isinstance(role, Leader) and node in role.isr:
-                    image = self._topics.image_of(key.topic)
-                    isr = image.partitions[key.partition].isr
-                    records += change_isr(image.id, key.partition, [*isr, node]) if node not in isr else []
+            roles = [(key, self._roles.get(key)) for key in keys]
+            # It may have left it again since, or the role is over.
+            held = [key for key, role in roles if isinstance(role, Leader) and node in role.isr]
             try:
-                if records:
-                    self._topics.metadata_log.commit(records)
+                self._topics.commit(self._controller.expand_isr(node, held))
             except StorageError as error:
                 logger.error(
                     "it could not be written down that node %d has caught up: %s", node, error, extra={"follower": node}
@@ -485,13 +328,7 @@ class Roles:
             role = self.role(key)
             partition, joining = role.partition, frozenset(effect.joining)
             followers = frozenset(effect.replicas) - joining - {self._topics.node_id}
-            if effect.leader_epoch < partition.epochs.latest:
-                raise FencedLeaderEpoch(
-                    f"{key.topic}-{key.partition}: epoch {effect.leader_epoch} is over, the log is in epoch "
-                    f"{partition.epochs.latest}"
-                )
-            isr = [node for node in effect.replicas if node not in joining]
-            self._record(key, self._topics.node_id, effect.leader_epoch, effect.replicas, isr)
+            self._topics.commit(self._controller.lead(effect, partition.epochs.latest))
             if isinstance(role, Leader):
                 self.has_followers |= bool(followers or joining)
                 role.lead_on(effect.leader_epoch, followers, joining, self._clock.tick_ms())
@@ -510,32 +347,10 @@ class Roles:
         FencedLeaderEpoch (this node has records of a later leader), LogDiverged (another node has led in that epoch).
         """
         with self._lock:
-            validate_topic_name(effect.topic)
-            image = self._topics.image.topics.get(effect.topic)
-            if image is None:
-                places = self._topics.new_places(range(effect.partitions))
-                metadata_log = self._topics.metadata_log
-                records = metadata_log.new_topic(effect.topic, effect.topic_id, places, effect.config, effect.leader)
-                metadata_log.commit(records)
-            elif image.id != effect.topic_id:
-                raise InconsistentTopicId(
-                    f"topic {effect.topic!r} has id {image.id} here and {effect.topic_id} there: delete one of them"
-                )
-            elif effect.partitions > len(image.partitions):
-                missing = [number for number in range(effect.partitions) if number not in image.partitions]
-                places = self._topics.new_places(missing)
-                replicas = self._topics.metadata_log.replicas(places, effect.leader)
-                self._topics.metadata_log.commit(add_partitions(image.id, replicas, leader=effect.leader))
-                self._topics.topic(effect.topic).places.update(places)
-            key, epoch = TopicPartition(effect.topic, effect.partition), effect.leader_epoch
+            self._topics.commit(self._topics.controller.topics.learn(effect, self._topics.directories.ids))
+            key = TopicPartition(effect.topic, effect.partition)
             partition = self.partition(*key)
-            if epoch < partition.epochs.latest:
-                raise FencedLeaderEpoch(
-                    f"{key.topic}-{key.partition}: node {effect.leader} leads in epoch {epoch}, and this node has "
-                    f"records of epoch {partition.epochs.latest}: the leader is an older one. Let it follow this node"
-                )
-            members = effect.leader, self._topics.node_id
-            self._record(key, effect.leader, epoch, members, members if effect.counts else members[:1])
-            follower = Follower(partition, leader=effect.leader, epoch=epoch, topic_id=effect.topic_id)
+            self._topics.commit(self._controller.follow(effect, partition.epochs.latest))
+            follower = Follower(partition, leader=effect.leader, epoch=effect.leader_epoch, topic_id=effect.topic_id)
             self._give(key, follower, ended)
             return follower

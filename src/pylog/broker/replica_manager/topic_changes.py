@@ -1,48 +1,30 @@
-"""The changes of a node's topics: made, deleted, and moved from one log directory to another."""
+"""The changes of a node's topics: made, deleted, and moved from one log directory to another.
+
+The controller decides; this file has what happens to roles and files.
+"""
 
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from pylog.broker.replica_manager.roles import EndedRoles, Roles, next_slot
+from pylog.broker.replica_manager.roles import EndedRoles, Roles
 from pylog.broker.replica_manager.topics import LocalTopics
-from pylog.config import TopicConfig
-from pylog.errors import (
-    DurabilityUnknown,
-    InvalidPartitions,
-    InvalidTopic,
-    PylogError,
-    StorageError,
-    TopicAlreadyExists,
-)
+from pylog.controller.topics import check_not_internal
+from pylog.errors import DurabilityUnknown, PylogError, StorageError
 from pylog.files import join
 from pylog.logdirs.log_directories import FUTURE, copy_files, remove_folder
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
 from pylog.protocol.messages import (
-    INTERNAL_TOPICS,
-    NODE_DEFAULT,
     DeletedPart,
     DeleteRecordsPart,
     NewPartitions,
     NewTopic,
     Replacement,
 )
-from pylog.protocol.metadata_changes import (
-    add_partitions,
-    allocate_producer_ids,
-    move_replica,
-    remove_topic,
-)
-from pylog.protocol.topic_names import validate_topic_name
 from pylog.record import TopicPartition
 from pylog.runtime.signals import WholeLock
 from pylog.storage.partition_dirs import folder_name, set_aside
-
-MAX_PARTITIONS = 10_000
-ID_SLOTS, ID_SLOT = 1000, 10**9
-PRODUCER_IDS = 1000
-"""The number of producer ids that a node takes at once (Kafka: ProducerIdsBlock)."""
 
 
 class TopicChanges:
@@ -51,9 +33,8 @@ class TopicChanges:
     def __init__(self, topics: LocalTopics, roles: Roles, lock: WholeLock) -> None:
         self._topics = topics
         self._roles = roles
+        self._controller = topics.controller
         self._lock = lock
-        self.producer_ids_from = 0
-        """Ids below are not given any more, although they were taken for that."""
 
     def create_topic(self, new: NewTopic, *, validate_only: bool = False) -> None:
         """Make a topic.
@@ -61,39 +42,11 @@ class TopicChanges:
         Raises InvalidTopic, TopicAlreadyExists, InvalidConfig, InvalidPartitions; nothing is made then.
         """
         with self._lock:
-            validate_topic_name(new.name, self._topics.image.namesakes(new.name))
-            if new.name in self._topics.image.topics:
-                raise TopicAlreadyExists(f"topic {new.name!r} exists already")
-            config = TopicConfig.canonical(new.config)
-            count = self._topics.config.num_partitions if new.partitions == NODE_DEFAULT else new.partitions
-            if not 1 <= count <= MAX_PARTITIONS:
-                raise InvalidPartitions(
-                    f"{count} partitions: a topic has 1 to {MAX_PARTITIONS}, or -1 for num.partitions of the node"
-                )
-            if validate_only:
-                return
             topic_id = uuid.uuid4()
-            places = self._topics.new_places(range(count))
-            followers, isr = self._followers_of_new(new.name)
-            records = self._topics.metadata_log.new_topic(
-                new.name, topic_id, places, config, followers=followers, isr=isr
-            )
-            self._topics.metadata_log.commit(records)
-            self._topics.made.add(topic_id)
-
-    def _followers_of_new(self, name: str) -> tuple[list[int], list[int] | None]:
-        """The followers of a topic that is made, and the replicas that are in sync with it.
-
-        A topic that is made again has those that it had. One of coordinators has the followers of all topics, and they
-        count once they have caught up: those that have never come do not stop groups and transactions.
-        """
-        own = self._topics.node_id
-        if name in INTERNAL_TOPICS:
-            return sorted(self._roles.counted()), [own]
-        _, before = self._topics.image.replicated_before.get(name, (None, None))
-        if before is None or before.leader != own:
-            return [], None
-        return [node for node in before.replicas if node != own], None
+            records = self._controller.topics.create(new, topic_id, self._topics.directories.ids)
+            if not validate_only:
+                self._topics.commit(records)
+                self._topics.made.add(topic_id)
 
     def create_partitions(self, new: NewPartitions, *, validate_only: bool = False) -> None:
         """Add partitions to a topic, up to a total. Records with a key go to other partitions from then on.
@@ -101,56 +54,9 @@ class TopicChanges:
         Raises UnknownTopicOrPartition, InvalidPartitions, InvalidTopic (an internal one).
         """
         with self._lock:
-            image = self._topics.image_of(new.topic)
-            _check_not_internal(new.topic, "get more partitions: groups and transactions are found in them by a hash")
-            if not len(image.partitions) < new.total <= MAX_PARTITIONS:
-                raise InvalidPartitions(
-                    f"topic {new.topic!r} has {len(image.partitions)} partitions: it can get more, up to "
-                    f"{MAX_PARTITIONS} in all, not {new.total}"
-                )
-            if validate_only:
-                return
-            missing = [number for number in range(new.total) if number not in image.partitions]
-            places = self._topics.new_places(missing)
-            own = self._topics.node_id
-            known = {node for state in image.partitions.values() if state.leader == own for node in state.replicas}
-            replicas = self._topics.metadata_log.replicas(places, followers=sorted(known - {own}))
-            # Another node may have led the topic, and made partitions that are not here: an epoch of this node's alone
-            # tells them apart.
-            epoch = max((state.leader_epoch for state in image.partitions.values() if state.leader == own), default=0)
-            self._topics.metadata_log.commit(add_partitions(image.id, replicas, leader=own, epoch=epoch))
-            self._topics.topic(new.topic).places.update(places)
-
-    def allocate_producer_ids(self) -> range:
-        """Producer ids that were never given before: they are written down before they are used.
-
-        Raises DiskFull, DurabilityUnknown.
-        """
-        with self._lock:
-            first = self._topics.image.next_producer_id
-            self._topics.metadata_log.commit(self._producer_ids(first + PRODUCER_IDS))
-            return range(first, first + PRODUCER_IDS)
-
-    def reserve_producer_ids(self, upto: int) -> None:
-        """Never give a producer id below `upto`: some of them are in use. Raises DiskFull, DurabilityUnknown."""
-        with self._lock:
-            if self._topics.image.next_producer_id < upto:
-                self._topics.metadata_log.commit(self._producer_ids(upto))
-
-    def take_over_producer_ids(self, seen: int) -> None:
-        """Give producer ids that no other node gives, from now on: another one has led, and has given ids that are in
-        use, up to `seen` in the logs. They come in rounds and slots, as leader epochs do (`Roles.unused_epoch`).
-
-        Raises DiskFull, DurabilityUnknown.
-        """
-        with self._lock:
-            latest = max(self._topics.image.next_producer_id, seen)
-            self.producer_ids_from = next_slot(latest, self._topics.node_id, ID_SLOTS, ID_SLOT)
-            self._topics.metadata_log.commit(self._producer_ids(self.producer_ids_from))
-
-    def _producer_ids(self, next_id: int) -> list[bytes]:
-        registered = self._topics.image.nodes.get(self._topics.node_id)
-        return allocate_producer_ids(self._topics.node_id, registered.epoch if registered is not None else 0, next_id)
+            records = self._controller.topics.grow(new, self._topics.directories.ids)
+            if not validate_only:
+                self._topics.commit(records)
 
     def delete_topic(self, name: str, ended: EndedRoles) -> None:
         """Forget a topic and put its folders out of sight; `purge` removes them.
@@ -158,10 +64,9 @@ class TopicChanges:
         Raises UnknownTopicOrPartition, InvalidTopic (internal topics stay).
         """
         with self._lock:
-            image = self._topics.image_of(name)
-            _check_not_internal(name, "be deleted")
+            records, image = self._controller.topics.delete(name), self._topics.image_of(name)
             topic = self._topics.topic(name)
-            self._topics.metadata_log.commit(remove_topic(image.id))
+            self._topics.commit(records)
             for number in image.partitions:
                 self._roles.forget(TopicPartition(name, number), ended)
             del self._topics.opened[name]
@@ -177,7 +82,7 @@ class TopicChanges:
         begun: dict[LogDirectory, list[tuple[DeletedPart, Partition]]] = {}
         for part, one in zip(parts, asked, strict=True):
             try:
-                _check_not_internal(one.topic, "lose records: coordinators need them")
+                check_not_internal(one.topic, "lose records: coordinators need them")
                 partition = self._roles.leader(one.topic, one.partition).partition
                 part.low_watermark = partition.delete_records(one.offset)
                 home = self._topics.home(TopicPartition(one.topic, one.partition))
@@ -222,12 +127,9 @@ class TopicChanges:
                 self._finish_move(key, source, target, future)
 
     def _decide_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory) -> None:
-        image = self._topics.image.topics[key.topic]
-        state = image.partitions[key.partition]
-        mine = zip(state.replicas, state.directories, strict=True)
-        places = [target.directory_id if node == self._topics.node_id else place for node, place in mine]
-        target.take_over(key, source, image.id)
-        self._topics.metadata_log.commit(move_replica(image.id, key.partition, places))
+        records = self._controller.topics.move(key, target.directory_id)
+        target.take_over(key, source, self._topics.image_of(key.topic).id)
+        self._topics.commit(records)
 
     def _finish_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory, future: str) -> None:
         files = self._topics.directories.files
@@ -249,9 +151,3 @@ class TopicChanges:
         source.forget(key.topic, [key.partition])
         self._topics.doom(away, self._topics.topic(key.topic).config)
         self._topics.topic(key.topic).places[key.partition] = target.directory_id
-
-
-def _check_not_internal(topic: str, what: str) -> None:
-    """Raise InvalidTopic for a topic of coordinators, which cannot `what`."""
-    if topic in INTERNAL_TOPICS:
-        raise InvalidTopic(f"{topic!r} is internal and cannot {what}")

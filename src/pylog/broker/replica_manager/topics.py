@@ -7,10 +7,11 @@ import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 
-from pylog.broker.describe import unknown_partition, unknown_topic
+from pylog.broker.describe import unknown_partition
 from pylog.broker.describe_configs import looked_up
 from pylog.commitlog.deleted_segments import RETRY_MS
 from pylog.config import NodeConfig, TopicConfig
+from pylog.controller.controller import Controller
 from pylog.errors import LogNotFound, StorageError, UnknownTopicId
 from pylog.files import Files
 from pylog.logdirs.log_directories import Directories
@@ -18,8 +19,14 @@ from pylog.logdirs.log_directory import LogDirectory
 from pylog.logdirs.metadata_log import MetadataLog
 from pylog.metrics.histogram import Histogram, Times, histogram_of
 from pylog.partition import Partition
-from pylog.protocol.messages import NO_ID
-from pylog.protocol.metadata_image import METADATA_TOPIC_ID, UNASSIGNED_DIRECTORY, MetadataImage, TopicImage
+from pylog.protocol.messages import NO_ID, ResourceType
+from pylog.protocol.metadata_image import (
+    METADATA_TOPIC_ID,
+    UNASSIGNED_DIRECTORY,
+    MetadataDelta,
+    MetadataImage,
+    TopicImage,
+)
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
@@ -48,6 +55,7 @@ class LocalTopics:
         self.directories = Directories(files, paths, node_id)
         self.node_id = self.directories.first.node_id
         self.configs = looked_up(lambda: self.image, config, str(self.node_id))
+        self.controller = Controller(self.node_id, self.configs, lambda: self.image)
         try:
             self.metadata_log = MetadataLog(
                 self.directories, clock.wall_ms, config.metadata_log_max_record_bytes_between_snapshots
@@ -79,16 +87,33 @@ class LocalTopics:
 
     # --- in the metadata log ------------------------------------------------------------------------------------------
 
+    def commit(self, records: list[bytes]) -> None:
+        """Write down what the controller has decided, and go by it: the one door to the metadata log.
+
+        Raises what `MetadataLog.commit` raises; nothing has changed then.
+        """
+        if records:
+            self._apply(self.metadata_log.commit(records))
+
+    def _apply(self, delta: MetadataDelta) -> None:
+        """Have the opened topics go by their new configs and partitions."""
+        is_all = any(resource.type is ResourceType.BROKER for resource in delta.configs)
+        names = {resource.name for resource in delta.configs if resource.type is ResourceType.TOPIC}
+        for name in self.opened if is_all else names & self.opened.keys():
+            self.opened[name].reconfigure(self.config_of(self.image_of(name).config))
+        for topic_id in {topic_id for (topic_id, _), before in delta.partitions.items() if before is None}:
+            image = self.image.with_id(topic_id)
+            if image is not None and image.name in self.opened:
+                topic = self.opened[image.name]
+                topic.places.update({n: at for n, at in self.places(image).items() if n not in topic.places})
+
     @property
     def image(self) -> MetadataImage:
         return self.metadata_log.image
 
     def image_of(self, name: str) -> TopicImage:
         """One topic. Raises UnknownTopicOrPartition."""
-        image = self.image.topics.get(name)
-        if image is None:
-            raise unknown_topic(name)
-        return image
+        return self.image.topic(name)
 
     def check_id(self, name: str, topic_id: uuid.UUID) -> None:
         """Raise UnknownTopicId where the topic of that name has another id. NO_ID means any."""
@@ -111,11 +136,6 @@ class LocalTopics:
                 known = index < len(state.directories)
                 places[number] = state.directories[index] if known else UNASSIGNED_DIRECTORY
         return places
-
-    def new_places(self, numbers: Iterable[int]) -> dict[int, uuid.UUID]:
-        """Log directories for new partitions with these numbers."""
-        wanted = list(numbers)
-        return dict(zip(wanted, self.directories.places(len(wanted), self.image.replicas_in), strict=True))
 
     @property
     def kept(self) -> list[TopicPartition]:

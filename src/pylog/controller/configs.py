@@ -1,90 +1,51 @@
-"""The changes of configs: of topics, of this node, of all nodes and of groups.
+"""The configs of topics, of this node, of all nodes and of groups.
 
-The first that is wrong is told (Kafka: ConfigAdminManager, ConfigurationControlManager). A change is in the metadata
-log before anything goes by it.
+The first that is wrong is told. (Kafka: ConfigAdminManager, ConfigurationControlManager)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from pylog.broker.describe_configs import check_broker
-from pylog.broker.replica_manager.topics import LocalTopics
-from pylog.config import GroupConfig, TopicConfig
+from pylog.config import DynamicBrokerConfig, GroupConfig, TopicConfig
 from pylog.config.dynamic import altered_config, broker_kinds, checked_text
 from pylog.config.options import Kind, SomeOf, kafka_name, stored_text
 from pylog.errors import InvalidConfig, InvalidRequest, PylogError
 from pylog.protocol.messages import ConfigResource, ResourceChange, ResourceType
 from pylog.protocol.messages.configs import GIVES_VALUE
 from pylog.protocol.metadata_changes import change_config
-from pylog.protocol.metadata_image import MetadataDelta
+from pylog.protocol.metadata_image import MetadataImage
 from pylog.protocol.topic_names import METADATA_TOPIC, validate_topic_name
-from pylog.runtime.signals import WholeLock
-
-AT_ONCE = 1000
-"""How many resources are changed by one batch of records."""
-Checked = tuple[ConfigResource, Mapping[str, str], Mapping[str, str]]
-"""A resource, and what is set on it before and after a change."""
 
 
-class ConfigChanges:
-    """Changes of configs. Thread-safe; `lock` is the node's."""
+class ConfigControl:
+    """Decides about configs; `configs` are those in force on this node."""
 
-    def __init__(self, topics: LocalTopics, lock: WholeLock) -> None:
-        self._topics = topics
-        self._lock = lock
+    def __init__(self, node_id: int, configs: DynamicBrokerConfig, image: Callable[[], MetadataImage]) -> None:
+        self._node_id = node_id
+        self._configs = configs
+        self._image = image
 
-    def alter(self, changes: Sequence[ResourceChange], *, validate_only: bool = False) -> list[PylogError | None]:
-        """Change what is set on some resources, each of them once, and give the error of each. The node goes by it at
-        once. (IncrementalAlterConfigs, AlterConfigs)
+    def alter(self, changes: Sequence[ResourceChange]) -> tuple[list[bytes], list[PylogError | None]]:
+        """The records that change what is set on some resources, each of them once, and the error of each.
 
-        Errors are InvalidRequest, InvalidConfig, InvalidTopic, UnknownTopicOrPartition, and those of the metadata log:
-        nothing is changed of that resource then.
+        A resource with an error stays as it is: InvalidRequest, InvalidConfig, InvalidTopic, UnknownTopicOrPartition.
         """
+        records: list[bytes] = []
         errors: list[PylogError | None] = []
-        for begin in range(0, len(changes), AT_ONCE):
-            with self._lock:
-                errors += self._alter(changes[begin : begin + AT_ONCE], validate_only)
-        return errors
+        for change in changes:
+            try:
+                records += _differences(change.resource, *self._checked(change))
+            except PylogError as error:
+                errors.append(error.with_traceback(None))
+            else:
+                errors.append(None)
+        return records, errors
 
-    def take_topic_config(self, name: str, config: Mapping[str, str]) -> None:
-        """Give a topic that is followed the overrides that its leader has, whatever they are.
+    def take_topic_config(self, name: str, config: Mapping[str, str]) -> list[bytes]:
+        """The records that give a topic that is followed the overrides of its leader, whatever they are.
 
         Raises UnknownTopicOrPartition.
         """
-        with self._lock:
-            self._commit([(ConfigResource(ResourceType.TOPIC, name), self._topics.image_of(name).config, config)])
-
-    def _alter(self, changes: Sequence[ResourceChange], validate_only: bool) -> list[PylogError | None]:
-        errors: list[PylogError | None] = [None] * len(changes)
-        checked: dict[int, Checked] = {}
-        for number, change in enumerate(changes):
-            try:
-                checked[number] = (change.resource, *self._checked(change))
-            except PylogError as error:
-                errors[number] = error.with_traceback(None)
-        if not validate_only:
-            try:
-                self._commit(list(checked.values()))
-            except PylogError as error:
-                for number in checked:
-                    errors[number] = error
-        return errors
-
-    def _commit(self, checked: Sequence[Checked]) -> None:
-        """Write down, in one batch, what is set on each resource, and go by it."""
-        records = []
-        for resource, before, wanted in checked:
-            changes: dict[str, str | None] = {name: None for name in before if name not in wanted}
-            changes |= {name: text for name, text in wanted.items() if before.get(name) != text}
-            records += change_config(resource, changes)
-        if records:
-            self._go_by(self._topics.metadata_log.commit(records))
-
-    def _go_by(self, delta: MetadataDelta) -> None:
-        """Have the opened topics go by the configs that have changed; all of them, where one of a node has."""
-        names = {resource.name for resource in delta.configs if resource.type is ResourceType.TOPIC}
-        is_all = any(resource.type is ResourceType.BROKER for resource in delta.configs)
-        for name in self._topics.opened if is_all else names & self._topics.opened.keys():
-            self._topics.opened[name].reconfigure(self._topics.config_of(self._topics.image_of(name).config))
+        return _differences(ConfigResource(ResourceType.TOPIC, name), self._image().topic(name).config, config)
 
     # --- what is set before and after --------------------------------------------------------------------------------
 
@@ -105,13 +66,13 @@ class ConfigChanges:
         if name != METADATA_TOPIC:
             validate_topic_name(name)
         TopicConfig.from_kafka({one.name: one.value for one in change.changes if one.operation in GIVES_VALUE})
-        before = self._topics.image_of(name).config
-        defaults = self._topics.config_of({}).to_kafka()
+        before = self._image().topic(name).config
+        defaults = TopicConfig.loaded({}, defaults=self._configs.current.topic_defaults).to_kafka()
         return before, TopicConfig.canonical(_changed(before, change, defaults, TopicConfig.kinds()))
 
     def _of_broker(self, change: ResourceChange) -> tuple[Mapping[str, str], dict[str, str]]:
-        check_broker(change.resource.name, self._topics.node_id)
-        configs = self._topics.configs
+        check_broker(change.resource.name, self._node_id)
+        configs = self._configs
         altered, whose = configs.altered, "own" if change.resource.name else "cluster"
         before = altered.own if change.resource.name else altered.cluster
         wanted = _changed(before, change, configs.current.to_kafka(), broker_kinds())
@@ -126,13 +87,29 @@ class ConfigChanges:
     def _of_group(self, change: ResourceChange) -> tuple[Mapping[str, str], dict[str, str]]:
         if not change.resource.name:
             raise InvalidRequest("a group has a name: there are no configs of all groups, but the node's")
-        before, node = self._topics.configs.group_overrides(change.resource.name), self._topics.config
+        before, node = self._configs.group_overrides(change.resource.name), self._configs.current
         kinds, defaults = GroupConfig.kinds(), GroupConfig.of_node(node).to_kafka()
         wanted = _changed(before, change, defaults, kinds)
         # Another program may have set what is not known here.
         known = {name: text for name, text in wanted.items() if name in kinds or name not in before}
         GroupConfig.from_kafka({**defaults, **known}).check_within(node)
         return before, wanted | {name: stored_text(name, kinds[name], text) for name, text in known.items()}
+
+
+def check_broker(name: str, node_id: int) -> None:
+    """Raise InvalidRequest for the name of a broker that is not this one; "" means all."""
+    if name in ("", str(node_id)):
+        return
+    if not name.isdecimal():
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
+    raise InvalidRequest(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
+
+
+def _differences(resource: ConfigResource, before: Mapping[str, str], wanted: Mapping[str, str]) -> list[bytes]:
+    """The records that make of what is set on a resource what is wanted."""
+    changes: dict[str, str | None] = {name: None for name in before if name not in wanted}
+    changes |= {name: text for name, text in wanted.items() if before.get(name) != text}
+    return change_config(resource, changes)
 
 
 def _check_changes(change: ResourceChange) -> None:
