@@ -1,33 +1,38 @@
 """The pages of the reference that are tables: configs, errors and commands, written from the code each time.
 
-reference/configs.md     the config classes: names, defaults, what is allowed, the text below each field (committed)
+reference/configs.md     the list of the pages of configs, a page for each config class: names, types, defaults, what is
+                         allowed, the text below each field, and what Kafka has besides (`kafka_configs`) (committed)
 reference/errors.md      the classes in `pylog.errors`, as the tree that they are
 reference/command.md     the help texts of the command
 """
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import click
+import kafka_configs
+from kafka_configs import Absent
 
 from pylog import cli, errors
 from pylog.config import ConsumerConfig, GroupConfig, NodeConfig, ProducerConfig, TopicConfig
 from pylog.config.connection import ConnectionConfig
-from pylog.config.documentation import described
+from pylog.config.documentation import described, documentation
 from pylog.config.dynamic import DYNAMIC
 from pylog.config.options import Config, kafka_name
+from pylog.server.security import SecurityOptions
 
-CONFIGS: dict[type[Config], str] = {
-    TopicConfig: "log.create_topic(config=...)",
-    NodeConfig: "pylog.open(config=...)",
-    GroupConfig: "log.admin.alter_group_config(...)",
-    ProducerConfig: "log.producer(...)",
-    ConsumerConfig: "log.consumer(...)",
-    ConnectionConfig: "pylog.connect(...)",
+PAGES: dict[str, tuple[type[Config], str, list[Absent]]] = {
+    "topic": (TopicConfig, "log.create_topic(config=...)", kafka_configs.TOPIC),
+    "node": (NodeConfig, "pylog.open(config=...)", kafka_configs.NODE),
+    "group": (GroupConfig, "log.admin.alter_group_config(...)", []),
+    "producer": (ProducerConfig, "log.producer(...)", kafka_configs.PRODUCER),
+    "consumer": (ConsumerConfig, "log.consumer(...)", kafka_configs.CONSUMER),
+    "connection": (ConnectionConfig, "pylog.connect(...)", []),
 }
+"""The pages of configs: their class, where they are given, and what Kafka has besides."""
 
 
 def setup(app: Any) -> dict[str, Any]:
@@ -39,7 +44,7 @@ def setup(app: Any) -> dict[str, Any]:
 def write(folder: Path) -> None:
     """Write the pages; one that says what it said keeps its time."""
     folder.mkdir(exist_ok=True)
-    for name, text in {"configs": configs(), "errors": error_tree(), "command": command()}.items():
+    for name, text in {**pages(), "errors": error_tree(), "command": command()}.items():
         page = folder / f"{name}.md"
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
@@ -48,31 +53,65 @@ def write(folder: Path) -> None:
 # --- configs ----------------------------------------------------------------------------------------------------------
 
 
-def configs() -> str:
-    """The configs of topics, nodes and clients."""
+def pages() -> dict[str, str]:
+    """The committed pages: the configs of each kind, and the list of these pages."""
+    made = {name: configs(*page) for name, page in PAGES.items()}
+    return {**made, "server": server(), "configs": contents()}
+
+
+def contents() -> str:
+    """The list of the pages of configs."""
     head = (
         "# Configs\n\nNames are Kafka's. In Python an underscore stands for each dot: `linger_ms` is `linger.ms`. A "
-        "bad name or value is `InvalidConfig`, which says what is near, or allowed. The node's defaults of topics, "
-        "under the first of their names, and few other configs of a node can be altered while it runs: "
-        "`log.admin.alter_node_config(...)`, `pylog config alter`."
+        "bad name or value is `InvalidConfig`, which says what is near, or allowed. The pages of topics, nodes, "
+        "producers and consumers end with the configs that Kafka has besides, and what stands in their place."
     )
-    parts = [head]
-    for kind, place in CONFIGS.items():
-        fields_by_name = {kafka_name(field.name): field for field in fields(kind)}
-        parts.append(f"## {kind.__name__.removesuffix('Config')}: `{place}`")
-        for one in described(kind):
-            name = one.name
-            on_node = " or ".join(f"`{other}`" for other in fields_by_name[name].metadata["broker"])
-            if kind is GroupConfig:
-                on_node = f"`group.{name}`"
-            is_altered = kind is NodeConfig and name in DYNAMIC
-            parts.append(
-                f"### `{name}`\n\nDefault: `{one.default or '(empty)'}`"
-                f"{f', or what the node has as {on_node}' if on_node else ''}. Allowed: "
-                f"{one.allowed}.{' Can be altered while the node runs.' if is_altered else ''}"
-                f"\n\n{one.documentation}"
-            )
+    places = {name: place for name, (_, place, _) in PAGES.items()} | {"server": "log.serve(...)"}
+    lines = [f"| [{name.title()}]({name}.md) | `{place}` |" for name, place in places.items()]
+    return "\n".join([head, "", "| configs of a | given to |", "|---|---|", *lines, ""])
+
+
+def configs(kind: type[Config], place: str, absent: list[Absent]) -> str:
+    """The configs of one class."""
+    title = kind.__name__.removesuffix("Config")
+    parts = [f"# {title}\n\nThe configs that `{place}` takes. [All pages of configs](configs.md)."]
+    if kind is NodeConfig:
+        parts.append(
+            "A node has the defaults of [topics](topic.md), too, by the names that stand there. These, and a few "
+            "others, can be altered while it runs: `log.admin.alter_node_config(...)`, `pylog config alter`."
+        )
+    others = kafka_configs.OTHER_DEFAULTS.get(title, {})
+    on_nodes = {kafka_name(field.name): field.metadata.get("broker", ()) for field in fields(kind)}
+    for one in described(kind):
+        nodes = [f"group.{one.name}"] if kind is GroupConfig else on_nodes[one.name]
+        facts = [
+            f"{one.type}.",
+            f"Default: `{one.default or '(empty)'}`{_on_node(nodes)}.",
+            f"Kafka's default: `{others[one.name]}`." if one.name in others else "",
+            f"Allowed: {one.allowed}.",
+            "Can be altered while the node runs." if kind is NodeConfig and one.name in DYNAMIC else "",
+        ]
+        parts.append(f"## `{one.name}`\n\n{' '.join(filter(None, facts))}\n\n{one.documentation}")
+    if absent:
+        lines = [f"| {', '.join(f'`{name}`' for name in one.patterns.split())} | {one.reason} |" for one in absent]
+        table = ["| Kafka's config | instead |", "|---|---|", *lines]
+        parts.append("## What Kafka has besides\n\nThese names are unknown to pylog: they raise `InvalidConfig`.")
+        parts.append("\n".join(table))
     return "\n\n".join(parts) + "\n"
+
+
+def _on_node(names: Sequence[str]) -> str:
+    return f", or what the node has as {' or '.join(f'`{name}`' for name in names)}" if names else ""
+
+
+def server() -> str:
+    """The options of a server."""
+    head = (
+        "# Server\n\nThe options that `log.serve(...)` and `pylog.serve(...)` take besides `listen` and `advertise`. "
+        "What a server does is set by the configs of its [node](node.md). [All pages of configs](configs.md)."
+    )
+    texts = documentation(SecurityOptions)
+    return "\n\n".join([head, *(f"## `{name.replace('.', '_')}`\n\n{text}" for name, text in texts.items())]) + "\n"
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class ProducerConfig(Config):
     buffer_memory: int = option(32 << 20, long(0))
     """How many bytes of records may wait to be sent; then `send` waits."""
     client_id: str = option("", Words())
-    """A name for this client, sent along with each message. No effect yet."""
+    """A name for this client, sent along with each message: metrics and descriptions of groups show it."""
     compression_gzip_level: int = option(-1, integer(-1, 9, without=(0,)))
     """The level where `compression_type` is gzip; -1 is zlib's own choice."""
     compression_lz4_level: int = option(9, integer(1, 17))

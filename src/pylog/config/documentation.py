@@ -10,15 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import NamedTuple
 
-from pylog.config.options import Config, kafka_name
+from pylog.config.options import Config, config_type, kafka_name
 
 __all__ = ["Described", "described", "documentation"]
 
 
 class Described(NamedTuple):
-    """A config as a reference has it: its name, default and allowed values as texts, and its documentation."""
+    """A config as a reference has it: its name, type, default and allowed values as texts, and its documentation."""
 
     name: str
+    type: str
     default: str
     allowed: str
     documentation: str
@@ -30,14 +31,15 @@ def described(kind: type[Config]) -> Iterator[Described]:
     for field in fields(kind):
         if "kind" in field.metadata:
             name, value = kafka_name(field.name), field.default
-            default = ",".join(sorted(value)) if isinstance(value, frozenset) else str(value)
-            yield Described(name, default, field.metadata["kind"].allowed, texts.get(name, ""))
+            default = ",".join(sorted(value)) if isinstance(value, frozenset | tuple) else str(value)
+            found = field.metadata["kind"]
+            yield Described(name, config_type(found).name.lower(), default, found.allowed, texts.get(name, ""))
 
 
-_KNOWN: dict[type[Config], Mapping[str, str]] = {}
+_KNOWN: dict[type, Mapping[str, str]] = {}
 
 
-def documentation(kind: type[Config]) -> Mapping[str, str]:
+def documentation(kind: type) -> Mapping[str, str]:
     """The text of each config of a class, and of those that it inherits from, by Kafka's names.
 
     None of a class without a source, as in a program that was frozen into one file.
@@ -48,7 +50,7 @@ def documentation(kind: type[Config]) -> Mapping[str, str]:
     return found
 
 
-def _read(kind: type[Config]) -> dict[str, str]:
+def _read(kind: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for cls in reversed(kind.__mro__[:-1]):
         try:

@@ -91,7 +91,9 @@ class TopicConfig(Config):
     min_compaction_lag_ms: int = option(0, long(0), broker="log.cleaner.min.compaction.lag.ms")
     """How long a record stays uncompacted at least."""
     min_insync_replicas: int = option(1, integer(1), broker="min.insync.replicas")
-    """How many replicas have to be in sync for acks=all. No effect yet: acks=all waits for all of them."""
+    """How many replicas have to be in sync, the leader among them, for acks=all; with fewer an append is
+    NotEnoughReplicas. Of a partition with fewer replicas all have to be.
+    """
     pylog_max_record_bytes: int = option(-1, integer(-1))
     """The largest record in a compressed batch; -1: 16 times `max_message_bytes`, and 16 MiB at least, which every
     consumer reads. It is held as a whole in memory, as a snappy block is, which may be as large. Not Kafka's.

@@ -26,23 +26,29 @@ class LogUsers(NamedTuple):
 
 
 class SecurityOptions(TypedDict, total=False):
-    """The options of a server that keep it safe.
+    """The options of a server that keep it safe. The names are those of `pylog.connect`.
 
-    `users`: names and passwords, for PLAIN and for SCRAM. Users of the log (`Admin.set_password`) are let in besides,
-    by SCRAM. `ssl_certificate_location`, `ssl_key_location`: PEM files with the certificate and those up to its root,
-    and with its key, if that is not in the same file; `ssl_key_password` decrypts it. They are read again when they
-    change. `ssl_ca_location`: PEM file with the roots of clients' certificates; `ssl_client_auth`: "none", "requested"
-    or "required" ("required" where there is an `ssl_ca_location`). `allow_plaintext`: a listener without TLS may be
-    reached by other hosts. The names are those of `pylog.connect`.
+    The files are read again when they change.
     """
 
     users: Mapping[str, str]
+    """Names and passwords, for PLAIN and for SCRAM. Users of the log (`Admin.set_password`) are let in besides, by
+    SCRAM.
+    """
     ssl_certificate_location: str
+    """PEM file with the certificate, and those up to its root."""
     ssl_key_location: str
+    """PEM file with the key, if it is not in the same file."""
     ssl_key_password: str
+    """It decrypts the key."""
     ssl_ca_location: str
+    """PEM file with the roots of clients' certificates."""
     ssl_client_auth: str
+    """Whether a client has to have a certificate: "none", "requested" or "required". Where there is an
+    `ssl_ca_location`, "required" is the default.
+    """
     allow_plaintext: bool
+    """Whether other hosts may reach a listener without TLS."""
 
 
 class Security(NamedTuple):
