@@ -11,8 +11,8 @@
     registry       which schema has which id: `SchemaRegistry`, and one behind HTTP
     compatibility  whether a new version of a schema may stand beside those before it
     log_registry   the same in a topic of the log, as Confluent's registry keeps it
-    registry_records, registry_state, registry_changes, schema_store
-                   its records, what they make, which of them a change appends, and the topic
+    registry_records, registry_state        its records, and what they make
+    registry_changes, schema_store          which of them a change appends, and the topic
     schema_forms, avro_schema      whether a schema is one, and when two are the same
     dead_letters   records that cannot be read, put aside
 
