@@ -144,7 +144,8 @@ def _look_up(store: SchemaStore, call: Call) -> object:
     state = store.state()
     if not state.versions(call.subject, which):
         raise changes.subject_not_found(call.subject)
-    schema = changes.checked_schema(state, call.subject, given, normalize=call.parameters.is_true("normalize"))
+    normalize = call.parameters.is_true("normalize")
+    schema = changes.checked_schema(state, call.subject, given, normalize=normalize, is_new=False)
     found = state.find(call.subject, schema, which)
     if found is None:
         raise SchemaNotFound("Schema not found")

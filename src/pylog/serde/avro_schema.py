@@ -11,6 +11,8 @@ __all__ = ["check_avro", "plain_avro"]
 
 PRIMITIVES = frozenset("null boolean int long float double bytes string".split())
 NAMED = frozenset({"record", "error", "enum", "fixed"})
+STEPS_MAX = 20_000
+"""The most values that a check of the defaults of a schema looks at. Nested unions multiply them."""
 _WORD = "[A-Za-z_][A-Za-z0-9_]*"
 _NAME, _FULL_NAME = re.compile(_WORD), re.compile(rf"{_WORD}(\.{_WORD})*")
 
@@ -20,9 +22,12 @@ def plain_avro(schema: Any) -> Any:
     return _Reading(is_whole=False).plain(schema, "")
 
 
-def check_avro(schema: Any) -> None:
-    """Raise ValueError for a schema that is not valid by itself. Defaults are not held to their types."""
-    _Reading(is_whole=True).plain(schema, "")
+def check_avro(schema: Any, *, with_defaults: bool = True) -> None:
+    """Raise ValueError for a schema that is not valid by itself. `with_defaults`: a default has to fit its type."""
+    reading = _Reading(is_whole=True)
+    reading.plain(schema, "")
+    if with_defaults:
+        reading.check_defaults()
 
 
 class _Reading:
@@ -31,7 +36,11 @@ class _Reading:
     def __init__(self, *, is_whole: bool) -> None:
         self._is_whole = is_whole
         """Whether each type that is named has to be defined."""
-        self._defined: set[str] = set()
+        self._defined: dict[str, Any] = {}
+        """By the full name: the form, which is there as soon as all of it is read."""
+        self._defaults: list[tuple[str, Any, Any]] = []
+        """The name of a field, its type and its default."""
+        self._steps = 0
 
     def plain(self, node: Any, namespace: str) -> Any:
         match node:
@@ -84,7 +93,7 @@ class _Reading:
         name = _full(given, space)
         if self._is_whole and name in self._defined:
             raise ValueError(f"{name} is defined twice")
-        self._defined.add(name)
+        self._defined[name] = None
         rest = {key: value for key, value in node.items() if key not in ("type", "name", "namespace")}
         space = name.rpartition(".")[0]
         if "aliases" in rest:
@@ -100,13 +109,63 @@ class _Reading:
                 rest["fields"] = self._fields(rest.get("fields"), name, space)
         # A name without a namespace, inside of one, has to say so.
         apart = {"namespace": ""} if namespace and not space else {}
-        return {"type": kind, "name": name, **apart, **rest}
+        found = {"type": kind, "name": name, **apart, **rest}
+        self._defined[name] = found
+        return found
 
     def _fields(self, fields: Any, name: str, space: str) -> list[dict[str, Any]]:
         if not isinstance(fields, list) or not all(isinstance(one, dict) and "type" in one for one in fields):
             raise ValueError(f"record {name} has no list of fields with types")
         _names([one.get("name") for one in fields], f"the fields of {name}")
-        return [{**one, "type": self.plain(one["type"], space)} for one in fields]
+        found = [{**one, "type": self.plain(one["type"], space)} for one in fields]
+        self._defaults += [(f"{name}.{one['name']}", one["type"], one["default"]) for one in found if "default" in one]
+        return found
+
+    # --- defaults ----------------------------------------------------------------------------------------------------
+
+    def check_defaults(self) -> None:
+        """Raise ValueError for a default that is not a value of its field."""
+        for name, kind, default in self._defaults:
+            if not self._fits(kind, default):
+                raise ValueError(f"field {name}: the default {_short(default)} does not fit its type")
+
+    def _fits(self, kind: Any, value: Any) -> bool:
+        self._steps += 1
+        if self._steps > STEPS_MAX:
+            raise ValueError("its defaults are too many to be checked")
+        match kind:
+            case list():
+                return any(self._fits(branch, value) for branch in kind)
+            case str() if kind in PRIMITIVES:
+                return _fits_primitive(kind, value)
+            case str():
+                return self._fits(self._defined[kind], value)
+            case {"type": "record" | "error", "fields": fields}:
+                return isinstance(value, dict) and all(
+                    self._fits(one["type"], value[one["name"]]) if one["name"] in value else "default" in one
+                    for one in fields
+                )
+            case {"type": "array", "items": items}:
+                return isinstance(value, list) and all(self._fits(items, one) for one in value)
+            case {"type": "map", "values": values}:
+                return isinstance(value, dict) and all(self._fits(values, one) for one in value.values())
+            case {"type": "enum" | "fixed"}:
+                return isinstance(value, str)
+        return self._fits(kind["type"], value)
+
+
+def _fits_primitive(kind: str, value: Any) -> bool:
+    match kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "int" | "long":
+            most = 1 << (31 if kind == "int" else 63)
+            return isinstance(value, int) and not isinstance(value, bool) and -most <= value < most
+        case "float" | "double":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, str)
 
 
 def _names(given: Any, what: str) -> list[str]:

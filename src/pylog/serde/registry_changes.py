@@ -59,25 +59,28 @@ class Change(NamedTuple, Generic[T]):
 # --- questions that changes have in common -------------------------------------------------------------------------
 
 
-def checked_schema(state: RegistryState, subject: str, schema: Schema, *, normalize: bool = False) -> Schema:
+def checked_schema(
+    state: RegistryState, subject: str, schema: Schema, *, normalize: bool = False, is_new: bool = True
+) -> Schema:
     """A schema from a request: valid, its references to the latest version by number, in normal form where that is
-    asked for. Raises SchemaRegistryError (42201).
+    asked for. `is_new`: it may be registered, so defaults have to fit, and references to be there. Raises
+    SchemaRegistryError (42201).
     """
     if not schema.text.strip():
         raise SchemaRegistryError("Invalid schema: it is empty", INVALID_SCHEMA)
-    found = schema._replace(references=tuple(_resolved(state, one) for one in schema.references))
+    which = LookupFilter.DEFAULT if is_new else LookupFilter.INCLUDE_DELETED
+    found = schema._replace(references=tuple(_resolved(state, one, which) for one in schema.references))
     if state.mode_in_scope(subject) in (IMPORT, FORWARD):
         return found
-    check_schema(found, state.referenced)
+    check_schema(found, state.referenced, is_new=is_new)
     return normalized(found) if normalize or state.config_in_scope(subject).get("normalize") is True else found
 
 
-def _resolved(state: RegistryState, reference: Reference) -> Reference:
-    versions = state.versions(reference.subject, LookupFilter.INCLUDE_DELETED)
+def _resolved(state: RegistryState, reference: Reference, which: LookupFilter) -> Reference:
     if reference.version == LATEST:
         versions = state.versions(reference.subject)[-1:]
     else:
-        versions = [one for one in versions if one.version == reference.version]
+        versions = [one for one in state.versions(reference.subject, which) if one.version == reference.version]
     if not versions:
         raise SchemaRegistryError(
             f"Invalid schema: there is no version {reference.version} of subject {reference.subject}, to which it "
@@ -149,17 +152,14 @@ def register(
 ) -> Change[RegisteredSchema]:  # fmt: skip
     """A schema becomes a new version of a subject, unless it is one. `schema_id`: in the mode IMPORT alone."""
     _check_subject(subject)
-    _check_writable(state, subject)
-    mode = state.mode_in_scope(subject)
-    is_import = mode in (IMPORT, FORWARD)
-    if schema_id is not None and not is_import:
-        raise SchemaRegistryError(f"Subject {subject} is not in import mode", NOT_PERMITTED)
-    if schema_id is None and mode != READWRITE:
-        raise SchemaRegistryError(f"Subject {subject} is not in read-write mode", NOT_PERMITTED)
-    schema = checked_schema(state, subject, given, normalize=normalize)
+    schema = checked_schema(state, subject, given, normalize=normalize, is_new=False)
     known = state.find(subject, schema)
     if known is not None and version is None and schema_id in (None, known.id):
+        # Also where nothing can be registered: programs that register what is there go on.
         return Change(known)
+    is_import = state.mode_in_scope(subject) in (IMPORT, FORWARD)
+    _check_register_mode(state, subject, schema_id)
+    schema = checked_schema(state, subject, given, normalize=normalize)
     every = state.versions(subject, LookupFilter.INCLUDE_DELETED)
     following = every[-1].version + 1 if every else 1
     if not is_import:
@@ -168,6 +168,15 @@ def register(
             raise SchemaRegistryError("Version is not one more than previous version", INVALID_SCHEMA)
     added = RegisteredSchema(_id_for(state, schema, schema_id), subject, version or following, schema)
     return Change(added, (*_replaced(state, every, added), schema_record(added)))
+
+
+def _check_register_mode(state: RegistryState, subject: str, schema_id: int | None) -> None:
+    _check_writable(state, subject)
+    mode = state.mode_in_scope(subject)
+    if schema_id is not None and mode not in (IMPORT, FORWARD):
+        raise SchemaRegistryError(f"Subject {subject} is not in import mode", NOT_PERMITTED)
+    if schema_id is None and mode != READWRITE:
+        raise SchemaRegistryError(f"Subject {subject} is not in read-write mode", NOT_PERMITTED)
 
 
 def _check_compatible(state: RegistryState, subject: str, schema: Schema) -> None:
@@ -281,12 +290,14 @@ def delete_config(state: RegistryState, subject: str | None) -> Change[dict[str,
     return Change(found, (config_record(subject, None),))
 
 
-def set_mode(state: RegistryState, subject: str | None, given: object, *, force: bool = False) -> Change[str]:
-    """Set the mode of a subject, or (None) of all without their own. IMPORT needs a subject without versions, unless
-    `force`; soft deleted ones go for good.
+def set_mode(state: RegistryState, subject: str | None, given: object, *, force: bool = False) -> Change[str | None]:
+    """Set the mode of a subject, or (None) of all without their own; `given` None takes it back. IMPORT needs a subject
+    without versions, unless `force`; soft deleted ones go for good.
     """
     if subject is not None:
         _check_subject(subject)
+    if given is None:
+        return Change(None, (mode_record(subject, None),))
     mode = given.upper() if isinstance(given, str) else ""
     if mode not in MODES:
         raise SchemaRegistryError(f"Invalid mode {given!r}. Valid values are {', '.join(MODES)}.", INVALID_MODE)

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any
 
 from pylog.serde.compatibility.levels import DEFAULT
-from pylog.serde.registry import Level, Reference, RegisteredSchema, Schema, checked_level
-from pylog.serde.schema_forms import Meaning, meaning
+from pylog.serde.registry import AVRO, Level, Reference, RegisteredSchema, Schema, checked_level
+from pylog.serde.schema_forms import Meaning, meaning, whole_meaning
 
 __all__ = ["READWRITE", "LookupFilter", "RegistryState"]
 
@@ -135,9 +135,14 @@ class RegistryState:
         return (one.subject, one.version) in self._deleted
 
     def find(self, subject: str, schema: Schema, which: LookupFilter = LookupFilter.DEFAULT) -> RegisteredSchema | None:
-        """The latest version of a subject that is this schema."""
-        ids = self.ids_of(schema)
-        return next((one for one in reversed(self.versions(subject, which)) if one.id in ids), None)
+        """The latest version of a subject that is this schema; one that refers to others may be given as a whole."""
+        ids, versions = self.ids_of(schema), self.versions(subject, which)[::-1]
+        by_id = next((one for one in versions if one.id in ids), None)
+        if by_id is not None or schema.references or schema.type != AVRO:
+            return by_id
+        meant = meaning(schema)
+        used = (one for one in versions if one.schema.references)
+        return next((one for one in used if whole_meaning(one.schema, self.referenced) == meant), None)
 
     # --- ids and references ------------------------------------------------------------------------------------------
 

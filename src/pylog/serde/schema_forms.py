@@ -11,6 +11,7 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from pylog.errors import SchemaRegistryError
@@ -18,7 +19,7 @@ from pylog.serde.avro import whole_schema
 from pylog.serde.avro_schema import check_avro, plain_avro
 from pylog.serde.registry import AVRO, JSON, PROTOBUF, Reference, Schema
 
-__all__ = ["INVALID_SCHEMA", "TYPES", "check_schema", "meaning", "normalized"]
+__all__ = ["INVALID_SCHEMA", "TYPES", "check_schema", "meaning", "normalized", "whole_meaning"]
 
 INVALID_SCHEMA = 42201
 TYPES = (JSON, PROTOBUF, AVRO)
@@ -32,19 +33,28 @@ PROTO_WORDS = re.compile(r"\s*(syntax|edition|package|import|option|message|enum
 PROTO_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 Meaning = tuple[object, ...]
+Find = Callable[[Reference], Schema]
+"""Gives the schema that a reference names."""
 
 
 def meaning(schema: Schema) -> Meaning:
     """A value that is equal where two schemas are."""
-    text: str = schema.text
-    try:
+    return schema.type, _form(schema, None), tuple(sorted(schema.references))
+
+
+def whole_meaning(schema: Schema, find: Find) -> Meaning:
+    """The same for an Avro schema with those that it refers to in their places, as some clients send it."""
+    return schema.type, _form(schema, find), ()
+
+
+def _form(schema: Schema, find: Find | None) -> str:
+    # A topic may have what nobody has checked: such a text is the same as itself alone.
+    with suppress(ValueError, TypeError, AttributeError, KeyError, RecursionError):
         if schema.type == AVRO:
-            text = _sorted(plain_avro(json.loads(text)))
-        elif schema.type == JSON:
-            text = _sorted(json.loads(text))
-    except (ValueError, RecursionError):
-        pass  # A topic may have what nobody has checked: such a text is the same as itself alone.
-    return schema.type, text, tuple(sorted(schema.references))
+            return _sorted(plain_avro(json.loads(schema.text) if find is None else whole_schema(schema, find)))
+        if schema.type == JSON:
+            return _sorted(json.loads(schema.text))
+    return schema.text
 
 
 def normalized(schema: Schema) -> Schema:
@@ -57,12 +67,12 @@ def normalized(schema: Schema) -> Schema:
     return Schema(text, schema.type, tuple(sorted(schema.references)))
 
 
-def check_schema(schema: Schema, find: Callable[[Reference], Schema]) -> None:
-    """Raise SchemaRegistryError (42201) for a text that is not valid by its type. `find` gives those it refers to."""
+def check_schema(schema: Schema, find: Find, *, is_new: bool = True) -> None:
+    """Raise SchemaRegistryError (42201) for a text that is not valid by its type. `is_new`: defaults have to fit."""
     try:
         match schema.type:
             case str(kind) if kind == AVRO:
-                check_avro(whole_schema(schema, find))
+                check_avro(whole_schema(schema, find), with_defaults=is_new)
             case str(kind) if kind == JSON:
                 _check_json(json.loads(schema.text))
             case str(kind) if kind == PROTOBUF:

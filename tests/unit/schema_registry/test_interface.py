@@ -17,6 +17,7 @@ from pylog.serde.schema_store import SchemaStore
 
 Ask = Callable[..., tuple[int, Any]]
 TEXT, BYTES, INT, LONG = ({"schema": json.dumps(one)} for one in ("string", "bytes", "int", "long"))
+A_FIELD = {"name": "a", "type": "string"}
 OBJECT = {"schema": '{"type": "object"}', "schemaType": "JSON"}
 
 
@@ -153,6 +154,7 @@ BAD = [
     ({"schema": '"string"', "version": 5}, 422, 42201),
     ({"schema": '"string"', "id": 2**31}, 422, 422),
     ({"schema": '"stri"'}, 422, 42201),
+    ({"schema": json.dumps({"type": "record", "name": "R", "fields": [{**A_FIELD, "default": None}]})}, 422, 42201),
     ({"schema": '{"type": "enum", "name": "\ud800"}'}, 422, 42201),
     ({"schema": "{"}, 422, 42201),
     ({"schema": "[" * 100_000}, 422, 42201),
@@ -364,6 +366,29 @@ def test_references_are_kept_and_followed(ask: Ask) -> None:
     assert ask("POST /compatibility/subjects/s/versions", basket())[1] == {"is_compatible": True}
 
 
+def test_a_schema_is_found_with_its_references_in_their_places(log: pylog.Log, ask: Ask) -> None:
+    ask("POST /subjects/payment/versions", record("a"))
+    ask("POST /subjects/s/versions", basket())
+    whole = json.loads(basket()["schema"])
+    whole["fields"][0]["type"] = json.loads(record("a")["schema"])
+    assert ask("POST /subjects/s", {"schema": json.dumps(whole)})[1]["id"] == 2
+    assert ask("POST /subjects/s/versions", {"schema": json.dumps(whole)})[1]["id"] == 2
+    assert ask("POST /subjects/s", record("a")) == (404, 40403)
+    with log.producer(key_serializer=str.encode) as producer:
+        key = '{"keytype":"SCHEMA","subject":"payment","version":1,"magic":1}'
+        producer.send("_schemas", None, key=key).result()
+    assert ask("POST /subjects/s", {"schema": json.dumps(whole)}) == (404, 40403), "what it refers to is gone"
+
+
+def test_a_new_schema_refers_to_none_that_was_deleted(ask: Ask) -> None:
+    ask("POST /subjects/payment/versions", record("a"))
+    ask("POST /subjects/s/versions", basket())
+    for path in ("s", "payment"):
+        ask(f"DELETE /subjects/{path}")
+    assert ask("POST /subjects/s/versions", basket()) == (422, 42201)
+    assert ask("POST /subjects/s?deleted=true", basket())[1]["id"] == 2
+
+
 def test_a_schema_that_others_refer_to_is_not_deleted(ask: Ask) -> None:
     ask("POST /subjects/payment/versions", record("a"))
     ask("POST /subjects/s/versions", basket())
@@ -428,7 +453,7 @@ def test_a_mode_is_of_a_subject_or_of_all(log: pylog.Log, ask: Ask) -> None:
         ({"keytype": "MODE", "subject": "s", "magic": 0}, {"subject": "s", "mode": "READONLY"})
     ]  # fmt: skip
     assert ask("GET /mode/s") == asking(log)("GET /mode/s") == (200, {"mode": "READONLY"})
-    for mode in ("MOST", None, 7):
+    for mode in ("MOST", "", 7):
         assert ask("PUT /mode", {"mode": mode}) == (422, 42204)
     assert ask("PUT /mode/s", {"mode": "FORWARD"}) == (422, 42204)
     assert ask("DELETE /mode/s") == (200, {"mode": "READONLY"})
@@ -437,6 +462,8 @@ def test_a_mode_is_of_a_subject_or_of_all(log: pylog.Log, ask: Ask) -> None:
     assert ask("GET /mode/s?defaultToGlobal=true") == (200, {"mode": "READONLY_OVERRIDE"})
     assert ask("POST /subjects/s/versions", TEXT) == (422, 42205)
     assert ask("DELETE /mode") == (200, {"mode": "READONLY_OVERRIDE"})
+    ask("PUT /mode", {"mode": "READONLY"})
+    assert ask("PUT /mode", {"mode": None}) == (200, {"mode": None})
     assert asking(log)("GET /mode") == (200, {"mode": "READWRITE"})
 
 
@@ -451,6 +478,7 @@ def test_what_is_read_only_is_not_changed(ask: Ask) -> None:
     ):  # fmt: skip
         assert ask(request, body) == (422, 42205), request
     assert ask("GET /subjects/s/versions/1")[0] == 200
+    assert ask("POST /subjects/s/versions", TEXT)[1]["id"] == 1, "what is there may be registered again"
     ask("PUT /mode/s", {"mode": "READWRITE"})
     assert ask("DELETE /subjects/s") == (200, [1])
 
@@ -465,6 +493,7 @@ def test_schemas_are_imported_with_their_ids(ask: Ask) -> None:
     assert ask("POST /subjects/s/versions", {**INT, "id": 70, "version": 5})[1]["version"] == 5
     assert ask("POST /subjects/s/versions", {**TEXT, "id": 71})[1] == {"id": 71, "version": 6, **TEXT}
     assert ask("POST /subjects/s/versions", {**BYTES, "id": 70}) == (422, 42205), "an id has one schema"
+    assert ask("POST /subjects/s/versions", INT)[1]["id"] == 70, "programs that register what is there go on"
     assert ask("POST /subjects/s/versions", {**TEXT, "id": 71, "version": 6})[1]["version"] == 6
     assert ask("GET /subjects/s/versions") == (200, [5, 6])
     ask("DELETE /subjects/s/versions/6"), ask("DELETE /subjects/s/versions/6?permanent=true")

@@ -9,6 +9,7 @@ import pytest
 from pylog.serde.avro_schema import check_avro, plain_avro
 
 FIELDS = [{"name": "a", "type": "int"}]
+FIELDS_B = [{"name": "b", "type": "int"}]
 WHOLE = {
     "type": "record", "name": "R", "namespace": "a.b", "aliases": ["Old", "c.Older"], "doc": "d",
     "fields": [
@@ -92,4 +93,50 @@ BAD = [
 @pytest.mark.parametrize(("schema", "fault"), BAD, ids=[one[1][:50] for one in BAD])
 def test_a_fault_is_named(schema: Any, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
+        check_avro(schema)
+
+
+INNER = {
+    "type": "record",
+    "name": "I",
+    "fields": [{"name": "x", "type": "int"}, {"name": "y", "type": "int", "default": 1}],
+}
+DEFAULTS = [
+    ("null", [None], ["null", 0]),
+    ("boolean", [True], [None, 0]),
+    ("int", [-(2**31), 2**31 - 1], [2**31, 1.5, True, "1"]),
+    ("long", [2**31, -(2**63)], [2**63, True]),
+    ("float", [1, 1.5], [True, "1"]),
+    ("double", [0], [None]),
+    ("string", ["x"], [None, 1]),
+    ("bytes", ["\u00ff"], [[1]]),
+    ({"type": "bytes", "logicalType": "decimal", "precision": 4}, ["x"], [1]),
+    (["null", "int"], [None, 1], ["x"]),
+    ({"type": "array", "items": "int"}, [[], [1]], [["x"], {}]),
+    ({"type": "map", "values": ["null", "int"]}, [{}, {"a": None}], [{"a": "x"}, []]),
+    ({"type": "enum", "name": "E", "symbols": ["A"]}, ["A"], [1]),
+    ({"type": "fixed", "name": "F", "size": 1}, ["x"], [1]),
+    (INNER, [{"x": 1}, {"x": 1, "y": 2}], [{}, {"x": "1"}, [], {"x": 1, "y": None}]),
+    ({"type": "array", "items": "R"}, [[]], [[{}]]),
+]
+
+
+@pytest.mark.parametrize(("kind", "good", "bad"), DEFAULTS, ids=[str(one[0])[:40] for one in DEFAULTS])
+def test_a_default_has_to_fit_its_type(kind: Any, good: list[Any], bad: list[Any]) -> None:
+    def schema(default: Any) -> Any:
+        return {"type": "record", "name": "R", "fields": [{"name": "a", "type": kind, "default": default}, *FIELDS_B]}
+
+    for one in good:
+        check_avro(schema(one))
+    for one in bad:
+        with pytest.raises(ValueError, match=r"field R\.a: the default .* does not fit its type"):
+            check_avro(schema(one))
+        check_avro(schema(one), with_defaults=False)
+
+
+def test_defaults_that_multiply_are_refused() -> None:
+    union = [{"type": "array", "items": [{"type": "array", "items": "int"}, {"type": "map", "values": "int"}]}]
+    default: Any = [[0]] * 30_000
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": union, "default": default}]}
+    with pytest.raises(ValueError, match="too many to be checked"):
         check_avro(schema)
