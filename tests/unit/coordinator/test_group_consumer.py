@@ -321,6 +321,13 @@ def test_a_state_of_a_newer_version_fences_members_with_partitions(host: Consume
             },
             InvalidRequest,
         ),
+        (
+            {
+                "member_epoch": 0, "rebalance_timeout_ms": 1, "subscribed_topic_names": ["t"],
+                "topic_partitions": [(UUID(int=1), [])],
+            },
+            InvalidRequest,
+        ),
         ({"rebalance_timeout_ms": -2}, InvalidRequest),
         ({"rebalance_timeout_ms": 2**31}, InvalidRequest),
         ({"server_assignor": "sticky"}, UnsupportedAssignor),

@@ -109,12 +109,12 @@ def test_topics_are_deleted_by_name(node: WireNode, version: int) -> None:
 def test_topics_are_deleted_by_id(node: WireNode) -> None:
     node.log.create_topic("t")
     topic_id = node.log.broker.image.topics["t"].id
-    asked = [{"name": None, "topicId": topic_id}, {"name": "none"}]
+    asked = [{"name": None, "topicId": topic_id}, {"name": "none"}, {"name": ""}]
 
     responses = node.ask("DeleteTopics", 6, {"topics": asked, "timeoutMs": 1})["responses"]
     (gone,) = node.ask("DeleteTopics", 6, {"topics": asked[:1], "timeoutMs": 1})["responses"]
 
-    assert [(one["name"], one["errorCode"]) for one in responses] == [("t", 0), ("none", 3)]
+    assert [(one["name"], one["errorCode"]) for one in responses] == [("t", 0), ("none", 3), ("", 3)]
     assert (gone["name"], gone["errorCode"]) == (None, 100)
 
 

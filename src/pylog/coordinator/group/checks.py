@@ -93,7 +93,7 @@ def check_heartbeat(message: ConsumerGroupHeartbeat, session: Session) -> None:
 def _check_join(message: ConsumerGroupHeartbeat) -> None:
     if message.rebalance_timeout_ms == NOT_SAID:
         raise InvalidRequest("a member that joins needs a rebalance_timeout_ms")
-    if message.topic_partitions is None or any(partitions for _, partitions in message.topic_partitions):
+    if message.topic_partitions != []:
         raise InvalidRequest("a member that joins must have no partitions: give them up, and send an empty list")
     if message.subscribed_topic_names is None and message.subscribed_topic_regex is None:
         raise InvalidRequest(

@@ -115,7 +115,14 @@ def _topics_deleted(body: Body, answer: TopicsChanged, version: int) -> Body:
     if version < 6:
         named: list[Body] = [{"name": name} for name in body["topicNames"]]
     else:
-        named = [{"name": topic["name"] or None, "topicId": topic["topicId"]} for topic in body["topics"]]
+        # A topic that was asked for by an id that is not known has no name.
+        named = [
+            {
+                "name": None if not topic["name"] and topic["topicId"] != NO_ID else topic["name"],
+                "topicId": topic["topicId"],
+            }
+            for topic in body["topics"]
+        ]
     responses = []
     for topic, error in zip(named, answer.errors, strict=True):
         code = named_code(topic["name"] or "", error, by_id=topic.get("topicId", NO_ID) != NO_ID)
