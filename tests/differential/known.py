@@ -13,6 +13,10 @@ from support.raw_client import Body
 NONE = "NONE"
 LOGGER, CLIENT_METRICS = 8, 16
 NO_CONFIGS = "Loggers and client metrics have no configs."
+CLUSTER_WIDE = (
+    "A config of the node that is given with the value of its default counts as a default, and min.insync.replicas is "
+    "one of the node (in Kafka, with KIP-966, of the cluster)."
+)
 DOUBLES = "What a request names twice is done and answered twice; Kafka takes some of it once, as it is named last."
 
 
@@ -76,8 +80,11 @@ KNOWN: list[Known] = [
     ),
     Known(
         ".*", r".*\.configs\.[a-z.]*\.(configSource|synonyms|readOnly)(\[\].*)?",
-        "A config of the node that is given with the value of its default counts as a default, and "
-        "min.insync.replicas is one of the node (in Kafka, with KIP-966, of the cluster).",
+        CLUSTER_WIDE,
+    ),
+    Known(
+        "DescribeConfigs", r"\.results\[\]\.configs", CLUSTER_WIDE,
+        lambda asked, pylog, kafka: {**pylog, "min.insync.replicas": None}.keys() == kafka.keys(),
     ),
     Known(
         "ConsumerGroup.*", r".*\.(memberEpoch|groupEpoch|assignmentEpoch)",
@@ -115,6 +122,11 @@ KNOWN: list[Known] = [
         "Fetch|ListOffsets", ".*",
         "A Fetch or a ListOffsets of a replica is answered for any id of it; Kafka answers its own brokers alone.",
         lambda asked, pylog, kafka: _replica_id(asked) >= 0,
+    ),
+    Known(
+        "Fetch", ".*",
+        "A Fetch by the replica id -3 is a consumer's; Kafka takes it for a replica of its own, and reads to the end.",
+        lambda asked, pylog, kafka: _replica_id(asked) == -3,
     ),
     Known(
         "OffsetForLeaderEpoch", r".*\.(leaderEpoch|endOffset)",
