@@ -65,21 +65,23 @@ class Wakeup(PylogError):
 
 
 class DeserializationError(PylogError):
-    """A record that a deserializer of the consumer cannot read; the cause is what it raised.
+    """A record that a deserializer cannot read; the cause is what it raised.
 
     `record` is the record as it lies in the log. The position stays at it (Kafka: RecordDeserializationException).
+    A table raises it, too, where `on_error` does not say otherwise.
     """
 
-    def __init__(self, reason: str, record: Any = None) -> None:
+    def __init__(self, reason: str, record: Any = None, remedy: str = "`skip()` goes past it") -> None:
         self.reason = reason
         self.record = record
+        self.remedy = remedy
         self.topic: str | None = getattr(record, "topic", None)
         self.partition: int | None = getattr(record, "partition", None)
         self.offset: int | None = getattr(record, "offset", None)
-        super().__init__(reason, record)
+        super().__init__(reason, record, remedy)
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}, offset {self.offset}: {self.reason}; `skip()` goes past it"
+        return f"{self.topic}-{self.partition}, offset {self.offset}: {self.reason}; {self.remedy}"
 
 
 class SchemaRegistryError(PylogError):

@@ -14,6 +14,8 @@
     registry_records, registry_state        its records, and what they make
     registry_changes, schema_store          which of them a change appends, and the topic
     schema_forms, avro_schema      whether a schema is one, and when two are the same
+    messages       messages of Protobuf as plain values
+    arrow_types    the Arrow types of what serdes read
     dead_letters   records that cannot be read, put aside
 
 (Kafka: Serdes.)

@@ -3,13 +3,16 @@
 import json
 from collections.abc import Callable, Mapping
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pylog.serde.avro_bounds import AvroBounds
 from pylog.serde.parsed import ParsedSchemas
 from pylog.serde.registry import AVRO, Reference, Schema, SchemaRegistry
-from pylog.serde.serde import Serde
+from pylog.serde.serde import Serde, plain_of
 from pylog.serde.wire import split
+
+if TYPE_CHECKING:
+    import pyarrow
 
 WHOLE_CHARS_MAX = 16 << 20
 """How long a schema may be with all that it refers to."""
@@ -54,7 +57,13 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
             raise ValueError(f"there are bytes behind the value: schema {schema_id} is not what it was written by")
         return value
 
-    return Serde(serialize, deserialize)
+    def arrow_type() -> "pyarrow.DataType | None":
+        from pylog.serde.arrow_types import of_avro
+
+        # Without a schema a value is as it was written, by one version or another.
+        return None if schemas.wanted is None else of_avro(schemas.wanted[0])
+
+    return Serde(serialize, deserialize, to_plain=plain_of, arrow_type=arrow_type)
 
 
 def whole_schema(schema: Schema, find: Callable[[Reference], Schema]) -> Any:

@@ -5,12 +5,14 @@
 
 from codecs import lookup
 from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from functools import partial
 from json import dumps, loads
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, overload
 
-from pylog.serde.serde import Serde
+from pylog.serde.serde import Serde, plain_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,7 +25,7 @@ def string(encoding: str = "utf-8") -> Serde[str]:
     is_utf8 = lookup(encoding).name == "utf-8"
     return Serde(
         lambda text: text.encode(encoding), lambda data: data.decode(encoding),
-        serialize_column=_utf8_column if is_utf8 else None,
+        serialize_column=_utf8_column if is_utf8 else None, arrow_type=partial(_arrow, "string"),
     )  # fmt: skip
 
 
@@ -50,7 +52,18 @@ def _number(packed: Struct) -> Serde[int]:
             raise ValueError(f"{len(data)} bytes are not a number of {bits} bits")
         return cast(int, packed.unpack(data)[0])
 
-    return Serde(serialize, deserialize, serialize_column=partial(_number_column, packed))
+    return Serde(
+        serialize,
+        deserialize,
+        serialize_column=partial(_number_column, packed),
+        arrow_type=partial(_arrow, f"int{bits}"),
+    )
+
+
+def _arrow(name: str) -> "pyarrow.DataType":
+    import pyarrow
+
+    return pyarrow.type_for_alias(name)
 
 
 def _utf8_column(cells: "pyarrow.Array[Any]") -> "pyarrow.Array[Any]":
@@ -91,18 +104,32 @@ def json(of: Any = None, /) -> Serde[Any]:
         return Serde(*_untyped(), serialize_column=_json_column)
     if hasattr(of, "model_validate_json"):
         return Serde(
-            lambda model: cast(bytes, model.model_dump_json().encode()), of.model_validate_json, of.model_validate
-        )
+            lambda model: cast(bytes, model.model_dump_json().encode()), of.model_validate_json, of.model_validate,
+            to_plain=lambda model: plain_of(model.model_dump()), arrow_type=partial(_annotated, of),
+        )  # fmt: skip
     if _has_model(of):
         from pydantic import TypeAdapter
 
         adapter: Any = TypeAdapter(of)
-        return Serde(adapter.dump_json, adapter.validate_json, adapter.validate_python)
+        return Serde(
+            adapter.dump_json, adapter.validate_json, adapter.validate_python,
+            to_plain=lambda model: plain_of(adapter.dump_python(model)), arrow_type=partial(_annotated, of),
+        )  # fmt: skip
     try:
         import msgspec
     except ModuleNotFoundError as error:
         raise ImportError(f"JSON of {of} needs msgspec: pip install msgspec ({error})") from error
-    return Serde(msgspec.json.Encoder().encode, msgspec.json.Decoder(of).decode, partial(msgspec.convert, type=of))
+    return Serde(
+        msgspec.json.Encoder().encode, msgspec.json.Decoder(of).decode, partial(msgspec.convert, type=of),
+        to_plain=partial(msgspec.to_builtins, builtin_types=(bytes, Decimal, date, datetime, time, timedelta)),
+        arrow_type=partial(_annotated, of),
+    )  # fmt: skip
+
+
+def _annotated(of: Any) -> "pyarrow.DataType | None":
+    from pylog.serde.arrow_types import of_annotation
+
+    return of_annotation(of)
 
 
 def _json_column(cells: "pyarrow.Array[Any]") -> "pyarrow.Array[Any]":

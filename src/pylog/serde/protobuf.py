@@ -6,11 +6,15 @@ indexes, each a zigzag varint; a single zero for the first message.
 
 from base64 import b64encode
 from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from pylog.serde.messages import plain_message
 from pylog.serde.registry import PROTOBUF, Reference, Schema, SchemaRegistry
 from pylog.serde.serde import Serde
 from pylog.serde.wire import head, split
+
+if TYPE_CHECKING:
+    import pyarrow
 
 INDEXES_MOST = 100
 
@@ -55,7 +59,14 @@ def protobuf(registry: SchemaRegistry, subject: str, message: type[M]) -> Serde[
         read: M = message.FromString(rest)
         return read
 
-    return Serde(serialize, deserialize, lambda fields: message(**fields))
+    def arrow_type() -> "pyarrow.DataType | None":
+        from pylog.serde.arrow_types import of_message
+
+        return of_message(message.DESCRIPTOR)
+
+    return Serde(
+        serialize, deserialize, lambda fields: message(**fields), to_plain=plain_message, arrow_type=arrow_type
+    )
 
 
 def _schema(registry: SchemaRegistry, file: Any) -> Schema:

@@ -1,5 +1,7 @@
 """`Serde`: a serializer and the deserializer that undoes it. (Kafka: Serde)"""
 
+import enum
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -8,6 +10,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 T = TypeVar("T")
+
+__all__ = ["Serde", "plain_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +30,20 @@ class Serde(Generic[T]):
     """`serialize` of each cell of an Arrow column, without an object a cell; null stays null. None: there is no such
     way. Raises pyarrow.ArrowInvalid for a cell that does not fit.
     """
+    to_plain: Callable[[T], Any] | None = None
+    """The plain value of an object, of dicts, lists, texts and numbers, for a column of a table; None: the object is
+    one.
+    """
+    arrow_type: "Callable[[], pyarrow.DataType | None] | None" = None
+    """The Arrow type of plain values; None, or a result of None: it is that of the values themselves."""
+
+
+def plain_of(value: Any) -> Any:
+    """The same of dicts, lists, texts, numbers and times: enums are their values, and UUIDs are text."""
+    if isinstance(value, dict):
+        return {key: plain_of(one) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain_of(one) for one in value]
+    if isinstance(value, enum.Enum):
+        return value.value
+    return str(value) if isinstance(value, uuid.UUID) else value

@@ -6,6 +6,8 @@
     schema       the columns that there are, and their Arrow types
     record_batches   batches of the log as Arrow record batches
     parquet      the export to a file, with its progress
+    decoded      the arguments of `select` that decode keys and values
+    decoder      keys and values decoded into Arrow columns
     appended     the arguments and the result of `append_table`
     appending    rows of a table to record batches
     json_text    columns as JSON text

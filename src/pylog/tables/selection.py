@@ -5,21 +5,24 @@ wanted are not decoded. A time is where a partition first has a record of that t
 `Consumer.offsets_for_times` and Spark: where timestamps are out of order, a range may have some from outside.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, get_args
 
+from pylog.errors import DeserializationError
 from pylog.kernel import ConsumerRecord
 from pylog.kernel.notebook import shown, table
 from pylog.protocol.isolation import Isolation, IsolationLevel
-from pylog.tables.schema import checked_columns, no_rows, schema_of
+from pylog.tables.decoded import Decoding
+from pylog.tables.schema import checked_columns, schema_of
 from pylog.tables.tabular import Tabular
 
 if TYPE_CHECKING:
     import pyarrow
 
+T = TypeVar("T")
 MAX_ROWS = 10_000
 SHOWN_MOST = 20
 """How many records a notebook shows."""
@@ -49,6 +52,8 @@ class Part(Protocol):
     def start_offset(self) -> int: ...
     @property
     def high_watermark(self) -> int: ...
+    @property
+    def last_stable_offset(self) -> int: ...
     def offset_for_time(self, timestamp_ms: int) -> int | None: ...
     def records(
         self, offset: int | None = None, end: int | None = None, *, isolation_level: IsolationLevel = ...,
@@ -118,6 +123,7 @@ class Selection(Tabular):
         columns: Sequence[str] | None,
         isolation: IsolationLevel,
         on_damage: OnDamage,
+        decoding: Decoding,
     ) -> None:
         """Raises ValueError, TypeError for columns, isolation levels and words that there are not."""
         self._what = what
@@ -128,39 +134,82 @@ class Selection(Tabular):
         self._isolation = isolation
         must_skip(on_damage)
         self._on_damage = on_damage
+        decoding.check(self._columns)
+        self._decoding = decoding
 
     def __repr__(self) -> str:
         return f"<Selection of {self._what}: {', '.join(self._columns)}>"
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """The records, with all of their fields."""
+        """The records, with all of their fields, as they lie in the log."""
         for part in self._parts:
             yield from part.records(*self._wanted.of(part), isolation_level=self._isolation, on_damage=self._on_damage)
 
     def columns(self, *, max_rows: int = MAX_ROWS) -> "Iterator[pyarrow.RecordBatch]":
-        """The records as Arrow record batches of at most `max_rows` rows, without an object a record.
+        """The records as Arrow record batches of at most `max_rows` rows, without an object a record unless keys or
+        values are decoded.
 
         At least one batch, so that there is a schema; it is empty where there are no records.
         """
-        has_any = False
-        for part in self._parts:
-            for batch in part.columns(
-                *self._wanted.of(part), columns=self._columns, max_rows=max_rows, isolation_level=self._isolation,
-                on_damage=self._on_damage,
-            ):  # fmt: skip
-                if batch.num_rows:
-                    has_any = True
-                    yield batch
-        if not has_any:
-            yield no_rows(self._columns)
+        yield from self.stream(max_rows)[1]
 
     def _selection(self) -> Self:
         return self
 
     @property
     def schema(self) -> "pyarrow.Schema":
-        """The Arrow schema of the columns. Raises ImportError, which says what to install."""
-        return schema_of(self._columns)
+        """The Arrow schema of the columns. Where the types of decoded columns are those of the values, the records are
+        read. Raises ImportError, which says what to install.
+        """
+        return self.stream()[0]
+
+    def stream(self, max_rows: int = MAX_ROWS) -> "tuple[pyarrow.Schema, Iterator[pyarrow.RecordBatch]]":
+        """The schema, and the batches of `columns`."""
+        # It says what to install where pyarrow is missing.
+        schema = schema_of(self._columns)
+        if not self._decoding.is_any:
+            found = self._read(((part, *self._wanted.of(part)) for part in self._parts), self._columns, max_rows)
+            return schema, _at_least_one(schema, (batch for _, batch in found))
+        from pylog.tables.decoder import RecordDecoder
+
+        decoder = RecordDecoder(self._columns, self._decoding)
+        # What is appended meanwhile would be decoded, and was not looked at for its types.
+        ranges = [(part, *self._bounded(part)) for part in self._parts]
+        if not decoder.knows_types:
+            for part, batch in self._read(ranges, decoder.read, max_rows):
+                self._told(part, decoder.learn, batch)
+            decoder.settle()
+        batches = (
+            self._told(part, decoder.decoded, batch) for part, batch in self._read(ranges, decoder.read, max_rows)
+        )
+        return decoder.schema, _at_least_one(decoder.schema, batches)
+
+    def _read(
+        self, ranges: "Iterable[tuple[Part, int | None, int | None]]", columns: Sequence[str], max_rows: int
+    ) -> "Iterator[tuple[Part, pyarrow.RecordBatch]]":
+        for part, start, end in ranges:
+            for batch in part.columns(
+                start, end, columns=columns, max_rows=max_rows, isolation_level=self._isolation,
+                on_damage=self._on_damage,
+            ):  # fmt: skip
+                yield part, batch
+
+    def _told(self, part: Part, work: "Callable[[pyarrow.RecordBatch], T]", batch: "pyarrow.RecordBatch") -> T:
+        """The result of a decoder's work. Raises DeserializationError."""
+        from pylog.tables.decoder import Undecodable
+
+        try:
+            return work(batch)
+        except Undecodable as error:
+            at = error.offset
+            (record,) = part.records(at, at + 1, isolation_level=self._isolation, on_damage=self._on_damage)
+            remedy = "on_error='skip' leaves it out, and on_error='column' says so in a column"
+            raise DeserializationError(str(error), record, remedy) from error.cause
+
+    def _bounded(self, part: Part) -> tuple[int | None, int]:
+        start, end = self._wanted.of(part)
+        visible = part.last_stable_offset if self._isolation == "read_committed" else part.high_watermark
+        return start, visible if end is None else min(end, visible)
 
     @property
     def records_most(self) -> int:
@@ -173,7 +222,30 @@ class Selection(Tabular):
         return total
 
     def _repr_html_(self) -> str:
-        found = list(islice(self.records(), SHOWN_MOST + 1))
-        rows = [[shown(record, name) for name in self._columns] for record in found[:SHOWN_MOST]]
+        columns: Sequence[str] = self._columns
+        found: list[Any]
+        if self._decoding.is_any:
+            schema, batches = self.stream(SHOWN_MOST + 1)
+            columns = schema.names
+            found = list(islice((list(row.values()) for batch in batches for row in batch.to_pylist()), SHOWN_MOST + 1))
+            rows = found[:SHOWN_MOST]
+        else:
+            found = list(islice(self.records(), SHOWN_MOST + 1))
+            rows = [[shown(record, name) for name in columns] for record in found[:SHOWN_MOST]]
         note = f"the first {SHOWN_MOST} of at most {self.records_most:,} records" if len(found) > SHOWN_MOST else ""
-        return table(f"Records of {self._what}", self._columns, rows, note)
+        return table(f"Records of {self._what}", columns, rows, note)
+
+
+def _at_least_one(
+    schema: "pyarrow.Schema", batches: "Iterable[pyarrow.RecordBatch]"
+) -> "Iterator[pyarrow.RecordBatch]":
+    """The batches that have rows; where there are none, one without a row."""
+    import pyarrow
+
+    has_any = False
+    for batch in batches:
+        if batch.num_rows:
+            has_any = True
+            yield batch
+    if not has_any:
+        yield pyarrow.RecordBatch.from_pylist([], schema=schema)

@@ -22,8 +22,8 @@ class Selected(Protocol):
     def records_most(self) -> int:
         """The most records that there can be now."""
 
-    def columns(self) -> "Iterator[pyarrow.RecordBatch]":
-        """The records, read as they are asked for."""
+    def stream(self) -> "tuple[pyarrow.Schema, Iterator[pyarrow.RecordBatch]]":
+        """The schema, and the records, read as they are asked for."""
 
 
 class Tabular(ABC):
@@ -41,8 +41,7 @@ class Tabular(ABC):
 
     def _stream(self) -> "tuple[pyarrow.Schema, Iterator[pyarrow.RecordBatch]]":
         # The schema comes first: it says what to install where pyarrow is not there.
-        selected = self._selection()
-        return selected.schema, selected.columns()
+        return self._selection().stream()
 
     def to_arrow(self) -> "pyarrow.Table":
         """All of it in memory."""
@@ -92,4 +91,4 @@ class Tabular(ABC):
 
     def __arrow_c_schema__(self) -> object:
         """The schema of that stream."""
-        return self._stream()[0].__arrow_c_schema__()
+        return self._selection().schema.__arrow_c_schema__()

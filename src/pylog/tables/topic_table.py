@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pylog.kernel import ConsumerRecord
 from pylog.protocol.isolation import IsolationLevel
+from pylog.tables.decoded import ColumnDeserializer, Decoding, Fields, OnError
 from pylog.tables.selection import MAX_ROWS, Moment, OnDamage, Part, Selection, WantedRange, milliseconds
 from pylog.tables.tabular import Tabular
 
@@ -32,14 +33,24 @@ class PartitionTable(Tabular):
         until: Moment | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
         on_damage: OnDamage = "raise",
+        key: ColumnDeserializer | None = None,
+        value: ColumnDeserializer | None = None,
+        fields: Fields | None = None,
+        on_error: OnError = "raise",
     ) -> Selection:
         """Records in [offset, end) and in [since, until), and the columns that are named (None: all).
 
-        Times are datetimes, or milliseconds since 1970. Raises ValueError and TypeError for wrong ones.
+        Times are datetimes, or milliseconds since 1970. `key`, `value`: serdes that decode these columns. `fields`:
+        columns in place of the value, "user.id" for a field of a field; by name, or with Arrow types. `on_error`: for a
+        record that cannot be decoded. Raises ValueError and TypeError for wrong arguments; as it is read,
+        DeserializationError, ValueError (a field has values of several types, and no type was given).
         """
         part = self._part()
         wanted = WantedRange(offset, end, milliseconds(since, "since"), milliseconds(until, "until"))
-        return Selection(f"{part.topic}-{part.partition}", [part], wanted, columns, isolation_level, on_damage)
+        what = f"{part.topic}-{part.partition}"
+        return Selection(
+            what, [part], wanted, columns, isolation_level, on_damage, Decoding(key, value, fields, on_error)
+        )
 
     def _selection(self) -> Selection:
         return self.select()
@@ -63,15 +74,20 @@ class TopicTable(Tabular):
         until: Moment | None = None,
         isolation_level: IsolationLevel = "read_uncommitted",
         on_damage: OnDamage = "raise",
+        key: ColumnDeserializer | None = None,
+        value: ColumnDeserializer | None = None,
+        fields: Fields | None = None,
+        on_error: OnError = "raise",
     ) -> Selection:
         """Records in [since, until), of the partitions with these numbers (None: all), and the columns that are named
         (None: all). `select` of a partition takes offsets, too.
 
-        Times are datetimes, or milliseconds since 1970. Raises IndexError for a partition that there is not, ValueError
-        and TypeError.
+        The other arguments and errors are those of `PartitionView.select`; IndexError for a partition that there is
+        not.
         """
         wanted = WantedRange(since_ms=milliseconds(since, "since"), until_ms=milliseconds(until, "until"))
-        return Selection(self.name, self._parts(partitions), wanted, columns, isolation_level, on_damage)
+        decoding = Decoding(key, value, fields, on_error)
+        return Selection(self.name, self._parts(partitions), wanted, columns, isolation_level, on_damage, decoding)
 
     def records(
         self, *, isolation_level: IsolationLevel = "read_uncommitted", on_damage: OnDamage = "raise"

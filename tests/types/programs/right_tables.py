@@ -1,5 +1,6 @@
 """Tables into topics: what is a table, and what a column may be."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -8,6 +9,11 @@ import pyarrow
 
 import pylog
 from pylog import serde
+
+
+@dataclass
+class Click:
+    id: int
 
 
 def append(log: pylog.Log, connected: pylog.ConnectedLog, table: pyarrow.Table) -> None:
@@ -21,6 +27,14 @@ def append(log: pylog.Log, connected: pylog.ConnectedLog, table: pyarrow.Table) 
     connected.topic("t").append_table("a.csv", key="id")
     assert_type(connected.topic("t").select(["key"], on_damage="skip").to_arrow(), pyarrow.Table)
     assert_type(connected.topic("t")[0].select(offset=3), pylog.Selection)
+
+
+def decode(topic: pylog.TopicView, connected: pylog.ConnectedTopic, registry: serde.SchemaRegistry) -> None:
+    clicks = topic.select(["key", "value"], key=serde.string(), value=serde.json(Click), fields=["user.id"])
+    assert_type(clicks.to_polars(), polars.DataFrame)
+    types = {"user.id": pyarrow.int64()}
+    topic[0].select(value=serde.avro(registry, "t-value"), fields=types, on_error="column", offset=3)
+    connected.select(value=serde.long(), on_error="skip", on_damage="skip")
 
 
 def values(topic: pylog.TopicView, table: pyarrow.RecordBatch, of: serde.Serde[Any]) -> pylog.AppendedTable:

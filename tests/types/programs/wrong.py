@@ -47,6 +47,8 @@ def clients(log: pylog.Log, producer: pylog.Producer) -> None:
     log.topic("t")[0].columns(isolation_level="all")  # refused
     log.topic("t").select(["key"], since="2026-01-01")  # refused
     log.topic("t").to_arrow(columns=["key"])  # refused
+    log.topic("t").select(["value"], value=serde.json)  # refused
+    log.topic("t").select(["value"], value=serde.json(), on_error="ignore")  # refused
     log.topic("t").append_table([{"value": b"x"}])  # refused
     log.topic("t").append_table("a.parquet", key=["id"])  # refused
     log.topic("t").append_table("a.parquet", compression_type="zip")  # refused
