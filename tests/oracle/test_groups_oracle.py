@@ -26,7 +26,8 @@ from pylog.coordinator.group.records import (
     offset_record,
 )
 from pylog.protocol.batch import split
-from pylog.protocol.messages import DescribeGroups, OffsetFetch, Session
+from pylog.protocol.messages import OffsetFetch, Session
+from pylog.protocol.messages.groups import DescribeGroupsRequest
 from pylog.protocol.partitioner import partition_for
 from support.group_host import T0, FixedTopics
 
@@ -155,10 +156,10 @@ def test_partitions_that_kafka_wrote_give_its_groups_and_offsets(fixtures: Path,
             group["offsets"]
         )
         if group["type"] == "CLASSIC":
-            (described,) = ask(coordinator, DescribeGroups([name])).groups
+            (described,) = ask(coordinator, DescribeGroupsRequest(groups=[name])).groups
             assert described.error is None
             # A rebalance that was on when the picture was taken is not in the log: there the group is Stable.
-            assert described.state == ("Empty" if group["state"] == "EMPTY" else "Stable")
-            assert len(described.members) == group["members"] or described.state == "Stable"
+            assert described.group_state == ("Empty" if group["state"] == "EMPTY" else "Stable")
+            assert len(described.members) == group["members"] or described.group_state == "Stable"
     known = {name for coordinator in coordinators for name in coordinator._groups}
     assert known == groups.keys()

@@ -38,7 +38,6 @@ from pylog.errors import (
     UnknownMemberId,
 )
 from pylog.protocol.messages import (
-    DeleteGroups,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -51,6 +50,7 @@ from pylog.protocol.messages import (
     SyncGroup,
     TxnOffsetCommit,
 )
+from pylog.protocol.messages.groups import DeleteGroupsRequest
 from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
 from support.group_host import Ended, GroupHost, Logged
@@ -277,7 +277,7 @@ class World(GroupHost):
         choice = self.random.random()
         group = self.coordinator._groups.get(group_id)
         if choice < 0.3:
-            self.send(DeleteGroups([group_id]))
+            self.send(DeleteGroupsRequest(groups_names=[group_id]))
         elif choice < 0.6 and isinstance(group, ClassicGroup) and group.roster.members:
             removed = self.random.choice(list(group.roster.members))
             self.send(LeaveGroup(group_id, [LeavingMember(removed)]))

@@ -82,7 +82,7 @@ class MixedSimulation(MemberSimulation):
             return
         group = self.host.coordinator._groups["g"]
         members = [client for client in self.clients if client.error is None and client.epoch > 0]
-        assert group.listed().state == "Stable" or not members
+        assert group.listed().group_state == "Stable" or not members
         topics = self.host.topics.topics
         wanted = {topic for client in members for topic in client.topics if topic in topics}
         given = [(topics[topic].id, number) for topic in wanted for number in range(topics[topic].partitions)]

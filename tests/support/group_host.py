@@ -17,6 +17,7 @@ from pylog.coordinator.group.classic import ClassicGroup, ClassicGroupState
 from pylog.coordinator.group.consumer_group import ConsumerGroup
 from pylog.errors import PylogError
 from pylog.protocol.messages import Session
+from pylog.protocol.messages.groups import ListGroupsRequest
 
 T0 = 1_700_000_000_000
 
@@ -95,6 +96,11 @@ class GroupHost:
     def ask(self, message: Any, client_id: str = "c", host: str = "/h") -> Any:
         """The answer, which has to be there at once."""
         return self.answers.pop(self.send(message, client_id, host))
+
+    def listed(self, **filters: Any) -> list[tuple[str, str, str, str]]:
+        """The groups that a ListGroups tells: id, type of protocol, state and type."""
+        groups = self.ask(ListGroupsRequest(**filters)).groups
+        return [(one.group_id, one.protocol_type, one.group_state, one.group_type) for one in groups]
 
     def carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.coordinators import GROUPS, TRANSACTIONS, Coordinators
@@ -36,14 +36,8 @@ from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
-    DeleteGroups,
-    DescribedGroups,
-    DescribeGroups,
     EndTxn,
-    GroupsDeleted,
     InitProducerId,
-    ListedGroups,
-    ListGroups,
     OffsetCommit,
     OffsetDelete,
     OffsetsAdded,
@@ -59,11 +53,18 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
+from pylog.protocol.messages.api import NamesRequest
+from pylog.protocol.messages.groups import (
+    ConsumerGroupDescribeRequest,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pylog.broker")
 
 Producers = DescribeProducersResponse.TopicResponse.PartitionResponse
+R = TypeVar("R")
 ANSWER_SECONDS_MAX = 60.0
 PROCESS = "process "
 LOST_MAX = 1000
@@ -133,16 +135,17 @@ class CoordinatorRouter:
             OffsetCommit: self._commit_offsets,
             TxnOffsetCommit: self._commit_offsets,
             OffsetDelete: self._delete_offsets,
-            ListGroups: self._list_groups,
-            DescribeGroups: self._describe_groups,
-            DeleteGroups: self._delete_groups,
+            ListGroupsRequest: self._list_groups,
+            DescribeGroupsRequest: partial(self._by_names, GROUPS),
+            ConsumerGroupDescribeRequest: partial(self._by_names, GROUPS),
+            DeleteGroupsRequest: partial(self._by_names, GROUPS),
             InitProducerId: self._init_producer_id,
             AddPartitionsToTxn: self._add_partitions,
             EndTxn: self._end,
             AddOffsetsToTxn: self._add_offsets,
             WriteTxnMarkers: self._write_txn_markers,
             ListTransactionsRequest: self._list_transactions,
-            DescribeTransactionsRequest: self._describe_transactions,
+            DescribeTransactionsRequest: partial(self._by_names, TRANSACTIONS),
             DescribeProducersRequest: self._describe_producers,
         }
 
@@ -323,21 +326,15 @@ class CoordinatorRouter:
                 missing[key] = unknown_partition(topic, key)
         return missing
 
-    def _list_groups(self, message: ListGroups, session: Session) -> Future[ListedGroups]:
+    def _list_groups(self, message: ListGroupsRequest, session: Session) -> Future[ListGroupsResponse]:
         answers = [self._handled(host, message, session) for host in self._coordinators.kept(GROUPS)]
-        return gathered(answers, lambda parts: ListedGroups([group for part in parts for group in part.groups]))
+        return gathered(answers, message.joined)
 
-    def _describe_groups(self, message: DescribeGroups, session: Session) -> Future[DescribedGroups]:
-        answers = [
-            self._handled(host, DescribeGroups(names), session)
-            for host, names in self._by_host(GROUPS, message.group_ids).items()
-        ]
-
-        def joined(parts: list[DescribedGroups]) -> DescribedGroups:
-            found = {group.group_id: group for part in parts for group in part.groups}
-            return DescribedGroups([found[one] for one in message.group_ids])
-
-        return gathered(answers, joined)
+    def _by_names(self, topic: str, message: NamesRequest[R], session: Session) -> Future[R]:
+        """Ask the coordinator of each name."""
+        hosts = self._by_host(topic, message.names)
+        answers = [self._handled(host, message.only(names), session) for host, names in hosts.items()]
+        return gathered(answers, message.joined)
 
     def _by_host(self, topic: str, names: Iterable[str]) -> dict[CoordinatorHost, list[str]]:
         """The names of groups, or of transactional ids, by their coordinators, each once."""
@@ -345,12 +342,6 @@ class CoordinatorRouter:
         for name in dict.fromkeys(names):
             found.setdefault(self._coordinators.of(topic, name), []).append(name)
         return found
-
-    def _delete_groups(self, message: DeleteGroups, session: Session) -> Future[GroupsDeleted]:
-        answers = [
-            self._handled(self._coordinators.of(GROUPS, one), DeleteGroups([one]), session) for one in message.group_ids
-        ]
-        return gathered(answers, lambda parts: GroupsDeleted([error for part in parts for error in part.errors]))
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
@@ -466,20 +457,6 @@ class CoordinatorRouter:
     ) -> Future[ListTransactionsResponse]:  # fmt: skip
         answers = [self._handled(host, message, session) for host in self._coordinators.kept(TRANSACTIONS)]
         return gathered(answers, message.joined)
-
-    def _describe_transactions(
-        self, message: DescribeTransactionsRequest, session: Session
-    ) -> Future[DescribeTransactionsResponse]:  # fmt: skip
-        answers = [
-            self._handled(host, DescribeTransactionsRequest(transactional_ids=names), session)
-            for host, names in self._by_host(TRANSACTIONS, message.transactional_ids).items()
-        ]
-
-        def joined(parts: list[DescribeTransactionsResponse]) -> DescribeTransactionsResponse:
-            found = {one.transactional_id: one for part in parts for one in part.transaction_states}
-            return DescribeTransactionsResponse(transaction_states=[found[one] for one in message.transactional_ids])
-
-        return gathered(answers, joined)
 
     def _describe_producers(
         self, message: DescribeProducersRequest, session: Session

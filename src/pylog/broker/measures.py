@@ -97,8 +97,8 @@ class Measures:
             classic += census.classic_rebalances
             consumer += census.consumer_rebalances
             for group, committed in census.groups:
-                protocols[group.type.lower()] += 1
-                states[group.state.lower()] += group.type == "Consumer"
+                protocols[group.group_type] += 1
+                states[group.group_state.lower()] += group.group_type == "consumer"
                 for key, at in committed.items():
                     role = self.node.roles.held(*key)
                     if role is not None:

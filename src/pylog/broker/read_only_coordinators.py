@@ -6,7 +6,8 @@ among it, is known to its owner alone.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from pylog.broker.coordinator_host import replay_log
 from pylog.broker.coordinators import GROUPS, TRANSACTIONS
@@ -16,23 +17,18 @@ from pylog.coordinator.effects import Answer, Append, Coordinator, Now, TopicInf
 from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.protocol.messages import (
-    DescribedGroups,
-    DescribeGroups,
-    ListedGroups,
-    ListGroups,
     OffsetFetch,
     Session,
 )
-from pylog.protocol.messages.transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
+from pylog.protocol.messages.api import NamesRequest
+from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest
+from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.protocol.partitioner import partition_for
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
+
+R = TypeVar("R")
 
 
 class ReadOnlyCoordinators:
@@ -52,26 +48,17 @@ class ReadOnlyCoordinators:
         self._machines: dict[TopicPartition, tuple[Coordinator, int]] = {}
         self.routes: dict[type, Callable[[Any], Any]] = {
             OffsetFetch: lambda message: self._ask(self._of(GROUPS, message.group_id), message),
-            ListGroups: lambda message: ListedGroups(
-                [group for one in self._all(GROUPS) for group in self._ask(one, message).groups]
+            ListGroupsRequest: lambda message: message.joined(self._ask(one, message) for one in self._all(GROUPS)),
+            DescribeGroupsRequest: partial(self._by_names, GROUPS),
+            ConsumerGroupDescribeRequest: partial(self._by_names, GROUPS),
+            ListTransactionsRequest: lambda message: message.joined(
+                self._ask(one, message) for one in self._all(TRANSACTIONS)
             ),
-            DescribeGroups: lambda message: DescribedGroups(
-                [self._ask(self._of(GROUPS, one), DescribeGroups([one])).groups[0] for one in message.group_ids]
-            ),
-            ListTransactionsRequest: self._list_transactions,
-            DescribeTransactionsRequest: lambda message: DescribeTransactionsResponse(
-                transaction_states=[
-                    state
-                    for one in message.transactional_ids
-                    for state in self._ask(
-                        self._of(TRANSACTIONS, one), DescribeTransactionsRequest(transactional_ids=[one])
-                    ).transaction_states
-                ]
-            ),
+            DescribeTransactionsRequest: partial(self._by_names, TRANSACTIONS),
         }
 
-    def _list_transactions(self, message: ListTransactionsRequest) -> ListTransactionsResponse:
-        return message.joined(self._ask(one, message) for one in self._all(TRANSACTIONS))
+    def _by_names(self, topic: str, message: NamesRequest[R]) -> R:
+        return message.joined(self._ask(self._of(topic, name), message.only([name])) for name in message.names)
 
     def named(self) -> Mapping[str, TopicInfo]:
         """The topics, as `effects.Topics` has them."""

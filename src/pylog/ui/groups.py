@@ -8,9 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pylog.client.admin.admin import Admin
-from pylog.client.admin.groups import PartitionLag
+from pylog.client.admin.groups import ListedGroup, PartitionLag
 from pylog.errors import PylogError
-from pylog.protocol.messages import ListedGroup
 from pylog.record import TopicPartition
 from pylog.ui.pages import after, form, page, seen
 from pylog.ui.parameters import choice, moment_ms, needed, needed_number, needed_partition

@@ -19,7 +19,6 @@ from pylog.protocol.messages import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     CreateTopics,
-    DescribeGroups,
     EndTxn,
     InitProducerId,
     JoinGroup,
@@ -38,6 +37,7 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
+from pylog.protocol.messages.groups import DescribeGroupsRequest
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
@@ -492,7 +492,7 @@ def test_one_coordinator_that_cannot_answer_is_the_answer_for_all(log: pylog.Log
     shard = next(iter(log.broker._coordinating._coordinators._hosts.values()))
     asked = shard.handle(JoinGroup("h", protocols=[("range", b"")]), SESSION)
     assert asked.result().error is None
-    described = log.broker.handle(DescribeGroups(["g", "h"]), SESSION).result()
+    described = log.broker.handle(DescribeGroupsRequest(groups=["g", "h"]), SESSION).result()
     assert [group.group_id for group in described.groups] == ["g", "h"]
 
 
@@ -563,7 +563,7 @@ def test_a_joining_member_hears_when_the_node_stops_coordinating(log: pylog.Log)
     with pytest.raises(errors.NotCoordinator):
         shard.append_marker(TxnMarkers(1, 0, True, 0, ()))
     shard._send([Answer(0, None)], completed(Produced([ProducedPart("t", 0)])))
-    described = log.broker.handle(DescribeGroups(["g"]), SESSION)
+    described = log.broker.handle(DescribeGroupsRequest(groups=["g"]), SESSION)
     assert isinstance(described.exception(), errors.NotCoordinator)
 
 

@@ -13,13 +13,11 @@ from pylog.protocol.messages import (
     ACKS_ALL,
     AddPartitionsToTxn,
     ConsumerGroupHeartbeat,
-    DescribeGroups,
     EndTxn,
     Fetch,
     FetchPart,
     Heartbeat,
     InitProducerId,
-    ListGroups,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
@@ -27,6 +25,7 @@ from pylog.protocol.messages import (
     ProducePart,
     Session,
 )
+from pylog.protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from support.clients.values import until
 from support.copies import QUICK
@@ -71,8 +70,8 @@ def test_what_is_not_appended_waits_for_no_follower(log: pylog.Log) -> None:
     commit = log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION)
     assert not commit.done()
     assert (position(log), position(log, "another")) == (1, -1)
-    assert [group.group_id for group in ask(log, ListGroups()).groups] == ["g"]
-    assert ask(log, DescribeGroups(["g"])).groups[0].error is None
+    assert [group.group_id for group in ask(log, ListGroupsRequest()).groups] == ["g"]
+    assert ask(log, DescribeGroupsRequest(groups=["g"])).groups[0].error is None
     assert isinstance(ask(log, Heartbeat("another", "m", 1)).error, errors.UnknownMemberId)
     log.lead("__consumer_offsets")
     assert commit.result(0).errors == {T0: None}

@@ -1,13 +1,28 @@
 """The questions of a client to its nodes."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from pylog.client.admin.admin import Admin
 from pylog.client.cluster import Cluster
-from pylog.errors import ClusterAuthorization, ResourceNotFound, TransactionalIdNotFound, UnknownServer
-from pylog.protocol.messages import ApiResponse, ClusterMetadata, PartitionMetadata, TopicMetadata
+from pylog.errors import (
+    ClusterAuthorization,
+    GroupIdNotFound,
+    PylogError,
+    ResourceNotFound,
+    TransactionalIdNotFound,
+    UnknownServer,
+    UnsupportedVersion,
+)
+from pylog.protocol.messages import ApiResponse, ClusterMetadata, Message, PartitionMetadata, Session, TopicMetadata
+from pylog.protocol.messages.groups import (
+    ConsumerGroupDescribeRequest,
+    DeleteGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsResponse,
+)
 from pylog.protocol.messages.transactions import (
     DescribeProducersResponse,
     DescribeTransactionsResponse,
@@ -20,18 +35,23 @@ from pylog.protocol.messages.users import (
     DescribeUserScramCredentialsResponse,
 )
 from pylog.record import TopicPartition
-from pylog.runtime.future import completed
+from pylog.runtime.future import Future, completed, failed
 from pylog.transport import MemoryTransport
 
 T0 = TopicPartition("t", 0)
 Described = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 
 
-def answering(*answers: ApiResponse) -> Cluster:
+def answering(*answers: ApiResponse | PylogError) -> Cluster:
     """A cluster of one node, which gives these answers one after the other."""
     left = iter(answers)
+
+    def handle(message: Message, session: Session) -> Future[Any]:
+        answer = next(left)
+        return failed(answer) if isinstance(answer, PylogError) else completed(answer)
+
     transport = MemoryTransport()
-    transport.attach(1, lambda message, session: completed(next(left)))
+    transport.attach(1, handle)
     return Cluster(transport, 1, "test")
 
 
@@ -86,3 +106,31 @@ def test_a_user_that_was_deleted_meanwhile_is_not_told() -> None:
     gone = Described(user="bob", error=ResourceNotFound("gone"))
     answer = DescribeUserScramCredentialsResponse(results=[Described(user="ann"), gone])
     assert Admin(answering(answer)).users() == {"ann": {}}
+
+
+def test_a_group_that_an_old_node_calls_dead_is_not_found() -> None:
+    no_groups = ConsumerGroupDescribeRequest(group_ids=["g"]).refused(GroupIdNotFound("none"))
+    dead = DescribeGroupsResponse.DescribedGroup(group_id="g", group_state="Dead")
+    with pytest.raises(GroupIdNotFound, match="there is no group 'g'"):
+        Admin(answering(no_groups, DescribeGroupsResponse(groups=[dead]))).describe_group("g")
+
+
+def test_a_node_that_knows_no_groups_of_the_consumer_protocol_is_asked_for_classic_ones() -> None:
+    stable = DescribeGroupsResponse.DescribedGroup(group_id="g", group_state="Stable", coordinator=3)
+    found = Admin(answering(UnsupportedVersion("old"), DescribeGroupsResponse(groups=[stable]))).describe_group("g")
+    assert (found.type, found.state, found.coordinator, found.members) == ("Classic", "Stable", 3, ())
+
+
+def test_a_group_of_a_node_that_tells_no_types_is_a_classic_one() -> None:
+    group = ListGroupsResponse.ListedGroup(group_id="g", protocol_type="consumer")
+    assert Admin(answering(ListGroupsResponse(groups=[group]))).list_groups() == [("g", "consumer", "", "Classic")]
+
+
+def test_the_parts_of_answers_are_joined_in_the_order_of_the_names() -> None:
+    request = DeleteGroupsRequest(groups_names=["a", "b", "c"])
+    told = [request.only([name]).answered([None]) for name in ("c", "a")]
+
+    a, b, c = request.joined(told).results
+    assert (a.group_id, a.error, c.group_id, c.error) == ("a", None, "c", None)
+    assert isinstance(b.error, UnknownServer)
+    assert request.only(["b"]).names == ["b"]

@@ -27,7 +27,6 @@ from pylog.errors import (
 )
 from pylog.protocol.assignor import Subscription, encode_assignment, encode_subscription
 from pylog.protocol.messages import (
-    DescribeGroups,
     Heartbeat,
     JoinedGroup,
     JoinGroup,
@@ -36,6 +35,7 @@ from pylog.protocol.messages import (
     SyncedGroup,
     SyncGroup,
 )
+from pylog.protocol.messages.groups import DescribeGroupsRequest
 from pylog.record import TopicPartition
 from support.group_host import GroupHost
 
@@ -80,8 +80,8 @@ class Group:
 
     @property
     def state(self) -> str:
-        described = self.host.ask(DescribeGroups(["g"])).groups[0]
-        return str(described.state)
+        described = self.host.ask(DescribeGroupsRequest(groups=["g"])).groups[0]
+        return str(described.group_state)
 
     def alone(self, **said: Any) -> JoinedGroup:
         """One member, in a Stable group."""
@@ -594,7 +594,7 @@ def test_a_static_member_that_comes_back_while_others_join_takes_its_place() -> 
     third = group.join()
     again = group.join(group_instance_id="i")
     assert group.waits(again)
-    members = group.said(group.host.send(DescribeGroups(["g"]))).groups[0].members
+    members = group.said(group.host.send(DescribeGroupsRequest(groups=["g"]))).groups[0].members
     assert sorted(m.member_id for m in members) == ["c-2", "c-3", "i-4"]
     assert group.waits(third)
 
@@ -676,7 +676,7 @@ def test_members_of_the_dead_owners_process_are_gone_at_once() -> None:
     group.host.ask(SyncGroup("other", 1, other.member_id))
     group.host.restart(lost=("/h",))
     assert group.state == "Empty"
-    assert group.host.ask(DescribeGroups(["other"])).groups[0].state == "Empty"
+    assert group.host.ask(DescribeGroupsRequest(groups=["other"])).groups[0].group_state == "Empty"
     assert group.said(group.join()).generation_id == 4
 
 

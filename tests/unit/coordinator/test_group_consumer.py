@@ -138,7 +138,7 @@ def test_the_assignor_that_most_ask_for_assigns(host: ConsumerHost) -> None:
             topic_partitions=[], server_assignor="range",
         )  # fmt: skip
     assert host.group().targets == {"a": host.slots(t=range(4)), "b": host.slots(t=range(4, 8))}
-    assert host.group().described().protocol == "range"
+    assert host.group().described({}).assignor_name == "range"
 
 
 # --- topics ----------------------------------------------------------------------------------------------------------

@@ -25,15 +25,16 @@ from pylog.errors import (
     UnsupportedFormat,
 )
 from pylog.protocol.messages import (
-    DeleteGroups,
-    DescribeGroups,
     JoinGroup,
-    ListGroups,
     OffsetCommit,
     OffsetCommitPart,
     OffsetDelete,
     OffsetFetch,
     TxnOffsetCommit,
+)
+from pylog.protocol.messages.groups import (
+    ConsumerGroupDescribeRequest,
+    DeleteGroupsRequest,
 )
 from pylog.record import TopicPartition
 from support.consumer_group_host import SESSION_MS, Client, ConsumerHost, heartbeat, member, settle, slots
@@ -72,16 +73,16 @@ def test_a_consumer_group_takes_no_member_that_says_nothing_of_its_topics(host: 
     client.leave()
     joined = host.ask(JoinGroup("g", protocols=[("range", b"")]))
     assert joined.error is None
-    assert host.coordinator._groups["g"].listed().type == "Classic"
+    assert host.coordinator._groups["g"].listed().group_type == "classic"
     host.restart()
-    assert host.coordinator._groups["g"].listed().type == "Classic"
+    assert host.coordinator._groups["g"].listed().group_type == "classic"
 
 
 def test_the_last_records_of_a_group_decide_its_protocol(host: ConsumerHost) -> None:
     """Of a group that changed its protocol a compacted log may have lost the tombstone in between."""
     host.ask(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]))
     host.append_record(consumer_record(EPOCH, "g", "", GroupEpoch(3)))
-    assert host.ask(ListGroups()).groups == [("g", "consumer", "Empty", "Consumer")]
+    assert host.listed() == [("g", "consumer", "Empty", "consumer")]
     assert host.ask(OffsetFetch("g", [TopicPartition("t", 0)])).parts[0].offset == 5
 
 
@@ -186,32 +187,28 @@ def test_an_empty_group_expires_with_its_offsets(host: ConsumerHost) -> None:
 def test_a_group_is_listed_described_and_deleted(host: ConsumerHost) -> None:
     clients = [member(host, "a", "t", "u"), Client(host, "b", ["t"], regex="u", instance_id="i")]
     settle(clients)
-    assert host.ask(ListGroups(types=["consumer"])).groups == [("g", "consumer", "Stable", "Consumer")]
-    (group,) = host.ask(DescribeGroups(["g"])).groups
-    assert (group.state, group.type, group.protocol_type, group.protocol) == (
-        "Stable",
-        "Consumer",
-        "consumer",
-        "uniform",
-    )
-    assert group.generation == group.assignment_epoch == 2
+    assert host.listed(types_filter=["consumer"]) == [("g", "consumer", "Stable", "consumer")]
+    (group,) = host.ask(ConsumerGroupDescribeRequest(group_ids=["g"])).groups
+    assert (group.group_state, group.assignor_name) == ("Stable", "uniform")
+    assert group.group_epoch == group.assignment_epoch == 2
     second = group.members[1]
-    assert (second.member_id, second.group_instance_id, second.client_host, second.member_epoch) == ("b", "i", "/h", 2)
+    assert (second.member_id, second.instance_id, second.client_host, second.member_epoch) == ("b", "i", "/h", 2)
     assert (second.subscribed_topic_names, second.subscribed_topic_regex) == (["t"], "u")
-    assert slots(second.owned) == slots(second.target) == clients[1].owned
-    assert host.ask(DeleteGroups(["g"])).errors[0] is not None
+    assert second.assignment == second.target_assignment
+    assert slots([(one.topic_id, one.partitions) for one in second.assignment.topic_partitions]) == clients[1].owned
+    assert host.ask(DeleteGroupsRequest(groups_names=["g"])).results[0].error is not None
     for client in clients:
         client.leave()
-    assert host.ask(DescribeGroups(["g"])).groups[0].state == "Empty"
+    assert host.ask(ConsumerGroupDescribeRequest(group_ids=["g"])).groups[0].group_state == "Empty"
     host.append_record(consumer_record(PARTITION_METADATA, "g", "", None)._replace(value=b"\x00\x00\x01\x00"))
-    assert host.ask(DeleteGroups(["g"])).errors == [None]
+    assert host.ask(DeleteGroupsRequest(groups_names=["g"])).results[0].error is None
     assert host.coordinator._groups == {}
 
 
 def test_a_deadline_of_a_group_that_is_gone_does_nothing(host: ConsumerHost) -> None:
     client = member(host).beat()
     client.leave()
-    assert host.ask(DeleteGroups(["g"])).errors == [None]
+    assert host.ask(DeleteGroupsRequest(groups_names=["g"])).results[0].error is None
     host.advance(SESSION_MS)
     assert host.log[-1].record == consumer_record(EPOCH, "g", "", None)  # type: ignore[union-attr]
 
@@ -220,7 +217,7 @@ def test_a_member_of_which_the_log_has_only_the_subscription_has_nothing(host: C
     """A log may have lost the rest: the member is fenced like any other, or joins anew."""
     client = member(host).beat()
     host.append_record(consumer_record(CURRENT, "g", "m", None))
-    assert host.group().described().members[0].owned == []
+    assert host.group().described({}).members[0].assignment.topic_partitions == []
     assert Current() == host.group().current("m", None)
     assert client.error is None
 

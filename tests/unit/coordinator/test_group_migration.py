@@ -31,7 +31,6 @@ from pylog.errors import (
 from pylog.protocol.assignor import Subscription as Said
 from pylog.protocol.assignor import decode_assignment, encode_assignment, encode_subscription
 from pylog.protocol.messages import (
-    DescribeGroups,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -41,6 +40,7 @@ from pylog.protocol.messages import (
     OffsetFetch,
     SyncGroup,
 )
+from pylog.protocol.messages.groups import CLASSIC_MEMBER, CONSUMER_MEMBER, ConsumerGroupDescribeRequest
 from pylog.record import TopicPartition
 from support.classic_client import SESSION_MS, ClassicClient
 from support.consumer_group_host import Client, ConsumerHost, heartbeat, kinds, member
@@ -73,7 +73,7 @@ def shares(*clients: Client) -> list[int]:
 
 
 def kind(host: ConsumerHost) -> str:
-    return host.coordinator._groups["g"].listed().type
+    return host.coordinator._groups["g"].listed().group_type
 
 
 # --- up and down -----------------------------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ def test_a_classic_and_a_consumer_member_share_in_whatever_order_they_come(host:
         for client in (old, new) if is_first else (new, old):
             client.beat()
         settle(old, new)
-        assert (kind(host), shares(old, new)) == ("Consumer", [4, 4])
-        for gone, left, is_now in ((new, old, "Classic"), (old, new, "Consumer")) if is_first else ((old, new, ""),):
+        assert (kind(host), shares(old, new)) == ("consumer", [4, 4])
+        for gone, left, is_now in ((new, old, "classic"), (old, new, "consumer")) if is_first else ((old, new, ""),):
             gone.send_leave()
             settle(left)
             assert shares(left) == [8]
@@ -95,7 +95,7 @@ def test_a_classic_and_a_consumer_member_share_in_whatever_order_they_come(host:
             if left is old:
                 new.beat()
                 settle(old, new)
-                assert (kind(host), shares(old, new)) == ("Consumer", [4, 4])
+                assert (kind(host), shares(old, new)) == ("consumer", [4, 4])
         host.restart(lost=("/h",))
 
 
@@ -151,7 +151,7 @@ def test_members_that_wait_for_a_generation_join_the_upgraded_group(host: Consum
     for _ in range(3):
         slow.send()
         slow.receive()
-    assert host.coordinator._groups["g"].listed().state == "PreparingRebalance"
+    assert host.coordinator._groups["g"].listed().group_state == "PreparingRebalance"
     new = member(host).beat()
     settle(old, slow, new)
     assert sorted(shares(old, slow, new)) == [2, 3, 3]
@@ -208,7 +208,7 @@ def test_the_policy_says_which_way_a_group_may_go(policy: str, goes_up: bool, go
     settle(new, old)
     assert shares(new, old) == [4, 4]
     new.leave()
-    assert kind(host) == ("Classic" if goes_down else "Consumer")
+    assert kind(host) == ("classic" if goes_down else "consumer")
     settle(old)
     assert shares(old) == [8]
 
@@ -245,7 +245,7 @@ def test_a_classic_group_that_is_too_large_stays_one() -> None:
     settle(one)
     assert isinstance(member(host).beat().error, GroupMaxSizeReached)
     settle(one)
-    assert (kind(host), shares(one)) == ("Classic", [8])
+    assert (kind(host), shares(one)) == ("classic", [8])
 
 
 def test_a_group_that_is_too_large_for_the_classic_protocol_does_not_go_down() -> None:
@@ -253,10 +253,10 @@ def test_a_group_that_is_too_large_for_the_classic_protocol_does_not_go_down() -
     clients = [member(host).beat(), classic(host, "a").beat(), classic(host, "b").beat()]
     clients.pop(0).leave()
     settle(*clients)
-    assert (kind(host), shares(*clients)) == ("Consumer", [4, 4])
+    assert (kind(host), shares(*clients)) == ("consumer", [4, 4])
     clients.pop().send_leave()
     settle(*clients)
-    assert (kind(host), shares(*clients)) == ("Classic", [8])
+    assert (kind(host), shares(*clients)) == ("classic", [8])
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_an_upgrade_that_cannot_be_logged_has_not_happened(host: ConsumerHost) -
     old = classic(host).beat()
     host.failures.append(NotEnoughReplicas("the test says so"))
     assert member(host).beat().error is not None
-    assert kind(host) == "Classic"
+    assert kind(host) == "classic"
     host.advance(SESSION_MS)
     assert host.coordinator._groups["g"].is_empty, "the session went on"
     settle(old)
@@ -299,7 +299,7 @@ def test_a_downgrade_that_cannot_be_logged_has_not_happened(host: ConsumerHost) 
     settle(old, new)
     host.failures.append(NotEnoughReplicas("the test says so"))
     assert isinstance(new.leave().error, PylogError)
-    assert kind(host) == "Consumer"
+    assert kind(host) == "consumer"
     settle(old)
     assert shares(old) == [4]
     host.advance(5_000)
@@ -307,7 +307,7 @@ def test_a_downgrade_that_cannot_be_logged_has_not_happened(host: ConsumerHost) 
     for _ in range(10):
         host.advance(5_000)
         settle(old)
-    assert (kind(host), shares(old)) == ("Classic", [8])
+    assert (kind(host), shares(old)) == ("classic", [8])
 
 
 def test_an_empty_group_that_cannot_be_logged_as_classic_stays_consumer(host: ConsumerHost) -> None:
@@ -315,16 +315,16 @@ def test_an_empty_group_that_cannot_be_logged_as_classic_stays_consumer(host: Co
     host.failures.append(NotEnoughReplicas("the test says so"))
     old = classic(host)
     old.send()
-    assert kind(host) == "Consumer", "as the log says"
+    assert kind(host) == "consumer", "as the log says"
     settle(old)
-    assert (kind(host), shares(old)) == ("Classic", [8])
+    assert (kind(host), shares(old)) == ("classic", [8])
 
 
 def test_a_new_classic_group_that_cannot_be_logged_is_one_in_memory(host: ConsumerHost) -> None:
     host.failures.append(NotEnoughReplicas("the test says so"))
     old = classic(host).beat()
     settle(old)
-    assert (kind(host), shares(old)) == ("Classic", [8])
+    assert (kind(host), shares(old)) == ("classic", [8])
 
 
 def test_a_classic_join_that_cannot_be_logged_is_refused_in_a_mixed_group(host: ConsumerHost) -> None:
@@ -347,10 +347,10 @@ def test_a_member_is_fenced_again_where_the_downgrade_could_not_be_logged(host: 
     for _ in range(19):
         settle(old)
         host.advance(500)
-        if len(host.failures) == 0 and host.now.tick > 44_000 and kind(host) == "Consumer":
+        if len(host.failures) == 0 and host.now.tick > 44_000 and kind(host) == "consumer":
             host.failures.append(NotEnoughReplicas("the test says so"))
     settle(old)
-    assert (kind(host), shares(old), host.failures) == ("Classic", [8], [])
+    assert (kind(host), shares(old), host.failures) == ("classic", [8], [])
 
 
 def test_a_classic_member_that_leaves_turns_a_group_that_was_too_large() -> None:
@@ -361,7 +361,7 @@ def test_a_classic_member_that_leaves_turns_a_group_that_was_too_large() -> None
     settle(one, two)
     tickets = [client.beat().sent[0][0] for client in (one, two)]
     assert host.ask(LeaveGroup("g", [LeavingMember(two.member_id)])).errors == [None]
-    assert kind(host) == "Classic"
+    assert kind(host) == "classic"
     errors = [host.answers[ticket].error for ticket in tickets]
     assert [type(error) for error in errors] == [RebalanceInProgress, UnknownMemberId]
 
@@ -391,7 +391,7 @@ def test_members_go_on_after_a_restart_in_a_mixed_group(host: ConsumerHost) -> N
     new.lose()
     host.restart()
     settle(old, new)
-    assert (kind(host), shares(old, new)) == ("Consumer", [4, 4])
+    assert (kind(host), shares(old, new)) == ("consumer", [4, 4])
 
 
 def test_a_restart_right_after_a_downgrade_leaves_no_partition_unread(host: ConsumerHost) -> None:
@@ -401,7 +401,7 @@ def test_a_restart_right_after_a_downgrade_leaves_no_partition_unread(host: Cons
     old.lose()
     host.restart()
     settle(old)
-    assert (kind(host), shares(old)) == ("Classic", [8])
+    assert (kind(host), shares(old)) == ("classic", [8])
 
 
 def test_members_that_are_lost_with_their_process_turn_the_group_classic(host: ConsumerHost) -> None:
@@ -410,7 +410,7 @@ def test_members_that_are_lost_with_their_process_turn_the_group_classic(host: C
     old.lose()
     host.restart(lost=("/other",))
     settle(old)
-    assert (kind(host), shares(old)) == ("Classic", [8])
+    assert (kind(host), shares(old)) == ("classic", [8])
 
 
 @pytest.mark.parametrize("ms", [SESSION_MS, 45_000])
@@ -423,7 +423,7 @@ def test_silent_members_of_a_mixed_group_are_out(host: ConsumerHost, ms: int) ->
         host.advance(2_000)
     settle(*left)
     assert shares(*left) == [8]
-    assert kind(host) == ("Consumer" if ms == SESSION_MS else "Classic")
+    assert kind(host) == ("consumer" if ms == SESSION_MS else "classic")
 
 
 @pytest.mark.parametrize("does_join", [False, True], ids=["it never joins again", "it never asks for its assignment"])
@@ -465,14 +465,14 @@ def test_a_static_member_changes_its_protocol_and_keeps_what_it_has(host: Consum
     back = classic(host, "back", instance_id="i").beat()
     settle(back, other)
     assert isinstance(new.beat().error, GroupIdNotFound | FencedInstanceId)
-    assert (kind(host), sorted(shares(back, other))) == ("Classic", [4, 4])
+    assert (kind(host), sorted(shares(back, other))) == ("classic", [4, 4])
 
 
 def test_a_static_member_that_changes_alone_turns_the_group_at_once(host: ConsumerHost) -> None:
     new = member(host, instance_id="i").beat()
     old = classic(host, instance_id="i").beat()
     settle(old)
-    assert (kind(host), shares(old)) == ("Classic", [8])
+    assert (kind(host), shares(old)) == ("classic", [8])
     assert isinstance(new.beat().error, GroupIdNotFound)
 
 
@@ -555,10 +555,11 @@ def test_each_member_that_leaves_a_mixed_group_has_an_error_of_its_own(
 def test_a_mixed_group_is_described_as_one_of_the_consumer_protocol(
     host: ConsumerHost, pair: tuple[ClassicClient, Client]
 ) -> None:
-    (group,) = host.ask(DescribeGroups(["g"])).groups
-    assert (group.type, group.state) == ("Consumer", "Stable")
-    assert sorted(one.is_classic for one in group.members) == [False, True]
-    assert all(sum(len(numbers) for _, numbers in one.owned) == 4 for one in group.members)
+    (group,) = host.ask(ConsumerGroupDescribeRequest(group_ids=["g"])).groups
+    assert group.group_state == "Stable"
+    assert sorted(one.member_type for one in group.members) == [CLASSIC_MEMBER, CONSUMER_MEMBER]
+    owned = [one.assignment.topic_partitions for one in group.members]
+    assert all(sum(len(topic.partitions) for topic in topics) == 4 for topics in owned)
 
 
 def test_a_member_may_speak_the_other_protocol_under_its_id(
@@ -568,4 +569,4 @@ def test_a_member_may_speak_the_other_protocol_under_its_id(
     assert heartbeat(host, member_id=old.member_id, member_epoch=old.epoch).error is None
     assert host.group().subscriptions[old.member_id].classic is None
     assert new.leave().error is None
-    assert kind(host) == "Consumer"
+    assert kind(host) == "consumer"

@@ -39,14 +39,11 @@ from pylog.errors import (
     UnsupportedFormat,
 )
 from pylog.protocol.messages import (
-    DeleteGroups,
-    DescribeGroups,
     Heartbeat,
     JoinedGroup,
     JoinGroup,
     LeaveGroup,
     LeavingMember,
-    ListGroups,
     OffsetCommit,
     OffsetCommitPart,
     OffsetDelete,
@@ -54,6 +51,7 @@ from pylog.protocol.messages import (
     SyncGroup,
     TxnOffsetCommit,
 )
+from pylog.protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
 from support.group_host import Ended, GroupHost, Logged
@@ -116,7 +114,7 @@ def test_any_client_commits_for_a_group_without_members() -> None:
     offsets = Offsets()
     assert offsets.commit(5) is None
     assert offsets.fetched() == (5, None)
-    assert offsets.host.ask(ListGroups()).groups == [("g", "", "Empty", "Classic")]
+    assert offsets.host.listed() == [("g", "", "Empty", "classic")]
 
 
 def test_an_offset_is_logged_with_the_id_of_its_topic_where_there_is_one() -> None:
@@ -199,7 +197,7 @@ def test_offsets_that_do_not_fit_are_refused_and_the_rest_committed() -> None:
 def test_a_commit_without_a_valid_offset_makes_no_group() -> None:
     host = GroupHost(NodeConfig(offset_metadata_max_bytes=0))
     host.ask(OffsetCommit("g", [OffsetCommitPart("t", 0, 1, metadata="x")]))
-    assert host.ask(ListGroups()).groups == []
+    assert host.ask(ListGroupsRequest()).groups == []
 
 
 def test_a_commit_that_cannot_be_logged_fails_and_changes_nothing() -> None:
@@ -327,7 +325,7 @@ def test_a_group_that_never_had_members_expires_after_its_commits() -> None:
     offsets.commit(1)
     assert not expired(offsets, 6.9)
     assert expired(offsets, 0.2)
-    assert offsets.host.ask(ListGroups()).groups == []
+    assert offsets.host.ask(ListGroupsRequest()).groups == []
 
 
 def test_offsets_of_an_empty_group_expire_from_when_it_became_empty() -> None:
@@ -441,10 +439,10 @@ def test_many_offsets_expire_in_batches_that_let_others_get_a_turn() -> None:
     offsets.host.tick()
     assert TOMBSTONES_AT_ONCE <= len(offsets.host.log) - before < TOMBSTONES_AT_ONCE + 30
     assert offsets.host.coordinator.due_ms == offsets.host.now.tick
-    offsets.host.ask(DeleteGroups([f"g{number}" for number in range(groups)]))
+    offsets.host.ask(DeleteGroupsRequest(groups_names=[f"g{number}" for number in range(groups)]))
     offsets.host.tick()
     offsets.host.tick()
-    assert offsets.host.ask(ListGroups()).groups == []
+    assert offsets.host.ask(ListGroupsRequest()).groups == []
 
 
 # --- deleted topics --------------------------------------------------------------------------------------------------
@@ -535,41 +533,48 @@ def test_groups_are_listed_by_state_and_type_whatever_the_letters() -> None:
     offsets = Offsets()
     offsets.commit(1, group="empty")
     offsets.member()
-    every = [("empty", "", "Empty", "Classic"), ("g", "consumer", "Stable", "Classic")]
-    assert sorted(offsets.host.ask(ListGroups()).groups) == every
-    assert offsets.host.ask(ListGroups(states=["STABLE"])).groups == every[1:]
-    assert sorted(offsets.host.ask(ListGroups(types=["classic"])).groups) == every
-    assert offsets.host.ask(ListGroups(types=["consumer"])).groups == []
+    every = [("empty", "", "Empty", "classic"), ("g", "consumer", "Stable", "classic")]
+    assert sorted(offsets.host.listed()) == every
+    assert offsets.host.listed(states_filter=["STABLE"]) == every[1:]
+    assert sorted(offsets.host.listed(types_filter=["Classic"])) == every
+    assert offsets.host.listed(types_filter=["consumer"]) == []
 
 
 def test_a_stable_group_is_described_with_its_members_metadata() -> None:
     offsets = Offsets()
     joined = offsets.join()
-    (before,) = offsets.host.ask(DescribeGroups(["g"])).groups
-    assert (before.state, before.protocol, before.members[0].metadata) == ("CompletingRebalance", "", b"")
+    (before,) = offsets.host.ask(DescribeGroupsRequest(groups=["g"])).groups
+    assert (before.group_state, before.protocol_data, before.members[0].member_metadata) == (
+        "CompletingRebalance",
+        "",
+        b"",
+    )
     offsets.host.ask(SyncGroup("g", 1, joined.member_id, assignments=[(joined.member_id, b"a")]))
-    stable, dead = offsets.host.ask(DescribeGroups(["g", "x"])).groups
-    assert (stable.state, stable.protocol, stable.generation) == ("Stable", "range", 1)
+    stable, dead = offsets.host.ask(DescribeGroupsRequest(groups=["g", "x"])).groups
+    assert (stable.group_state, stable.protocol_data, stable.generation) == ("Stable", "range", 1)
     (member,) = stable.members
-    assert (member.client_id, member.client_host, member.metadata, member.assignment) == ("c", "/h", READS_T, b"a")
-    assert (dead.state, type(dead.error)) == ("Dead", GroupIdNotFound)
+    assert (member.client_id, member.client_host) == ("c", "/h")
+    assert (member.member_metadata, member.member_assignment) == (READS_T, b"a")
+    assert (dead.group_state, type(dead.error)) == ("Dead", GroupIdNotFound)
 
 
 def test_empty_groups_are_deleted_with_their_offsets() -> None:
     offsets = Offsets()
     offsets.member()
     offsets.commit(1, group="a")
-    errors = offsets.host.ask(DeleteGroups(["a", "g", "x", "a"])).errors
-    assert [type(error) for error in errors] == [type(None), GroupNotEmpty, GroupIdNotFound, type(None)]
-    assert [group.group_id for group in offsets.host.ask(ListGroups()).groups] == ["g"]
-    assert [type(error) for error in offsets.host.ask(DeleteGroups(["a"])).errors] == [GroupIdNotFound]
+    results = offsets.host.ask(DeleteGroupsRequest(groups_names=["a", "g", "x", "a"])).results
+    assert [type(one.error) for one in results] == [type(None), GroupNotEmpty, GroupIdNotFound, type(None)]
+    assert [group.group_id for group in offsets.host.ask(ListGroupsRequest()).groups] == ["g"]
+    assert [type(one.error) for one in offsets.host.ask(DeleteGroupsRequest(groups_names=["a"])).results] == [
+        GroupIdNotFound
+    ]
 
 
 def test_a_group_that_is_deleted_with_a_transaction_open_stays_deleted() -> None:
     offsets = Offsets()
     offsets.commit(1)
     offsets.stage(2, OTHER)
-    assert offsets.host.ask(DeleteGroups(["g"])).errors == [None]
+    assert offsets.host.ask(DeleteGroupsRequest(groups_names=["g"])).results[0].error is None
     offsets.host.end(STAMP, committed=True)
     assert offsets.all() == {}
 
@@ -578,15 +583,15 @@ def test_groups_that_cannot_be_deleted_are_still_there() -> None:
     offsets = Offsets()
     offsets.commit(1)
     offsets.host.failures = [DiskFull("full")]
-    errors = offsets.host.ask(DeleteGroups(["g", "x"])).errors
-    assert [type(error) for error in errors] == [NotCoordinator, GroupIdNotFound]
+    results = offsets.host.ask(DeleteGroupsRequest(groups_names=["g", "x"])).results
+    assert [type(one.error) for one in results] == [NotCoordinator, GroupIdNotFound]
     assert offsets.fetched() == (1, None)
 
 
 def test_an_id_that_was_given_in_a_deleted_group_is_unknown() -> None:
     offsets = Offsets()
     given = offsets.host.ask(JoinGroup("g", protocols=[("range", b"")], requires_known_member_id=True))
-    offsets.host.ask(DeleteGroups(["g"]))
+    offsets.host.ask(DeleteGroupsRequest(groups_names=["g"]))
     offsets.host.advance(100_000)
     answer = offsets.host.ask(JoinGroup("g", given.member_id, protocols=[("range", b"")]))
     assert isinstance(answer.error, UnknownMemberId)
@@ -603,7 +608,7 @@ def test_records_that_are_not_known_are_named() -> None:
     with pytest.raises(CorruptBatch):
         coordinator.replay(LogRecord(b"", None))
     coordinator.replay(LogRecord(b"\0\2\0\1x", None))
-    assert offsets.host.ask(ListGroups()).groups == []
+    assert offsets.host.ask(ListGroupsRequest()).groups == []
 
 
 @pytest.mark.parametrize("change", [{"member_id": "a"}, {"group_instance_id": "i"}])
@@ -613,7 +618,7 @@ def test_a_group_that_has_a_member_twice_is_refused(change: dict[str, str]) -> N
     host = GroupHost()
     with pytest.raises(CorruptBatch, match="twice"):
         host.coordinator.replay(group_record("g", StoredGroup("p", 1, "q", "a", 0, (first, second))))
-    assert host.ask(ListGroups()).groups == []
+    assert host.ask(ListGroupsRequest()).groups == []
 
 
 def test_a_message_for_another_coordinator_is_refused() -> None:

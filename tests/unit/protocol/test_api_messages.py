@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from pylog.errors import CorruptBatch, DiskFull, NotLeaderOrFollower, PylogError, UnknownServer, UnsupportedFormat
 from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
+from pylog.protocol.messages.groups import DescribeGroupsResponse
+from pylog.protocol.messages.message import OURS
 from pylog.protocol.messages.requests import REQUESTS
 from pylog.protocol.messages.transactions import ListTransactionsRequest
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from pylog.protocol.schema import message
 from pylog.protocol.schema.classes import ERROR_CODE, ERROR_MESSAGE, attribute
+from pylog.protocol.schema.runtime import default_maker
 from pylog.protocol.schema.table import ZERO_UUID, Field, load
 from support.schema_values import SIMPLE, same, struct_values
 
@@ -146,10 +149,10 @@ class DescribeTopicPartitionsRequest(ApiRequest[DescribeTopicPartitionsResponse]
 
 
 ALL_KINDS: list[type[Any]] = [FetchRequest, FetchResponse, DescribeTopicPartitionsRequest]
-OURS: list[type[Any]] = [kind for request in REQUESTS.values() for kind in (request, request.response)]
+MOVED: list[type[Any]] = [kind for request in REQUESTS.values() for kind in (request, request.response)]
 VERSIONS = [
     pytest.param(kind, version, id=f"{kind.__name__} {version}")
-    for kind in ALL_KINDS + OURS
+    for kind in ALL_KINDS + MOVED
     for version in range(message(kind.__name__).versions.low, message(kind.__name__).versions.high + 1)
 ]
 
@@ -181,10 +184,10 @@ def wanted(one: Field, made: Any) -> Any:
     return kind | None if one.nullable.low <= one.nullable.high or one.default is None else kind
 
 
-@pytest.mark.parametrize("kind", ALL_KINDS[:2] + OURS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", ALL_KINDS[:2] + MOVED, ids=lambda kind: kind.__name__)
 def test_a_class_has_the_fields_of_its_schema_with_their_types_and_defaults(kind: type[Any]) -> None:
     for made, schema in structs(kind, load(kind.__name__).fields):
-        attributes = {one.name: one for one in dataclasses.fields(made)}
+        attributes = {one.name: one for one in dataclasses.fields(made) if one.metadata != OURS}
         assert attributes.keys() == {attribute(one) for one in schema}, made
         for one in schema:
             found = attributes[attribute(one)]
@@ -237,7 +240,7 @@ def test_a_message_has_the_bytes_of_its_dict_and_comes_out_of_them(
 
 
 @settings(max_examples=20)
-@pytest.mark.parametrize("kind", ALL_KINDS + OURS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", ALL_KINDS + MOVED, ids=lambda kind: kind.__name__)
 @given(data=st.data())
 def test_bytes_are_a_message_where_they_are_a_dict(kind: type[Any], data: st.DataObject) -> None:
     schema = message(kind.__name__)
@@ -266,6 +269,24 @@ def test_bytes_of_a_message_outlive_their_frame_and_records_are_views() -> None:
     frame = bytearray(message("FetchResponse").encode(12, {"responses": parts}))
     answer, _ = message("FetchResponse").decode(12, frame, into=FetchResponse)
     assert isinstance(answer.responses[0].partitions[0].records, memoryview)
+
+
+def test_what_is_ours_is_not_on_the_wire_and_comes_at_its_default() -> None:
+    group = DescribeGroupsResponse.DescribedGroup(group_id="g", coordinator=3, generation=9)
+    data = message("DescribeGroupsResponse").encode(5, DescribeGroupsResponse(groups=[group]))
+    (found,) = message("DescribeGroupsResponse").decode(5, data, into=DescribeGroupsResponse)[0].groups
+    assert (found.group_id, found.coordinator, found.generation) == ("g", -1, -1)
+
+
+def test_a_default_of_a_struct_has_what_is_ours() -> None:
+    @api_message
+    class ReplicaState:
+        replica_id: int = -1
+        replica_epoch: int = -1
+        seen: int = field(default=7, metadata=OURS)
+
+    one = next(field for field in load("FetchRequest").fields if field.name == "replicaState")
+    assert default_maker(dataclasses.replace(one, made=ReplicaState))() == ReplicaState()
 
 
 def test_unknown_tags_are_passed_over() -> None:

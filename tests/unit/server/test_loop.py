@@ -25,12 +25,11 @@ from pylog.protocol.messages import (
     Heartbeaten,
     JoinedGroup,
     JoinGroup,
-    ListedGroups,
-    ListGroups,
     Metadata,
     Session,
     TopicMetadata,
 )
+from pylog.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from pylog.protocol.messages.transactions import ListTransactionsResponse
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
@@ -263,7 +262,9 @@ def test_an_answer_is_made_and_encoded_by_the_thread_that_its_key_has(node: Node
             return completed(ClusterMetadata([TopicMetadata("t")]))
         if isinstance(message, DescribeConfigs):
             return completed(DescribedConfigs([{}]))
-        return completed(ListedGroups(Noted()) if isinstance(message, ListGroups) else EpochEnds(Noted()))
+        return completed(
+            ListGroupsResponse(groups=Noted()) if isinstance(message, ListGroupsRequest) else EpochEnds(Noted())
+        )
 
     node.answer = answer
     client.ask("ListGroups", 4, {})

@@ -1,13 +1,11 @@
 """Groups: who is in them, what they have committed and how far behind they are, and committing for them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal, NamedTuple
-from uuid import UUID
 
-from pylog.client.cluster import Cluster, checked_name, checked_names, checked_words
+from pylog.client.cluster import Cluster, about, checked_name, checked_names, checked_words
 from pylog.errors import (
     CorruptBatch,
     GroupIdNotFound,
@@ -15,24 +13,16 @@ from pylog.errors import (
     PylogError,
     UnknownMemberId,
     UnknownTopicOrPartition,
+    UnsupportedVersion,
 )
 from pylog.protocol.assignor import decode_assignment, decode_subscription
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
-    DeleteGroups,
-    DescribedGroup,
-    DescribedGroups,
-    DescribedMember,
-    DescribeGroups,
-    GroupsDeleted,
     LeaveGroup,
     LeavingMember,
     LeftGroup,
-    ListedGroup,
-    ListedGroups,
-    ListGroups,
     OffsetCommit,
     OffsetCommitPart,
     OffsetDelete,
@@ -40,12 +30,23 @@ from pylog.protocol.messages import (
     OffsetsCommitted,
     OffsetsFetched,
 )
+from pylog.protocol.messages.groups import (
+    CLASSIC_MEMBER,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+)
 from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition, checked_positions
 
 STATES = (
     "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead"
 )  # fmt: skip
 TYPES = ("Classic", "Consumer")
+ClassicGroup = DescribeGroupsResponse.DescribedGroup
+ConsumerGroup = ConsumerGroupDescribeResponse.DescribedGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,16 @@ class GroupDescription:
     """The epoch for which partitions were assigned last; None in a classic group."""
 
 
+class ListedGroup(NamedTuple):
+    """A group that there is, and the state that it is in."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+    """"Classic" or "Consumer"."""
+
+
 class PartitionLag(NamedTuple):
     """The position and lag of a group in a partition. None: it has not committed there."""
 
@@ -113,11 +124,14 @@ class GroupAdmin:
 
         Raises ValueError (no group is ever in such a state, or of such a type).
         """
-        wanted = ListGroups(checked_words("states", states, STATES), checked_words("types", types, TYPES))
-        answer: ListedGroups = self._cluster.ask(wanted)
-        if answer.error is not None:
-            raise answer.error
-        return sorted(answer.groups)
+        request = ListGroupsRequest(
+            states_filter=checked_words("states", states, STATES), types_filter=checked_words("types", types, TYPES)
+        )
+        return sorted(
+            # A node that tells of no types has no others.
+            ListedGroup(one.group_id, one.protocol_type, one.group_state, (one.group_type or "classic").capitalize())
+            for one in self._cluster.ask(request).groups
+        )
 
     def describe_group(self, group_id: str) -> GroupDescription:
         """A group: its state, its members and what they have. Raises GroupIdNotFound."""
@@ -131,21 +145,32 @@ class GroupAdmin:
         (Kafka: describeConsumerGroups).
         """
         asked = list(dict.fromkeys(checked_names("group_ids", group_ids)))
-        answer: DescribedGroups = self._cluster.ask(DescribeGroups(asked))
-        names: dict[UUID, str] = {}
-        if any(group.type == "Consumer" for group in answer.groups):
-            names = {topic.id: topic.name for topic in self._cluster.topics()}
-        return {group.group_id: group.error or self._described(group, names) for group in answer.groups}
+        found: dict[str, GroupDescription | PylogError] = {}
+        # A node that is too old knows no groups of the consumer protocol.
+        with suppress(UnsupportedVersion):
+            for of_consumers in self._cluster.ask(ConsumerGroupDescribeRequest(group_ids=asked)).groups:
+                found[of_consumers.group_id] = of_consumers.error or self._of_consumers(of_consumers)
+        left = [name for name in asked if name not in found or isinstance(found[name], GroupIdNotFound)]
+        for group in self._cluster.ask(DescribeGroupsRequest(groups=left)).groups if left else ():
+            found[group.group_id] = group.error or self._classic(group)
+        return {name: found[name] for name in asked}
 
-    def _described(self, group: DescribedGroup, names: Mapping[UUID, str]) -> GroupDescription:
-        is_classic = group.type == "Classic"
-        describe: Callable[[DescribedMember], MemberDescription]
-        describe = partial(_classic_member, group) if is_classic else partial(_member, names)
+    def _of_consumers(self, group: ConsumerGroup) -> GroupDescription:
         return GroupDescription(
-            group.group_id, group.state, group.type, group.protocol_type, group.protocol, group.generation,
-            self._cluster.coordinator("group", group.group_id) if group.coordinator < 0 else group.coordinator,
-            tuple(map(describe, group.members)), None if is_classic else group.assignment_epoch,
+            group.group_id, group.group_state, "Consumer", "consumer", group.assignor_name, group.group_epoch,
+            self._coordinator(group), tuple(map(_member, group.members)), group.assignment_epoch,
         )  # fmt: skip
+
+    def _classic(self, group: ClassicGroup) -> GroupDescription | PylogError:
+        if group.group_state == "Dead":
+            return GroupIdNotFound(f"there is no group {group.group_id!r}")
+        return GroupDescription(
+            group.group_id, group.group_state, "Classic", group.protocol_type, group.protocol_data, group.generation,
+            self._coordinator(group), tuple(_classic_member(group.protocol_type, one) for one in group.members),
+        )  # fmt: skip
+
+    def _coordinator(self, group: ConsumerGroup | ClassicGroup) -> int:
+        return self._cluster.coordinator("group", group.group_id) if group.coordinator < 0 else group.coordinator
 
     def remove_group_members(self, group_id: str, instance_ids: Iterable[str] | None = None) -> None:
         """Take static members out of a group, by their `group_instance_id`; None: all its members, static or not. The
@@ -275,8 +300,8 @@ class GroupAdmin:
         each, or None: GroupNotEmpty, GroupIdNotFound... (Kafka: deleteConsumerGroups).
         """
         wanted = list(dict.fromkeys(checked_names("group_ids", group_ids)))
-        answer: GroupsDeleted = self._cluster.ask(DeleteGroups(wanted))
-        return dict(zip(wanted, answer.errors, strict=True))
+        results = self._cluster.ask(DeleteGroupsRequest(groups_names=wanted)).results
+        return {one.group_id: one.error and about("group", one.group_id, one.error) for one in results}
 
     def _offsets(self, keys: list[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
         parts = self._cluster.list_offsets(dict.fromkeys(keys, timestamp), Isolation.READ_UNCOMMITTED)
@@ -286,30 +311,34 @@ class GroupAdmin:
         return {key: 0 if key in gone else part.offset for key, part in parts.items()}
 
 
-def _classic_member(group: DescribedGroup, member: DescribedMember) -> MemberDescription:
+def _classic_member(protocol_type: str, member: ClassicGroup.DescribedGroupMember) -> MemberDescription:
     topics: list[str] = []
     assigned: list[TopicPartition] = []
-    if group.protocol_type == "consumer":
+    if protocol_type == "consumer":
         # What other clients put there is theirs.
         with suppress(CorruptBatch):
-            assigned, _ = decode_assignment(member.assignment)
+            assigned, _ = decode_assignment(member.member_assignment)
         with suppress(CorruptBatch):
-            topics = list(decode_subscription(member.metadata).topics) if member.metadata else []
+            topics = list(decode_subscription(member.member_metadata).topics) if member.member_metadata else []
     return MemberDescription(
         member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(sorted(assigned)),
         subscription=tuple(sorted(topics)),
     )  # fmt: skip
 
 
-def _member(names: Mapping[UUID, str], member: DescribedMember) -> MemberDescription:
-    def named(partitions: Iterable[tuple[UUID, Iterable[int]]]) -> tuple[TopicPartition, ...]:
-        return tuple(sorted(TopicPartition(names.get(id_, str(id_)), one) for id_, ones in partitions for one in ones))
+def _member(member: ConsumerGroup.Member) -> MemberDescription:
+    def named(given: ConsumerGroup.Member.Assignment) -> tuple[TopicPartition, ...]:
+        return tuple(
+            sorted(
+                TopicPartition(one.topic_name, number) for one in given.topic_partitions for number in one.partitions
+            )
+        )
 
     return MemberDescription(
-        member.member_id, member.group_instance_id, member.client_id, member.client_host, named(member.owned),
-        upgraded=not member.is_classic, subscription=tuple(sorted(member.subscribed_topic_names)),
-        subscription_regex=member.subscribed_topic_regex, epoch=member.member_epoch,
-        target_assignment=named(member.target),
+        member.member_id, member.instance_id, member.client_id, member.client_host, named(member.assignment),
+        upgraded=member.member_type != CLASSIC_MEMBER, subscription=tuple(sorted(member.subscribed_topic_names)),
+        subscription_regex=member.subscribed_topic_regex or None, epoch=member.member_epoch,
+        target_assignment=named(member.target_assignment),
     )  # fmt: skip
 
 

@@ -9,12 +9,10 @@ from pylog.client.network.lookup import FindCoordinator
 from pylog.errors import NetworkError, PylogError, SaslAuthentication, UnsupportedSaslMechanism
 from pylog.protocol.messages import (
     DeleteRecords,
-    DescribeGroups,
     EndTxn,
     Fetch,
     InitProducerId,
     JoinGroup,
-    ListGroups,
     ListOffsets,
     Message,
     Metadata,
@@ -23,6 +21,7 @@ from pylog.protocol.messages import (
     Session,
     WriteTxnMarkers,
 )
+from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
@@ -45,8 +44,8 @@ JOIN_MS_SPARE = 5000
 FETCHING, MEMBERSHIP, ANYTHING = "fetching", "membership", "anything"
 LEADER_BOUND = (Produce, Fetch, ListOffsets, DeleteRecords, DescribeProducersRequest, WriteTxnMarkers)
 HARMLESS_TWICE = (
-    Metadata, FindCoordinator, ListGroups, ListTransactionsRequest, DescribeGroups,
-    DescribeTransactionsRequest,
+    Metadata, FindCoordinator, ListGroupsRequest, ListTransactionsRequest, DescribeGroupsRequest,
+    ConsumerGroupDescribeRequest, DescribeTransactionsRequest,
 )  # fmt: skip
 """What any node may be asked again when a connection was lost, as it changes nothing."""
 IDENTITY_REFUSED = (SaslAuthentication, UnsupportedSaslMechanism)

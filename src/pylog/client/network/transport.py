@@ -4,6 +4,7 @@
     ListGroups, ListTransactions,       one to each node, and the answers together
     DescribeLogDirs
     DescribeGroups, DeleteGroups,       one to the coordinator of each
+    ConsumerGroupDescribe,
     DescribeTransactions
     DescribeConfigs, AlterConfigs       of a broker: to that one
     CreateTopics, CreatePartitions      one, and then Metadata until what was made has leaders
@@ -15,7 +16,7 @@ A client keeps what it knows: the transport has no state but its network.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pylog.client.network.address import parse_all
 from pylog.client.network.call import Call, patience_ms
@@ -23,12 +24,9 @@ from pylog.client.network.network import Network
 from pylog.client.network.tls import client_context
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
-    GroupIdNotFound,
     InvalidRequest,
     LeaderNotAvailable,
-    PylogError,
     UnknownTopicOrPartition,
-    UnsupportedVersion,
 )
 from pylog.protocol.messages import (
     AlterConfigs,
@@ -37,35 +35,34 @@ from pylog.protocol.messages import (
     ConfigResource,
     CreatePartitions,
     CreateTopics,
-    DeleteGroups,
     DescribeConfigs,
-    DescribedGroups,
     DescribedLogDirs,
-    DescribeGroups,
     DescribeLogDirs,
-    GroupsDeleted,
-    ListedGroups,
-    ListGroups,
     Message,
     Metadata,
     ResourceType,
     Session,
     TopicsChanged,
 )
-from pylog.protocol.messages.transactions import (
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    ListTransactionsRequest,
+from pylog.protocol.messages.api import NamesRequest
+from pylog.protocol.messages.groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
 )
-from pylog.protocol.wire.questions.group_admin import CONSUMER_GROUPS
+from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from pylog.protocol.wire.questions.question import Question
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.clock import Clock
-from pylog.runtime.future import Future, gathered
+from pylog.runtime.future import Future, completed, gathered
 from pylog.transport import ANY_NODE, Handle
 
 __all__ = ["NetworkTransport", "reached"]
 
+R = TypeVar("R")
 CREATION_MS = 5000
 """How long to wait for a topic that a server makes by itself, or does not."""
 NOT_MADE_MS = 60_000
@@ -98,12 +95,13 @@ class NetworkTransport:
         self._not_made: dict[str, int] = {}
         """Until when topics are not waited for that no server has made. For the thread of the network."""
         self._compositions: dict[type, Callable[[Any, Session], Future[Any]]] = {
-            ListGroups: self._everywhere(_listed_groups),
+            ListGroupsRequest: self._everywhere(ListGroupsRequest.joined),
             ListTransactionsRequest: self._everywhere(ListTransactionsRequest.joined),
             DescribeLogDirs: self._everywhere(_described_log_dirs),
-            DescribeGroups: self._describe_groups,
-            DeleteGroups: self._delete_groups,
-            DescribeTransactionsRequest: self._describe_transactions,
+            DescribeGroupsRequest: self._describe_groups,
+            ConsumerGroupDescribeRequest: self._describe_groups,
+            DeleteGroupsRequest: partial(self._by_names, "group"),
+            DescribeTransactionsRequest: partial(self._by_names, "transaction"),
             DescribeConfigs: self._describe_configs,
             AlterConfigs: self._alter_configs,
             CreateTopics: self._create_topics,
@@ -173,51 +171,20 @@ class NetworkTransport:
 
         return ask
 
-    def _describe_groups(self, message: DescribeGroups, session: Session) -> Future[Any]:
-        return gathered([self._describe_group(name, session) for name in message.group_ids], _described_groups)
+    def _by_names(self, kind: str, message: NamesRequest[R], session: Session) -> Future[R]:
+        asked = [self._ask(ANY_NODE, message.only([name]), session, place=(kind, name)) for name in message.names]
+        return gathered(asked, message.joined)
 
-    def _describe_group(self, name: str, session: Session) -> Future[Any]:
-        """By the consumer protocol first; a group that is not of it is asked about by the classic one."""
-        message, place = DescribeGroups([name]), ("group", name)
-        whole = self._network.future()
+    def _describe_groups(
+        self, message: DescribeGroupsRequest | ConsumerGroupDescribeRequest, session: Session
+    ) -> Future[Any]:  # fmt: skip
+        def located(answer: DescribeGroupsResponse | ConsumerGroupDescribeResponse) -> Future[Any]:
+            for group in answer.groups:
+                node = self._network.routes.coordinator(("group", group.group_id))
+                group.coordinator = group.coordinator if node is None else node
+            return completed(answer)
 
-        def finish(answer: Future[Any]) -> None:
-            node = self._network.routes.coordinator(place)
-            if answer.exception() is None and node is not None:
-                answer.result().groups[0].coordinator = node
-            _pass_on(whole, answer)
-
-        def classic(answer: Future[Any]) -> None:
-            error = answer.exception()
-            found = None if error is not None else answer.result().groups[0]
-            is_other = found is not None and isinstance(found.error, GroupIdNotFound)
-            if is_other or isinstance(error, UnsupportedVersion):
-                self._ask(ANY_NODE, message, session, place=place).add_done_callback(finish)
-            else:
-                finish(answer)
-
-        self._ask(ANY_NODE, message, session, CONSUMER_GROUPS, place).add_done_callback(classic)
-        return whole
-
-    def _delete_groups(self, message: DeleteGroups, session: Session) -> Future[Any]:
-        asked = [
-            self._ask(ANY_NODE, DeleteGroups([name]), session, place=("group", name)) for name in message.group_ids
-        ]
-        return gathered(asked, lambda answers: GroupsDeleted([error for one in answers for error in one.errors]))
-
-    def _describe_transactions(self, message: DescribeTransactionsRequest, session: Session) -> Future[Any]:
-        asked = [
-            self._ask(
-                ANY_NODE, DescribeTransactionsRequest(transactional_ids=[name]), session, place=("transaction", name)
-            )
-            for name in message.transactional_ids
-        ]
-        return gathered(
-            asked,
-            lambda answers: DescribeTransactionsResponse(
-                transaction_states=[one for answer in answers for one in answer.transaction_states]
-            ),
-        )
+        return self._then(self._by_names("group", message, session), located)
 
     def _describe_configs(self, message: DescribeConfigs, session: Session) -> Future[Any]:
         def ask(node: int) -> Future[Any]:
@@ -333,20 +300,8 @@ def _pass_on(whole: Future[Any], answer: Future[Any]) -> None:
         whole.set_exception(error)
 
 
-def _first_error(answers: list[Any]) -> PylogError | None:
-    return next((one.error for one in answers if one.error is not None), None)
-
-
-def _listed_groups(message: ListGroups, answers: list[ListedGroups]) -> ListedGroups:
-    return ListedGroups([group for one in answers for group in one.groups], _first_error(answers))
-
-
 def _described_log_dirs(message: DescribeLogDirs, answers: list[DescribedLogDirs]) -> DescribedLogDirs:
     return DescribedLogDirs([directory for one in answers for directory in one.directories])
-
-
-def _described_groups(answers: list[DescribedGroups]) -> DescribedGroups:
-    return DescribedGroups([group for one in answers for group in one.groups])
 
 
 def _has_leaders(found: ClusterMetadata, wanted: dict[str, int]) -> bool:

@@ -35,18 +35,17 @@ from pylog.errors import (
 )
 from pylog.protocol.assignor import decode_assignment, partitions_of
 from pylog.protocol.messages import (
-    DescribedGroup,
-    DescribedMember,
     Heartbeaten,
     JoinedGroup,
-    ListedGroup,
     OffsetCommit,
     OffsetFetch,
     SyncedGroup,
     TxnOffsetCommit,
 )
+from pylog.protocol.messages.groups import DescribeGroupsResponse, ListGroupsResponse
 
-CLASSIC = "Classic"
+CLASSIC = "classic"
+Described = DescribeGroupsResponse.DescribedGroup
 CONSUMER_PROTOCOL = "consumer"
 NEW_MEMBER_JOIN_MS = 5 * 60 * 1000
 """The time for which a member is kept that waits for its first generation."""
@@ -526,30 +525,32 @@ class ClassicGroup:
         """The records that delete the group."""
         return [group_record(self.group_id, None)]
 
-    def listed(self) -> ListedGroup:
+    def listed(self) -> ListGroupsResponse.ListedGroup:
         """The group in a list."""
-        return ListedGroup(self.group_id, self.protocol_type or "", self.state.value, CLASSIC)
+        return ListGroupsResponse.ListedGroup(
+            group_id=self.group_id, protocol_type=self.protocol_type or "", group_state=self.state.value,
+            group_type=CLASSIC,
+        )  # fmt: skip
 
-    def described(self) -> DescribedGroup:
+    def described(self) -> Described:
         """The group with its members; their assignor metadata is shown while it is Stable."""
         is_stable = self.state is ClassicGroupState.STABLE
         members = [
-            DescribedMember(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                member.metadata(self.protocol) if is_stable else b"",
-                member.assignment,
+            Described.DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(self.protocol) if is_stable else b"",
+                member_assignment=member.assignment,
             )
             for member in self.roster.members.values()
         ]
-        return DescribedGroup(
-            self.group_id,
-            state=self.state.value,
-            type=CLASSIC,
+        return Described(
+            group_id=self.group_id,
+            group_state=self.state.value,
             protocol_type=self.protocol_type or "",
-            protocol=(self.protocol or "") if is_stable else "",
+            protocol_data=(self.protocol or "") if is_stable else "",
             generation=self.generation,
             members=members,
         )

@@ -19,8 +19,9 @@ heartbeat. (Kafka: ConsumerGroup.)
 Invariant: no partition that members have or give up is in two of them; `owners` has the member of each.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, MutableMapping
 from typing import Any
+from uuid import UUID
 
 from pylog.config import DynamicBrokerConfig, GroupConfig
 from pylog.coordinator.effects import LogRecord, TopicsView
@@ -52,16 +53,20 @@ from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import FencedInstanceId, IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeaten,
-    DescribedGroup,
-    DescribedMember,
     Heartbeat,
-    ListedGroup,
     OffsetCommit,
     OffsetFetch,
     TxnOffsetCommit,
 )
+from pylog.protocol.messages.groups import (
+    CLASSIC_MEMBER,
+    CONSUMER_MEMBER,
+    ConsumerGroupDescribeResponse,
+    ListGroupsResponse,
+)
 
-CONSUMER = "Consumer"
+CONSUMER = "consumer"
+Described = ConsumerGroupDescribeResponse.DescribedGroup
 PROTOCOL_TYPE = "consumer"
 NO_TARGET = TargetEpoch(-1)
 NEW_MEMBER = Current()
@@ -319,37 +324,50 @@ class ConsumerGroup:
         """The retention counts from the commit (Kafka: ConsumerGroup.offsetExpirationCondition)."""
         return committed.commit_ms
 
-    def listed(self) -> ListedGroup:
+    def listed(self) -> ListGroupsResponse.ListedGroup:
         """The group in a list."""
-        return ListedGroup(self.group_id, PROTOCOL_TYPE, self.state, CONSUMER)
-
-    def described(self) -> DescribedGroup:
-        """The group with its members."""
-        return DescribedGroup(
-            self.group_id,
-            state=self.state,
-            type=CONSUMER,
-            protocol_type=PROTOCOL_TYPE,
-            protocol=preferred_assignor(self.subscriptions.values()),
-            generation=self.epoch.epoch,
-            assignment_epoch=self.target_epoch.epoch,
-            members=[self._described(*found) for found in self.subscriptions.items()],
+        return ListGroupsResponse.ListedGroup(
+            group_id=self.group_id, protocol_type=PROTOCOL_TYPE, group_state=self.state, group_type=CONSUMER
         )
 
-    def _described(self, member_id: str, subscription: MemberSubscription) -> DescribedMember:
+    def described(self, names: Mapping[UUID, str]) -> Described:
+        """The group with its members. `names`: those of topics, by their ids; one that is gone is left out."""
+        return Described(
+            group_id=self.group_id,
+            group_state=self.state,
+            group_epoch=self.epoch.epoch,
+            assignment_epoch=self.target_epoch.epoch,
+            assignor_name=preferred_assignor(self.subscriptions.values()),
+            members=[self._described(*found, names) for found in self.subscriptions.items()],
+        )
+
+    def _described(
+        self, member_id: str, subscription: MemberSubscription, names: Mapping[UUID, str]
+    ) -> Described.Member:  # fmt: skip
         current = self.currents.get(member_id, NEW_MEMBER)
-        return DescribedMember(
-            member_id,
-            subscription.instance_id,
-            subscription.client_id,
-            subscription.client_host,
+        return Described.Member(
+            member_id=member_id,
+            instance_id=subscription.instance_id,
+            client_id=subscription.client_id,
+            client_host=subscription.client_host,
             member_epoch=current.epoch,
             subscribed_topic_names=list(subscription.topics),
-            subscribed_topic_regex=subscription.regex,
-            owned=by_topic_id(current.assigned),
-            target=by_topic_id(self.targets.get(member_id, ())),
-            is_classic=subscription.classic is not None,
+            subscribed_topic_regex=subscription.regex or "",
+            assignment=_assignment(current.assigned, names),
+            target_assignment=_assignment(self.targets.get(member_id, ()), names),
+            member_type=CONSUMER_MEMBER if subscription.classic is None else CLASSIC_MEMBER,
         )
+
+
+def _assignment(slots: Iterable[Slot], names: Mapping[UUID, str]) -> Described.Member.Assignment:
+    made = Described.Member.Assignment
+    return made(
+        topic_partitions=[
+            made.TopicPartitions(topic_id=topic_id, topic_name=names[topic_id], partitions=numbers)
+            for topic_id, numbers in by_topic_id(slots)
+            if topic_id in names
+        ]
+    )
 
 
 def _is_from_outside(message: OffsetCommit | TxnOffsetCommit) -> bool:

@@ -31,20 +31,13 @@ from pylog.coordinator.group.records import (
     record_type,
 )
 from pylog.coordinator.group.timers import GroupTimers
-from pylog.errors import GroupIdNotFound, GroupNotEmpty, ProtocolError, PylogError, UnknownMemberId
+from pylog.errors import GroupIdNotFound, GroupNotEmpty, InvalidGroupId, ProtocolError, PylogError, UnknownMemberId
 from pylog.protocol.messages import (
     JOIN_EPOCH,
     ConsumerGroupHeartbeat,
-    DeleteGroups,
-    DescribedGroup,
-    DescribedGroups,
-    DescribeGroups,
-    GroupsDeleted,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
-    ListedGroups,
-    ListGroups,
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
@@ -52,6 +45,16 @@ from pylog.protocol.messages import (
     SyncGroup,
     TxnOffsetCommit,
 )
+from pylog.protocol.messages.groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from pylog.protocol.wire.operations import of_group
 from pylog.record import TopicPartition
 
 TOMBSTONES_AT_ONCE = 1000
@@ -298,11 +301,13 @@ class GroupCoordinator:
             case OffsetDelete():
                 checks.check_group_id(message.group_id)
                 self._committing.delete(message, ticket, out)
-            case ListGroups():
+            case ListGroupsRequest():
                 out.answer(ticket, self._listed(message))
-            case DescribeGroups():
-                out.answer(ticket, DescribedGroups([self._described(group_id) for group_id in message.group_ids]))
-            case DeleteGroups():
+            case DescribeGroupsRequest():
+                out.answer(ticket, self._described_classic(message))
+            case ConsumerGroupDescribeRequest():
+                out.answer(ticket, self._described_consumer(message))
+            case DeleteGroupsRequest():
                 self._delete(message, ticket, out)
             case ConsumerGroupHeartbeat():
                 self._consumer_heartbeat(message, session, ticket, out)
@@ -375,28 +380,53 @@ class GroupCoordinator:
             case _:
                 raise UnknownMemberId(f"there is no group {message.group_id!r}: join it")
 
-    def _listed(self, message: ListGroups) -> ListedGroups:
-        states = {state.lower() for state in message.states}
-        types = {kind.lower() for kind in message.types}
+    def _listed(self, message: ListGroupsRequest) -> ListGroupsResponse:
+        states = {state.lower() for state in message.states_filter}
+        types = {kind.lower() for kind in message.types_filter}
         every = [group.listed() for group in self._groups.values()]
-        return ListedGroups(
-            [
+        return ListGroupsResponse(
+            groups=[
                 group
                 for group in every
-                if (not states or group.state.lower() in states) and (not types or group.type.lower() in types)
+                if (not states or group.group_state.lower() in states) and (not types or group.group_type in types)
             ]
         )
 
-    def _described(self, group_id: str) -> DescribedGroup:
-        group = self._groups.get(group_id)
-        if group is None:
-            return DescribedGroup(group_id, GroupIdNotFound(f"there is no group {group_id!r}"), state="Dead")
-        return group.described()
+    def _described_classic(self, message: DescribeGroupsRequest) -> DescribeGroupsResponse:
+        answer = DescribeGroupsResponse()
+        for group_id in message.groups:
+            group = self._groups.get(group_id)
+            if isinstance(group, ClassicGroup):
+                found = group.described()
+                found.authorized_operations = of_group(is_asked=message.include_authorized_operations)
+            else:
+                of_other = f"group {group_id!r} is one of the consumer protocol: ask ConsumerGroupDescribe"
+                error = GroupIdNotFound(f"there is no group {group_id!r}" if group is None else of_other)
+                found = answer.DescribedGroup(group_id=group_id, error=error, group_state="Dead")
+            answer.groups.append(found)
+        return answer
 
-    def _delete(self, message: DeleteGroups, ticket: int, out: EffectsBuilder) -> None:
+    def _described_consumer(self, message: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+        answer = ConsumerGroupDescribeResponse()
+        names = {info.id: name for name, info in self._topics.named().items()}
+        for group_id in message.group_ids:
+            group = self._groups.get(group_id)
+            if isinstance(group, ConsumerGroup):
+                found = group.described(names)
+                found.authorized_operations = of_group(is_asked=message.include_authorized_operations)
+            else:
+                of_other = f"group {group_id!r} is not one of the consumer protocol"
+                error = GroupIdNotFound(f"there is no group {group_id!r}" if group is None else of_other)
+                found = answer.DescribedGroup(
+                    group_id=group_id, error=error if group_id else InvalidGroupId("a group has a name")
+                )
+            answer.groups.append(found)
+        return answer
+
+    def _delete(self, message: DeleteGroupsRequest, ticket: int, out: EffectsBuilder) -> None:
         errors: list[PylogError | None] = []
         records: dict[str, list[LogRecord]] = {}
-        for group_id in message.group_ids:
+        for group_id in message.groups_names:
             group = self._groups.get(group_id)
             if group is None:
                 errors.append(GroupIdNotFound(f"there is no group {group_id!r}"))
@@ -406,11 +436,11 @@ class GroupCoordinator:
                 errors.append(None)
                 records[group_id] = [*self._committing.all_tombstones(group_id), *group.tombstones()]
         if not records:
-            out.answer(ticket, GroupsDeleted(errors))
+            out.answer(ticket, message.answered(errors))
             return
 
         def failed(error: PylogError, out: EffectsBuilder) -> None:
-            out.answer(ticket, GroupsDeleted([known or not_stored(error) for known in errors]))
+            out.answer(ticket, message.answered([known or not_stored(error) for known in errors]))
 
         every = [record for of_group in records.values() for record in of_group]
-        out.write(every, [Answer(ticket, GroupsDeleted(errors))], failed)
+        out.write(every, [Answer(ticket, message.answered(errors))], failed)

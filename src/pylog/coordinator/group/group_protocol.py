@@ -5,7 +5,8 @@ from typing import NamedTuple, Protocol
 from pylog.coordinator.effects import LogRecord
 from pylog.coordinator.group.effects_builder import EffectsBuilder
 from pylog.coordinator.group.records import Committed
-from pylog.protocol.messages import DescribedGroup, ListedGroup, OffsetCommit, OffsetFetch, TxnOffsetCommit
+from pylog.protocol.messages import OffsetCommit, OffsetFetch, TxnOffsetCommit
+from pylog.protocol.messages.groups import ListGroupsResponse
 from pylog.record import TopicPartition
 
 
@@ -39,11 +40,8 @@ class Group(Protocol):
     def tombstones(self) -> list[LogRecord]:
         """The records that delete the group itself."""
 
-    def listed(self) -> ListedGroup:
+    def listed(self) -> ListGroupsResponse.ListedGroup:
         """The group as a list of groups shows it."""
-
-    def described(self) -> DescribedGroup:
-        """The group with its members."""
 
     def close(self) -> None:
         """Close the group: it is deleted."""
@@ -52,7 +50,7 @@ class Group(Protocol):
 class Census(NamedTuple):
     """The counts of a coordinator since it took over."""
 
-    groups: list[tuple[ListedGroup, dict[TopicPartition, Committed]]]
+    groups: list[tuple[ListGroupsResponse.ListedGroup, dict[TopicPartition, Committed]]]
     """Each group, and what it has committed."""
     offset_commits: int
     classic_rebalances: int

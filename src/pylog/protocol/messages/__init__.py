@@ -41,12 +41,6 @@ from pylog.protocol.messages.groups import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
-    DeleteGroups,
-    DescribedGroup,
-    DescribedGroups,
-    DescribedMember,
-    DescribeGroups,
-    GroupsDeleted,
     Heartbeat,
     Heartbeaten,
     JoinedGroup,
@@ -55,9 +49,6 @@ from pylog.protocol.messages.groups import (
     LeaveGroup,
     LeavingMember,
     LeftGroup,
-    ListedGroup,
-    ListedGroups,
-    ListGroups,
     OffsetCommit,
     OffsetCommitPart,
     OffsetDelete,
@@ -178,21 +169,16 @@ __all__ = [
     "ConsumerGroupHeartbeaten",
     "CreatePartitions",
     "CreateTopics",
-    "DeleteGroups",
     "DeleteRecords",
     "DeleteRecordsPart",
     "DeleteTopics",
     "DeletedPart",
     "DescribeConfigs",
-    "DescribeGroups",
     "DescribeLogDirs",
     "DescribeQuorum",
     "DescribedConfigs",
-    "DescribedGroup",
-    "DescribedGroups",
     "DescribedLogDir",
     "DescribedLogDirs",
-    "DescribedMember",
     "DescribedQuorum",
     "EndTxn",
     "EpochEndPart",
@@ -202,7 +188,6 @@ __all__ = [
     "FetchPart",
     "Fetched",
     "FetchedPart",
-    "GroupsDeleted",
     "Heartbeat",
     "Heartbeaten",
     "InitProducerId",
@@ -213,12 +198,9 @@ __all__ = [
     "LeavingMember",
     "LeftGroup",
     "ListConfigResources",
-    "ListGroups",
     "ListOffsets",
     "ListOffsetsPart",
     "ListedConfigResources",
-    "ListedGroup",
-    "ListedGroups",
     "ListedOffsets",
     "ListedPart",
     "Message",
@@ -274,9 +256,6 @@ Message = (
     | AlterReplicaLogDirs
     | DeleteRecords
     | OfGroup
-    | ListGroups
-    | DescribeGroups
-    | DeleteGroups
     | OfTransaction
     | WriteTxnMarkers
     | DescribeLogDirs

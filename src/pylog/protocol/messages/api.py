@@ -2,17 +2,19 @@
 
 A class has the fields of the schema in snake_case; structs are inner classes with Kafka's names. It is encoded and
 decoded in each version as the table of schemas says (`protocol/schema`), and handlers and clients take and give it as
-it is. `error` stands for errorCode and errorMessage.
+it is. `error` stands for errorCode and errorMessage. What is
+ours and not on the wire has `metadata=OURS`.
 `tests/unit/protocol/test_api_messages.py` holds every class to the table.
 """
 
-from dataclasses import field
-from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform, get_args
+from collections.abc import Iterable
+from dataclasses import field, replace
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, dataclass_transform, get_args
 
-from pylog.errors import PylogError
+from pylog.errors import PylogError, UnknownServer
 from pylog.protocol.messages.message import made_message
 
-__all__ = ["ApiRequest", "ApiResponse", "api_message"]
+__all__ = ["ApiRequest", "ApiResponse", "Named", "NamesRequest", "api_message"]
 
 Class = TypeVar("Class", bound=type)
 R = TypeVar("R", covariant=True)
@@ -50,3 +52,50 @@ class ApiRequest(Generic[R]):
         """The response that says one error for all of the request. (Kafka: AbstractRequest.getErrorResponse)"""
         made: R = self.response(error=error)
         return made
+
+
+class Named(NamedTuple):
+    """The fields of a request that have its names, and of its response that have a part for each."""
+
+    names: str
+    parts: str
+    name: str
+    """The field of a part that has its name."""
+    part: type[Any]
+
+
+class NamesRequest(ApiRequest[R]):
+    """A request about several groups, or transactional ids. Each has its coordinator, so it is split by these, and the
+    answers are joined again.
+    """
+
+    __slots__ = ()
+    fields: ClassVar[Named]
+
+    @property
+    def names(self) -> list[str]:
+        """The names that it is about, in the order of its parts."""
+        found: list[str] = getattr(self, self.fields.names)
+        return found
+
+    def only(self, names: list[str]) -> Self:
+        """The same about these names."""
+        return replace(self, **{self.fields.names: names})  # type: ignore[type-var]
+
+    def joined(self, parts: Iterable[R]) -> R:
+        """The response with a part for each name, out of the responses about some of them."""
+        fields = self.fields
+        found = {getattr(one, fields.name): one for part in parts for one in getattr(part, fields.parts)}
+        untold = UnknownServer("the node has answered without a word of it")
+        made: R = self.response(**{
+            fields.parts: [found[name] if name in found else self._failed(name, untold) for name in self.names]
+        })  # fmt: skip
+        return made
+
+    def refused(self, error: PylogError) -> R:
+        """The response with an error for each name."""
+        made: R = self.response(**{self.fields.parts: [self._failed(name, error) for name in self.names]})
+        return made
+
+    def _failed(self, name: str, error: PylogError) -> Any:
+        return self.fields.part(**{self.fields.name: name, "error": error})

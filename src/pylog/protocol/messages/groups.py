@@ -4,12 +4,15 @@
 """
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import field
 from typing import NamedTuple
 
 from pylog.errors import PylogError
 from pylog.kernel.format import NO_EPOCH
-from pylog.protocol.messages.message import message
+from pylog.protocol.messages.api import ApiRequest, ApiResponse, Named, NamesRequest, api_message
+from pylog.protocol.messages.message import OURS, message
+from pylog.protocol.wire.operations import UNTOLD
 from pylog.record import TopicPartition
 
 # --- the classic protocol --------------------------------------------------------------------------------------------
@@ -238,84 +241,154 @@ class OffsetDelete:
 # --- groups as a whole -----------------------------------------------------------------------------------------------
 
 
-@message
-class ListGroups:
-    states: list[str] = field(default_factory=list)
-    """Empty: all; else those in one of these states, in upper or lower case. The same for types."""
-    types: list[str] = field(default_factory=list)
+@api_message
+class ListGroupsResponse(ApiResponse):
+    @api_message
+    class ListedGroup:
+        group_id: str
+        protocol_type: str
+        group_state: str = ""
+        group_type: str = ""
+        """"classic" or "consumer"."""
 
-
-class ListedGroup(NamedTuple):
-    group_id: str
-    protocol_type: str
-    state: str
-    type: str
-    """"Classic" or "Consumer"."""
-
-
-@message
-class ListedGroups:
+    throttle_time_ms: int = 0
+    error: PylogError | None = None
     groups: list[ListedGroup] = field(default_factory=list)
-    error: PylogError | None = None
 
 
-@message
-class DescribeGroups:
-    """A request for groups of both protocols."""
+@api_message
+class ListGroupsRequest(ApiRequest[ListGroupsResponse]):
+    states_filter: list[str] = field(default_factory=list)
+    """Empty: all; else those in one of these states, in upper or lower case. The same for types."""
+    types_filter: list[str] = field(default_factory=list)
 
+    def joined(self, parts: Iterable[ListGroupsResponse]) -> ListGroupsResponse:
+        """One answer out of those of several coordinators, or nodes: the first error alone, where there is one."""
+        whole = ListGroupsResponse()
+        for part in parts:
+            if part.error is not None:
+                return part
+            whole.groups += part.groups
+        return whole
+
+
+@api_message
+class DescribeGroupsResponse(ApiResponse):
+    @api_message
+    class DescribedGroup:
+        @api_message
+        class DescribedGroupMember:
+            member_id: str
+            group_instance_id: str | None = None
+            client_id: str
+            client_host: str
+            member_metadata: bytes = b""
+            """The bytes as they came, and the assignment as the leader gave it."""
+            member_assignment: bytes = b""
+
+        error: PylogError | None = None
+        group_id: str
+        group_state: str = ""
+        protocol_type: str = ""
+        protocol_data: str = ""
+        """The assignor."""
+        members: list[DescribedGroupMember] = field(default_factory=list)
+        authorized_operations: int = UNTOLD
+        generation: int = field(default=-1, metadata=OURS)
+        coordinator: int = field(default=-1, metadata=OURS)
+        """The node that has answered, where a network has found it; -1: the one that was asked."""
+
+    throttle_time_ms: int = 0
+    groups: list[DescribedGroup] = field(default_factory=list)
+
+
+@api_message
+class DescribeGroupsRequest(NamesRequest[DescribeGroupsResponse]):
+    """A request for groups of the classic protocol."""
+
+    fields = Named("groups", "groups", "group_id", DescribeGroupsResponse.DescribedGroup)
+    groups: list[str]
+    include_authorized_operations: bool = False
+
+
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+"""The types of members (`member_type`)."""
+
+
+@api_message
+class ConsumerGroupDescribeResponse(ApiResponse):
+    @api_message
+    class DescribedGroup:
+        @api_message
+        class Member:
+            @api_message
+            class Assignment:
+                @api_message
+                class TopicPartitions:
+                    topic_id: uuid.UUID
+                    topic_name: str
+                    partitions: list[int]
+
+                topic_partitions: list[TopicPartitions] = field(default_factory=list)
+
+            member_id: str
+            instance_id: str | None = None
+            rack_id: str | None = None
+            member_epoch: int
+            client_id: str
+            client_host: str
+            subscribed_topic_names: list[str] = field(default_factory=list)
+            subscribed_topic_regex: str | None = None
+            assignment: Assignment = field(default_factory=Assignment)
+            target_assignment: Assignment = field(default_factory=Assignment)
+            member_type: int = -1
+            """One of the classic protocol, or of the consumer protocol; -1: the node does not tell."""
+
+        error: PylogError | None = None
+        group_id: str
+        group_state: str = ""
+        group_epoch: int = 0
+        assignment_epoch: int = 0
+        assignor_name: str = ""
+        members: list[Member] = field(default_factory=list)
+        authorized_operations: int = UNTOLD
+        coordinator: int = field(default=-1, metadata=OURS)
+        """See `DescribeGroupsResponse`."""
+
+    throttle_time_ms: int = 0
+    groups: list[DescribedGroup] = field(default_factory=list)
+
+
+@api_message
+class ConsumerGroupDescribeRequest(NamesRequest[ConsumerGroupDescribeResponse]):
+    """A request for groups of the consumer protocol."""
+
+    fields = Named("group_ids", "groups", "group_id", ConsumerGroupDescribeResponse.DescribedGroup)
     group_ids: list[str]
+    include_authorized_operations: bool = False
 
 
-@message
-class DescribedMember:
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    metadata: bytes = b""
-    """Of the classic protocol: the bytes as they came, and the assignment as the leader gave it."""
-    assignment: bytes = b""
-    member_epoch: int = -1
-    """Of the consumer protocol, from here on."""
-    subscribed_topic_names: list[str] = field(default_factory=list)
-    subscribed_topic_regex: str | None = None
-    owned: list[tuple[uuid.UUID, list[int]]] = field(default_factory=list)
-    target: list[tuple[uuid.UUID, list[int]]] = field(default_factory=list)
-    is_classic: bool = False
-    """Whether a member of such a group speaks the classic protocol."""
+@api_message
+class DeleteGroupsResponse(ApiResponse):
+    @api_message
+    class DeletableGroupResult:
+        group_id: str
+        error: PylogError | None = None
+
+    throttle_time_ms: int = 0
+    results: list[DeletableGroupResult] = field(default_factory=list)
 
 
-@message
-class DescribedGroup:
-    group_id: str
-    error: PylogError | None = None
-    state: str = ""
-    type: str = ""
-    protocol_type: str = ""
-    protocol: str = ""
-    """The assignor."""
-    generation: int = -1
-    """Or the group epoch."""
-    assignment_epoch: int = -1
-    members: list[DescribedMember] = field(default_factory=list)
-    coordinator: int = -1
-    """The node that has answered, where a network has found it; -1: the one that was asked."""
+@api_message
+class DeleteGroupsRequest(NamesRequest[DeleteGroupsResponse]):
+    fields = Named("groups_names", "results", "group_id", DeleteGroupsResponse.DeletableGroupResult)
+    groups_names: list[str]
 
-
-@message
-class DescribedGroups:
-    groups: list[DescribedGroup]
-
-
-@message
-class DeleteGroups:
-    group_ids: list[str]
-
-
-@message
-class GroupsDeleted:
-    errors: list[PylogError | None]
-    """One for each group, in the order asked."""
+    def answered(self, errors: Iterable[PylogError | None]) -> DeleteGroupsResponse:
+        """The response with these errors of the groups, in their order."""
+        result = DeleteGroupsResponse.DeletableGroupResult
+        pairs = zip(self.groups_names, errors, strict=True)
+        return DeleteGroupsResponse(results=[result(group_id=name, error=error) for name, error in pairs])
 
 
 OfGroup = (

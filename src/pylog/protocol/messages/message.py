@@ -10,6 +10,9 @@ from typing import Any, TypeVar, dataclass_transform
 
 Class = TypeVar("Class", bound=type)
 
+OURS = {"ours": True}
+"""The metadata of a field that is not on the wire: `field(default=..., metadata=OURS)`."""
+
 _FACTORY = object()
 """The default of a field whose default is made again for each message."""
 

@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import NamedTuple
 
 from pylog.errors import InvalidRequest, PylogError
-from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
+from pylog.protocol.messages.api import ApiRequest, ApiResponse, Named, NamesRequest, api_message
 from pylog.protocol.messages.message import message
 from pylog.record import TopicPartition
 
@@ -175,13 +175,11 @@ class DescribeTransactionsResponse(ApiResponse):
 
 
 @api_message
-class DescribeTransactionsRequest(ApiRequest[DescribeTransactionsResponse]):
+class DescribeTransactionsRequest(NamesRequest[DescribeTransactionsResponse]):
+    fields = Named(
+        "transactional_ids", "transaction_states", "transactional_id", DescribeTransactionsResponse.TransactionState
+    )
     transactional_ids: list[str]
-
-    def refused(self, error: PylogError) -> DescribeTransactionsResponse:
-        state = DescribeTransactionsResponse.TransactionState
-        states = [state(transactional_id=name, error=error) for name in self.transactional_ids]
-        return DescribeTransactionsResponse(transaction_states=states)
 
 
 @api_message

@@ -3,6 +3,7 @@
     class       its name is that of the schema; that of a struct inside of it is an inner class
     attribute   the name of the field in snake_case: `resourceType` -> `resource_type`
     error       one attribute for two fields, errorCode and errorMessage: a PylogError, or None
+    OURS        the metadata of an attribute that is not on the wire; it is at its default when it comes from there
 
 A class has an attribute for each field that any version has, so a field that a version lacks is at its default.
 """
@@ -11,6 +12,7 @@ import re
 from dataclasses import fields, replace
 from typing import Any, get_args
 
+from pylog.protocol.messages.message import OURS
 from pylog.protocol.schema.table import Field
 
 ERROR, ERROR_CODE, ERROR_MESSAGE = "error", "errorCode", "errorMessage"
@@ -41,3 +43,8 @@ def classes_in(kind: Any) -> list[type]:
     if hasattr(kind, "__dataclass_fields__"):
         return [kind]
     return [made for inner in get_args(kind) for made in classes_in(inner)]
+
+
+def ours(made: type) -> list[tuple[str, Any]]:
+    """The attributes of a class that are not on the wire, and their defaults."""
+    return [(one.name, one.default) for one in fields(made) if one.metadata == OURS]

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pylog.protocol.schema.classes import ERROR, ERROR_CODE, ERROR_MESSAGE, attribute
+from pylog.protocol.schema.classes import ERROR, ERROR_CODE, ERROR_MESSAGE, attribute, ours
 from pylog.protocol.schema.runtime import MAX_STRING_BYTES, SCOPE, TAGS, default_maker
 from pylog.protocol.schema.table import BYTES, FIXED, NEVER, SIZES, Field, smallest
 
@@ -213,6 +213,8 @@ class DecodeSource(FunctionSource):
                 self.emit(f"{target}.{ERROR} = None if {code} == 0 else of_code({code}, {text})")
             elif field.name != ERROR_MESSAGE:
                 self.emit(f"{target}.{attribute(field)} = {names.get(field.name) or self.default(field)}")
+        for name, default in ours(made):
+            self.emit(f"{target}.{name} = {self.constant(default)}")
 
     def tags(self, tagged: list[Field], names: dict[str, str]) -> str:
         """Read a tag section; return the variable that holds the unknown tags, or None."""

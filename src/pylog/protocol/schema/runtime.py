@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.protocol.error_codes import error_code, error_message, of_code
-from pylog.protocol.schema.classes import attribute
+from pylog.protocol.schema.classes import attribute, ours
 from pylog.protocol.schema.table import ZERO_UUID, Field
 
 TAGS = "_tags"
@@ -93,14 +93,17 @@ def unsaid(name: str, version: int) -> NoReturn:
 def default_maker(field: Field) -> Callable[[], Any]:
     """A function that makes the default of a field, new each time: an instance of a class has each field at its own."""
     if field.made is not None and not field.is_array and field.default is not None:
-        return partial(_defaults, field.made, [(attribute(one), default_maker(one)) for one in field.fields])
+        makers = [(attribute(one), default_maker(one)) for one in field.fields]
+        return partial(_defaults, field.made, makers, ours(field.made))
     return list if isinstance(field.default, tuple) else lambda: field.default
 
 
-def _defaults(made: type, makers: Iterable[tuple[str, Callable[[], Any]]]) -> Any:
+def _defaults(made: type, makers: Iterable[tuple[str, Callable[[], Any]]], own: Iterable[tuple[str, Any]]) -> Any:
     value: Any = object.__new__(made)
     for name, make in makers:
         setattr(value, name, make())
+    for name, default in own:
+        setattr(value, name, default)
     return value
 
 

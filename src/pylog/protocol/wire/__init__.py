@@ -6,7 +6,6 @@
     records        Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DeleteRecords
     topics         Metadata, CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions, DescribeLogDirs
     groups         JoinGroup to OffsetFetch
-    group_admin    DescribeGroups, ListGroups, DeleteGroups, ConsumerGroupDescribe
     transactions   InitProducerId to ListTransactions
     table          all of them, by API key
     versions       from which on a request has another meaning

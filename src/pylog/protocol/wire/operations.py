@@ -7,6 +7,10 @@ READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = range(3, 9)
 CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = range(9, 13)
 
 
+UNTOLD = -(1 << 31)
+"""The operations are not told: they were not asked for."""
+
+
 def _bits(*operations: int) -> int:
     return sum(1 << one for one in operations)
 
@@ -16,3 +20,8 @@ OF_GROUP = _bits(READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
 OF_CLUSTER = _bits(
     CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE
 )  # fmt: skip
+
+
+def of_group(*, is_asked: bool) -> int:
+    """The operations with a group, where a request asks for them."""
+    return OF_GROUP if is_asked else UNTOLD

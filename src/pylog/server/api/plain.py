@@ -24,7 +24,7 @@ LONG = frozenset({"DescribeProducers"})
 AT_ONCE = frozenset({"OffsetForLeaderEpoch", *LONG})
 HIGHEST = {"InitProducerId": 5}
 """Where the schema has a version that Kafka does not serve yet."""
-OF_THEIR_OWN = frozenset({"ListOffsets", "DeleteTopics"})
+OF_THEIR_OWN = frozenset({"ListOffsets", "DeleteTopics", "DescribeGroups"})
 """Keys with more to say than their messages."""
 
 
@@ -116,4 +116,5 @@ APIS: tuple[Api, ...] = tuple(
 ) + tuple(
     api(name, handed_on, may_wait=name not in AT_ONCE, is_long=name in LONG, into=kind)
     for name, kind in REQUESTS.items()
+    if name not in OF_THEIR_OWN
 )

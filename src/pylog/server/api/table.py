@@ -6,12 +6,12 @@ from pylog.protocol.wire.mapping import Body
 from pylog.server.api import (
     alter_configs,
     api_versions,
-    consumer_group_describe,
     create_partitions,
     create_topics,
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_groups,
     describe_quorum,
     describe_topic_partitions,
     fetch,
@@ -42,7 +42,7 @@ _BY_NAME |= {
         produce.API, fetch.API, list_offsets.API, metadata.API, create_topics.API, create_partitions.API,
         delete_topics.API, find_coordinator.API, describe_cluster.API, describe_topic_partitions.API,
         describe_configs.API,
-        consumer_group_describe.API, list_config_resources.API, describe_quorum.API,
+        describe_groups.API, list_config_resources.API, describe_quorum.API,
         update_features.API, *alter_configs.APIS, *one_node.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS,
         api(api_versions.NAME, _versions),
     )

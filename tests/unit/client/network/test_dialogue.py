@@ -27,7 +27,6 @@ from pylog.protocol.messages import (
     DescribeLogDirs,
     FetchPart,
     Heartbeat,
-    ListGroups,
     Metadata,
     Produce,
     ProducePart,
@@ -307,7 +306,6 @@ def test_a_login_that_is_refused_says_what_the_node_says() -> None:
 
 def test_no_call_goes_out_before_the_login_has_ended() -> None:
     assert logging_in().state is not DialogueState.READY
-    assert ListGroups in QUESTIONS
 
 
 def test_another_error_of_a_handshake_is_that_of_the_login() -> None:

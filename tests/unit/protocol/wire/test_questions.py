@@ -26,8 +26,6 @@ from pylog.protocol.error_codes import of_code
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire import records as of_server
-from pylog.protocol.wire.group_admin import described_consumer_groups
-from pylog.protocol.wire.questions.group_admin import CONSUMER_GROUPS
 from pylog.protocol.wire.questions.question import Question
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.protocol.wire.table import MAPPINGS
@@ -67,9 +65,6 @@ MESSAGES: list[tuple[Any, Any]] = [
     (m.OffsetFetch("g", None), m.OffsetsFetched(None, [m.OffsetFetchedPart("t", 0, 5)])),
     (m.OffsetFetch("g", [T0], require_stable=True), m.OffsetsFetched(FAILED)),
     (m.OffsetDelete("g", [T0, T1]), m.OffsetsCommitted({T0: None, T1: FAILED})),
-    (m.ListGroups(), m.ListedGroups([m.ListedGroup("g", "consumer", "", "Classic")])),
-    (m.ListGroups(["Stable"], ["consumer"]), m.ListedGroups([m.ListedGroup("g", "consumer", "Stable", "Consumer")])),
-    (m.DeleteGroups(["g", "h"]), m.GroupsDeleted([None, FAILED])),
     (m.InitProducerId("tx", 5, 9, 2), m.ProducerIdGiven(None, 9, 3)),
     (m.InitProducerId(), m.ProducerIdGiven(FAILED, -1, -1)),
     (m.TxnOffsetCommit("tx", "g", 9, 2, COMMITS, 3, "m"),
@@ -131,7 +126,7 @@ def test_both_directions_of_a_key_say_the_same(message: Any, answer: Any, versio
 def test_each_message_of_a_client_has_a_question() -> None:
     tried = {type(message) for message, _ in MESSAGES}
     elsewhere = {
-        m.Produce, m.Fetch, m.Metadata, m.CreateTopics, m.CreatePartitions, m.AlterConfigs, m.DescribeGroups,
+        m.Produce, m.Fetch, m.Metadata, m.CreateTopics, m.CreatePartitions, m.AlterConfigs,
         m.DescribeConfigs,
     }  # fmt: skip
     assert set(QUESTIONS) == tried | elsewhere
@@ -282,41 +277,6 @@ def test_configs_are_heard_with_where_they_come_from() -> None:
             "b": m.ConfigEntry(None, source.DEFAULT_CONFIG),
         }  # fmt: skip
         assert isinstance(found.configs[1], UnknownServer)
-
-
-# --- groups -----------------------------------------------------------------------------------------------------------
-
-
-def test_groups_of_both_protocols_are_heard_as_they_were_described() -> None:
-    message = m.DescribeGroups(["g", "gone"])
-    member = m.DescribedMember("m", None, "client", "/host", b"said", b"given")
-    classic = m.DescribedGroups([
-        m.DescribedGroup("g", None, "Stable", "Classic", "consumer", "range", members=[member]),
-        m.DescribedGroup("gone", GroupIdNotFound("no")),
-    ])  # fmt: skip
-    question, mapping = QUESTIONS[m.DescribeGroups], MAPPINGS["DescribeGroups"]
-    for version in range(7):
-        request = decoded("DescribeGroupsRequest", version, question.body(message, version))
-        told = decoded("DescribeGroupsResponse", version, mapping.response(request, classic, version))
-        assert plain(question.answer(message, told, version)) == plain(classic)
-    owner = m.DescribedMember(
-        "m",
-        "i",
-        "client",
-        "/host",
-        member_epoch=3,
-        subscribed_topic_names=["t"],
-        owned=[(ID, [0])],
-        target=[(ID, [0, 1])],
-    )
-    consumer = m.DescribedGroups([
-        m.DescribedGroup("g", None, "Stable", "Consumer", "consumer", "uniform", 4, 3, [owner]),
-        m.DescribedGroup("gone", GroupIdNotFound("no")),
-    ])  # fmt: skip
-    for version in range(2):
-        body = described_consumer_groups(consumer, {ID: "t"}, version)
-        told = decoded("ConsumerGroupDescribeResponse", version, body)
-        assert plain(CONSUMER_GROUPS.answer(message, told, version)) == plain(consumer)
 
 
 def test_a_code_without_a_text_has_the_text_of_its_error() -> None:

@@ -5,7 +5,6 @@
     topics         Metadata, CreateTopics to DescribeLogDirs
     configs        DescribeConfigs, IncrementalAlterConfigs
     groups         JoinGroup to OffsetDelete
-    group_admin    ListGroups, DescribeGroups, DeleteGroups
     transactions   InitProducerId to DescribeProducers
     table          all of them, by the class of the message
 

@@ -1,10 +1,10 @@
 """The messages that go to a node as one request, by their class."""
 
-from pylog.protocol.wire.questions import configs, group_admin, groups, records, topics, transactions
+from pylog.protocol.wire.questions import configs, groups, records, topics, transactions
 from pylog.protocol.wire.questions.question import Question
 
 QUESTIONS: dict[type, Question] = {
     kind: question
-    for room in (records, topics, configs, groups, group_admin, transactions)
+    for room in (records, topics, configs, groups, transactions)
     for kind, question in room.QUESTIONS.items()
 }
