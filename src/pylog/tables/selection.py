@@ -239,7 +239,7 @@ class Selection(Tabular):
 def _at_least_one(
     schema: "pyarrow.Schema", batches: "Iterable[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """The batches that have rows; where there are none, one without a row."""
+    """The batches that have rows; one without a row, if no batch has any."""
     import pyarrow
 
     has_any = False
