@@ -11,16 +11,20 @@ from time import monotonic
 from typing import Any
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-__all__ = ["ANSWER_BYTES_MAX", "TimelyReader", "answer_to"]
+__all__ = ["ANSWER_BYTES_MAX", "TimelyReader", "TooManyBytes", "answer_to"]
 
 ANSWER_BYTES_MAX = 16 << 20
 """How long an answer may be."""
 
 
+class TooManyBytes(Exception):
+    """A peer sends more bytes than are taken from it."""
+
+
 class TimelyReader(RawIOBase):
     """The bytes of a socket until a deadline, after which it raises TimeoutError.
 
-    Where `bytes_left` is a number, a read after so many bytes raises ValueError. It and the deadline may be moved.
+    Where `bytes_left` is a number, a read after so many bytes raises TooManyBytes. It and the deadline may be moved.
     """
 
     def __init__(self, raw: Any, sock: Any, deadline: float) -> None:
@@ -37,7 +41,7 @@ class TimelyReader(RawIOBase):
         if left <= 0:
             raise TimeoutError("the bytes did not come in time")
         if self.bytes_left is not None and self.bytes_left <= 0:
-            raise ValueError("more bytes came than are taken")
+            raise TooManyBytes("more bytes came than are taken")
         self._sock.settimeout(left)
         count = self._raw.readinto(target)
         if self.bytes_left is not None and count:

@@ -24,7 +24,7 @@ from typing import Any, Self
 from pylog.errors import ThreadsExhausted
 from pylog.handles.client_half import ClientHalf
 from pylog.runtime.forking import undivided
-from pylog.runtime.http import TimelyReader
+from pylog.runtime.http import TimelyReader, TooManyBytes
 from pylog.runtime.sockets import hang_up, stop_listening
 from pylog.runtime.threads import started
 from pylog.schema_registry.interface import Answer, Interface, refused
@@ -260,7 +260,7 @@ class _Requests(BaseHTTPRequestHandler):
         self._bytes.bytes_left = HEAD_BYTES_MAX
         try:
             super().handle_one_request()
-        except ValueError:
+        except TooManyBytes:
             self.send_error(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def _answer(self) -> None:
@@ -304,7 +304,7 @@ class _Requests(BaseHTTPRequestHandler):
         self.connection.shutdown(socket.SHUT_WR)
         self._bytes.deadline = monotonic() + LINGER_SECONDS
         self._bytes.bytes_left = LINGER_BYTES_MAX
-        with suppress(ValueError):
+        with suppress(TooManyBytes):
             while self.rfile.read(64 << 10):
                 pass
 
