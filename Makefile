@@ -248,6 +248,18 @@ spark-kafka: build/spark-kafka/.stamp ## fetch Spark's own Kafka connector, and 
 programs: .venv/conformance.stamp build/java/.stamp build/spark-kafka/.stamp ## kcat, Connect, Kafka Streams and Spark against pylog's server and a real Kafka (SERVERS="pylog kafka"; kcat from Debian)
 	@PYLOG_SERVERS="$(SERVERS)" $(PYTEST) -q -rs tests/conformance/programs tests/docs/test_testing.py
 
+build/registry-clients/.stamp: tests/conformance/registry/main.go tests/conformance/registry/client.js tests/conformance/registry/package.json
+	@echo "fetching the registry's clients of franz-go and kafkajs"
+	@mkdir -p build/registry-clients
+	@cp tests/conformance/registry/package.json tests/conformance/registry/client.js build/registry-clients
+	@npm install --silent --prefix build/registry-clients
+	@go build -C tests/conformance/registry -o $(abspath build/registry-clients)/franz-go .
+	@touch $@
+
+.PHONY: registry-clients
+registry-clients: .venv/dev.stamp build/registry-clients/.stamp ## clients of a schema registry in Go and node (and kcat, where it has Avro) against pylog's
+	@$(PYTEST) -q -rs tests/conformance/registry
+
 # How many states `make crash` recovers.
 BUDGET ?= 100000
 

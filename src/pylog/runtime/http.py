@@ -17,7 +17,7 @@ ANSWER_BYTES_MAX = 16 << 20
 """How long an answer may be."""
 
 
-class TooManyBytes(Exception):
+class TooManyBytes(Exception):  # noqa: N818 - it is raised to the server alone
     """A peer sends more bytes than are taken from it."""
 
 
