@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from pylog.broker.alarm import Alarm
+from pylog.broker.alter_configs import all_of, changed, some_of
 from pylog.broker.auto_create import described
 from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.describe import describe_log_dirs, describe_quorum
@@ -49,18 +50,14 @@ from pylog.files import Files
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
-    AlterConfigs,
     AlterReplicaLogDirs,
-    ConfigsAltered,
     CreatePartitions,
     CreateTopics,
     DeleteRecords,
     DeleteTopics,
-    DescribeConfigs,
     DescribeLogDirs,
     DescribeQuorum,
     Fetch,
-    ListConfigResources,
     ListOffsets,
     Message,
     Metadata,
@@ -70,6 +67,15 @@ from pylog.protocol.messages import (
     Replacement,
     Session,
     TopicsChanged,
+)
+from pylog.protocol.messages.configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesRequest,
+    ResourceChange,
 )
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from pylog.protocol.metadata_image import MetadataImage
@@ -171,15 +177,18 @@ class Broker:
             CreatePartitions: lambda message: change(
                 partial(changes.create_partitions, validate_only=message.validate_only), message.topics
             ),
-            AlterConfigs: self._alter_configs,
+            AlterConfigsRequest: partial(self._alter_configs, all_of),
+            IncrementalAlterConfigsRequest: partial(self._alter_configs, some_of),
             AlterReplicaLogDirs: lambda message: change(self._move, message.parts),
             DeleteRecords: self._delete_records,
             DescribeLogDirs: lambda _: completed(describe_directories()),
             DescribeQuorum: lambda _: completed(describe_quorum(node.topics.metadata_log)),
             DescribeUserScramCredentialsRequest: lambda message: completed(describe_users(self.image, message)),
             AlterUserScramCredentialsRequest: lambda message: completed(node.cluster_changes.alter_users(message)),
-            DescribeConfigs: lambda message: completed(describe_configs(self.image, self.configs, node.id, message)),
-            ListConfigResources: lambda _: completed(list_config_resources(self.image)),
+            DescribeConfigsRequest: lambda message: completed(
+                describe_configs(self.image, self.configs, node.id, message)
+            ),
+            ListConfigResourcesRequest: lambda message: completed(list_config_resources(self.image, node.id, message)),
         }
 
     @property
@@ -328,10 +337,13 @@ class Broker:
         self.housekeeping.wake()
         return answer
 
-    def _alter_configs(self, message: AlterConfigs) -> Future[ConfigsAltered]:
-        errors = self.node.cluster_changes.alter_configs(message.resources, validate_only=message.validate_only)
+    def _alter_configs(
+        self, read: Callable[..., ResourceChange], message: AlterConfigsRequest | IncrementalAlterConfigsRequest
+    ) -> Future[AlterConfigsResponse | IncrementalAlterConfigsResponse]:  # fmt: skip
+        alter = partial(self.node.cluster_changes.alter_configs, validate_only=message.validate_only)
+        answer = message.answered(changed(message, read, alter))
         self.housekeeping.reconfigure()
-        return completed(ConfigsAltered(errors))
+        return completed(answer)
 
     def _move(self, wanted: Replacement) -> None:
         with self._changing_roles() as ended:

@@ -1,22 +1,28 @@
 """The description of configs: of topics, of the node, of all nodes and of groups."""
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 
 from pylog.broker.describe import absent_topic
-from pylog.config import DynamicBrokerConfig, NodeConfig
+from pylog.config import DynamicBrokerConfig, GroupConfig, NodeConfig, TopicConfig
+from pylog.config.documentation import documentation
 from pylog.config.dynamic import Altered
 from pylog.controller.configs import check_broker
-from pylog.errors import InvalidRequest, PylogError
-from pylog.protocol.described_configs import NodeEntries, group_entries, topic_entries
-from pylog.protocol.messages import (
-    ConfigEntry,
+from pylog.errors import InvalidRequest, PylogError, UnsupportedVersion
+from pylog.protocol.described_configs import ConfigEntry, NodeEntries, group_entries, topic_entries
+from pylog.protocol.messages.configs import (
     ConfigResource,
-    DescribeConfigs,
-    DescribedConfigs,
-    ListedConfigResources,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
     ResourceType,
+    config_resource,
 )
 from pylog.protocol.metadata_image import MetadataImage
+
+LOGGER, CLIENT_METRICS = 8, 16
+LISTED_KINDS = frozenset({*ResourceType, LOGGER, CLIENT_METRICS})
 
 __all__ = ["describe_configs", "list_config_resources", "looked_up"]
 
@@ -37,27 +43,61 @@ def looked_up(image: Callable[[], MetadataImage], given: NodeConfig, broker: str
     return DynamicBrokerConfig(given, altered, of_group)
 
 
-def list_config_resources(image: MetadataImage) -> ListedConfigResources:
-    """Answer a ListConfigResources request."""
-    return ListedConfigResources(sorted(one for one in image.configs if one.type is ResourceType.GROUP))
+def list_config_resources(
+    image: MetadataImage, node_id: int, asked: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:  # fmt: skip
+    """Answer a ListConfigResources request: all topics, this node, and the groups on which configs are set.
+
+    Loggers and client metrics have no configs here.
+    """
+    wanted = set(asked.resource_types) or LISTED_KINDS
+    if not wanted <= LISTED_KINDS:
+        return ListConfigResourcesResponse(error=UnsupportedVersion(f"kinds of resources: {sorted(wanted)}"))
+    found: list[tuple[int, str]] = []
+    if ResourceType.GROUP in wanted:
+        found += sorted(one for one in image.configs if one.type is ResourceType.GROUP)
+    if ResourceType.TOPIC in wanted:
+        found += [(ResourceType.TOPIC, name) for name in sorted(image.topics)]
+    if ResourceType.BROKER in wanted:
+        found.append((ResourceType.BROKER, str(node_id)))
+    made = ListConfigResourcesResponse.ConfigResource
+    return ListConfigResourcesResponse(
+        config_resources=[made(resource_type=kind, resource_name=name) for kind, name in found]
+    )
 
 
 def describe_configs(
-    image: MetadataImage, configs: DynamicBrokerConfig, node_id: int, asked: DescribeConfigs
-) -> DescribedConfigs:
-    """Answer a DescribeConfigs request: every config that a resource goes by; one without configs carries its error."""
-    node = NodeEntries(configs)
-    found: list[dict[str, ConfigEntry] | PylogError] = []
-    for resource in asked.resources:
+    image: MetadataImage, configs: DynamicBrokerConfig, node_id: int, asked: DescribeConfigsRequest
+) -> DescribeConfigsResponse:  # fmt: skip
+    """Answer a DescribeConfigs request: the configs that a resource goes by; one without configs carries its error.
+
+    An empty list of names asks for all configs, as None does (Kafka: ConfigHelper.createResponseConfig).
+    """
+    answer, node = asked.refused(None), NodeEntries(configs)
+    for resource, result in zip(asked.resources, answer.results, strict=True):
+        wanted = resource.configuration_keys
         try:
-            entries = _entries(resource, image, node, node_id)
+            named = config_resource(resource.resource_type, resource.resource_name)
+            entries = sorted(_entries(named, image, node, node_id).items(), key=itemgetter(0))
         except PylogError as error:
-            found.append(error.with_traceback(None))
+            result.error = error.with_traceback(None)
             continue
-        for entry in entries.values() if not asked.with_synonyms else ():
-            entry.synonyms = []
-        found.append(entries)
-    return DescribedConfigs(found)
+        result.configs = [entry for name, entry in entries if not wanted or name in wanted]
+        told = _documentation(named.type) if asked.include_documentation else {}
+        for entry in result.configs:
+            entry.documentation = told.get(entry.name)
+            if not asked.include_synonyms:
+                entry.synonyms = []
+    return answer
+
+
+def _documentation(kind: ResourceType) -> Mapping[str, str]:
+    """The text of each config of a kind of resources; that of a default of topics is the topic's."""
+    of_topics = documentation(TopicConfig)
+    if kind is not ResourceType.BROKER:
+        return of_topics if kind is ResourceType.TOPIC else documentation(GroupConfig)
+    defaults = {names[0]: of_topics.get(name, "") for name, names in TopicConfig.broker_names().items() if names}
+    return {**documentation(NodeConfig), **defaults}
 
 
 def _entries(

@@ -33,8 +33,6 @@ from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
     ClusterMetadata,
-    DescribeConfigs,
-    DescribedConfigs,
     DescribeLogDirs,
     Fetch,
     Fetched,
@@ -47,6 +45,7 @@ from pylog.protocol.messages import (
     ResourceType,
     Session,
 )
+from pylog.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.replica import list_part, read_part
@@ -90,7 +89,7 @@ class ReadOnlyBroker:
             Metadata: lambda message: completed(self._metadata(message)),
             DescribeLogDirs: lambda _: completed(describe_log_dirs(files, self._paths, {})),
             DescribeUserScramCredentialsRequest: lambda message: completed(self._users(message)),
-            DescribeConfigs: lambda message: completed(self._configs(message)),
+            DescribeConfigsRequest: lambda message: completed(self._configs(message)),
             **{kind: partial(self._ask_coordinators, answer) for kind, answer in coordinators.routes.items()},
         }
         self._topics.refresh()
@@ -196,8 +195,8 @@ class ReadOnlyBroker:
         self._topics.refresh()
         return describe_users(self.image, message)
 
-    def _configs(self, message: DescribeConfigs) -> DescribedConfigs:
-        if any(one.type is ResourceType.BROKER for one in message.resources):
+    def _configs(self, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        if any(one.resource_type == ResourceType.BROKER for one in message.resources):
             raise self._unknown()
         self._topics.refresh()
         return describe_configs(self.image, self.configs, self.node_id, message)

@@ -5,7 +5,7 @@ and what `alter` has set; with --bootstrap those of the node that runs. `pylog t
 """
 
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 
 import click
 
@@ -22,7 +22,7 @@ from pylog.config.documentation import described
 from pylog.config.options import Config
 from pylog.errors import LogNotFound
 from pylog.protocol.described_configs import NodeEntries
-from pylog.protocol.messages import ConfigEntry, ConfigSource
+from pylog.protocol.messages import ConfigSource
 from pylog.runtime.clock import SystemClock
 from pylog.transport import MemoryTransport
 
@@ -85,7 +85,7 @@ def _print_reference(kind: type[Config], *, as_json: bool) -> None:
 
 def _configs(
     place: LogPlace, topic: str | None, group: str | None
-) -> Mapping[str, ConfigValue | NodeConfigValue | ConfigEntry]:  # fmt: skip
+) -> Mapping[str, ConfigValue | NodeConfigValue]:  # fmt: skip
     if topic is None and group is None and place.servers is None:
         return _of_directory(place)
     with looking(place) as log:
@@ -94,12 +94,18 @@ def _configs(
         return log.admin.describe_group_config(group) if group is not None else log.admin.describe_node_config()
 
 
-def _of_directory(place: LogPlace) -> Mapping[str, ConfigEntry]:
+def _of_directory(place: LogPlace) -> Mapping[str, NodeConfigValue]:
     """The configs of a node that is given none."""
-    config = NodeConfig()
-    with suppress(LogNotFound), closing(reader(place.paths, config, MemoryTransport(), SystemClock(), None)) as node:
-        return NodeEntries(node.configs).entries()
-    return NodeEntries(DynamicBrokerConfig(config)).entries()
+    configs = DynamicBrokerConfig(NodeConfig())
+    with ExitStack() as opened:
+        with suppress(LogNotFound):
+            found = reader(place.paths, configs.given, MemoryTransport(), SystemClock(), None)
+            configs = opened.enter_context(closing(found)).configs
+        entries = NodeEntries(configs).entries()
+    return {
+        name: NodeConfigValue(one.value or "", ConfigSource(one.config_source), one.read_only)
+        for name, one in entries.items()
+    }
 
 
 @command.verb(

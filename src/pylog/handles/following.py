@@ -50,10 +50,7 @@ from pylog.protocol.messages import (
     NO_HIGH_WATERMARK,
     NO_ID,
     ClusterMetadata,
-    ConfigResource,
     ConfigSource,
-    DescribeConfigs,
-    DescribedConfigs,
     Fetch,
     Fetched,
     FetchPart,
@@ -66,6 +63,7 @@ from pylog.protocol.messages import (
     Session,
     TopicMetadata,
 )
+from pylog.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from pylog.record import TopicPartition
 from pylog.replica import Follower
 from pylog.runtime.clock import Clock
@@ -320,17 +318,23 @@ class Following:
 
     def _configs(self, names: list[str]) -> dict[str, dict[str, str]]:
         """The overrides that the topics get here: those that they have, and what shapes their files."""
-        asked = DescribeConfigs([ConfigResource(ResourceType.TOPIC, name) for name in names])
-        found: DescribedConfigs = self._ask(asked) if names else DescribedConfigs([])
+        asked = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsRequest.DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name)
+                for name in names
+            ]
+        )
+        found: DescribeConfigsResponse = self._ask(asked) if names else DescribeConfigsResponse()
         own = self._broker.topic_config({}).to_kafka()
         return {
-            name: {
-                key: entry.value or ""
-                for key, entry in config.items()
-                if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG or (key in SHAPING and entry.value != own[key])
+            topic.resource_name: {
+                one.name: one.value or ""
+                for one in topic.configs
+                if one.config_source == ConfigSource.DYNAMIC_TOPIC_CONFIG
+                or (one.name in SHAPING and one.value != own[one.name])
             }
-            for name, config in zip(names, found.configs, strict=True)
-            if not isinstance(config, PylogError)
+            for topic in found.results
+            if topic.error is None
         }
 
     def _take_config(self, topic: str, configs: Mapping[str, dict[str, str]]) -> None:

@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from pylog.config import ConfigType, DynamicBrokerConfig, GroupConfig, NodeConfig, TopicConfig, config_type
 from pylog.config.dynamic import broker_kinds, dynamic_kinds
 from pylog.config.options import Kind
-from pylog.protocol.messages import ConfigEntry, ConfigSource, ConfigSynonym
+from pylog.protocol.messages.configs import ConfigSource, DescribeConfigsResponse
 
-__all__ = ["NodeEntries", "group_entries", "topic_entries"]
+__all__ = ["ConfigEntry", "NodeEntries", "group_entries", "topic_entries"]
 
+ConfigEntry = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult
+Synonym = ConfigEntry.DescribeConfigsSynonym
 DEFAULTS = NodeConfig().to_kafka()
 
 
@@ -28,7 +30,7 @@ class NodeEntries:
         self.altered, self.config = configs.altered, configs.current
         self.given = configs.given_texts
 
-    def synonyms(self, name: str) -> list[ConfigSynonym]:
+    def synonyms(self, name: str) -> list[Synonym]:
         """The values for a config, the strongest first. One that was given as it is by default counts as the default;
         a name that no broker has gives none.
         """
@@ -40,13 +42,13 @@ class NodeEntries:
         }
         if values[ConfigSource.STATIC_BROKER_CONFIG] == values[ConfigSource.DEFAULT_CONFIG]:
             del values[ConfigSource.STATIC_BROKER_CONFIG]
-        return [ConfigSynonym(name, value, source) for source, value in values.items() if value is not None]
+        return [Synonym(name=name, value=value, source=source) for source, value in values.items() if value is not None]
 
     def entries(self) -> dict[str, ConfigEntry]:
         """Every config of the node."""
         kinds, dynamic = broker_kinds(), dynamic_kinds()
         return {
-            name: _entry(value, self.synonyms(name), kinds[name], is_read_only=name not in dynamic)
+            name: _entry(name, value, self.synonyms(name), kinds[name], is_read_only=name not in dynamic)
             for name, value in self.config.to_kafka().items()
         }
 
@@ -54,7 +56,7 @@ class NodeEntries:
         """The configs that were set on all nodes."""
         dynamic, source = dynamic_kinds(), ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
         return {
-            name: _entry(value, [ConfigSynonym(name, value, source)], dynamic[name])
+            name: _entry(name, value, [Synonym(name=name, value=value, source=source)], dynamic[name])
             for name, value in self.altered.cluster.items()
             if name in dynamic
         }
@@ -68,7 +70,7 @@ def topic_entries(overrides: Mapping[str, str], node: NodeEntries) -> dict[str, 
     for key, value in values.items():
         synonyms = [synonym for one in broker_names[key][:1] for synonym in node.synonyms(one)]
         own = _own(key, value, overrides, kinds[key], ConfigSource.DYNAMIC_TOPIC_CONFIG)
-        entries[key] = _entry(value, own + synonyms, kinds[key])
+        entries[key] = _entry(key, value, own + synonyms, kinds[key])
     return entries
 
 
@@ -78,20 +80,26 @@ def group_entries(name: str, node: NodeEntries) -> dict[str, ConfigEntry]:
     entries = {}
     for key, value in node.configs.of_group(name).to_kafka().items():
         own = _own(key, value, overrides, kinds[key], ConfigSource.DYNAMIC_GROUP_CONFIG)
-        entries[key] = _entry(value, own + node.synonyms(f"group.{key}"), kinds[key])
+        entries[key] = _entry(key, value, own + node.synonyms(f"group.{key}"), kinds[key])
     return entries
 
 
 def _own(
     name: str, value: str, overrides: Mapping[str, str], kind: Kind, source: ConfigSource
-) -> list[ConfigSynonym]:  # fmt: skip
+) -> list[Synonym]:  # fmt: skip
     """The value that is set on a resource itself. Words stand there in the order in which they were given."""
     if name not in overrides:
         return []
-    return [ConfigSynonym(name, overrides[name] if config_type(kind) is ConfigType.LIST else value, source)]
+    text = overrides[name] if config_type(kind) is ConfigType.LIST else value
+    return [Synonym(name=name, value=text, source=source)]
 
 
-def _entry(value: str, synonyms: list[ConfigSynonym], kind: Kind, *, is_read_only: bool = False) -> ConfigEntry:
-    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+def _entry(
+    name: str, value: str, synonyms: list[Synonym], kind: Kind, *, is_read_only: bool = False
+) -> ConfigEntry:  # fmt: skip
     is_list = bool(synonyms) and config_type(kind) is ConfigType.LIST
-    return ConfigEntry(synonyms[0].value if is_list else value, source, is_read_only, int(config_type(kind)), synonyms)
+    return ConfigEntry(
+        name=name, value=synonyms[0].value if is_list else value, read_only=is_read_only,
+        config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG, synonyms=synonyms,
+        config_type=int(config_type(kind)), documentation=None,
+    )  # fmt: skip

@@ -19,12 +19,12 @@ from pylog.protocol.messages import (
     ConfigChange,
     ConfigResource,
     ConfigSource,
-    DescribeConfigs,
     NewTopic,
     ResourceChange,
     ResourceType,
     Session,
 )
+from pylog.protocol.messages.configs import DescribeConfigsRequest
 from pylog.server.admission import Admission
 from pylog.testing import SimClock
 from tests.support.faults import FaultFiles
@@ -268,9 +268,10 @@ def test_what_was_set_is_there_after_the_next_open(tmp_path: Path, is_summed_up:
         assert (config.topic_defaults.retention_ms, config.max_connections) == (20, 7)
         assert log.topic("t").config.retention_ms == 20
         assert log.broker.configs.of_group("g").consumer_session_timeout_ms == 50_000
-        entries = log.broker.handle(
-            DescribeConfigs([ConfigResource(ResourceType.BROKER, "1")], with_synonyms=True), Session()
-        ).result().configs[0]  # fmt: skip
+        node = DescribeConfigsRequest.DescribeConfigsResource(resource_type=ResourceType.BROKER, resource_name="1")
+        asked = DescribeConfigsRequest(resources=[node], include_synonyms=True)
+        (result,) = log.broker.handle(asked, Session()).result().results
+        entries = {one.name: one for one in result.configs}
         assert [(one.value, one.source) for one in entries["max.connections"].synonyms] == [
             ("7", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG), ("3", ConfigSource.STATIC_BROKER_CONFIG),
             ("2147483647", ConfigSource.DEFAULT_CONFIG),

@@ -10,7 +10,6 @@ import pylog
 from pylog import OffsetAndMetadata, Record, TopicPartition, errors
 from pylog.broker.housekeeping import CleaningState
 from pylog.protocol.messages import (
-    AlterConfigs,
     ConfigChange,
     ConfigResource,
     Fetch,
@@ -64,14 +63,8 @@ def test_a_config_is_set_and_taken_back_and_open_partitions_go_by_it() -> None:
 
 
 def alter(log: pylog.Log, *changes: ConfigChange) -> errors.PylogError | None:
-    error: errors.PylogError | None
-    (error,) = (
-        log.broker.handle(
-            AlterConfigs([ResourceChange(ConfigResource(ResourceType.TOPIC, "t"), list(changes))]), Session()
-        )
-        .result()
-        .errors
-    )
+    change = ResourceChange(ConfigResource(ResourceType.TOPIC, "t"), list(changes))
+    (error,) = log.broker.node.cluster_changes.alter_configs([change])
     return error
 
 

@@ -17,6 +17,7 @@ from pylog.errors import (
     UnsupportedVersion,
 )
 from pylog.protocol.messages import ApiResponse, ClusterMetadata, Message, PartitionMetadata, Session, TopicMetadata
+from pylog.protocol.messages.configs import ConfigSource, DescribeConfigsResponse, IncrementalAlterConfigsResponse
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
@@ -72,6 +73,14 @@ def test_an_error_of_an_answer_as_a_whole_is_raised() -> None:
         (
             DescribeTransactionsResponse(), lambda admin: admin.describe_transaction("tx"),
             "about one transactional id alone, and answers about 0",
+        ),
+        (
+            DescribeConfigsResponse(), lambda admin: admin.describe_topic_config("t"),
+            "about one resource alone, and answers about 0",
+        ),
+        (
+            IncrementalAlterConfigsResponse(), lambda admin: admin.alter_config("t", {"retention.ms": 5}),
+            "about one resource alone, and answers about 0",
         ),
         (DescribeProducersResponse(), lambda admin: admin.describe_producers([T0]), "without a word of t-0"),
     ],
@@ -134,3 +143,11 @@ def test_the_parts_of_answers_are_joined_in_the_order_of_the_names() -> None:
     assert (a.group_id, a.error, c.group_id, c.error) == ("a", None, "c", None)
     assert isinstance(b.error, UnknownServer)
     assert request.only(["b"]).names == ["b"]
+
+
+def test_a_source_of_a_config_that_a_later_node_tells_is_unknown() -> None:
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    config = result.DescribeConfigsResourceResult(name="retention.ms", value="5", config_source=99, documentation=None)
+    answer = DescribeConfigsResponse(results=[result(resource_type=2, resource_name="t", configs=[config])])
+
+    assert Admin(answering(answer)).describe_topic_config("t") == {"retention.ms": ("5", ConfigSource.UNKNOWN)}

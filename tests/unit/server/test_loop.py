@@ -17,8 +17,6 @@ from pylog.protocol.messages import (
     ClusterMetadata,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
-    DescribeConfigs,
-    DescribedConfigs,
     EpochEndPart,
     EpochEnds,
     Heartbeat,
@@ -29,6 +27,7 @@ from pylog.protocol.messages import (
     Session,
     TopicMetadata,
 )
+from pylog.protocol.messages.configs import DescribeConfigsRequest
 from pylog.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from pylog.protocol.messages.transactions import ListTransactionsResponse
 from pylog.runtime.clock import SystemClock
@@ -260,8 +259,8 @@ def test_an_answer_is_made_and_encoded_by_the_thread_that_its_key_has(node: Node
         threads.append(threading.current_thread().name)
         if isinstance(message, Metadata):
             return completed(ClusterMetadata([TopicMetadata("t")]))
-        if isinstance(message, DescribeConfigs):
-            return completed(DescribedConfigs([{}]))
+        if isinstance(message, DescribeConfigsRequest):
+            return completed(message.refused(None))
         return completed(
             ListGroupsResponse(groups=Noted()) if isinstance(message, ListGroupsRequest) else EpochEnds(Noted())
         )

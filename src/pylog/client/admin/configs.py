@@ -1,23 +1,21 @@
 """Configs of topics, of nodes and of groups: described, and changed while everything runs."""
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
-from pylog.client.cluster import Cluster, checked_name, checked_names
-from pylog.errors import PylogError
-from pylog.protocol.messages import (
-    AlterConfigs,
-    ConfigChange,
-    ConfigEntry,
-    ConfigResource,
-    ConfigsAltered,
-    ConfigSource,
-    DescribeConfigs,
-    DescribedConfigs,
-    ResourceChange,
-    ResourceType,
+from pylog.client.cluster import Cluster, checked_name, checked_names, sole
+from pylog.protocol.messages import ConfigResource, ConfigSource, ResourceType
+from pylog.protocol.messages.configs import (
+    OPERATIONS,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
 )
 
+AlterableConfig = IncrementalAlterConfigsRequest.AlterConfigsResource.AlterableConfig
+ConfigEntry = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult
+SOURCES = {source.value: source for source in ConfigSource}
 SET_ON_IT = frozenset({ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_GROUP_CONFIG})
 
 
@@ -65,8 +63,8 @@ class ConfigAdmin:
         """Every config that the node goes by, by Kafka's names. At a cluster it is the node with the lowest id."""
         found = self._configs_of(ConfigResource(ResourceType.BROKER, str(self._cluster.node)))
         return {
-            key: NodeConfigValue(one.value, one.source, one.is_read_only)
-            for key, one in sorted(found.items())
+            one.name: NodeConfigValue(one.value, source_of(one), one.read_only)
+            for one in found
             if one.value is not None
         }
 
@@ -113,33 +111,45 @@ class ConfigAdmin:
         self._alter(ConfigResource(ResourceType.GROUP, group_id), changes, validate_only)
 
     def _values_of(self, resource: ConfigResource) -> dict[str, ConfigValue]:
-        found = sorted(self._configs_of(resource).items())
-        return {key: ConfigValue(one.value or "", one.source) for key, one in found}
+        return {one.name: ConfigValue(one.value or "", source_of(one)) for one in self._configs_of(resource)}
 
-    def _configs_of(self, resource: ConfigResource) -> dict[str, ConfigEntry]:
-        checked_name(resource.type.name.lower(), resource.name)
-        answer: DescribedConfigs = self._cluster.ask(DescribeConfigs([resource]))
-        (found,) = answer.configs
-        if isinstance(found, PylogError):
-            raise found
-        return found
+    def _configs_of(self, resource: ConfigResource) -> list[ConfigEntry]:
+        asked = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=resource.type, resource_name=checked_name(resource.type.name.lower(), resource.name)
+        )
+        result = sole(self._cluster.ask(DescribeConfigsRequest(resources=[asked])).results, "one resource")
+        if result.error is not None:
+            raise result.error
+        return sorted(result.configs, key=attrgetter("name"))
 
-    def _alter(self, resource: ConfigResource, changes: list[ConfigChange], validate_only: bool) -> None:
-        checked_name(resource.type.name.lower(), resource.name)
-        answer: ConfigsAltered = self._cluster.ask(AlterConfigs([ResourceChange(resource, changes)], validate_only))
-        (error,) = answer.errors
-        if error is not None:
-            raise error
+    def _alter(self, resource: ConfigResource, changes: list[AlterableConfig], validate_only: bool) -> None:
+        change = IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=resource.type, resource_name=checked_name(resource.type.name.lower(), resource.name),
+            configs=changes,
+        )  # fmt: skip
+        request = IncrementalAlterConfigsRequest(resources=[change], validate_only=validate_only)
+        result = sole(self._cluster.ask(request).responses, "one resource")
+        if result.error is not None:
+            raise result.error
+
+
+def source_of(config: ConfigEntry) -> ConfigSource:
+    """Where the value of a config comes from; a source of a later Kafka is unknown."""
+    return SOURCES.get(config.config_source, ConfigSource.UNKNOWN)
 
 
 def _changes(
     config: Mapping[str, object] | None, delete: Iterable[str], append: Mapping[str, object] | None,
     subtract: Mapping[str, object] | None,
-) -> list[ConfigChange]:  # fmt: skip
-    changes = [ConfigChange(_dotted(key), operation="delete") for key in checked_names("delete", delete)]
+) -> list[AlterableConfig]:  # fmt: skip
+    changes = [_change(key, "delete", None) for key in checked_names("delete", delete)]
     for operation, given in {"set": config, "append": append, "subtract": subtract}.items():
-        changes += [ConfigChange(_dotted(key), text, operation) for key, text in config_texts(given or {}).items()]
+        changes += [_change(key, operation, text) for key, text in config_texts(given or {}).items()]
     return changes
+
+
+def _change(key: str, operation: str, value: str | None) -> AlterableConfig:
+    return AlterableConfig(name=_dotted(key), config_operation=OPERATIONS.index(operation), value=value)
 
 
 def _dotted(key: str) -> str:

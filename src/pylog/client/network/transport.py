@@ -6,7 +6,8 @@
     DescribeGroups, DeleteGroups,       one to the coordinator of each
     ConsumerGroupDescribe,
     DescribeTransactions
-    DescribeConfigs, AlterConfigs       of a broker: to that one
+    DescribeConfigs,                    of a broker: to that one
+    IncrementalAlterConfigs
     CreateTopics, CreatePartitions      one, and then Metadata until what was made has leaders
     Metadata                            again and again, where it may make topics (`allow.auto.create.topics`)
 
@@ -29,13 +30,10 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.protocol.messages import (
-    AlterConfigs,
     ApiRequest,
     ClusterMetadata,
-    ConfigResource,
     CreatePartitions,
     CreateTopics,
-    DescribeConfigs,
     DescribedLogDirs,
     DescribeLogDirs,
     Message,
@@ -45,6 +43,7 @@ from pylog.protocol.messages import (
     TopicsChanged,
 )
 from pylog.protocol.messages.api import NamesRequest
+from pylog.protocol.messages.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -67,8 +66,7 @@ CREATION_MS = 5000
 """How long to wait for a topic that a server makes by itself, or does not."""
 NOT_MADE_MS = 60_000
 """How long a topic that did not appear in time is not waited for again: a server does not say that it makes none."""
-ANY_BROKER = ConfigResource(ResourceType.BROKER, str(ANY_NODE))
-"""Stands for the broker with the lowest id."""
+Resource = DescribeConfigsRequest.DescribeConfigsResource | IncrementalAlterConfigsRequest.AlterConfigsResource
 LOOK_MS = 20
 """How soon to look again for leaders of what was made."""
 
@@ -102,8 +100,8 @@ class NetworkTransport:
             ConsumerGroupDescribeRequest: self._describe_groups,
             DeleteGroupsRequest: partial(self._by_names, "group"),
             DescribeTransactionsRequest: partial(self._by_names, "transaction"),
-            DescribeConfigs: self._describe_configs,
-            AlterConfigs: self._alter_configs,
+            DescribeConfigsRequest: self._describe_configs,
+            IncrementalAlterConfigsRequest: self._alter_configs,
             CreateTopics: self._create_topics,
             CreatePartitions: self._create_partitions,
         }
@@ -186,27 +184,27 @@ class NetworkTransport:
 
         return self._then(self._by_names("group", message, session), located)
 
-    def _describe_configs(self, message: DescribeConfigs, session: Session) -> Future[Any]:
+    def _describe_configs(self, message: DescribeConfigsRequest, session: Session) -> Future[Any]:
         def ask(node: int) -> Future[Any]:
-            named = [one._replace(name=str(node)) if one == ANY_BROKER else one for one in message.resources]
+            named = [replace(one, resource_name=str(node)) if _is_any_broker(one) else one for one in message.resources]
             return self._ask(node, replace(message, resources=named), session)
 
         return self._at_broker(message.resources, ask, session)
 
-    def _alter_configs(self, message: AlterConfigs, session: Session) -> Future[Any]:
-        resources = [one.resource for one in message.resources]
-        return self._at_broker(resources, lambda node: self._ask(node, message, session), session)
+    def _alter_configs(self, message: IncrementalAlterConfigsRequest, session: Session) -> Future[Any]:
+        return self._at_broker(message.resources, lambda node: self._ask(node, message, session), session)
 
     def _at_broker(
-        self, resources: list[ConfigResource], ask: Callable[[int], Future[Any]], session: Session
+        self, resources: Sequence[Resource], ask: Callable[[int], Future[Any]], session: Session
     ) -> Future[Any]:  # fmt: skip
         """Ask the broker that is named: its configs are for itself to tell and to change."""
-        named = [one for one in resources if one.type is ResourceType.BROKER and one.name]
+        named = [one for one in resources if one.resource_type == ResourceType.BROKER and one.resource_name]
         if not named:
             return ask(ANY_NODE)
 
         def look(_: ClusterMetadata) -> Future[Any]:
-            return ask(min(self._network.routes.nodes) if named[0] == ANY_BROKER else int(named[0].name))
+            is_any = _is_any_broker(named[0])
+            return ask(min(self._network.routes.nodes) if is_any else int(named[0].resource_name))
 
         return self._then(self._ask(ANY_NODE, Metadata([]), session), look)
 
@@ -290,6 +288,11 @@ class NetworkTransport:
 
         first.add_done_callback(go_on)
         return whole
+
+
+def _is_any_broker(resource: Resource) -> bool:
+    """Whether it stands for the broker with the lowest id."""
+    return resource.resource_type == ResourceType.BROKER and resource.resource_name == str(ANY_NODE)
 
 
 def _pass_on(whole: Future[Any], answer: Future[Any]) -> None:

@@ -408,9 +408,11 @@ class GroupCoordinator:
 
     def _described_consumer(self, message: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
         answer = ConsumerGroupDescribeResponse()
-        names = {info.id: name for name, info in self._topics.named().items()}
-        for group_id in message.group_ids:
-            group = self._groups.get(group_id)
+        groups = [self._groups.get(group_id) for group_id in message.group_ids]
+        names: dict[uuid.UUID, str] = {}
+        if any(isinstance(group, ConsumerGroup) for group in groups):
+            names = {info.id: name for name, info in self._topics.named().items()}
+        for group_id, group in zip(message.group_ids, groups, strict=True):
             if isinstance(group, ConsumerGroup):
                 found = group.described(names)
                 found.authorized_operations = of_group(is_asked=message.include_authorized_operations)

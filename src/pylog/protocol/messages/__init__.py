@@ -21,17 +21,9 @@ from typing import Any
 from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.messages.api import ApiRequest, ApiResponse
 from pylog.protocol.messages.configs import (
-    AlterConfigs,
     ConfigChange,
-    ConfigEntry,
     ConfigResource,
-    ConfigsAltered,
     ConfigSource,
-    ConfigSynonym,
-    DescribeConfigs,
-    DescribedConfigs,
-    ListConfigResources,
-    ListedConfigResources,
     ResourceChange,
     ResourceType,
 )
@@ -154,17 +146,13 @@ __all__ = [
     "TRANSACTIONS_TOPIC",
     "AddOffsetsToTxn",
     "AddPartitionsToTxn",
-    "AlterConfigs",
     "AlterReplicaLogDirs",
     "ApiRequest",
     "ApiResponse",
     "ClusterMetadata",
     "ConfigChange",
-    "ConfigEntry",
     "ConfigResource",
     "ConfigSource",
-    "ConfigSynonym",
-    "ConfigsAltered",
     "ConsumerGroupHeartbeat",
     "ConsumerGroupHeartbeaten",
     "CreatePartitions",
@@ -173,10 +161,8 @@ __all__ = [
     "DeleteRecordsPart",
     "DeleteTopics",
     "DeletedPart",
-    "DescribeConfigs",
     "DescribeLogDirs",
     "DescribeQuorum",
-    "DescribedConfigs",
     "DescribedLogDir",
     "DescribedLogDirs",
     "DescribedQuorum",
@@ -197,10 +183,8 @@ __all__ = [
     "LeaveGroup",
     "LeavingMember",
     "LeftGroup",
-    "ListConfigResources",
     "ListOffsets",
     "ListOffsetsPart",
-    "ListedConfigResources",
     "ListedOffsets",
     "ListedPart",
     "Message",
@@ -252,15 +236,12 @@ Message = (
     | CreateTopics
     | DeleteTopics
     | CreatePartitions
-    | AlterConfigs
     | AlterReplicaLogDirs
     | DeleteRecords
     | OfGroup
     | OfTransaction
     | WriteTxnMarkers
     | DescribeLogDirs
-    | DescribeConfigs
-    | ListConfigResources
     | DescribeQuorum
     | ApiRequest[Any]
 )

@@ -1,11 +1,15 @@
-"""Configs: the messages that describe them, and the one that changes them."""
+"""Configs: the messages that describe them, and those that change them."""
 
 import enum
+from collections.abc import Iterable
 from dataclasses import field
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from pylog.errors import PylogError
+from pylog.errors import InvalidRequest, PylogError
+from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
 from pylog.protocol.messages.message import message
+
+R = TypeVar("R", covariant=True)
 
 
 class ResourceType(enum.IntEnum):
@@ -21,6 +25,18 @@ class ConfigResource(NamedTuple):
 
     type: ResourceType
     name: str
+
+
+def config_resource(kind: int, name: str) -> ConfigResource:
+    """The resource that a request names. Raises InvalidRequest for another kind."""
+    if kind not in KINDS:
+        raise InvalidRequest(
+            f"resources of type {kind} have no configs here: topics (2), brokers (4) and groups (32) have"
+        )
+    return ConfigResource(ResourceType(kind), name)
+
+
+KINDS = frozenset(ResourceType)
 
 
 class ConfigSource(enum.IntEnum):
@@ -65,58 +81,166 @@ class ResourceChange:
     """Whether the configs that are not named go back to their defaults. (Kafka: AlterConfigs)"""
 
 
-@message
-class AlterConfigs:
-    """Kafka's IncrementalAlterConfigs."""
+class _AlterRequest(ApiRequest[R]):
+    """A request that changes configs of resources."""
 
-    resources: list[ResourceChange]
+    __slots__ = ()
+    resources: list[Any]
+
+    def answered(self, errors: Iterable[PylogError | None]) -> R:
+        """The response with these errors of the resources, in their order."""
+        result = self.response.AlterConfigsResourceResponse
+        made: R = self.response(
+            responses=[
+                result(resource_type=one.resource_type, resource_name=one.resource_name, error=error)
+                for one, error in zip(self.resources, errors, strict=True)
+            ]
+        )
+        return made
+
+    def refused(self, error: PylogError) -> R:
+        """The response with an error for each resource."""
+        return self.answered([error for _ in self.resources])
+
+
+@api_message
+class IncrementalAlterConfigsResponse(ApiResponse):
+    @api_message
+    class AlterConfigsResourceResponse:
+        error: PylogError | None = None
+        resource_type: int
+        resource_name: str
+
+    throttle_time_ms: int = 0
+    responses: list[AlterConfigsResourceResponse] = field(default_factory=list)
+
+
+@api_message
+class IncrementalAlterConfigsRequest(_AlterRequest[IncrementalAlterConfigsResponse]):
+    """A request that changes single configs (KIP-339)."""
+
+    @api_message
+    class AlterConfigsResource:
+        @api_message
+        class AlterableConfig:
+            name: str
+            config_operation: int = 0
+            """The place of its operation in `OPERATIONS`."""
+            value: str | None
+
+        resource_type: int
+        resource_name: str
+        configs: list[AlterableConfig] = field(default_factory=list)
+
+    resources: list[AlterConfigsResource] = field(default_factory=list)
     validate_only: bool = False
 
 
-@message
-class ConfigsAltered:
-    """The answer to AlterConfigs: one error or None for each resource, in the order asked."""
+@api_message
+class AlterConfigsResponse(ApiResponse):
+    @api_message
+    class AlterConfigsResourceResponse:
+        error: PylogError | None = None
+        resource_type: int
+        resource_name: str
 
-    errors: list[PylogError | None]
-
-
-@message
-class DescribeConfigs:
-    resources: list[ConfigResource]
-    with_synonyms: bool = False
-
-
-class ConfigSynonym(NamedTuple):
-    """A value that a config has, or would have without those before it."""
-
-    name: str
-    value: str
-    source: ConfigSource
+    throttle_time_ms: int = 0
+    responses: list[AlterConfigsResourceResponse] = field(default_factory=list)
 
 
-@message
-class ConfigEntry:
-    value: str | None
-    """None: a node of Kafka's does not tell it, or has no value."""
-    source: ConfigSource
-    is_read_only: bool = False
-    type: int = 0
-    """Its type, as `config.ConfigType` numbers it."""
-    synonyms: list[ConfigSynonym] = field(default_factory=list)
-    """The values for it, the strongest first; none where they were not asked for."""
+@api_message
+class AlterConfigsRequest(_AlterRequest[AlterConfigsResponse]):
+    """A request that says all configs of resources: those that it does not name go back to their defaults."""
+
+    @api_message
+    class AlterConfigsResource:
+        @api_message
+        class AlterableConfig:
+            name: str
+            value: str | None
+
+        resource_type: int
+        resource_name: str
+        configs: list[AlterableConfig] = field(default_factory=list)
+
+    resources: list[AlterConfigsResource] = field(default_factory=list)
+    validate_only: bool = False
 
 
-@message
-class DescribedConfigs:
-    configs: list[dict[str, ConfigEntry] | PylogError]
-    """The configs of each resource by their names, in the order asked."""
+@api_message
+class DescribeConfigsResponse(ApiResponse):
+    @api_message
+    class DescribeConfigsResult:
+        @api_message
+        class DescribeConfigsResourceResult:
+            @api_message
+            class DescribeConfigsSynonym:
+                """A value that a config has, or would have without those before it."""
+
+                name: str
+                value: str | None
+                source: int
+
+            name: str
+            value: str | None
+            """None: a node of Kafka's does not tell it, or has no value."""
+            read_only: bool = False
+            config_source: int = -1
+            is_sensitive: bool = False
+            synonyms: list[DescribeConfigsSynonym] = field(default_factory=list)
+            """The values for it, the strongest first; none where they were not asked for."""
+            config_type: int = 0
+            """Its type, as `config.ConfigType` numbers it."""
+            documentation: str | None
+
+        error: PylogError | None = None
+        resource_type: int
+        resource_name: str
+        configs: list[DescribeConfigsResourceResult] = field(default_factory=list)
+
+    throttle_time_ms: int = 0
+    results: list[DescribeConfigsResult] = field(default_factory=list)
 
 
-@message
-class ListConfigResources:
-    """A request for the groups that have configs of their own."""
+@api_message
+class DescribeConfigsRequest(ApiRequest[DescribeConfigsResponse]):
+    @api_message
+    class DescribeConfigsResource:
+        resource_type: int
+        resource_name: str
+        configuration_keys: list[str] | None = field(default_factory=list)
+        """Empty, or None: all of them."""
+
+    resources: list[DescribeConfigsResource]
+    include_synonyms: bool = False
+    include_documentation: bool = False
+
+    def refused(self, error: PylogError | None) -> DescribeConfigsResponse:
+        """The response with an error for each resource; None: it is to be filled in."""
+        result = DescribeConfigsResponse.DescribeConfigsResult
+        return DescribeConfigsResponse(
+            results=[
+                result(resource_type=one.resource_type, resource_name=one.resource_name, error=error)
+                for one in self.resources
+            ]
+        )
 
 
-@message
-class ListedConfigResources:
-    resources: list[ConfigResource]
+@api_message
+class ListConfigResourcesResponse(ApiResponse):
+    @api_message
+    class ConfigResource:
+        resource_name: str
+        resource_type: int
+
+    throttle_time_ms: int = 0
+    error: PylogError | None = None
+    config_resources: list[ConfigResource] = field(default_factory=list)
+
+
+@api_message
+class ListConfigResourcesRequest(ApiRequest[ListConfigResourcesResponse]):
+    """A request for what has configs (KIP-1142)."""
+
+    resource_types: list[int] = field(default_factory=list)
+    """Empty: all kinds."""

@@ -1,12 +1,12 @@
 """The API keys that a server answers. A key with behaviour of its own has a file, which says what versions differ in.
 
     call           requests and the kinds of their outcome
-    plain          the keys that are a message and nothing else (`protocol/wire/table`)
+    plain          the keys that go to the node as they are (`messages/requests`, `protocol/wire/table`)
     one_node       keys whose answer follows from there being one node
     security_off, quotas, telemetry, update_features
                    keys of what is not there
     table          all keys, by number, with the versions that are served
 
-An answer is a body, a `Reply` (the future of a node's answer, and how it becomes a body) or `Later` (a call for the
-pool, as it may wait).
+An answer is a response (a message, or a dict), a `Reply` (the future of a node's answer, and how it becomes one) or
+`Later` (a call for the pool, as it may wait).
 """

@@ -119,8 +119,8 @@ def _result(
         {
             "name": name,
             "value": entry.value,
-            "readOnly": entry.is_read_only,
-            "configSource": entry.source,
+            "readOnly": entry.read_only,
+            "configSource": entry.config_source,
             "isSensitive": False,
         }
         for name, entry in sorted(topic_entries(new.config, NodeEntries(node.configs)).items(), key=itemgetter(0))

@@ -4,7 +4,6 @@ from functools import cache
 
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api import (
-    alter_configs,
     api_versions,
     create_partitions,
     create_topics,
@@ -43,7 +42,7 @@ _BY_NAME |= {
         delete_topics.API, find_coordinator.API, describe_cluster.API, describe_topic_partitions.API,
         describe_configs.API,
         describe_groups.API, list_config_resources.API, describe_quorum.API,
-        update_features.API, *alter_configs.APIS, *one_node.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS,
+        update_features.API, *one_node.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS,
         api(api_versions.NAME, _versions),
     )
 }  # fmt: skip

@@ -12,13 +12,10 @@ import pytest
 
 from pylog.errors import (
     GroupIdNotFound,
-    InvalidConfig,
     InvalidRecord,
     NotLeaderOrFollower,
     OffsetOutOfRange,
     RecordError,
-    TopicAlreadyExists,
-    UnknownServer,
 )
 from pylog.protocol import messages as m
 from pylog.protocol.batch import encode
@@ -29,10 +26,8 @@ from pylog.protocol.wire import records as of_server
 from pylog.protocol.wire.questions.question import Question
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.protocol.wire.table import MAPPINGS
-from pylog.protocol.wire.topics import new_partitions, new_topic, topic_body
+from pylog.protocol.wire.topics import topic_body
 from pylog.record import Record, TopicPartition
-from pylog.server.api.alter_configs import some_of
-from pylog.server.api.describe_configs import config_resource
 
 ID = uuid.UUID(int=7)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -126,8 +121,7 @@ def test_both_directions_of_a_key_say_the_same(message: Any, answer: Any, versio
 def test_each_message_of_a_client_has_a_question() -> None:
     tried = {type(message) for message, _ in MESSAGES}
     elsewhere = {
-        m.Produce, m.Fetch, m.Metadata, m.CreateTopics, m.CreatePartitions, m.AlterConfigs,
-        m.DescribeConfigs,
+        m.Produce, m.Fetch, m.Metadata, m.CreateTopics, m.CreatePartitions,
     }  # fmt: skip
     assert set(QUESTIONS) == tried | elsewhere
 
@@ -224,59 +218,6 @@ def test_topics_are_heard_as_they_were_described(version: int) -> None:
     assert isinstance(gone.error, NotLeaderOrFollower)
     assert "without a word" in str(untold.error)
     assert question.body(m.Metadata(None), version)["topics"] is None
-
-
-def test_changes_of_topics_are_heard_as_they_were_said() -> None:
-    create, more = (
-        m.CreateTopics([m.NewTopic("t", 3, {"retention.ms": "5"})]),
-        m.CreatePartitions([m.NewPartitions("t", 9)]),
-    )
-    for version in range(4, 8):
-        body = decoded("CreateTopicsRequest", version, QUESTIONS[m.CreateTopics].body(create, version))
-        assert [new_topic(one) for one in body["topics"]] == create.topics
-        told = {"topics": [{"name": "t", "errorCode": 36, "errorMessage": "it is there"}]}
-        answer = QUESTIONS[m.CreateTopics].answer(create, decoded("CreateTopicsResponse", version, told), version)
-        assert isinstance(answer.errors[0], TopicAlreadyExists)
-        assert str(answer.errors[0]) == "it is there"
-    for version in range(4):
-        body = decoded("CreatePartitionsRequest", version, QUESTIONS[m.CreatePartitions].body(more, version))
-        assert [new_partitions(one) for one in body["topics"]] == more.topics
-    changes = [m.ConfigChange("a", "1"), m.ConfigChange("b", None, "delete"), m.ConfigChange("c", "x", "append")]
-    group = m.ConfigResource(m.ResourceType.GROUP, "g")
-    alter = m.AlterConfigs([m.ResourceChange(group, changes), m.ResourceChange(OF_TOPIC, changes)])
-    for version in range(2):
-        body = decoded("IncrementalAlterConfigsRequest", version, QUESTIONS[m.AlterConfigs].body(alter, version))
-        assert [some_of(one) for one in body["resources"]] == alter.resources
-        told = {"responses": [{"errorCode": 40, "errorMessage": "no", "resourceType": 32, "resourceName": "g"}]}
-        answer = QUESTIONS[m.AlterConfigs].answer(alter, told, version)
-        assert [type(error) for error in answer.errors] == [InvalidConfig, UnknownServer]
-
-
-def test_configs_are_heard_with_where_they_come_from() -> None:
-    resources = [OF_TOPIC, m.ConfigResource(m.ResourceType.TOPIC, "no")]
-    message, question = m.DescribeConfigs(resources, with_synonyms=True), QUESTIONS[m.DescribeConfigs]
-    synonyms = [{"name": "log.a", "value": "0", "source": 3}, {"name": "log.a", "value": None, "source": 5}]
-    config = {"readOnly": False, "isSensitive": False, "synonyms": []}
-    set_one = {**config, "name": "a", "value": "1", "configSource": 1, "synonyms": synonyms}
-    default = {**config, "name": "b", "value": None, "configSource": 5}
-    later = {**config, "name": "c", "value": "2", "configSource": 99}
-    for version in range(1, 5):
-        request = decoded("DescribeConfigsRequest", version, question.body(message, version))
-        assert [config_resource(one) for one in request["resources"]] == resources
-        assert request["includeSynonyms"]
-        result = {"errorCode": 0, "errorMessage": None, "resourceType": 2, "resourceName": "t"}
-        results = [{**result, "configs": [set_one, default, later]}]
-        found = question.answer(message, decoded("DescribeConfigsResponse", version, {"results": results}), version)
-        source = m.ConfigSource
-        assert found.configs[0] == {
-            "c": m.ConfigEntry("2", source.UNKNOWN),
-            "a": m.ConfigEntry("1", source.DYNAMIC_TOPIC_CONFIG, synonyms=[
-                m.ConfigSynonym("log.a", "0", source.DYNAMIC_DEFAULT_BROKER_CONFIG),
-                m.ConfigSynonym("log.a", "", source.DEFAULT_CONFIG),
-            ]),
-            "b": m.ConfigEntry(None, source.DEFAULT_CONFIG),
-        }  # fmt: skip
-        assert isinstance(found.configs[1], UnknownServer)
 
 
 def test_a_code_without_a_text_has_the_text_of_its_error() -> None:

@@ -3,7 +3,6 @@
     question       an API key as a client asks it
     records        Produce, Fetch, ListOffsets, DeleteRecords
     topics         Metadata, CreateTopics to DescribeLogDirs
-    configs        DescribeConfigs, IncrementalAlterConfigs
     groups         JoinGroup to OffsetDelete
     transactions   InitProducerId to DescribeProducers
     table          all of them, by the class of the message
