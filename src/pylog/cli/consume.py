@@ -8,6 +8,7 @@ Only looks: nothing is locked or committed, so any number of these run beside an
 come in the order of their offsets; across partitions there is no order, as in Kafka.
 """
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,9 @@ import click
 from pylog.cli import commands
 from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, bytes_of, count, moment, natural, partitions_of
+from pylog.cli.csv_lines import HEAD, csv_line
 from pylog.cli.interrupts import interrupted_later
+from pylog.cli.lines import JSON_LINES
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import is_terminal, say, write
 from pylog.cli.params import argument, at_most_one, option
@@ -66,7 +69,7 @@ def _regex(text: str) -> re.Pattern[str]:
         "pylog consume clicks --since 10m --follow --format json | jq .value",
         "pylog consume --include 'clicks.*' -b --grep error --json",
         "pylog consume clicks --group analytics --max-records 100",
-        "pylog consume clicks --since 2024-05-01 --until 2024-05-02 --output may.parquet",
+        "pylog consume clicks --since 2024-05-01 --until 2024-05-02 --output may.parquet    # or .csv, .jsonl",
         "pylog consume clicks --from-beginning --format '{partition}:{offset} {timestamp:%H:%M:%S} {key}'",
     ),
     notes=FORMATS,
@@ -113,7 +116,7 @@ def _regex(text: str) -> re.Pattern[str]:
 @option("--json", "is_json", is_flag=True, help="short for --format json")
 @option(
     "--output", metavar="FILE", type=click.Path(dir_okay=False),
-    help="write into this file; one that ends with .parquet becomes Parquet, with a column for each field",
+    help="write into this file; by the end of its name it is a table, .parquet or .csv, or lines of JSON, .jsonl",
 )  # fmt: skip
 def command(
     place: LogPlace, topics: tuple[str, ...], from_beginning: bool, offsets: tuple[Offset, ...], since: Moment | None,
@@ -128,9 +131,12 @@ def command(
     at_most_one({"--json": is_json, "--format": render})
     reading = _Reading(topics, ReadRange.of(from_beginning, offsets, since, until, until_offset), **given)
     reading.check()
-    is_table = output is not None and output.endswith(".parquet")
+    end = "" if output is None else os.path.splitext(output)[1].lower()
+    is_table, is_csv = end == ".parquet", end == ".csv"
     if is_table and (is_json or render is not None or reading.follow):
         raise click.UsageError("a Parquet file has columns, and an end: it takes no --format, --json or --follow")
+    if is_csv and (is_json or render is not None):
+        raise click.UsageError("a CSV file has columns: it takes no --format or --json")
     if is_table and reading.group is not None:
         # The file is whole only at its end, and a group commits on the way.
         raise click.UsageError("--group is not allowed with a Parquet file: a group commits before the file is whole")
@@ -144,7 +150,8 @@ def command(
         else:
             # A group commits a batch when the next is asked for: what is only in a buffer then can still be lost.
             is_urgent = reading.follow or reading.group is not None
-            _write_lines(records, renderer("json") if is_json else render or renderer("raw"), output, is_urgent)
+            usual = csv_line if is_csv else renderer("json" if is_json or end in JSON_LINES else "raw")
+            _write_lines(records, render or usual, output, is_urgent, HEAD if is_csv else b"")
     return 0
 
 
@@ -221,10 +228,11 @@ class _Reading:
 
 
 def _write_lines(
-    reading: Iterator[list[ConsumerRecord]], render: Renderer, output: str | None, is_urgent: bool
+    reading: Iterator[list[ConsumerRecord]], render: Renderer, output: str | None, is_urgent: bool, head: bytes
 ) -> None:
     if output is not None:
         with open(output, "wb") as file:
+            file.write(head)
             for records in reading:
                 file.write(b"".join(map(render, records)))
                 if is_urgent:

@@ -23,7 +23,7 @@ from pylog.cli.arguments import bytes_of
 from pylog.cli.template import FIELDS, KNOWN, unescaped
 from pylog.kernel.format import NO_TIMESTAMP
 
-__all__ = ["JSON", "Fields", "Line", "Parser", "line_of", "parser", "raw"]
+__all__ = ["JSON", "JSON_LINES", "Fields", "Line", "Parser", "line_of", "parser", "raw"]
 
 DIGITS_MAX = 19
 """Those of the largest number in 64 bits."""
@@ -84,6 +84,8 @@ def _json(line: bytes) -> Line:
 
 JSON: Parser = _json
 """The parser of JSON lines."""
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+"""The ends of names of files that have a JSON object a line."""
 
 
 def _headers(found: object) -> tuple[tuple[str, bytes | None], ...]:

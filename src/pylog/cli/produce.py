@@ -60,6 +60,7 @@ FORMATS = """formats:
         "pylog consume clicks -b --json | pylog produce copy --json",
         "pylog produce orders day.csv --format '{key},{value}' --transactional-id import",
         "pylog produce orders --input may.parquet                # as `pylog consume --output` writes it",
+        "pylog produce orders --input orders.csv --as-json --key-column id",
         "pylog produce photos --whole --key cat cat.png",
         "echo | pylog produce users --key ada --empty-as-null    # a tombstone: compaction forgets ada",
         "tail -f app.log | pylog produce logs --headers host=web1,env=prod --flush interval",
@@ -85,8 +86,10 @@ FORMATS = """formats:
 @option(
     "--input", "table", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
     help="a table with a column value, and key, timestamp, partition and headers if it has them: .parquet, .csv, or "
-    ".jsonl as --json",
+    ".jsonl as --json; any table with --as-json",
 )  # fmt: skip
+@option("--as-json", is_flag=True, help="with --input: the value is the row, as a JSON object of all of its columns")
+@option("--key-column", metavar="NAME", help="with --input: the column that is the key (default: key, if there is one)")
 @option(
     "--format", "parser", type=parser, default="raw", metavar="FORMAT",
     help="what a line is: raw, json, or a template, see below (default: raw)",
@@ -121,7 +124,7 @@ FORMATS = """formats:
 def command(
     place: LogPlace, topic: str, files: tuple[str, ...], compression: CompressionType, acks: str, flush: str | None,
     parser: Parser | None, is_json: bool, key_separator: bytes | None, delimiter: bytes | None, is_whole: bool,
-    table: str | None, **given: Any,
+    table: str | None, as_json: bool, key_column: str | None, **given: Any,
 ) -> int:  # fmt: skip
     """Append lines as records: one a line, from files or standard input.
 
@@ -140,7 +143,9 @@ def command(
     cut: Cut = WHOLE if is_whole else LINES if delimiter is None else delimited(delimiter)
     if table is not None:
         files = (table,)
-        cut, made = rows.reading(table)
+        cut, made = rows.reading(table, rows.RowForm(as_json, key_column))
+    elif as_json or key_column is not None:
+        raise click.UsageError("--as-json and --key-column are for the rows of a table: give --input")
     options: dict[str, Any] = {
         "acks": acks, "compression_type": compression, "transactional_id": given["transactional_id"],
         **place.client_configs(ProducerConfig, OF_OPTIONS),

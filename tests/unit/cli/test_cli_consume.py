@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import pylog
+from pylog.cli.csv_lines import csv_line
+from pylog.kernel import BatchScope, ConsumerRecord
 from support.command_line import Run, failed, misused, run
 
 __all__ = ["run"]
@@ -129,6 +132,51 @@ def test_a_file_takes_lines_or_becomes_parquet(ten: Run, tmp_path: Path) -> None
     assert parquet.read_table(path).num_rows == 0
     misused(ten("consume", "lines", "-b", "--json", "--output", str(path)), "takes no --format, --json or --follow")
     failed(ten("consume", "lines", "-b", "--output", str(tmp_path / "none" / "x")), "none")
+
+
+def test_a_file_has_the_form_that_its_name_says(ten: Run, tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.ndjson", "a.JSON"):
+        path = tmp_path / name
+        assert ten("consume", "orders", "-b", "--output", str(path)).code == 0
+        assert json.loads(path.read_text())["value"] == "order"
+        assert ten("consume", "orders", "-b", "--format", "raw", "--output", str(path)).code == 0
+        assert path.read_text() == "order\n"
+    path = tmp_path / "a.csv"
+    assert ten("consume", "lines", "-b", "--key", "odd", "--output", str(path)).code == 0
+    assert len(path.read_text().splitlines()) == 11
+    misused(ten("consume", "lines", "-b", "--json", "--output", str(path)), "a CSV file has columns: it takes no")
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (pylog.Record(b"\xff"), "t-0, offset 0: the value is not UTF-8, and a CSV file has text alone: write .jsonl"),
+        (pylog.Record(b"x", b"\xff"), "t-0, offset 0: the key is not UTF-8"),
+        (pylog.Record(b"x", headers=[("h", b"\xff")]), "the header 'h' is not UTF-8"),
+        (pylog.Record(b"x", headers=[("h", b"a,b")]), "a header has a comma, or its name has an equals sign"),
+        (pylog.Record(b"x", headers=[("h=", None)]), "a header has a comma, or its name has an equals sign"),
+    ],
+)
+def test_a_record_that_csv_cannot_have_is_named(record: pylog.Record, words: str) -> None:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")[0].append([record])
+        (found,) = log.topic("t").records()
+    with pytest.raises(ValueError, match=re.escape(words)):
+        csv_line(found)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "text"),
+    [
+        (1_767_268_800_007, "2026-01-01T12:00:00.007+00:00"),
+        (0, "1970-01-01T00:00:00.000+00:00"),
+        (-1, ""),
+        (1 << 60, str(1 << 60)),
+    ],
+)
+def test_times_in_csv_are_iso_8601_as_long_as_there_are_years(timestamp: int, text: str) -> None:
+    record = ConsumerRecord(7, timestamp, None, b"x", (), BatchScope("t", 3, 0, 0))
+    assert csv_line(record).decode() == f"t,3,7,{text},,x,\n"
 
 
 def test_a_file_stays_as_it_is_where_nothing_can_be_read(ten: Run, tmp_path: Path) -> None:

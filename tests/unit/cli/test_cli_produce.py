@@ -340,6 +340,78 @@ def test_what_consume_writes_as_parquet_is_read_as_it_was(run: Run, tmp_path: Pa
     assert one == two
 
 
+@pytest.mark.parametrize("end", ["csv", "jsonl"])
+def test_what_consume_writes_as_lines_is_read_as_it_was(run: Run, tmp_path: Path, end: str) -> None:
+    run("topic", "create", "one")
+    run("topic", "create", "two")
+    values = 'a:x,"y"\nb:é\n:\n'.encode()
+    run("produce", "one", "-q", "-K", ":", "-H", "h=1,i=", stdin=values)
+    path = tmp_path / f"one.{end}"
+    assert run("consume", "one", "-b", "--output", str(path)).code == 0
+    if end == "csv":
+        assert path.read_text().splitlines()[0] == "topic,partition,offset,timestamp,key,value,headers"
+    assert run("produce", "two", "-q", "--input", str(path)).code == 0
+    one, two = (run("consume", name, "-b", "--json").out.replace(name, "t") for name in ("one", "two"))
+    # CSV has no empty key.
+    assert two == (one.replace('"key":""', '"key":null') if end == "csv" else one)
+
+
+def orders(path: Path) -> Path:
+    """A table that has none of the columns of a record."""
+    rows: list[dict[str, object]] = [{"id": 7, "by": "ada", "sum": 1.5}, {"id": None, "by": 'b"ob', "sum": None}]
+    if path.suffix == ".csv":
+        path.write_text('id,by,sum\n7,ada,1.5\n,"b""ob",\n')
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    return path
+
+
+@pytest.mark.parametrize("end", ["csv", "jsonl", "parquet"])
+def test_rows_of_any_table_become_objects(run: Run, tmp_path: Path, end: str) -> None:
+    path = str(orders(tmp_path / f"orders.{end}"))
+    found = sent(run, "--input", path, "--as-json", "--key-column", "id")
+    seven, none = ("7", "") if end == "csv" else (7, None)
+    sums = ("1.5", "") if end == "csv" else (1.5, None)
+    assert [key for key, _ in found] == ["7", None]
+    assert [json.loads(value or "") for _, value in found] == [
+        {"id": seven, "by": "ada", "sum": sums[0]}, {"id": none, "by": 'b"ob', "sum": sums[1]},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+def test_a_key_may_have_a_column_of_another_name(run: Run, tmp_path: Path, end: str) -> None:
+    path = tmp_path / f"a.{end}"
+    if end == "csv":
+        path.write_text("value,id\nx,7\n")
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table({"value": ["x"], "id": [7]}), path)
+    assert sent(run, "--input", str(path), "--key-column", "id") == [("7", "x")]
+    failed(run("produce", "t", "-q", "--input", str(path), "--key-column", "no"), "no column no, but value, id")
+
+
+def test_rows_that_are_no_objects_say_why(run: Run, tmp_path: Path) -> None:
+    run("topic", "create", "t")
+    path = tmp_path / "a.jsonl"
+    for text, words in (("[1]", "it is no object"), ("{", "it is no JSON"), ('{"id": 1.5}', "id is of type float")):
+        path.write_text(text)
+        failed(run("produce", "t", "-q", "--input", str(path), "--as-json", "--key-column", "id"), "line 1", words)
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"id": [b"x"]}), tmp_path / "a.parquet")
+    failed(run("produce", "t", "-q", "--input", str(tmp_path / "a.parquet"), "--as-json"), "id is binary, which JSON")
+    misused(run("produce", "t", "--input", str(path), "--key-column", "id"), "JSON lines takes --as-json")
+    misused(run("produce", "t", "--as-json"), "are for the rows of a table: give --input")
+
+
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [

@@ -1,0 +1,60 @@
+"""Records as lines of CSV, for `pylog consume --output x.csv`; `pylog produce --input` reads them.
+
+UTF-8, the names of the columns in the first row. CSV has no null: a tombstone is an empty value, and a key that is
+missing an empty one.
+"""
+
+import csv
+import io
+from datetime import UTC, datetime
+
+from pylog.record import ConsumerRecord
+
+__all__ = ["HEAD", "csv_line"]
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+MS_MOST = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+
+
+def csv_line(record: ConsumerRecord) -> bytes:
+    """One record. Raises ValueError for bytes that are not text, and headers that a list in a cell cannot have."""
+    headers = [(header.key, _text(record, header.value, f"the header {header.key!r}")) for header in record.headers]
+    if any("," in value or "," in name or "=" in name for name, value in headers):
+        raise _refused(record, "a header has a comma, or its name has an equals sign")
+    return _line(
+        record.topic, record.partition, record.offset, _time(record.timestamp), _text(record, record.key, "the key"),
+        _text(record, record.value, "the value"), ",".join(f"{name}={value}" for name, value in headers),
+    )  # fmt: skip
+
+
+def _line(*cells: object) -> bytes:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue().encode()
+
+
+def _time(timestamp_ms: int) -> object:
+    """A time as ISO 8601 in UTC; nothing for none, and the number beyond the year 9999."""
+    if not 0 <= timestamp_ms <= MS_MOST:
+        return timestamp_ms if timestamp_ms > 0 else ""
+    at = datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)
+    return at.isoformat(timespec="milliseconds")
+
+
+def _text(record: ConsumerRecord, data: bytes | None, what: str) -> str:
+    try:
+        return (data or b"").decode()
+    except UnicodeDecodeError as error:
+        raise _refused(record, f"{what} is not UTF-8") from error
+
+
+def _refused(record: ConsumerRecord, reason: str) -> ValueError:
+    return ValueError(
+        f"{record.topic}-{record.partition}, offset {record.offset}: {reason}, and a CSV file has text alone: write "
+        ".jsonl or .parquet"
+    )
+
+
+HEAD = _line(*COLUMNS)
+"""The first line."""
