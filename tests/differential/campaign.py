@@ -23,7 +23,7 @@ from typing import Any
 from conformance.wire import servers
 from conformance.wire.conftest import wait_for_coordinators
 from differential.known import DOUBLES, KNOWN
-from differential.requests import Asked, Requests, beginning, begins_unseen
+from differential.requests import Asked, Requests, beginning, begins_session, begins_unseen
 from differential.server import AGAIN, Server, both_serve, configs_of, identity
 from support.every_request import MESSAGES
 
@@ -74,8 +74,8 @@ class Campaign:
             self._differs(asked, number, NOT_YET)
         for _ in range(ROUND):
             asked = requests.draw()
-            differs = self._differs(asked, number) and asked.message not in (*LOOKS, "CreateTopics")
-            if differs or begins_unseen(asked):
+            changes = asked.message not in (*LOOKS, "CreateTopics") or begins_session(asked)
+            if (self._differs(asked, number) and changes) or begins_unseen(asked):
                 break
         self._end(prefix)
 

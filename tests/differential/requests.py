@@ -78,6 +78,11 @@ def _guarded(message: str, body: Body) -> Body:
     return body
 
 
+def begins_session(asked: Asked) -> bool:
+    """Whether a Fetch begins a session, by which later ones are told."""
+    return asked.message == "Fetch" and asked.body.get("sessionEpoch") == 0
+
+
 def begins_unseen(asked: Asked) -> bool:
     """Whether Kafka begins a transaction by a request that adds no partition, or that it refuses for its acks.
 

@@ -24,8 +24,8 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     """Delete the topics that are named well."""
     field = "topics" if request.version >= BY_ID_FROM else "topicNames"
     topics = request.body[field]
-    times_named = Counter(map(_key, topics))
-    is_wrong = [_is_wrong(topic, times_named) for topic in topics]
+    times_named = Counter(_key(topic) for topic in topics if _is_named_well(topic))
+    is_wrong = [not _is_named_well(topic) or times_named[_key(topic)] > 1 for topic in topics]
     good = [topic for topic, wrong in zip(topics, is_wrong, strict=True) if not wrong]
     if request.version >= BY_ID_FROM:
         node.name_topics(good, request.session)
@@ -47,9 +47,8 @@ def _key(topic: "Body | str") -> object:
     return topic if isinstance(topic, str) else topic["name"] or topic["topicId"]
 
 
-def _is_wrong(topic: "Body | str", times_named: Counter[object]) -> bool:
-    named_well = isinstance(topic, str) or (topic["name"] is None) != (topic["topicId"] == NO_ID)
-    return not named_well or times_named[_key(topic)] > 1
+def _is_named_well(topic: "Body | str") -> bool:
+    return isinstance(topic, str) or (topic["name"] is None) != (topic["topicId"] == NO_ID)
 
 
 def _refused(topic: "Body | str") -> Body:
