@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from pylog.errors import SchemaNotFound, SchemaRegistryError
 from pylog.serde.registry import Reference, Schema
 from pylog.serde.registry_state import LookupFilter
-from pylog.serde.schema_forms import INVALID_SCHEMA
 
 __all__ = ["Body", "Parameters", "SchemaRequest", "integer", "version_of"]
 
@@ -87,7 +86,7 @@ class SchemaRequest(NamedTuple):
 
     @classmethod
     def of(cls, body: Body) -> "SchemaRequest":
-        """Raises SchemaRegistryError (42201, 422)."""
+        """Raises SchemaRegistryError (422)."""
         given = {name: one for name, one in body.items() if one is not None and name not in WITHOUT_EFFECT}
         text, kind = given.pop("schema", ""), given.pop("schemaType", "AVRO")
         references = given.pop("references", [])
@@ -97,8 +96,6 @@ class SchemaRequest(NamedTuple):
             raise SchemaRegistryError(f"Unrecognized field: {names}: pylog's registry does not have it", UNPROCESSABLE)
         if not isinstance(text, str) or not isinstance(kind, str) or not isinstance(references, list):
             raise SchemaRegistryError("schema and schemaType are texts, references is a list", UNPROCESSABLE)
-        if not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text):
-            raise SchemaRegistryError("Invalid schema: it has half of a character", INVALID_SCHEMA)
         found = Schema(text, kind, tuple(map(_reference, references)))
         return cls(found, schema_id if schema_id != -1 else None, version or None if version != -1 else None)
 

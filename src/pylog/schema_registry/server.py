@@ -96,9 +96,12 @@ class SchemaRegistryServer:
         """End at once: connections break. A second call does nothing."""
         if self._listening.fileno() < 0:
             return
-        threads = [*self._connections.stop(), *([] if self._thread is None else [self._thread])]
+        self._connections.stop()
         self._wake.send(b"\0")
-        for thread in threads:
+        if self._thread is not None:
+            self._thread.join()
+        # The thread that accepts has ended, so there are no more.
+        for thread in self._connections.threads:
             thread.join()
         self._drop()
 
@@ -166,16 +169,18 @@ class _Connections:
     """The connections that are open, each with its thread. A new one may end the one that has waited longest."""
 
     def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+        """Those that were begun, and some that have ended."""
         self._changed = threading.Condition()
-        self._threads: dict[socket.socket, threading.Thread | None] = {}
+        self._open: set[socket.socket] = set()
         self._waiting: dict[socket.socket, float] = {}
         """Since when a connection waits for its client."""
         self._is_closed = False
 
     def begin(self, connection: socket.socket, work: Callable[[], object]) -> None:
-        """Do `work` in a thread of the connection, as soon as there is room for it."""
+        """Do `work` in a thread of the connection, as soon as there is room for it. One thread calls this."""
         with self._changed:
-            while len(self._threads) >= CONNECTIONS_MAX and not self._is_closed:
+            while len(self._open) >= CONNECTIONS_MAX and not self._is_closed:
                 for longest in sorted(self._waiting, key=self._waiting.__getitem__)[:1]:
                     del self._waiting[longest]
                     _shut(longest)
@@ -184,16 +189,15 @@ class _Connections:
                 hang_up(connection)
                 return
             self._waiting[connection] = monotonic()
-            self._threads[connection] = None
+            self._open.add(connection)
         try:
             thread = started(partial(self._run, connection, work), "pylog-schema-registry-connection")
         except ThreadsExhausted:
             thread = None
-        with self._changed:
-            if thread is None:
-                self._end(connection)
-            elif connection in self._threads:
-                self._threads[connection] = thread
+        if thread is None:
+            self._end(connection)
+        else:
+            self.threads = [*(one for one in self.threads if one.is_alive()), thread]
 
     def _run(self, connection: socket.socket, work: Callable[[], object]) -> None:
         try:
@@ -201,14 +205,14 @@ class _Connections:
             with suppress(OSError):
                 work()
         finally:
-            with self._changed:
-                self._end(connection)
+            self._end(connection)
 
     def _end(self, connection: socket.socket) -> None:
-        hang_up(connection)
-        self._threads.pop(connection, None)
-        self._waiting.pop(connection, None)
-        self._changed.notify_all()
+        with self._changed:
+            hang_up(connection)
+            self._open.discard(connection)
+            self._waiting.pop(connection, None)
+            self._changed.notify_all()
 
     @contextmanager
     def at_work(self, connection: socket.socket) -> Iterator[None]:
@@ -222,14 +226,13 @@ class _Connections:
                 self._waiting[connection] = monotonic()
                 self._changed.notify_all()
 
-    def stop(self) -> list[threading.Thread]:
-        """End all connections, and take no other one; gives the threads, which end soon."""
+    def stop(self) -> None:
+        """End all connections, and take no other one. Their threads end soon."""
         with self._changed:
             self._is_closed = True
-            for connection in self._threads:
+            for connection in self._open:
                 _shut(connection)
             self._changed.notify_all()
-            return [thread for thread in self._threads.values() if thread is not None]
 
 
 def _shut(connection: socket.socket) -> None:

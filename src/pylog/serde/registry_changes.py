@@ -70,10 +70,18 @@ def checked_schema(
         raise SchemaRegistryError("Invalid schema: it is empty", INVALID_SCHEMA)
     which = LookupFilter.DEFAULT if is_new else LookupFilter.INCLUDE_DELETED
     found = schema._replace(references=tuple(_resolved(state, one, which) for one in schema.references))
-    if state.mode_in_scope(subject) in (IMPORT, FORWARD):
-        return found
-    check_schema(found, state.referenced, is_new=is_new)
-    return normalized(found) if normalize or state.config_in_scope(subject).get("normalize") is True else found
+    if state.mode_in_scope(subject) not in (IMPORT, FORWARD):
+        check_schema(found, state.referenced, is_new=is_new)
+        if normalize or state.config_in_scope(subject).get("normalize") is True:
+            found = normalized(found)
+    if not _is_text(found.text, *(word for used in found.references for word in (used.name, used.subject))):
+        raise SchemaRegistryError("Invalid schema: it has half of a character", INVALID_SCHEMA)
+    return found
+
+
+def _is_text(*words: str) -> bool:
+    """Whether words can be written: JSON may name one half of a pair of surrogates."""
+    return not any("\ud800" <= one <= "\udfff" for word in words if not word.isascii() for one in word)
 
 
 def _resolved(state: RegistryState, reference: Reference, which: LookupFilter) -> Reference:
@@ -121,7 +129,8 @@ def existing(
 
 
 def _check_subject(subject: str) -> None:
-    if subject in RESERVED or subject.startswith(":") or any(ord(one) < 32 or 127 <= ord(one) < 160 for one in subject):
+    has_controls = any(ord(one) < 32 or 127 <= ord(one) < 160 for one in subject)
+    if subject in RESERVED or subject.startswith(":") or has_controls or not _is_text(subject):
         raise SchemaRegistryError(f"The specified subject {subject!r} is not valid.", INVALID_SUBJECT)
 
 

@@ -178,6 +178,17 @@ def test_a_body_that_is_no_schema_has_its_code(log: pylog.Log, ask: Ask, body: o
     assert log.topics() == [], "nothing was written"
 
 
+def test_half_of_a_character_is_refused_wherever_it_comes_from(log: pylog.Log, ask: Ask) -> None:
+    half = {"schema": '{"title": "\\ud800"}', "schemaType": "JSON"}
+    assert ask("POST /subjects/s/versions", half)[0] == 200, "as it was given, it is text"
+    assert ask("POST /subjects/t/versions?normalize=true", half) == (422, 42201)
+    ask("POST /subjects/\ufffd/versions", TEXT)
+    used = [{"name": "\ud800", "subject": "\ufffd", "version": 1}]
+    assert ask("POST /subjects/s/versions", {**TEXT, "references": used}) == (422, 42201)
+    with pytest.raises(pylog.errors.SchemaRegistryError, match="not valid"):
+        serde.LogRegistry(log).register("\ud800", serde.Schema('"int"'))
+
+
 @pytest.mark.parametrize("subject", ["__GLOBAL", "__EMPTY", "a%00", "a%C2%80", ":.other:s"])
 def test_a_subject_that_cannot_be_has_its_code(ask: Ask, subject: str) -> None:
     assert ask(f"POST /subjects/{subject}/versions", TEXT) == (422, 42208)

@@ -181,7 +181,7 @@ def test_without_threads_there_is_no_server_and_no_connection(
 
 def test_a_connection_that_comes_at_the_end_is_ended() -> None:
     connections, (here, there) = server._Connections(), socket.socketpair()
-    assert connections.stop() == []
+    connections.stop()
     with closing(there):
         connections.begin(here, lambda: pytest.fail("no work is begun"))
         assert there.recv(1) == b""
@@ -204,3 +204,10 @@ def test_a_connection_that_cannot_be_accepted_now_is_accepted_later(
 
 def test_where_no_client_waits_no_connection_is_accepted(registry: SchemaRegistryServer) -> None:
     assert registry._accepted() is None
+
+
+def test_a_server_that_is_made_as_the_interpreter_ends_is_closed(
+    log: pylog.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "started", lambda work, name: None)
+    SchemaRegistryServer(log).close()
