@@ -9,7 +9,7 @@ from uuid import UUID
 from pylog.config import DynamicBrokerConfig, TopicConfig
 from pylog.controller.partitions import PartitionControl
 from pylog.controller.roles import Follow
-from pylog.errors import InconsistentTopicId, InvalidPartitions, InvalidTopic, TopicAlreadyExists
+from pylog.errors import InconsistentTopicId, InvalidPartitions, InvalidRequest, InvalidTopic, TopicAlreadyExists
 from pylog.protocol.messages import INTERNAL_TOPICS, NODE_DEFAULT, NewPartitions, NewTopic
 from pylog.protocol.metadata_changes import add_partitions, create_topic, move_replica, remove_topic
 from pylog.protocol.metadata_image import UNASSIGNED_DIRECTORY, MetadataImage
@@ -87,9 +87,11 @@ class TopicControl:
     def learn(self, wanted: Follow, directories: Sequence[UUID]) -> list[bytes]:
         """The records by which this node has a topic, with all of its partitions, that it is to follow.
 
-        Raises InvalidTopic, InconsistentTopicId (the name is another topic's).
+        Raises InvalidTopic, InconsistentTopicId (the name is another topic's), InvalidRequest (it is to follow itself).
         """
         validate_topic_name(wanted.topic)
+        if wanted.leader == self._node_id:
+            raise InvalidRequest(f"node {self._node_id} cannot follow itself: open one of the two with another node_id")
         image = self._image().topics.get(wanted.topic)
         if image is None:
             replicas = self._replicas(range(wanted.partitions), directories, leader=wanted.leader)

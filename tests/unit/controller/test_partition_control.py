@@ -2,26 +2,14 @@
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from pylog.controller.partitions import PartitionControl
-from pylog.controller.roles import Follow, Lead
+from pylog.controller.roles import Lead
 from pylog.controller.slots import EPOCH_MAX, EPOCH_SLOT, EPOCH_SLOTS
 from pylog.errors import FencedLeaderEpoch, LogDiverged, NotLeaderOrFollower
 from pylog.protocol.metadata_changes import image_records, take_leadership
-from pylog.protocol.metadata_image import MetadataImage, PartitionImage, decode_record
+from pylog.protocol.metadata_image import MetadataImage, decode_record
 from pylog.record import TopicPartition
-from support.controlled_cluster import HERE, KEY, TOPIC_ID, Cluster
-
-
-def lead(epoch: int, *followers: int, joining: tuple[int, ...] = ()) -> Lead:
-    return Lead(topic="t", partition=0, leader_epoch=epoch, replicas=(1, *followers), joining=joining)
-
-
-def follow(epoch: int, leader: int = 9, *, counts: bool = False) -> Follow:
-    return Follow(
-        topic="t", topic_id=TOPIC_ID, partition=0, partitions=1, leader=leader, leader_epoch=epoch, counts=counts
-    )
+from support.controlled_cluster import HERE, KEY, STEPS, TOPIC_ID, Cluster, decided, follow, lead
 
 
 @pytest.fixture
@@ -158,32 +146,6 @@ def test_nodes_that_take_over_from_one_leader_take_different_epochs() -> None:
 
 
 # --- any row of decisions ---------------------------------------------------------------------------------------------
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["take", "end", "lead", "follow", "grow", "shrink", "expand"]),
-        st.integers(0, 3), st.frozensets(st.integers(2, 4)),
-    ),
-    max_size=20,
-)  # fmt: skip
-
-
-def decided(
-    partitions: PartitionControl, step: str, before: PartitionImage, latest: int, number: int, nodes: frozenset[int]
-) -> list[bytes]:
-    """The records of one step; only a leader takes an epoch, and changes its ISR."""
-    epoch, joining = partitions.unused_epoch(KEY, latest) + number, tuple(sorted(nodes))[:number]
-    if step in ("take", "shrink", "expand") and before.leader != 1:
-        return []
-    return {
-        "take": lambda: partitions.take_epoch(KEY, latest=latest, is_new=False, at_least=-1),
-        "end": lambda: partitions.end_epochs({KEY: latest}),
-        "lead": lambda: partitions.lead(lead(epoch, *sorted(nodes), joining=joining), latest),
-        "follow": lambda: partitions.follow(follow(epoch, leader=9, counts=bool(number)), latest),
-        "grow": lambda: partitions.set_followers("t", nodes, frozenset(joining)),
-        "shrink": lambda: partitions.shrink_isr({KEY: nodes}),
-        "expand": lambda: partitions.expand_isr(before.replicas[-1], [KEY]),
-    }[step]()
 
 
 @given(STEPS)

@@ -158,6 +158,8 @@ def test_a_topic_that_is_followed_is_learned_and_grows_with_its_leader() -> None
         cluster.controller.topics.learn(follow(topic_id=OTHER_ID), [HERE])
     with pytest.raises(InvalidTopic):
         cluster.controller.topics.learn(follow(topic="x/y"), [HERE])
+    with pytest.raises(InvalidRequest, match="cannot follow itself"):
+        Cluster(9).controller.topics.learn(follow(), [HERE])
 
 
 def test_a_partition_that_moves_keeps_the_directories_of_its_followers() -> None:

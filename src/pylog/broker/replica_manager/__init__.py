@@ -5,8 +5,8 @@
     topic_changes    topics made and deleted, and partitions moved
     cluster_changes  configs, users, and blocks of producer ids
 
-The controller decides each change (`pylog.controller`); the node writes it down (`LocalTopics.commit`), and goes by it.
-This file has the upkeep: checkpoints, and the close. (Kafka: ReplicaManager, LogManager.)
+The controller decides each change (`pylog.controller`); the node writes it down (`ReplicaManager.commit`), and goes by
+it (`apply`). This file has these two, and the upkeep: checkpoints, and the close. (Kafka: ReplicaManager, LogManager.)
 """
 
 import logging
@@ -30,7 +30,7 @@ from pylog.errors import (
 from pylog.files import Files
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
-from pylog.protocol.metadata_image import MetadataImage
+from pylog.protocol.metadata_image import MetadataDelta, MetadataImage
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
@@ -52,9 +52,9 @@ class ReplicaManager:
     ) -> None:  # fmt: skip
         self._lock = WholeLock(threading.RLock())
         self.topics = LocalTopics(files, paths, config, clock, self._lock, node_id)
-        self.roles = Roles(self.topics, clock, self._lock, visible_when_durable=visible_when_durable)
-        self.changes = TopicChanges(self.topics, self.roles, self._lock)
-        self.cluster_changes = ClusterChanges(self.topics, self._lock)
+        self.roles = Roles(self.topics, self.commit, clock, self._lock, visible_when_durable=visible_when_durable)
+        self.changes = TopicChanges(self.topics, self.roles, self.commit, self._lock)
+        self.cluster_changes = ClusterChanges(self.topics.controller, self.commit, self._lock)
         self.id = self.topics.node_id
         self.directories = self.topics.directories
         self._is_closed = False
@@ -71,6 +71,25 @@ class ReplicaManager:
         except BaseException:
             self.directories.release()
             raise
+
+    def commit(self, records: list[bytes], ended: EndedRoles | None = None) -> None:
+        """Write down what the controller has decided, in one batch, and go by it: the one door to the metadata log.
+
+        Without records it does nothing. A change that may end roles is given `ended`. The caller holds the lock of the
+        node from the decision on. Raises what `MetadataLog.commit` raises, nothing has changed then, and what `apply`
+        raises.
+        """
+        if records:
+            self.apply(self.topics.metadata_log.commit(records), ended)
+
+    def apply(self, delta: MetadataDelta, ended: EndedRoles | None = None) -> None:
+        """Go by a change that the metadata log has. (Kafka: ReplicaManager.applyDelta, BrokerMetadataPublisher)
+
+        Roles end before files go. Raises StorageError where an epoch cannot be noted in the log of a partition.
+        """
+        with self._lock:
+            self.roles.apply(delta, ended)
+            self.topics.apply(delta)
 
     @property
     def configs(self) -> DynamicBrokerConfig:

@@ -4,7 +4,8 @@ anything goes by them.
 
 from collections.abc import Mapping, Sequence
 
-from pylog.broker.replica_manager.topics import LocalTopics
+from pylog.broker.replica_manager.roles import Commit
+from pylog.controller.controller import Controller
 from pylog.errors import PylogError
 from pylog.protocol.messages import ResourceChange
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
@@ -17,9 +18,9 @@ AT_ONCE = 1000
 class ClusterChanges:
     """Has the controller decide, and writes down what it says. Thread-safe; `lock` is the node's."""
 
-    def __init__(self, topics: LocalTopics, lock: WholeLock) -> None:
-        self._topics = topics
-        self._controller = topics.controller
+    def __init__(self, controller: Controller, commit: Commit, lock: WholeLock) -> None:
+        self._controller = controller
+        self._commit = commit
         self._lock = lock
         self.producer_ids_from = 0
         """Ids below are not given any more, although they were taken for that."""
@@ -44,7 +45,7 @@ class ClusterChanges:
         if validate_only:
             return errors
         try:
-            self._topics.commit(records)
+            self._commit(records)
         except PylogError as failure:
             return [error or failure for error in errors]
         return errors
@@ -55,7 +56,7 @@ class ClusterChanges:
         Raises UnknownTopicOrPartition.
         """
         with self._lock:
-            self._topics.commit(self._controller.configs.take_topic_config(name, config))
+            self._commit(self._controller.configs.take_topic_config(name, config))
 
     def alter_users(self, asked: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
         """Set and remove credentials, all of them in one step but those of users with an error.
@@ -64,7 +65,7 @@ class ClusterChanges:
         """
         with self._lock:
             records, answer = self._controller.users.alter(asked)
-            self._topics.commit(records)
+            self._commit(records)
             return answer
 
     def allocate_producer_ids(self) -> range:
@@ -74,13 +75,13 @@ class ClusterChanges:
         """
         with self._lock:
             records, ids = self._controller.producer_ids.allocate()
-            self._topics.commit(records)
+            self._commit(records)
             return ids
 
     def reserve_producer_ids(self, upto: int) -> None:
         """Never give a producer id below `upto`: some of them are in use. Raises DiskFull, DurabilityUnknown."""
         with self._lock:
-            self._topics.commit(self._controller.producer_ids.reserve(upto))
+            self._commit(self._controller.producer_ids.reserve(upto))
 
     def take_over_producer_ids(self, seen: int) -> None:
         """Give producer ids that no other node gives, from now on: another one has led, and has given ids that are in
@@ -90,4 +91,4 @@ class ClusterChanges:
         """
         with self._lock:
             records, self.producer_ids_from = self._controller.producer_ids.take_over(seen)
-            self._topics.commit(records)
+            self._commit(records)

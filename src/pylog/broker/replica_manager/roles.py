@@ -12,6 +12,7 @@ stop is clean for all of them.
 import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from pylog.broker.describe import describe_topics, unknown_partition
 from pylog.broker.replica_manager.topics import LocalTopics
@@ -21,7 +22,7 @@ from pylog.errors import DiskFull, NotLeaderOrFollower, PylogError, StorageError
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
 from pylog.protocol.messages import NO_EPOCH, ClusterMetadata, Metadata
-from pylog.protocol.metadata_image import PartitionImage
+from pylog.protocol.metadata_image import MetadataDelta, PartitionImage
 from pylog.record import TopicPartition
 from pylog.replica import Follower, Leader
 from pylog.runtime.clock import Clock
@@ -39,18 +40,27 @@ class EndedRoles:
         self.roles: list[tuple[TopicPartition, Leader | Follower]] = []
 
 
+class Commit(Protocol):
+    """Writes down records of the controller, and has the node go by them: see `ReplicaManager.commit`."""
+
+    def __call__(self, records: list[bytes], ended: EndedRoles | None = None) -> None: ...
+
+
 class Roles:
     """The role of a node for each partition, taken up at first use. `lock` is held while a partition is opened.
 
     `visible_when_durable`: see `replica.Leader`.
     """
 
-    def __init__(self, topics: LocalTopics, clock: Clock, lock: WholeLock, *, visible_when_durable: bool) -> None:
+    def __init__(
+        self, topics: LocalTopics, commit: Commit, clock: Clock, lock: WholeLock, *, visible_when_durable: bool
+    ) -> None:  # fmt: skip
         self.recovered: list[Recovered] = []
         self.quarantined: list[Quarantined] = []
         self.has_all_written = True
         """False where the files of an opened partition lack more than a write that a kill has ended, or may lack it."""
         self._topics = topics
+        self._commit = commit
         self._controller = topics.controller.partitions
         self._clock = clock
         self._lock = lock
@@ -82,11 +92,6 @@ class Roles:
         """Whether a partition in `directory` could not be opened, or given its place."""
         return any(self._topics.directories.has_folder(directory, key) for key in self._broken)
 
-    def forget(self, key: TopicPartition, ended: EndedRoles) -> None:
-        """Forget a deleted partition."""
-        self._give(key, None, ended)
-        self._broken.pop(key, None)
-
     def note_moved(self, key: TopicPartition, ended: EndedRoles) -> None:
         """Record that a partition lies elsewhere now: its last epoch must not go on, and its next use takes a role up
         again.
@@ -100,14 +105,75 @@ class Roles:
 
     # --- roles -----------------------------------------------------------------------------------------------------
 
-    def _give(self, key: TopicPartition, role: Leader | Follower | None, ended: EndedRoles) -> None:
+    def _give(self, key: TopicPartition, role: Leader | Follower | None, ended: EndedRoles | None) -> None:
         """Give a partition another role, or none until its next use."""
+        assert ended is not None or key not in self._roles, "what the role owes would be lost"
+        # The next role first: who sees that this one has ended looks for it.
         before = self._roles.pop(key, None) if role is None else self._roles.get(key)
         if role is not None:
             self._roles[key] = role
-        if before is not None:
+        if before is not None and ended is not None:
             before.has_ended = True
             ended.roles.append((key, before))
+
+    def apply(self, delta: MetadataDelta, ended: EndedRoles | None) -> None:
+        """Have the roles that are held go by a change of the metadata log. The others are taken up at their first use.
+
+        Held roles change and end here. Two ends have no record: that of a partition that moves, and that of a follower
+        that meets its leader again. Raises StorageError where an epoch cannot be noted in the log.
+        """
+        for topic in delta.topics_removed.values():
+            for number in topic.partitions:
+                key = TopicPartition(topic.name, number)
+                self._broken.pop(key, None)
+                if self._held_of(topic.id, key) is not None:
+                    self._give(key, None, ended)
+        for (topic_id, number), before in delta.partitions.items():
+            image = self._topics.image.with_id(topic_id)
+            if image is not None and before is not None:
+                key = TopicPartition(image.name, number)
+                role = self._held_of(topic_id, key)
+                if role is not None:
+                    self._go_by(key, role, before, image.partitions[number], ended)
+
+    def _held_of(self, topic_id: uuid.UUID, key: TopicPartition) -> Leader | Follower | None:
+        """The role for a partition of this topic; another one may have its name by now."""
+        role = self._roles.get(key)
+        return role if role is not None and role.partition.topic_id == topic_id else None
+
+    def _go_by(
+        self, key: TopicPartition, role: Leader | Follower, before: PartitionImage, state: PartitionImage,
+        ended: EndedRoles | None,
+    ) -> None:  # fmt: skip
+        if self._controller.leader_of(state) != self._topics.node_id:
+            if isinstance(role, Leader) or (role.leader, role.epoch) != (state.leader, state.leader_epoch):
+                self._give(key, _follower(role.partition, state), ended)
+        elif isinstance(role, Follower) or before.leader_epoch != state.leader_epoch:
+            self._lead(key, role, state, ended)
+        elif list(before.replicas) != list(state.replicas) or not self._followers_of(state)[0] <= role.isr:
+            self._place(role, state)
+        else:
+            # Those who have joined count before it is written.
+            role.shrink_isr(frozenset(before.isr) - frozenset(state.isr))
+
+    def _lead(
+        self, key: TopicPartition, role: Leader | Follower, state: PartitionImage, ended: EndedRoles | None
+    ) -> None:
+        """Lead in the epoch of the image: the role of a follower ends, a leader leads on."""
+        followers, joining = self._followers_of(state)
+        if isinstance(role, Leader):
+            self.has_followers |= bool(followers or joining)
+            role.lead_on(state.leader_epoch, followers, joining, self._clock.tick_ms())
+        role.partition.begin_epoch(state.leader_epoch)
+        if isinstance(role, Follower):
+            role = self._make_leader(role.partition, state.leader_epoch, followers, joining)
+            self._give(key, role, ended)
+        role.advance()
+
+    def _place(self, leader: Leader, state: PartitionImage) -> None:
+        followers, joining = self._followers_of(state)
+        self.has_followers |= bool(followers or joining)
+        leader.set_followers(followers, joining, self._clock.tick_ms())
 
     def partition(self, topic: str, number: int) -> Partition:
         """The partition as this node keeps it, whatever its role. Raises UnknownTopicOrPartition, CorruptBatch."""
@@ -149,7 +215,7 @@ class Roles:
         if not partition.opened_clean:
             partition.sync()
         if self._controller.leader_of(state) != self._topics.node_id:
-            return Follower(partition, leader=state.leader, epoch=state.leader_epoch)
+            return _follower(partition, state)
         followers, joining = self._followers_of(state)
         leader = self._make_leader(partition, None, followers, joining, state.leader_epoch)
         leader.advance()
@@ -199,24 +265,30 @@ class Roles:
                 # Looked up again: it may have become a follower's since, and the lead would be taken from its leader.
                 leader = self.leader(topic, partition)
                 if leader.epoch is None or leader.epoch < epoch:
-                    leader.begin(self._take_epoch(topic, partition, epoch))
+                    self._begin(TopicPartition(topic, partition), leader, epoch)
         return leader
 
-    def _take_epoch(self, topic: str, partition: int, at_least: int) -> int:
-        """A leader epoch, `at_least` this one, in which no record was written but those that are here.
+    def _begin(self, key: TopicPartition, leader: Leader, at_least: int) -> None:
+        """Let a leader append, in an epoch, `at_least` this one, whose records are all here.
 
         It is in the metadata log when this returns; a clean close lets the last one go on, and nothing is written.
         """
-        key, log = TopicPartition(topic, partition), self.partition(topic, partition)
-        latest, is_spent, controller = log.epochs.latest, self._is_spent((topic, partition), log), self._controller
+        log = leader.partition
+        latest, is_spent, controller = log.epochs.latest, self._is_spent(key, log), self._controller
         if controller.epoch_goes_on(key, latest=latest, is_spent=is_spent, at_least=at_least):
-            return latest
-        is_new = self._topics.image_of(topic).id in self._topics.made
-        self._topics.commit(controller.take_epoch(key, latest=latest, is_new=is_new, at_least=at_least))
-        # A crash between a roll and the append that it was for has left it. Whether the next batch begins a segment is
-        # for the roll rules, as on every follower.
-        log.drop_empty_tail()
-        return self._topics.image.topics[topic].partitions[partition].leader_epoch
+            leader.begin(latest)
+            return
+        is_new = log.topic_id in self._topics.made
+        records = controller.take_epoch(key, latest=latest, is_new=is_new, at_least=at_least)
+        self._commit(records)
+        if not records:
+            # A crash between a roll and the append that it was for has left it. Whether the next batch begins a segment
+            # is for the roll rules, as on every follower.
+            log.drop_empty_tail()
+            leader.begin(self._state(key).leader_epoch)
+
+    def _state(self, key: TopicPartition) -> PartitionImage:
+        return self._topics.image_of(key.topic).partitions[key.partition]
 
     def _is_spent(self, key: tuple[str, int], log: Partition) -> bool:
         """Whether the last epoch of a partition must not go on: records written in it may be missing."""
@@ -225,7 +297,7 @@ class Roles:
     def end_epochs(self) -> bool:
         """Replace every spent epoch, so that the next open does not take it for one that could go on.
 
-        Returns whether that is durable.
+        Returns whether that is durable. No role goes by it: the node closes.
         """
         spent: dict[TopicPartition, int | None] = {}
         for key in {*self._roles, *self._moved}:
@@ -237,7 +309,9 @@ class Roles:
             ):
                 spent[TopicPartition(*key)] = role.partition.epochs.latest
         try:
-            self._topics.commit(self._controller.end_epochs(spent))
+            records = self._controller.end_epochs(spent)
+            if records:
+                self._topics.metadata_log.commit(records)
         except StorageError as error:
             logger.error("the log is not closed cleanly, for no new leader epochs could be written: %s", error)
             return False
@@ -261,12 +335,13 @@ class Roles:
         more now. Raises DiskFull, DurabilityUnknown.
         """
         with self._lock:
-            self._topics.commit(self._controller.set_followers(topic, followers, anew))
+            self._commit(self._controller.set_followers(topic, followers, anew))
             leaders = []
             for number, state in self._topics.image_of(topic).partitions.items():
                 role = self._roles.get((topic, number))
                 if isinstance(role, Leader):
-                    role.set_followers(*self._followers_of(state), self._clock.tick_ms())
+                    # Also where nothing was to be written: what those of `anew` have said does not count any more.
+                    self._place(role, state)
                     leaders.append(role)
             return leaders
 
@@ -278,12 +353,12 @@ class Roles:
         nodes = self._topics.controller.nodes
         if not nodes.is_known(node, directory_id):
             with self._lock:
-                self._topics.commit(nodes.register(node, directory_id, uuid.uuid4()))
+                self._commit(nodes.register(node, directory_id, uuid.uuid4()))
 
     def unregister(self, nodes: Iterable[int]) -> None:
         """Forget by which directory these followers are known: the next one that comes is taken for the node."""
         with self._lock:
-            self._topics.commit(self._topics.controller.nodes.unregister(nodes))
+            self._commit(self._topics.controller.nodes.unregister(nodes))
 
     def drop_lagging(self, lagging: Mapping[Leader, frozenset[int]]) -> list[Leader]:
         """Take followers of partitions out of the ISR, which is written down first. (Kafka: AlterPartition)
@@ -294,11 +369,12 @@ class Roles:
             keys = {one: TopicPartition(one.partition.topic, one.partition.number) for one in lagging}
             held = [one for one in lagging if self._roles.get(keys[one]) is one]
             try:
-                self._topics.commit(self._controller.shrink_isr({keys[one]: lagging[one] for one in held}))
+                self._commit(self._controller.shrink_isr({keys[one]: lagging[one] for one in held}))
             except StorageError as error:
                 logger.error("it could not be written down that followers have left the ISR: %s", error)
                 return []
             for leader in held:
+                # Also those whose join could not be written: the image does not have them.
                 leader.shrink_isr(lagging[leader])
             return held
 
@@ -312,7 +388,7 @@ class Roles:
             # It may have left it again since, or the role is over.
             held = [key for key, role in roles if isinstance(role, Leader) and node in role.isr]
             try:
-                self._topics.commit(self._controller.expand_isr(node, held))
+                self._commit(self._controller.expand_isr(node, held))
             except StorageError as error:
                 logger.error(
                     "it could not be written down that node %d has caught up: %s", node, error, extra={"follower": node}
@@ -325,19 +401,12 @@ class Roles:
         """
         with self._lock:
             key = TopicPartition(effect.topic, effect.partition)
+            self._commit(self._controller.lead(effect, self.role(key).partition.epochs.latest), ended)
             role = self.role(key)
-            partition, joining = role.partition, frozenset(effect.joining)
-            followers = frozenset(effect.replicas) - joining - {self._topics.node_id}
-            self._topics.commit(self._controller.lead(effect, partition.epochs.latest))
-            if isinstance(role, Leader):
-                self.has_followers |= bool(followers or joining)
-                role.lead_on(effect.leader_epoch, followers, joining, self._clock.tick_ms())
-            partition.begin_epoch(effect.leader_epoch)
-            if isinstance(role, Follower):
-                role = self._make_leader(partition, effect.leader_epoch, followers, joining)
-                self._give(key, role, ended)
-            role.advance()
-            return role
+            if not isinstance(role, Leader) or role.epoch != effect.leader_epoch:
+                # The metadata log had it so already.
+                self._lead(key, role, self._state(key), ended)
+            return self.leader(*key)
 
     def follow(self, effect: Follow, ended: EndedRoles) -> Follower:
         """Become a follower.
@@ -347,10 +416,17 @@ class Roles:
         FencedLeaderEpoch (this node has records of a later leader), LogDiverged (another node has led in that epoch).
         """
         with self._lock:
-            self._topics.commit(self._topics.controller.topics.learn(effect, self._topics.directories.ids))
+            self._commit(self._topics.controller.topics.learn(effect, self._topics.directories.ids))
             key = TopicPartition(effect.topic, effect.partition)
-            partition = self.partition(*key)
-            self._topics.commit(self._controller.follow(effect, partition.epochs.latest))
-            follower = Follower(partition, leader=effect.leader, epoch=effect.leader_epoch, topic_id=effect.topic_id)
-            self._give(key, follower, ended)
-            return follower
+            before = self.role(key)
+            self._commit(self._controller.follow(effect, before.partition.epochs.latest), ended)
+            if self.role(key) is before:
+                # It meets its leader again, and compares the logs.
+                self._give(key, _follower(before.partition, self._state(key)), ended)
+            role = self.role(key)
+            assert isinstance(role, Follower), "another node leads by the metadata log"
+            return role
+
+
+def _follower(partition: Partition, state: PartitionImage) -> Follower:
+    return Follower(partition, leader=state.leader, epoch=state.leader_epoch, topic_id=partition.topic_id)

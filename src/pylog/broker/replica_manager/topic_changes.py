@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from pylog.broker.replica_manager.roles import EndedRoles, Roles
+from pylog.broker.replica_manager.roles import Commit, EndedRoles, Roles
 from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.controller.topics import check_not_internal
 from pylog.errors import DurabilityUnknown, PylogError, StorageError
@@ -30,9 +30,10 @@ from pylog.storage.partition_dirs import folder_name, set_aside
 class TopicChanges:
     """Changes of the metadata log, and what they change in the log directories."""
 
-    def __init__(self, topics: LocalTopics, roles: Roles, lock: WholeLock) -> None:
+    def __init__(self, topics: LocalTopics, roles: Roles, commit: Commit, lock: WholeLock) -> None:
         self._topics = topics
         self._roles = roles
+        self._commit = commit
         self._controller = topics.controller
         self._lock = lock
 
@@ -42,11 +43,9 @@ class TopicChanges:
         Raises InvalidTopic, TopicAlreadyExists, InvalidConfig, InvalidPartitions; nothing is made then.
         """
         with self._lock:
-            topic_id = uuid.uuid4()
-            records = self._controller.topics.create(new, topic_id, self._topics.directories.ids)
+            records = self._controller.topics.create(new, uuid.uuid4(), self._topics.directories.ids)
             if not validate_only:
-                self._topics.commit(records)
-                self._topics.made.add(topic_id)
+                self._commit(records)
 
     def create_partitions(self, new: NewPartitions, *, validate_only: bool = False) -> None:
         """Add partitions to a topic, up to a total. Records with a key go to other partitions from then on.
@@ -56,7 +55,7 @@ class TopicChanges:
         with self._lock:
             records = self._controller.topics.grow(new, self._topics.directories.ids)
             if not validate_only:
-                self._topics.commit(records)
+                self._commit(records)
 
     def delete_topic(self, name: str, ended: EndedRoles) -> None:
         """Forget a topic and put its folders out of sight; `purge` removes them.
@@ -64,13 +63,7 @@ class TopicChanges:
         Raises UnknownTopicOrPartition, InvalidTopic (internal topics stay).
         """
         with self._lock:
-            records, image = self._controller.topics.delete(name), self._topics.image_of(name)
-            topic = self._topics.topic(name)
-            self._topics.commit(records)
-            for number in image.partitions:
-                self._roles.forget(TopicPartition(name, number), ended)
-            del self._topics.opened[name]
-            self._topics.doom(topic.delete(), topic.config)
+            self._commit(self._controller.topics.delete(name), ended)
 
     def delete_records(self, asked: Sequence[DeleteRecordsPart]) -> list[DeletedPart]:
         """Drop the records of partitions below offsets; return where each starts, durably, or its error.
@@ -129,7 +122,7 @@ class TopicChanges:
     def _decide_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory) -> None:
         records = self._controller.topics.move(key, target.directory_id)
         target.take_over(key, source, self._topics.image_of(key.topic).id)
-        self._topics.commit(records)
+        self._commit(records)
 
     def _finish_move(self, key: TopicPartition, source: LogDirectory, target: LogDirectory, future: str) -> None:
         files = self._topics.directories.files

@@ -46,7 +46,7 @@ class LocalTopics:
         self, files: Files, paths: Sequence[str], config: NodeConfig, clock: Clock, lock: WholeLock, node_id: int | None
     ) -> None:
         self.made: set[uuid.UUID] = set()
-        """The topics that were made since the node was opened."""
+        """The topics that were made since the node was opened, with this node as their first leader."""
         self.opened: dict[str, Topic] = {}
         self._clock = clock
         self._lock = lock
@@ -87,16 +87,8 @@ class LocalTopics:
 
     # --- in the metadata log ------------------------------------------------------------------------------------------
 
-    def commit(self, records: list[bytes]) -> None:
-        """Write down what the controller has decided, and go by it: the one door to the metadata log.
-
-        Raises what `MetadataLog.commit` raises; nothing has changed then.
-        """
-        if records:
-            self._apply(self.metadata_log.commit(records))
-
-    def _apply(self, delta: MetadataDelta) -> None:
-        """Have the opened topics go by their new configs and partitions."""
+    def apply(self, delta: MetadataDelta) -> None:
+        """Have the opened topics go by their new configs and partitions, and put the folders of removed ones away."""
         is_all = any(resource.type is ResourceType.BROKER for resource in delta.configs)
         names = {resource.name for resource in delta.configs if resource.type is ResourceType.TOPIC}
         for name in self.opened if is_all else names & self.opened.keys():
@@ -106,6 +98,23 @@ class LocalTopics:
             if image is not None and image.name in self.opened:
                 topic = self.opened[image.name]
                 topic.places.update({n: at for n, at in self.places(image).items() if n not in topic.places})
+        for topic_id in delta.topics_made:
+            image = self.image.with_id(topic_id)
+            if image is not None and all(state.leader == self.node_id for state in image.partitions.values()):
+                self.made.add(topic_id)
+        for image in delta.topics_removed.values():
+            self._remove(image)
+
+    def _remove(self, image: TopicImage) -> None:
+        opened = self.opened.get(image.name)
+        if opened is not None and opened.id == image.id:
+            del self.opened[image.name]
+        elif image.name in self.image.topics:
+            # Another topic has the name by now: its first use puts the folders away.
+            return
+        else:
+            opened = self._make(image)
+        self.doom(opened.delete(), opened.config)
 
     @property
     def image(self) -> MetadataImage:
@@ -158,19 +167,14 @@ class LocalTopics:
     def topic(self, name: str) -> Topic:
         """A topic, opened at its first use. Raises UnknownTopicOrPartition."""
         if name not in self.opened:
-            image = self.image_of(name)
-            config = self.config_of(image.config)
-            self.opened[name] = Topic(
-                self.directories,
-                name,
-                image.id,
-                config,
-                self.places(image),
-                self.image.removed,
-                self.configs,
-                self._note_closed,
-            )
+            self.opened[name] = self._make(self.image_of(name))
         return self.opened[name]
+
+    def _make(self, image: TopicImage) -> Topic:
+        return Topic(
+            self.directories, image.name, image.id, self.config_of(image.config), self.places(image),
+            self.image.removed, self.configs, self._note_closed,
+        )  # fmt: skip
 
     def home(self, key: TopicPartition) -> LogDirectory:
         """The log directory that a partition lies in. Raises UnknownTopicOrPartition, KafkaStorage."""
