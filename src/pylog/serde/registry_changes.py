@@ -18,7 +18,7 @@ from pylog.serde.registry_records import (
     schema_record,
     subject_deletion,
     tombstone,
-)  # fmt: skip
+)
 from pylog.serde.registry_state import (
     FORWARD,
     IMPORT,
@@ -28,7 +28,7 @@ from pylog.serde.registry_state import (
     READWRITE,
     LookupFilter,
     RegistryState,
-)  # fmt: skip
+)
 from pylog.serde.schema_forms import INVALID_SCHEMA, check_schema, normalized
 
 __all__ = [
