@@ -16,12 +16,13 @@ from pylog.client.admin.topics import TopicAdmin
 from pylog.client.cluster import Cluster
 from pylog.client.network.transport import reached
 from pylog.client.partition_batches import Chunk, PartitionBatches
-from pylog.config import ProducerConfig
+from pylog.config import ProducerConfig, TopicConfig
 from pylog.errors import CorruptBatch, CorruptRecord, NotLocal
 from pylog.handles.client_half import ClientHalf
 from pylog.handles.left_out import is_whole, warn_left_out
 from pylog.handles.open_log import OpenLog
 from pylog.handles.table_sinks import ProducerSink, append_rows
+from pylog.kernel import LONG_MAX
 from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.protocol.messages import TopicMetadata
 from pylog.record import ConsumerRecord, TopicPartition
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectedLog", "ConnectedPartition", "ConnectedTopic", "connect"]
 
+LIMITS = """cleanup.policy max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
+    message.timestamp.type segment.bytes""".split()
+"""The configs of a topic that bound its records."""
 TIMEOUT_MS = 60_000
 """As Kafka's default.api.timeout.ms."""
 _THERE = "open its directory, where it lies"
@@ -156,15 +160,14 @@ class ConnectedTopic(TopicTable):
         acks="all". Raises what that does, and what its batches are refused with.
         """
         source = RecordSource(key, value, fields, timestamp, headers, partition)
-        config = self.config
-        largest = int(config["max.message.bytes"].value)
-        rules = TopicRules(
-            len(self), largest, int(config["segment.bytes"].value), "compact" in config["cleanup.policy"].value
-        )
-        most = max(largest, ProducerConfig.from_kafka({}).max_request_size)
+        clock, config = SystemClock(), self.config
+        # Kafka before 3.6 has no such bound.
+        found = {"message.timestamp.after.max.ms": str(LONG_MAX)}
+        found |= {name: config[name].value for name in LIMITS if name in config}
+        rules = TopicRules.of(len(self), TopicConfig.loaded(found), clock.wall_ms())
+        most = max(rules.max_message_bytes, ProducerConfig().max_request_size)
         with self._log.producer(max_request_size=most) as producer:
-            sink = ProducerSink(producer, self.name)
-            return append_rows(table, source, rules, sink, compression_type, SystemClock())
+            return append_rows(table, source, rules, ProducerSink(producer, self.name), compression_type, clock)
 
     def __len__(self) -> int:
         return len(self._partitions)

@@ -346,10 +346,7 @@ class TopicView(TopicTable):
         ImportError (says what to install).
         """
         source = RecordSource(key, value, fields, timestamp, headers, partition)
-        config = self.config
-        rules = TopicRules(
-            len(self), config.max_message_bytes, config.segment_bytes, needs_key="compact" in config.cleanup_policy
-        )
+        rules = TopicRules.of(len(self), self.config, self._clock.wall_ms())
         sink = FilesSink(self._node, self.name, self._clock)
         return append_rows(table, source, rules, sink, compression_type, self._clock)
 

@@ -1,9 +1,11 @@
 """The arguments and the result of `append_table`."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from pylog.kernel import MAX_TIMESTAMP
 
 if TYPE_CHECKING:
     import pyarrow
@@ -67,6 +69,23 @@ class RecordSource:
     partition: str | int | None = None
 
 
+class TopicLimits(Protocol):
+    """The configs of a topic that bound its records."""
+
+    @property
+    def max_message_bytes(self) -> int: ...
+    @property
+    def segment_bytes(self) -> int: ...
+    @property
+    def cleanup_policy(self) -> Container[str]: ...
+    @property
+    def message_timestamp_type(self) -> str: ...
+    @property
+    def message_timestamp_before_max_ms(self) -> int: ...
+    @property
+    def message_timestamp_after_max_ms(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRules:
     """The bounds of a topic for its records."""
@@ -76,6 +95,22 @@ class TopicRules:
     segment_bytes: int
     needs_key: bool
     """Whether the topic is compacted."""
+    earliest_ms: int = 0
+    latest_ms: int = MAX_TIMESTAMP
+    """The times that it takes, by message.timestamp.before.max.ms and message.timestamp.after.max.ms."""
+
+    @classmethod
+    def of(cls, partitions: int, config: TopicLimits, now_ms: int) -> "TopicRules":
+        """The bounds of a topic with this config."""
+        has_own_times = config.message_timestamp_type == "CreateTime"
+        return cls(
+            partitions,
+            config.max_message_bytes,
+            config.segment_bytes,
+            "compact" in config.cleanup_policy,
+            max(0, now_ms - config.message_timestamp_before_max_ms) if has_own_times else 0,
+            min(MAX_TIMESTAMP, now_ms + config.message_timestamp_after_max_ms) if has_own_times else MAX_TIMESTAMP,
+        )
 
 
 class AppendedTable(NamedTuple):

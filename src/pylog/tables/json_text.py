@@ -64,7 +64,8 @@ def _joined(*parts: Any) -> Array:
 
 def _floats(cells: Array) -> Array:
     if types.is_float16(cells.type):
-        cells = cells.cast(pa.float32())
+        # pyarrow casts them from 21 on. NaN is null in JSON, too.
+        cells = pa.array(cells.to_numpy(zero_copy_only=False).astype(np.float32), from_pandas=True)
     texts = cells.cast(pa.string())
     # A float stays one for a reader that tells 1 from 1.0.
     texts = compute.if_else(compute.match_substring_regex(texts, "[.e]"), texts, _joined(texts, ".0"))

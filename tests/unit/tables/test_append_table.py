@@ -305,7 +305,8 @@ def test_what_is_not_a_table_is_refused(log: pylog.Log, tmp_path: Path) -> None:
     [
         ({"partition": [0, 0, 3]}, ValueError, "column 'partition': the topic has partitions 0 to 2"),
         ({"partition": [0, 0, -1]}, ValueError, "column 'partition': the topic has"),
-        ({"timestamp": [1, 2, -3]}, ValueError, "column 'timestamp': the time is before 1970"),
+        ({"timestamp": [1, 2, -3]}, ValueError, r"column 'timestamp': the time is not in \[0, \d+\] ms since 1970"),
+        ({"timestamp": [1, 2, 1 << 50]}, ValueError, r"see the topic's message\.timestamp\.before\.max\.ms and"),
         ({"headers": pa.array([[], None, [None]], HEADERS)}, ValueError, "column 'headers': a header has no key"),
         ({"headers": pa.array([[], None, [(None, b"x")]], HEADERS)}, ValueError, "a header has no key"),
         ({"value": ["a", "b", "x" * 1_100_000]}, errors.RecordTooLarge, r"takes up to 1100\d+ bytes, over the topic's"),
@@ -332,6 +333,18 @@ def test_a_compacted_topic_takes_no_row_without_a_key(log: pylog.Log) -> None:
         compacted.append_table(pa.table({"value": ["a"]}))
     assert compacted[0].high_watermark == 2
     assert compacted.append_table(TABLE.slice(0, 2)).records == 2
+
+
+def test_a_topic_bounds_the_times_of_rows(log: pylog.Log, topic: Topic) -> None:
+    old = pa.table({"value": ["x"], "timestamp": [1]})
+    assert topic.append_table(old).records == 1
+    log.alter_config("t", {"message.timestamp.before.max.ms": 1000})
+    bounded = topic if not isinstance(topic, pylog.TopicView) else log.topic("t")
+    with pytest.raises(ValueError, match=r"row 0, column 'timestamp': the time is not in \[\d+, \d+\]"):
+        bounded.append_table(old)
+    log.alter_config("t", {"message.timestamp.type": "LogAppendTime"})
+    bounded = topic if not isinstance(topic, pylog.TopicView) else log.topic("t")
+    assert bounded.append_table(old).records == 1
 
 
 def test_what_cannot_be_read_any_further_leaves_the_rows_before_it(log: pylog.Log, topic: Topic) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "RowFault",
     "as_bytes",
     "as_times",
+    "objects_of",
     "out_of_range",
     "without_name",
 ]
@@ -86,7 +87,7 @@ class _Cells:
     def _one_by_one(self, cells: Array, serde: ColumnSerde) -> tuple[Array, RowFault | None]:
         made: list[bytes | None] = []
         try:
-            for cell in cells.to_pylist(maps_as_pydicts="strict"):
+            for cell in objects_of(cells):
                 given = cell if cell is None or serde.from_plain is None else serde.from_plain(cell)
                 made.append(None if given is None else serde.serialize(given))
         except PylogError:
@@ -141,7 +142,14 @@ class RecordPlan:
             wrong = out_of_range(found.partitions, rules.partitions)
             faults.append(self._fault(wrong, self._partitions, f"the topic has partitions 0 to {rules.partitions - 1}"))
         if self._times is not None:
-            faults.append(self._fault(compute.less(found.stamps, 0), self._times, "the time is before 1970"))
+            wrong = compute.or_(
+                compute.less(found.stamps, rules.earliest_ms), compute.greater(found.stamps, rules.latest_ms)
+            )
+            words = (
+                f"the time is not in [{rules.earliest_ms}, {rules.latest_ms}] ms since 1970 (see the topic's "
+                "message.timestamp.before.max.ms and message.timestamp.after.max.ms)"
+            )
+            faults.append(self._fault(wrong, self._times, words))
         if self._headers is not None:
             faults.append(self._fault(without_name(found.headers), self._headers, "a header has no key"))
         if rules.needs_key:
@@ -198,6 +206,24 @@ class RecordPlan:
         if serde is None:
             _check_bytes(self._schema.field(place), what)
         return _Cells(name, (place,), None if serde is None else _serde(serde, what))
+
+
+def objects_of(cells: Array) -> list[Any]:
+    """The cells as Python objects, with dicts for maps, which pyarrow gives as lists of pairs."""
+    found: list[Any] = cells.to_pylist()
+    return [_with_dicts(one, cells.type) for one in found] if "map<" in str(cells.type) else found
+
+
+def _with_dicts(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return {key: _with_dicts(item, kind.item_type) for key, item in value}
+    if pa.types.is_struct(kind):
+        return {field.name: _with_dicts(value[field.name], field.type) for field in kind}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return [_with_dicts(one, kind.value_type) for one in value]
+    return value
 
 
 def _serde(given: Any, what: str) -> ColumnSerde:

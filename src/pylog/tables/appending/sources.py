@@ -45,6 +45,10 @@ def _reader(table: Any) -> pa.RecordBatchReader:
         # An index with a name is a column; one without counts rows.
         has_index = any(name is not None for name in table.index.names)
         return pa.Table.from_pandas(table, preserve_index=has_index).to_reader()
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(table, polars.DataFrame):
+        # Its stream has views of texts, which pyarrow cannot cast before 18.
+        return table.to_arrow().to_reader()
     if hasattr(table, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(table)
     if hasattr(table, "__arrow_c_array__"):
@@ -77,7 +81,8 @@ def _csv(path: str, key: str | None, value: str | None) -> tuple[pa.Schema, Iter
         place = -1 if key is None else reader.schema.get_field_index(key)
         with reader:
             for batch in reader:
-                yield batch if place < 0 else batch.set_column(place, str(key), _full(batch.column(place)))
+                columns = [_full(one) if number == place else one for number, one in enumerate(batch.columns)]
+                yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     return reader.schema, batches()
 
