@@ -3,7 +3,7 @@
 import json
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import pytest
@@ -29,6 +29,14 @@ def registry(log: pylog.Log) -> Iterator[SchemaRegistryServer]:
 
 def connected(registry: SchemaRegistryServer) -> socket.socket:
     return socket.create_connection((registry.address.host, registry.address.port), 30)
+
+
+def is_ended(there: socket.socket) -> bool:
+    """Whether the server ends a connection; what it has not read may turn the end into a reset."""
+    try:
+        return there.recv(1) == b""
+    except ConnectionError:
+        return True
 
 
 def answer(there: socket.socket) -> tuple[int, Any]:
@@ -105,11 +113,13 @@ def test_clients_that_hold_all_connections_keep_no_other_one_out(
     with ExitStack() as held:
         slow = [held.enter_context(closing(connected(registry))) for _ in range(5)]
         for one in slow:
-            one.sendall(b"GET /sub")
+            # Some are ended by now.
+            with suppress(ConnectionError):
+                one.sendall(b"GET /sub")
         with closing(connected(registry)) as there:
             there.sendall(GET)
             assert answer(there) == (200, [])
-        assert slow[0].recv(1) == b"", "the one that has waited longest was ended"
+        assert is_ended(slow[0]), "the one that has waited longest was ended"
 
 
 def test_a_request_that_does_not_come_in_time_ends_its_connection(
@@ -117,14 +127,14 @@ def test_a_request_that_does_not_come_in_time_ends_its_connection(
 ) -> None:
     monkeypatch.setattr(server, "REQUEST_SECONDS", 0.0)
     with closing(connected(registry)) as there:
-        assert there.recv(1) == b""
+        assert is_ended(there)
 
 
 def test_a_body_that_is_cut_off_changes_nothing(registry: SchemaRegistryServer, say: Say) -> None:
     with closing(connected(registry)) as there:
         there.sendall(POST + b"Content-Length: 100\r\n\r\n{")
         there.shutdown(socket.SHUT_WR)
-        assert there.recv(1) == b""
+        assert is_ended(there)
     assert say(GET) == (200, [])
 
 
@@ -134,7 +144,7 @@ def test_the_end_breaks_connections_and_frees_the_address(log: pylog.Log) -> Non
         there.sendall(GET)
         assert answer(there) == (200, [])
         registry.close()
-        assert there.recv(1) == b""
+        assert is_ended(there)
     registry.close()
     with SchemaRegistryServer(log, str(registry.address)) as again:
         assert again.url == registry.url
@@ -173,7 +183,7 @@ def test_without_threads_there_is_no_server_and_no_connection(
         with pytest.raises(ThreadsExhausted):
             SchemaRegistryServer(log)
         with closing(connected(registry)) as there:
-            assert there.recv(1) == b""
+            assert is_ended(there)
     with closing(connected(registry)) as there:
         there.sendall(GET)
         assert answer(there) == (200, [])
@@ -184,7 +194,7 @@ def test_a_connection_that_comes_at_the_end_is_ended() -> None:
     connections.stop()
     with closing(there):
         connections.begin(here, lambda: pytest.fail("no work is begun"))
-        assert there.recv(1) == b""
+        assert is_ended(there)
 
 
 def test_a_connection_that_cannot_be_accepted_now_is_accepted_later(
