@@ -3,6 +3,7 @@
     a chain of links of a recursive schema     one byte a level: a decoder in C runs out of its stack
     an array of nulls, or of empty records     a count of 2^40 in seven bytes
     empty records in empty records             twice the work for each level of the schema
+    an array of records with many nulls        one byte a record, and a value for each of its fields
     a decimal                                  the time for its digits grows with the square of its length
 
 Most schemas have none of these, and their bytes are not looked at here. `AvroBounds` decides that once for a schema.
@@ -89,11 +90,14 @@ class AvroBounds:
     def _record(self, schema: Any) -> Step:
         name, kinds = schema["name"], [field["type"] for field in schema["fields"]]
         self._open.add(name)
-        step = self._named(schema, _nested(_together([self._made(kind) for kind in kinds])))
+        fields = _together([self._made(kind) for kind in kinds])
+        empty = sum(map(self._is_empty, kinds))
+        step = self._named(schema, _nested(fields, empty))
         self._open.discard(name)
-        if all(map(self._is_empty, kinds)):
+        if empty == len(kinds):
             self._empty.add(name)
-            self._is_endless = True
+        # A record of nulls and one int takes a byte, whatever the number of its nulls.
+        self._is_endless |= empty > 0 or not kinds
         return step
 
     def _is_empty(self, schema: Any) -> bool:
@@ -181,14 +185,14 @@ def _together(steps: list[Step]) -> Step:
     return step
 
 
-def _nested(fields: Step) -> Step:
+def _nested(fields: Step, empty: int) -> Step:
+    """A record. `empty`: how many of its fields have no byte."""
+
     def step(walk: _Walk) -> None:
-        begin = walk.at
+        walk.count_empty(empty)
         walk.descend()
         fields(walk)
         walk.depth -= 1
-        if walk.at == begin:
-            walk.count_empty(1)
 
     return step
 

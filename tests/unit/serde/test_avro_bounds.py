@@ -42,6 +42,13 @@ def number(value: int) -> bytes:
     return out + bytes([value])
 
 
+MANY_NULLS = {
+    "type": "record",
+    "name": "N",
+    "fields": [{"name": "id", "type": "int"}, *({"name": f"n{one}", "type": "null"} for one in range(1000))],
+}
+
+
 def doubled(levels: int) -> dict[str, Any]:
     """A record of two records of two records..., without a byte: its values are 2^levels elements."""
     schema: Any = {"type": "record", "name": "L0", "fields": []}
@@ -92,14 +99,15 @@ def test_a_tree_is_let_through_and_no_part_of_it() -> None:
         ({"type": "array", "items": "null"}, number(EMPTY_MAX) + number(1) + number(0), "elements without a byte"),
         (MANY_EMPTY, number(1 << 40) + number(0), "elements without a byte"),
         (doubled(40), b"", "elements without a byte"),
+        ({"type": "array", "items": MANY_NULLS}, number(200) + number(0) * 201, "elements without a byte"),
         (DECIMAL, number(400_000) + b"\x7f" * 400_000, "a decimal at byte 0"),
         (DECIMAL | {"type": "fixed", "name": "D", "size": 400_000}, b"\x7f" * 400_000, "a decimal at byte 0"),
         (TREE, number(7) + b"abc" + number(9), "branch 9 of 2"),
         (TREE, b"\xff" * 20, "is not whole"),
     ],
     ids=[
-        "chain", "itself", "nulls", "two blocks of nulls", "empty records", "doubled", "decimal", "fixed decimal",
-        "branch", "number",
+        "chain", "itself", "nulls", "two blocks of nulls", "empty records", "doubled", "nulls beside an int", "decimal",
+        "fixed decimal", "branch", "number",
     ],
 )  # fmt: skip
 def test_what_would_not_end_is_refused(schema: Any, data: bytes, why: str) -> None:
