@@ -14,8 +14,15 @@ from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.wait import WebDriverWait
 
 import pylog
+from pylog import serde
 
 PHONE = (360, 740)
+USER = {"type": "record", "name": "User", "fields": [{"name": "id", "type": "string"}]}
+PAYMENT = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [{"name": "user", "type": USER}, {"name": "amount", "type": "int"}],
+}
 
 
 def scheme(browser: Chrome, name: str) -> None:
@@ -48,6 +55,7 @@ def make_log(path: Path) -> None:
     with pylog.open(path) as log:
         log.create_topic("clicks", partitions=3, config={"retention.ms": 604_800_000})
         log.create_topic("orders")
+        log.create_topic("payments")
         with log.producer(linger_ms=50) as producer:
             for one in range(600):
                 user = f"user-{one % 97}"
@@ -61,6 +69,9 @@ def make_log(path: Path) -> None:
             producer.send("orders", "\u202eleft to right".encode(), key=b"a mark that turns text round")
             producer.send("orders", b"x" * 300_000, key=b"long")
             producer.send("orders", None, key=b"gone")
+        payments = serde.avro(serde.LogRegistry(log), "payments-value", PAYMENT)
+        with log.producer(value_serializer=payments.serialize) as producer:
+            producer.send("payments", {"user": {"id": "ann"}, "amount": 7})
         with log.producer(transactional_id="billing") as producer, producer.transaction():
             producer.send("orders", b'{"paid": true, "items": [1, 2, 3]}', key=b"order-1")
         with log.consumer("clicks", group_id="analytics", auto_offset_reset="earliest") as consumer:

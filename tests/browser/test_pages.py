@@ -17,6 +17,7 @@ LOG = "00000000000000000000.log"
 PAGES = (
     "", "topics/clicks", "topics/clicks/config", "topics/clicks/records", "topics/orders/records",
     "topics/orders/records/0/0", "topics/orders/records/0/1", "topics/clicks/partitions/0",
+    "topics/payments/records", "topics/payments/records/0/0",
     f"topics/clicks/partitions/0/files/{LOG}", f"topics/clicks/partitions/0/files/{LOG}/batch?position=0", "groups",
     "group?id=analytics", "transactions", "transaction?id=billing", "node", "damage", "none",
 )  # fmt: skip
@@ -106,6 +107,13 @@ def test_a_visitor_browses_records_by_partition_offset_and_text(browser: Chrome,
     assert ['"ms": 77}' in one for one in texts(browser, "#records td:nth-child(4)")] == [True]
     press(browser, "#records a")
     assert '"user": "user-77"' in texts(browser, "pre")[1]
+
+
+def test_a_value_is_decoded_by_the_schema_of_the_log(browser: Chrome, address: str) -> None:
+    browser.get(f"{address}topics/payments/records")
+    assert texts(browser, "#records td:nth-child(4)") == ['Avro, schema 1 {"user": {"id": "ann"}, "amount": 7}']
+    press(browser, "#records a")
+    assert texts(browser, "pre") == ['{\n  "user": {\n    "id": "ann"\n  },\n  "amount": 7\n}']
 
 
 def test_hostile_records_run_nothing(browser: Chrome, address: str) -> None:

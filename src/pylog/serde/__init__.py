@@ -14,6 +14,7 @@
     registry_records, registry_state        its records, and what they make
     registry_changes, schema_store          which of them a change appends, and the topic
     schema_forms, avro_schema      whether a schema is one, and when two are the same
+    schema_decoder plain values of any schema, for those who look at records of all topics
     messages       messages of Protobuf as plain values
     arrow_types    the Arrow types of what serdes read
     dead_letters   records that cannot be read, put aside

@@ -19,6 +19,9 @@ WHOLE_CHARS_MAX = 16 << 20
 REFERENCE_CHARS = 1000
 """How much of that a reference takes besides the text behind it."""
 
+ReadAvro = Callable[[bytes, Any], Any]
+"""Decodes a payload, into a wanted schema or (None) as it was written."""
+
 
 def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str | None = None) -> Serde[Any]:
     """Values of an Avro schema: dicts for records, as fastavro has them.
@@ -30,13 +33,12 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
     is used, SchemaNotFound, SchemaRegistryError, ValueError and what fastavro raises for a value that does not fit.
     """
     try:
-        from fastavro import parse_schema, schemaless_reader, schemaless_writer
+        from fastavro import schemaless_writer
     except ModuleNotFoundError as error:
         raise ImportError(f"Avro needs fastavro: pip install fastavro ({error})") from error
 
-    def parsed(one: Schema) -> tuple[Any, AvroBounds]:
-        of = parse_schema(whole_schema(one, lambda used: registry.version(used.subject, used.version).schema))
-        return of, AvroBounds(of)
+    def parsed(one: Schema) -> tuple[Any, ReadAvro]:
+        return parsed_avro(one, lambda used: registry.version(used.subject, used.version).schema)
 
     schemas = ParsedSchemas(registry, subject, schema, AVRO, parsed)
 
@@ -49,13 +51,8 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
 
     def deserialize(data: bytes) -> Any:
         schema_id, payload = split(data)
-        written_by, bounds = schemas.written_by(schema_id)
-        bounds.check(payload)
-        source = BytesIO(payload)
-        value = schemaless_reader(source, written_by, None if schemas.wanted is None else schemas.wanted[0])
-        if source.read(1):
-            raise ValueError(f"there are bytes behind the value: schema {schema_id} is not what it was written by")
-        return value
+        _, read = schemas.written_by(schema_id)
+        return read(payload, None if schemas.wanted is None else schemas.wanted[0])
 
     def arrow_type() -> "pyarrow.DataType | None":
         from pylog.serde.arrow_types import of_avro
@@ -64,6 +61,26 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
         return None if schemas.wanted is None else of_avro(schemas.wanted[0])
 
     return Serde(serialize, deserialize, to_plain=plain_of, arrow_type=arrow_type)
+
+
+def parsed_avro(schema: Schema, find: Callable[[Reference], Schema]) -> tuple[Any, ReadAvro]:
+    """A schema as fastavro parses it, and what decodes a payload that was written by it, into another parsed schema or
+    None. Raises ImportError, and what fastavro raises for a schema that is not one.
+    """
+    from fastavro import parse_schema, schemaless_reader
+
+    parsed = parse_schema(whole_schema(schema, find))
+    bounds = AvroBounds(parsed)
+
+    def read(payload: bytes, wanted: Any) -> Any:
+        bounds.check(payload)
+        source = BytesIO(payload)
+        value = schemaless_reader(source, parsed, wanted)
+        if source.read(1):
+            raise ValueError("there are bytes behind the value: its schema is not what it was written by")
+        return value
+
+    return parsed, read
 
 
 def whole_schema(schema: Schema, find: Callable[[Reference], Schema]) -> Any:

@@ -40,7 +40,8 @@ def protobuf(registry: SchemaRegistry, subject: str, message: type[M]) -> Serde[
     their numbers, and unknown ones are kept. Raises, as it is used, SchemaRegistryError, ValueError, TypeError (another
     class), and protobuf's DecodeError.
     """
-    indexes = _indexes(message.DESCRIPTOR)
+    wanted = _path(message.DESCRIPTOR)
+    indexes = b"\0" if wanted == [0] else b"".join(map(_zigzag, [len(wanted), *wanted]))
 
     @cache
     def first() -> bytes:
@@ -53,8 +54,8 @@ def protobuf(registry: SchemaRegistry, subject: str, message: type[M]) -> Serde[
 
     def deserialize(data: bytes) -> M:
         _, payload = split(data)
-        found, rest = _split_indexes(payload)
-        if found != indexes:
+        path, rest = split_indexes(payload)
+        if path != wanted:
             raise ValueError(f"the message is another one of its file than {message.DESCRIPTOR.full_name}")
         read: M = message.FromString(rest)
         return read
@@ -79,14 +80,15 @@ def _schema(registry: SchemaRegistry, file: Any) -> Schema:
     return Schema(b64encode(file.serialized_pb).decode(), PROTOBUF, tuple(references))
 
 
-def _indexes(descriptor: Any) -> bytes:
+def _path(descriptor: Any) -> list[int]:
+    """The indexes of a message: in its file, and in each message that it is nested in."""
     path: list[int] = []
     while descriptor is not None:
         outer = descriptor.containing_type
         beside = descriptor.file.message_types_by_name if outer is None else outer.nested_types_by_name
         path.insert(0, list(beside).index(descriptor.name))
         descriptor = outer
-    return b"\0" if path == [0] else b"".join(map(_zigzag, [len(path), *path]))
+    return path
 
 
 def _zigzag(number: int) -> bytes:
@@ -98,13 +100,16 @@ def _zigzag(number: int) -> bytes:
     return bytes(out)
 
 
-def _split_indexes(data: bytes) -> tuple[bytes, bytes]:
+def split_indexes(data: bytes) -> tuple[list[int], bytes]:
+    """The indexes of a message, [0] for the first of its file, and its bytes. Raises ValueError."""
     count, at = _varint(data, 0)
     if count > INDEXES_MOST:
         raise ValueError(f"{count} indexes of a message are too many")
+    path = []
     for _ in range(count):
-        _, at = _varint(data, at)
-    return data[:at], data[at:]
+        index, at = _varint(data, at)
+        path.append(index)
+    return path or [0], data[at:]
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

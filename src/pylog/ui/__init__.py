@@ -7,6 +7,7 @@
     pages          templates, and what each page has
     parameters     words of an address or a form as values
     values         bytes and times of others, as text that is safe to show
+    decoding       keys and values decoded: JSON, by a schema of the log, MessagePack
     rates          how quickly partitions grow
     topics  topic_changes  records  reading  follow  groups  transactions  segments  batch_bytes  damage
                    the pages, by noun

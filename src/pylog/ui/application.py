@@ -37,6 +37,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.runtime.clock import SystemClock
+from pylog.serde.schema_store import SchemaStore
 from pylog.ui import damage, follow, groups, node, records, segments, topic_changes, topics, transactions
 from pylog.ui.pages import Pages
 from pylog.ui.rates import Rates
@@ -74,6 +75,7 @@ def application(source: Source, policy: Policy) -> ASGIApp:
     )
     app.state.source, app.state.pages, app.state.rates = source, pages, Rates()
     app.state.checking = Lock()
+    app.state.schemas = SchemaStore(source.log)
 
     def refuse(scope: Scope, status: int, text: str) -> Response:
         return pages.error(scope, status, text, ask_token=status == 401)

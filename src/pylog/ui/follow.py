@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from pylog.record import ConsumerRecord
 from pylog.ui.pages import Pages
-from pylog.ui.records import reader_of, wanted_of
+from pylog.ui.records import decoder_of, reader_of, wanted_of
 
 __all__ = ["AFTER_CHARS_MAX", "follow"]
 
@@ -51,7 +51,7 @@ def follow(request: Request) -> Response:
     lines.sort(key=lambda one: (one.timestamp, one.partition, one.offset), reverse=True)
     skipped += max(0, len(lines) - LINES_MAX)
     pages: Pages = request.app.state.pages
-    shown = lines[:LINES_MAX]
+    shown = decoder_of(request).lines(lines[:LINES_MAX])
     html = pages.text("record_rows.html", request.scope["path"], topic=request.path_params["topic"], lines=shown)
     after = ".".join(f"{one}-{offset}" for one, offset in sorted(positions.items()))
     return JSONResponse({"after": after, "html": html, "count": len(shown), "skipped": skipped, "damage": damage})

@@ -8,16 +8,18 @@ from starlette.responses import Response
 
 from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord
+from pylog.ui.decoding import Decoder
 from pylog.ui.pages import page, seen
 from pylog.ui.parameters import flag, moment_ms, number, partition
 from pylog.ui.reading import FoundRecords, Reader
-from pylog.ui.values import hex_lines, json_text, shown
+from pylog.ui.values import Shown, hex_lines, shown
 
-__all__ = ["WantedRecords", "record", "records", "value", "wanted_of"]
+__all__ = ["WantedRecords", "decoder_of", "reader_of", "record", "records", "value", "wanted_of"]
 
 LIMIT = 50
 LIMIT_MAX = 500
 TEXT_BYTES = 64 << 10
+JSON_CHARS = 128 << 10
 HEX_BYTES = 4 << 10
 HEADERS_MAX = 100
 HEADER_BYTES = 4 << 10
@@ -65,6 +67,11 @@ def reader_of(request: Request, wanted: WantedRecords) -> Reader:
     return reader
 
 
+def decoder_of(request: Request) -> Decoder:
+    """A decoder for this page."""
+    return Decoder(request.app.state.schemas)
+
+
 def records(request: Request) -> Response:
     """Records of a topic: the newest, those before or from an offset, those from a time on."""
     wanted = wanted_of(request)
@@ -79,8 +86,8 @@ def records(request: Request) -> Response:
     only = found[partitions[0]] if wanted.partition is not None else None
     return page(
         request, "records.html", topic=request.path_params["topic"], wanted=wanted, partitions=reader.partitions,
-        lines=lines, found=found, only=only, words=request.query_params, more=_more(wanted, lines, only),
-        unread=_unread(wanted, found, lines),
+        lines=decoder_of(request).lines(lines), found=found, only=only, words=request.query_params,
+        more=_more(wanted, lines, only), unread=_unread(wanted, found, lines),
     )  # fmt: skip
 
 
@@ -138,11 +145,24 @@ def _found(request: Request) -> ConsumerRecord:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class RecordPart:
+    """The key or the value of a record: decoded (None: nothing says how), as text, and as bytes."""
+
+    name: str
+    data: bytes | None
+    decoded: Shown | None
+    plain: Shown
+    dump: list[tuple[int, str, str]]
+
+
 def record(request: Request) -> Response:
-    """One record: its key, value and headers as text, JSON and bytes."""
-    found = _found(request)
+    """One record: its key, value and headers decoded, as text and as bytes."""
+    found, decoder = _found(request), decoder_of(request)
     parts = [
-        (name, data, shown(data, TEXT_BYTES), json_text(data), hex_lines((data or b"")[:HEX_BYTES]))
+        RecordPart(
+            name, data, decoder.part(data, JSON_CHARS), shown(data, TEXT_BYTES), hex_lines((data or b"")[:HEX_BYTES])
+        )
         for name, data in (("key", found.key), ("value", found.value))
     ]
     return page(

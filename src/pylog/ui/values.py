@@ -6,6 +6,7 @@ It is cut to a size that is said, and what does not print is shown as an escape.
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from pylog.runtime.words import count_text, printable
 
@@ -13,23 +14,25 @@ __all__ = ["Shown", "hex_lines", "json_text", "shown", "visible"]
 
 CELL_BYTES = 200
 """How much of a value a table shows."""
-JSON_BYTES_MAX = 256 << 10
-JSON_GROWTH_MAX = 16
-"""How many times larger JSON may become by being laid out: indents of a deep nest are longer than what they indent."""
 VISIBLE_CHARS_MAX = 4 << 10
 HEX_COLUMNS = 16
 LAID_OUT = "\n\t"
-_LAYOUT = json.JSONEncoder(indent=2, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A value for people. `kind`: "none", "empty", "text" or "hex"; `size` is that of all of it, in bytes."""
+    """A value for people. `kind`: "none", "empty", "text", "hex" or (decoded) "json"; `size` is that of all of it, in
+    bytes.
+    """
 
     kind: str
     text: str
     size: int
     is_cut: bool
+    format: str = ""
+    """The format that it was decoded from."""
+    problem: str = ""
+    """Why it was not decoded."""
 
 
 def shown(data: bytes | None, most: int = CELL_BYTES) -> Shown:
@@ -64,23 +67,18 @@ def visible(text: str) -> str:
     return printable(text, keep=LAID_OUT)
 
 
-def json_text(data: bytes | None) -> str | None:
-    """An object or an array of JSON, laid out.
+def json_text(value: Any, chars_max: int, *, indent: int | None = 2) -> tuple[str, bool]:
+    """A plain value as JSON: the first `chars_max` characters, and whether that is not all. `indent` None: one line.
 
-    None for anything else, for more than 256 KiB, and for a nest so deep that it grows more than 16 times.
+    Raises RecursionError for a nest that is too deep.
     """
-    if data is None or len(data) > JSON_BYTES_MAX or data.lstrip()[:1] not in (b"{", b"["):
-        return None
-    parts, left = list[str](), len(data) * JSON_GROWTH_MAX
-    try:
-        for part in _LAYOUT.iterencode(json.loads(data)):
-            parts.append(printable(part, keep=LAID_OUT))
-            left -= len(parts[-1])
-            if left < 0:
-                return None
-    except (ValueError, RecursionError):
-        return None
-    return "".join(parts)
+    parts, left = list[str](), chars_max
+    for part in json.JSONEncoder(indent=indent, ensure_ascii=False).iterencode(value):
+        parts.append(printable(part[: left + 1], keep=LAID_OUT))
+        left -= len(parts[-1])
+        if left < 0:
+            return "".join(parts)[:chars_max], True
+    return "".join(parts), False
 
 
 def hex_lines(data: bytes, start: int = 0) -> list[tuple[int, str, str]]:
