@@ -138,7 +138,7 @@ def _parquet_rows(form: RowForm, stream: BinaryIO, longest: int) -> Iterator[tup
     file = parquet.ParquetFile(stream)
     names = file.schema_arrow.names
     _checked(names, form)
-    taken = names if form.as_json else [name for name in {*TAKEN, form.key} if name in names]
+    taken = names if form.as_json else [name for name in dict.fromkeys((*TAKEN, form.key)) if name in names]
     for batch in file.iter_batches(ROWS, columns=taken):
         for row in pyarrow.RecordBatch.from_pydict(_columns(batch, form)).to_pylist():
             yield row, 0
