@@ -4,7 +4,7 @@ The types of the columns are those that were given, or those of the serde, or th
 the records are read twice: all of them are looked at, so that a field may appear or become wider in the middle.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,13 +85,13 @@ class RecordDecoder:
                 try:
                     one.seen.add(pa.array(one.cells(plains[one.source])).type)
                 except MISFITS as error:
-                    raise _mixed(one.name, error) from error
+                    raise _mixed(one, error) from error
 
     def settle(self) -> None:
         """Let the types be those that hold all values that were looked at. Raises ValueError."""
         for one in self._all():
             if one.kind is None:
-                one.kind = _merged(one.name, one.seen or {pa.null()})
+                one.kind = _merged(one)
 
     def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same records with decoded columns. Raises Undecodable."""
@@ -209,17 +209,18 @@ def _kind_at(kind: pa.DataType, path: str) -> pa.DataType:
     return _kind_at(kind.field(place).type, rest)
 
 
-def _merged(name: str, kinds: Iterable[pa.DataType]) -> pa.DataType:
+def _merged(one: _Output) -> pa.DataType:
     # Sorted, so that the order of fields is the same each time.
-    schemas = [pa.schema([(name, kind)]) for kind in sorted(kinds, key=str)]
+    schemas = [pa.schema([(one.name, kind)]) for kind in sorted(one.seen or {pa.null()}, key=str)]
     try:
-        return pa.unify_schemas(schemas, promote_options="permissive").field(name).type
+        return pa.unify_schemas(schemas, promote_options="permissive").field(one.name).type
     except MISFITS as error:
-        raise _mixed(name, error) from error
+        raise _mixed(one, error) from error
 
 
-def _mixed(name: str, error: Exception) -> ValueError:
+def _mixed(one: _Output, error: Exception) -> ValueError:
+    way = "fields=[...]" if one.path is None else f"fields={{{one.name!r}: pyarrow.string()}}"
     return ValueError(
-        f"{name!r} has values that are not of one type: {error}; give a serde of a type, as serde.json(Order), "
-        f"or fields with types, as fields={{{name!r}: pyarrow.string()}}: other values count as not decoded then"
+        f"{one.name!r} has values that are not of one type: {error}; give a serde of a type, as serde.json(Order), or "
+        f"{way}: values of other types count as not decoded then"
     )

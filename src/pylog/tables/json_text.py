@@ -4,6 +4,7 @@ Structs and maps are objects, lists are arrays. NaN and infinity are null, as JS
 are text, as ISO 8601; a time with a zone is in UTC. JSON has no bytes: they are refused.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,12 @@ UNSAFE_CONTROL = "[\\x00-\\x1f]"
 
 def json_text(cells: Array) -> Array:
     """A column as binary: the JSON of each cell; null stays null. Raises TypeError for a type that JSON has not."""
-    texts = compute.if_else(compute.is_valid(cells), _texts(cells, "the column"), pa.scalar(None, pa.string()))
+    texts = compute.if_else(compute.is_valid(cells), _texts(cells, ""), pa.scalar(None, pa.string()))
     return texts.cast(pa.binary())
 
 
 def _texts(cells: Array, name: str) -> Array:
-    """The same as strings, with "null" for null. `name`: the place of the column, for an error."""
+    """The same as strings, with "null" for null. `name`: the place in the column, for an error."""
     kind = cells.type
     if isinstance(kind, pa.BaseExtensionType):
         return _texts(cells.storage, name)
@@ -54,8 +55,12 @@ def _texts(cells: Array, name: str) -> Array:
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         found = _joined("[", _lists(cells, _texts(cells.flatten(), f"{name}[]")), "]")
     else:
-        raise TypeError(f"{name} is {kind}, which JSON has not: cast it, or leave it out with fields=[...]")
+        raise TypeError(f"{_place(name)} is {kind}, which JSON has not: cast it, or leave it out with fields=[...]")
     return compute.fill_null(found, "null")
+
+
+def _place(name: str) -> str:
+    return f"the column {name!r}" if name else "the column"
 
 
 def _joined(*parts: Any) -> Array:
@@ -84,6 +89,10 @@ def _strings(cells: Array) -> Array:
 
 def _timestamps(cells: Array) -> Array:
     zone = cells.type.tz
+    if cells.type.unit == "ns":
+        # As pandas has them: most have no more than microseconds.
+        with suppress(pa.ArrowInvalid):
+            cells = cells.cast(pa.timestamp("us", zone))
     # Without its zone, Arrow writes the time in UTC.
     texts = cells.cast(pa.timestamp(cells.type.unit)).cast(pa.string())
     return _joined('"', compute.replace_substring(texts, " ", "T"), '"' if zone is None else 'Z"')
@@ -94,7 +103,7 @@ def _objects(cells: Array, name: str) -> Array:
     for number, field in enumerate(cells.type):
         head = _strings(pa.array([field.name]))[0].as_py()
         # `field` of a struct does not look at nulls of the struct itself: those are null as a whole.
-        parts += [f"{',' if number else ''}{head}:", _texts(cells.field(number), f"{name}.{field.name}")]
+        parts += [f"{',' if number else ''}{head}:", _texts(cells.field(number), f"{name}.{field.name}".lstrip("."))]
     text = _joined(*parts, "}") if len(parts) > 1 else pa.array(["{}"] * len(cells), pa.string())
     return compute.if_else(compute.is_valid(cells), text, pa.scalar(None, pa.string()))
 
@@ -102,7 +111,7 @@ def _objects(cells: Array, name: str) -> Array:
 def _maps(cells: Array, name: str) -> Array:
     key, item = cells.type.key_type, cells.type.item_type
     if str(key) not in ("string", "large_string", "string_view"):
-        raise TypeError(f"{name} is {cells.type}: the keys of a JSON object are text, cast them")
+        raise TypeError(f"{_place(name)} is {cells.type}: the keys of a JSON object are text, cast them")
     lists = cells.cast(pa.list_(pa.struct([("key", key), ("value", item)])))
     pairs = lists.flatten()
     texts = _joined(_strings(pairs.field("key").cast(pa.string())), ":", _texts(pairs.field("value"), f"{name}{{}}"))

@@ -407,7 +407,7 @@ def test_rows_that_are_no_objects_say_why(run: Run, tmp_path: Path) -> None:
     from pyarrow import parquet
 
     parquet.write_table(pyarrow.table({"id": [b"x"]}), tmp_path / "a.parquet")
-    failed(run("produce", "t", "-q", "--input", str(tmp_path / "a.parquet"), "--as-json"), "id is binary, which JSON")
+    failed(run("produce", "t", "-q", "--input", str(tmp_path / "a.parquet"), "--as-json"), "'id' is binary, which JSON")
     misused(run("produce", "t", "--input", str(path), "--key-column", "id"), "JSON lines takes --as-json")
     misused(run("produce", "t", "--as-json"), "are for the rows of a table: give --input")
 

@@ -193,6 +193,8 @@ def test_values_of_several_types_ask_for_one(log: pylog.Log) -> None:
     append(log.topic("t"), b'{"amount": "much"}')
     with pytest.raises(ValueError, match=r"'amount' has values .* fields=\{'amount': pyarrow\.string\(\)\}"):
         log.topic("t").select(["value"], value=serde.json(), fields=["amount"]).to_arrow()
+    with pytest.raises(ValueError, match=r"'value' has values .* or fields=\[\.\.\.\]"):
+        log.topic("t").select(["value"], value=serde.json()).to_arrow()
     with pytest.raises(ValueError, match=r"'amount' has values that are not of one type: Unable to merge"):
         list(log.topic("t").select(["value"], value=serde.json(), fields=["amount"]).columns(max_rows=1))
 

@@ -65,6 +65,8 @@ def test_maps_are_objects_and_their_keys_are_text() -> None:
 def test_times_are_text_and_those_with_a_zone_are_in_utc() -> None:
     assert texts(pa.array([AT, None], pa.timestamp("ms", "Asia/Tokyo"))) == ['"2026-01-02T03:04:05.678Z"', None]
     assert texts(pa.array([AT.replace(tzinfo=None)], pa.timestamp("s"))) == ['"2026-01-02T03:04:05"']
+    assert texts(pa.array([AT], pa.timestamp("ns", "UTC"))) == ['"2026-01-02T03:04:05.678000Z"']
+    assert texts(pa.array([1], pa.timestamp("ns"))) == ['"1970-01-01T00:00:00.000000001"']
     assert texts(pa.array([date(2026, 1, 2)])) == ['"2026-01-02"']
     assert texts(pa.array([time(3, 4)], pa.time32("s"))) == ['"03:04:00"']
 
@@ -80,7 +82,7 @@ def test_numbers_that_json_has_not_are_null() -> None:
     ("column", "where"),
     [
         (pa.array([b"x"]), "the column is binary"),
-        (pa.array([{"a": {"b": [b"x"]}}]), r"the column\.a\.b\[\] is binary"),
+        (pa.array([{"a": {"b": [b"x"]}}]), r"the column 'a\.b\[\]' is binary"),
         (pa.array([1], pa.duration("s")), r"the column is duration\[s\], which JSON has not: cast it, or leave it out"),
     ],
 )
