@@ -261,10 +261,13 @@ def test_a_topic_is_deleted_where_it_is_named_once(node: WireNode, version: int)
     asked = {"topicNames": twice} if version < 6 else {"topics": [{"name": name} for name in twice]}
 
     responses = node.ask("DeleteTopics", version, {**asked, "timeoutMs": 1})["responses"]
+    in_both_ways = [{"name": "t"}, {"name": None, "topicId": topic_id}]
+    same = node.ask("DeleteTopics", 6, {"topics": in_both_ways, "timeoutMs": 1})["responses"]
     both = [{"name": "t", "topicId": topic_id}, {"name": None}, {"name": "t"}]
     wrong = node.ask("DeleteTopics", 6, {"topics": both, "timeoutMs": 1})["responses"]
 
     assert [(one["name"], one["errorCode"]) for one in responses] == [("t", 42), ("t", 42), ("u", 0)]
+    assert [(one["name"], one["topicId"], one["errorCode"]) for one in same] == [("t", topic_id, 42)] * 2
     assert [one["errorCode"] for one in wrong] == [42, 42, 0]
     assert node.log.topics() == []
 

@@ -24,18 +24,18 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     """Delete the topics that are named well."""
     field = "topics" if request.version >= BY_ID_FROM else "topicNames"
     topics = request.body[field]
-    times_named = Counter(_key(topic) for topic in topics if _is_named_well(topic))
-    is_wrong = [not _is_named_well(topic) or times_named[_key(topic)] > 1 for topic in topics]
-    good = [topic for topic, wrong in zip(topics, is_wrong, strict=True) if not wrong]
+    good = _named_once([topic for topic in topics if _is_named_well(topic)])
     if request.version >= BY_ID_FROM:
         node.name_topics(good, request.session)
         node.identify(good, request.session)
+        # A topic may be named by its name and, in another entry, by its id.
+        good = _named_once(good)
+    is_good = set(map(id, good))
     outcome = reply(MAPPING, request._replace(body={**request.body, field: good}), node)
 
     def whole(body: Any) -> "Body | NoResponse":
         told = iter(body["responses"])
-        responses = [_refused(topic) if wrong else next(told) for topic, wrong in zip(topics, is_wrong, strict=True)]
-        return {"responses": responses}
+        return {"responses": [next(told) if id(topic) in is_good else _refused(topic) for topic in topics]}
 
     if not isinstance(outcome, Reply):
         return whole(outcome)
@@ -45,6 +45,11 @@ def answer(request: Request, node: ServedNode) -> Outcome:
 
 def _key(topic: "Body | str") -> object:
     return topic if isinstance(topic, str) else topic["name"] or topic["topicId"]
+
+
+def _named_once(topics: list[Any]) -> list[Any]:
+    times_named = Counter(map(_key, topics))
+    return [topic for topic in topics if times_named[_key(topic)] == 1]
 
 
 def _is_named_well(topic: "Body | str") -> bool:
