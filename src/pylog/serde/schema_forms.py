@@ -3,13 +3,11 @@
     same     Avro by `avro_schema`; JSON Schema as JSON, where spaces and the order of fields mean nothing; else by text
     normal   the form of Avro with full names; JSON Schema with sorted fields; references sorted by name
 
-Protobuf is a descriptor in base64, or the source text of a `.proto` file. Source text is kept, but not parsed.
+Protobuf is a descriptor in base64, or the source text of a `.proto` file.
 (Confluent: ParsedSchema.canonicalString, ParsedSchema.normalize)
 """
 
 import json
-import re
-from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 from pylog.errors import SchemaRegistryError
 from pylog.serde.avro import whole_schema
 from pylog.serde.avro_schema import check_avro, plain_avro
+from pylog.serde.compatibility.protobuf import file_of
 from pylog.serde.registry import AVRO, JSON, PROTOBUF, Reference, Schema
 
 __all__ = ["INVALID_SCHEMA", "TYPES", "check_schema", "meaning", "normalized", "whole_meaning"]
@@ -28,9 +27,6 @@ ONE = frozenset("additionalItems additionalProperties contains else if items not
 """The keywords of JSON Schema that hold a schema; `items` may hold a list of them, too."""
 LISTS = frozenset("allOf anyOf items oneOf prefixItems".split())
 MAPS = frozenset("$defs definitions patternProperties properties".split())
-PROTO_COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-PROTO_WORDS = re.compile(r"\s*(syntax|edition|package|import|option|message|enum|service|extend)\b")
-PROTO_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 Meaning = tuple[object, ...]
 Find = Callable[[Reference], Schema]
@@ -76,7 +72,7 @@ def check_schema(schema: Schema, find: Find, *, is_new: bool = True) -> None:
             case str(kind) if kind == JSON:
                 _check_json(json.loads(schema.text))
             case str(kind) if kind == PROTOBUF:
-                _check_protobuf(schema.text)
+                file_of(schema.text)
             case other:
                 raise ValueError(f"the type {other!r} is not one of {', '.join(TYPES)}")
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
@@ -114,18 +110,3 @@ def _inner_schemas(node: dict[str, Any]) -> Iterator[Any]:
             if not isinstance(value, dict):
                 raise ValueError(f"{key} is not an object of schemas")
             yield from value.values()
-
-
-def _check_protobuf(text: str) -> None:
-    if PROTO_BASE64.fullmatch(text):
-        from google.protobuf.descriptor_pb2 import FileDescriptorProto
-        from google.protobuf.message import DecodeError
-
-        try:
-            FileDescriptorProto.FromString(b64decode(text, validate=True))
-        except DecodeError as error:
-            raise ValueError(f"it is neither source text nor a descriptor in base64 ({error})") from error
-        return
-    source = PROTO_COMMENTS.sub(" ", text)
-    if not PROTO_WORDS.match(source) or source.count("{") != source.count("}"):
-        raise ValueError("it is neither source text nor a descriptor in base64")

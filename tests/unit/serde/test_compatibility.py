@@ -163,7 +163,7 @@ def test_references_are_put_in_their_places_before_schemas_are_compared(registry
     ("old", "new", "fault"),
     [
         (A, serde.Schema("{}", "JSON"), "one is JSON, the other one AVRO"),
-        (serde.Schema("message P {}", "PROTOBUF"), serde.Schema("message Q {}", "PROTOBUF"), "source text is not comp"),
+        (serde.Schema("message P {}", "PROTOBUF"), serde.Schema("message Q {}", "PROTOBUF"), "message P is gone"),
         (serde.Schema('{"type":"string"}', "JSON"), serde.Schema('{"type":"number"}', "JSON"), "it may be string"),
     ],
 )

@@ -90,7 +90,7 @@ def test_without_protobuf_it_is_said_what_to_install(monkeypatch: pytest.MonkeyP
         faults(file(), file())
 
 
-@pytest.mark.parametrize("text", ['syntax = "proto3";', b64encode(b"\xff\xff").decode()])
-def test_source_text_is_not_compared(text: str) -> None:
-    with pytest.raises(ValueError, match="source text is not compared here"):
+@pytest.mark.parametrize("text", ["hello", b64encode(b"\xff\xff").decode()])
+def test_a_text_that_is_neither_source_nor_a_descriptor_is_not_compared(text: str) -> None:
+    with pytest.raises(ValueError, match="it is neither source text nor a descriptor in base64"):
         faults(file(), text)

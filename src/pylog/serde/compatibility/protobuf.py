@@ -1,4 +1,4 @@
-"""Whether messages of one Protobuf file can be read by another one, as registries keep them: descriptors in base64.
+"""Whether messages of one Protobuf file can be read by another one: descriptors in base64, or source text.
 
 Fields go by their numbers. A field may come and go, be renamed, and change between types that have one form on the
 wire. It must not change between forms, between one value and several, or be required; a message must not go. Fields
@@ -6,22 +6,26 @@ that could all have values must not come into one oneof, where a reader keeps th
 (Confluent: ProtobufSchemaUtils; https://protobuf.dev/programming-guides/proto3/#updating)
 """
 
+import re
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Iterator
 from typing import Any
+
+from pylog.serde.compatibility.proto_source import descriptor_of
 
 FORMS = (
     ("int32", "int64", "uint32", "uint64", "bool", "enum"), ("sint32", "sint64"), ("string", "bytes"),
     ("fixed32", "sfixed32"), ("fixed64", "sfixed64"),
 )  # fmt: skip
 """Types that are read as each other. All others are read as themselves alone."""
+BASE64 = re.compile("[A-Za-z0-9+/]*={0,2}")
 NAMED = ("message", "group")
 
 
 def faults(reader: str, writer: str) -> list[str]:
     """The reasons why messages of `writer` cannot be read by `reader`, by the fields. Raises ValueError where one of
-    them is no descriptor in base64, ImportError without protobuf.
+    them is not a schema, ImportError without protobuf.
     """
     mine, theirs = dict(_messages(reader)), dict(_messages(writer))
     found = []
@@ -37,17 +41,26 @@ def faults(reader: str, writer: str) -> list[str]:
     return found
 
 
-def _messages(text: str) -> Iterator[tuple[str, Any]]:
-    """The messages of a file by name, those in others among them."""
+def file_of(text: str) -> Any:
+    """The FileDescriptorProto of a schema. Raises ValueError for a text that is neither a descriptor in base64 nor a
+    source, ImportError without protobuf.
+    """
     try:
         from google.protobuf.descriptor_pb2 import FileDescriptorProto
         from google.protobuf.message import DecodeError
     except ModuleNotFoundError as error:
         raise ImportError(f"Protobuf needs protobuf: pip install protobuf ({error})") from error
+    if not BASE64.fullmatch(text):
+        return descriptor_of(text)
     try:
-        file = FileDescriptorProto.FromString(b64decode(text, validate=True))
+        return FileDescriptorProto.FromString(b64decode(text, validate=True))
     except (Error, DecodeError) as error:
-        raise ValueError(f"source text is not compared here, descriptors in base64 are ({error})") from error
+        raise ValueError(f"it is neither source text nor a descriptor in base64 ({error})") from error
+
+
+def _messages(text: str) -> Iterator[tuple[str, Any]]:
+    """The messages of a file by name, those in others among them."""
+    file = file_of(text)
     waiting = [(file.package, one) for one in file.message_type]
     while waiting:
         outer, message = waiting.pop(0)
@@ -58,8 +71,11 @@ def _messages(text: str) -> Iterator[tuple[str, Any]]:
 
 def _of_oneofs(name: str, message: Any, written: dict[int, Any]) -> list[str]:
     found = []
-    for number in range(len(message.oneof_decl)):
-        members = [field for field in message.field if field.HasField("oneof_index") and field.oneof_index == number]
+    oneofs: dict[int, list[Any]] = {}
+    for field in message.field:
+        if field.HasField("oneof_index"):
+            oneofs.setdefault(field.oneof_index, []).append(field)
+    for members in oneofs.values():
         before = [written[field.number] for field in members if field.number in written]
         # Those that were in one oneof of the writer's came one at a time.
         if len({one.oneof_index if one.HasField("oneof_index") else -one.number for one in before}) > 1:
