@@ -160,8 +160,8 @@ class Broker:
         # Transactions may have been left open.
         self._worker.wake()
 
-    def _routes_of(self, describe_directories: Callable[[], Any]) -> dict[type, Callable[[Any], Future[Any]]]:
-        """The function that answers each class of message. Coordinators answer all others."""
+    def _routes_of(self, describe_directories: Callable[[], Any]) -> dict[type, Callable[[Any, Session], Future[Any]]]:
+        """The function that answers each class of message of a session. Coordinators answer all others."""
         node, change = self.node, self._change
         changes = node.changes
         return {
@@ -169,26 +169,28 @@ class Broker:
             Fetch: self._purgatory.fetch,
             ListOffsets: self._purgatory.list_offsets,
             OffsetForLeaderEpoch: self._reads.epoch_ends,
-            Metadata: lambda message: completed(described(node, self.config, message)),
-            CreateTopics: lambda message: change(
+            Metadata: lambda message, _: completed(described(node, self.config, message)),
+            CreateTopics: lambda message, _: change(
                 partial(changes.create_topic, validate_only=message.validate_only), message.topics
             ),
-            DeleteTopics: lambda message: change(self._delete_topic, message.names),
-            CreatePartitions: lambda message: change(
+            DeleteTopics: lambda message, _: change(self._delete_topic, message.names),
+            CreatePartitions: lambda message, _: change(
                 partial(changes.create_partitions, validate_only=message.validate_only), message.topics
             ),
             AlterConfigsRequest: partial(self._alter_configs, all_of),
             IncrementalAlterConfigsRequest: partial(self._alter_configs, some_of),
-            AlterReplicaLogDirs: lambda message: change(self._move, message.parts),
+            AlterReplicaLogDirs: lambda message, _: change(self._move, message.parts),
             DeleteRecords: self._delete_records,
-            DescribeLogDirs: lambda _: completed(describe_directories()),
-            DescribeQuorum: lambda _: completed(describe_quorum(node.topics.metadata_log)),
-            DescribeUserScramCredentialsRequest: lambda message: completed(describe_users(self.image, message)),
-            AlterUserScramCredentialsRequest: lambda message: completed(node.cluster_changes.alter_users(message)),
-            DescribeConfigsRequest: lambda message: completed(
+            DescribeLogDirs: lambda message, _: completed(describe_directories()),
+            DescribeQuorum: lambda message, _: completed(describe_quorum(node.topics.metadata_log)),
+            DescribeUserScramCredentialsRequest: lambda message, _: completed(describe_users(self.image, message)),
+            AlterUserScramCredentialsRequest: lambda message, _: completed(node.cluster_changes.alter_users(message)),
+            DescribeConfigsRequest: lambda message, _: completed(
                 describe_configs(self.image, self.configs, node.id, message)
             ),
-            ListConfigResourcesRequest: lambda message: completed(list_config_resources(self.image, node.id, message)),
+            ListConfigResourcesRequest: lambda message, _: completed(
+                list_config_resources(self.image, node.id, message)
+            ),
         }
 
     @property
@@ -255,7 +257,7 @@ class Broker:
         self._check_usable()
         with WHOLE:
             route = self._routes.get(type(message))
-            return self._coordinating.handle(message, session) if route is None else route(message)
+            return self._coordinating.handle(message, session) if route is None else route(message, session)
 
     def append(self, topic: str, partition: int, batch: Batch, now_ms: int) -> Appended:
         """See `ProduceHandler.append_safely`. Raises Closed."""
@@ -338,7 +340,8 @@ class Broker:
         return answer
 
     def _alter_configs(
-        self, read: Callable[..., ResourceChange], message: AlterConfigsRequest | IncrementalAlterConfigsRequest
+        self, read: Callable[..., ResourceChange], message: AlterConfigsRequest | IncrementalAlterConfigsRequest,
+        session: Session,
     ) -> Future[AlterConfigsResponse | IncrementalAlterConfigsResponse]:  # fmt: skip
         alter = partial(self.node.cluster_changes.alter_configs, validate_only=message.validate_only)
         answer = message.answered(changed(message, read, alter))
@@ -362,7 +365,7 @@ class Broker:
         if image is not None:
             self._coordinating.topic_deleted(name, image.id)
 
-    def _delete_records(self, message: DeleteRecords) -> Future[RecordsDeleted]:
+    def _delete_records(self, message: DeleteRecords, session: Session) -> Future[RecordsDeleted]:
         parts = self.node.changes.delete_records(message.parts)
         if any(part.error is None for part in parts):
             self._produce.room.note()

@@ -44,7 +44,16 @@ from pylog.errors import (
 from pylog.kernel import TRANSACTIONAL_BIT
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, Origin
-from pylog.protocol.messages import ACKS_ALL, INTERNAL_TOPICS, NO_ID, Produce, Produced, ProducedPart, ProducePart
+from pylog.protocol.messages import (
+    ACKS_ALL,
+    INTERNAL_TOPICS,
+    NO_ID,
+    Produce,
+    Produced,
+    ProducedPart,
+    ProducePart,
+    Session,
+)
 from pylog.replica import Leader, told_isr
 from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future, completed, gathered
@@ -128,7 +137,7 @@ class ProduceHandler:
             self._note_append(partition)
         return appended
 
-    def produce(self, message: Produce) -> Future[Produced]:
+    def produce(self, message: Produce, session: Session) -> Future[Produced]:
         """Answer a Produce; the error of a part is in its answer. Called in a WHOLE block.
 
         Where an append may block, and the message may not, nothing is done, and the answer has no parts.

@@ -24,7 +24,7 @@ from pylog.kernel.format import LONG_MAX, OFFSET_MAX
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages import CONSUMER, NO_EPOCH, Fetch, Fetched, ListedOffsets, ListOffsets, Produced
+from pylog.protocol.messages import CONSUMER, NO_EPOCH, Fetch, Fetched, ListedOffsets, ListOffsets, Produced, Session
 from pylog.replica import Leader, bounds_part, told_isr
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
@@ -160,7 +160,7 @@ class Purgatory:
         # A follower may have moved it just before the line above, and found nothing to release.
         self.release(leader.partition)
 
-    def fetch(self, message: Fetch) -> Future[Fetched]:
+    def fetch(self, message: Fetch, session: Session) -> Future[Fetched]:
         """Answer at once where there is enough; else when there is, or when the time is up, with what there is."""
         fetched = self._read(message)
         if is_enough(message, fetched):
@@ -217,7 +217,7 @@ class Purgatory:
         with self._lock:
             return self._delayed.has((partition.topic, partition.number, "high watermark"))
 
-    def list_offsets(self, message: ListOffsets) -> Future[ListedOffsets]:
+    def list_offsets(self, message: ListOffsets, session: Session) -> Future[ListedOffsets]:
         """Answer at once, or when what was left of open transactions is visible to a reader of uncommitted records."""
         if message.replica_id == CONSUMER and message.isolation is Isolation.READ_UNCOMMITTED:
             roles = (self._roles.held(part.topic, part.partition) for part in message.parts)

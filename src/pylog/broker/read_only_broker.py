@@ -83,13 +83,13 @@ class ReadOnlyBroker:
         self._partitions = ReadOnlyPartitions(files, self._topics, self.configs)
         self._purgatory = ReadOnlyPurgatory(clock, self._read_on, self._watch)
         coordinators = ReadOnlyCoordinators(self._partitions.find, lambda: self.image, self.configs, clock)
-        self._routes: dict[type, Callable[[Any], Future[Any]]] = {
+        self._routes: dict[type, Callable[[Any, Session], Future[Any]]] = {
             Fetch: self._fetch,
-            ListOffsets: lambda message: completed(self._list_offsets(message)),
-            Metadata: lambda message: completed(self._metadata(message)),
-            DescribeLogDirs: lambda _: completed(describe_log_dirs(files, self._paths, {})),
-            DescribeUserScramCredentialsRequest: lambda message: completed(self._users(message)),
-            DescribeConfigsRequest: lambda message: completed(self._configs(message)),
+            ListOffsets: lambda message, _: completed(self._list_offsets(message)),
+            Metadata: lambda message, _: completed(self._metadata(message)),
+            DescribeLogDirs: lambda message, _: completed(describe_log_dirs(files, self._paths, {})),
+            DescribeUserScramCredentialsRequest: lambda message, _: completed(self._users(message)),
+            DescribeConfigsRequest: lambda message, _: completed(self._configs(message)),
             **{kind: partial(self._ask_coordinators, answer) for kind, answer in coordinators.routes.items()},
         }
         self._topics.refresh()
@@ -107,7 +107,7 @@ class ReadOnlyBroker:
             raise Closed("this log is closed")
         if type(message) not in self._routes:
             raise self._unknown()
-        return self._routes[type(message)](message)
+        return self._routes[type(message)](message, session)
 
     def _unknown(self) -> ReadOnly:
         return ReadOnly(
@@ -115,7 +115,7 @@ class ReadOnlyBroker:
             '(producers, configs) are not known: open it with mode="own"'
         )
 
-    def _ask_coordinators(self, answer: Callable[[Message], Any], message: Message) -> Future[Any]:
+    def _ask_coordinators(self, answer: Callable[[Message], Any], message: Message, session: Session) -> Future[Any]:
         with self._topics.lock:
             # A topic of the coordinators' may be new.
             self._topics.refresh()
@@ -140,7 +140,7 @@ class ReadOnlyBroker:
 
     # --- answers ---------------------------------------------------------------------------------------------------
 
-    def _fetch(self, message: Fetch) -> Future[Fetched]:
+    def _fetch(self, message: Fetch, session: Session) -> Future[Fetched]:
         fetched = self._read(message)
         if message.max_wait_ms <= 0 or is_enough(message, fetched):
             return completed(fetched)

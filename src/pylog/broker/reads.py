@@ -22,6 +22,7 @@ from pylog.protocol.messages import (
     ListedPart,
     ListOffsets,
     OffsetForLeaderEpoch,
+    Session,
 )
 from pylog.record import TopicPartition
 from pylog.replica import Leader, bounds_part
@@ -131,7 +132,7 @@ class Reads:
                 parts.append(ListedPart(part.topic, part.partition, error.with_traceback(None)))
         return ListedOffsets(parts)
 
-    def epoch_ends(self, message: OffsetForLeaderEpoch) -> Future[EpochEnds]:
+    def epoch_ends(self, message: OffsetForLeaderEpoch, session: Session) -> Future[EpochEnds]:
         """Answer an OffsetForLeaderEpoch."""
         parts = []
         for part in message.parts:
