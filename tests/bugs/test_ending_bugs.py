@@ -18,6 +18,7 @@ from pylog import TopicPartition, errors
 from pylog.broker.describe import describe_log_dirs
 from pylog.errors import LogNotFound
 from pylog.files import MemoryFiles
+from pylog.protocol.messages.topics import DescribeLogDirsRequest
 from support.patience import HANG_SECONDS
 
 T0 = TopicPartition("t", 0)
@@ -318,5 +319,5 @@ def test_a_topic_deleted_meanwhile_does_not_fail_describe_log_dirs() -> None:
     files = Vanishing()
     for name in ("a-0", "b-0"):
         files.make_dir(f"log/{name}")
-    (described,) = describe_log_dirs(files, ["log"], {}).directories
-    assert described.partitions == {TopicPartition("a", 0): 0}
+    (described,) = describe_log_dirs(files, ["log"], {}, DescribeLogDirsRequest(topics=None)).results
+    assert [topic.name for topic in described.topics] == ["a"]

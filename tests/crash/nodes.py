@@ -10,7 +10,8 @@ from pylog.config import NodeConfig
 from pylog.files import Files
 from pylog.kernel import Record
 from pylog.protocol.batch import encode, split
-from pylog.protocol.messages import DeleteRecordsPart, NewTopic, Replacement
+from pylog.protocol.messages import NewTopic, Replacement
+from pylog.record import TopicPartition
 from tests.support.crash import CrashFiles
 from tests.support.stepping import Steps
 
@@ -76,7 +77,7 @@ class NodeRun:
         start = self.node.roles.partition(topic, number).start_offset + 1
 
         def deleted() -> None:
-            (part,) = self.node.changes.delete_records([DeleteRecordsPart(topic, number, start)])
+            (part,) = self.node.changes.delete_records({TopicPartition(topic, number): start}).values()
             if part.error is not None:
                 raise part.error
 

@@ -11,7 +11,6 @@ from typing import Any, Self
 import pylog
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError
 from pylog.protocol.messages import (
-    DeleteRecords,
     Fetch,
     Fetched,
     FetchedPart,
@@ -27,6 +26,7 @@ from pylog.protocol.messages import (
     Session,
     TxnOffsetCommit,
 )
+from pylog.protocol.messages.records import DeleteRecordsRequest
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.table import MAPPINGS
 from pylog.record import TopicPartition
@@ -44,7 +44,7 @@ OF_LEADERS: dict[type, Callable[[Any, PylogError], Any]] = {
     Produce: lambda message, error: Produced([ProducedPart(p.topic, p.partition, error) for p in message.parts]),
     Fetch: lambda message, error: Fetched([FetchedPart(p.topic, p.partition, error) for p in message.parts]),
     ListOffsets: lambda message, error: ListedOffsets([ListedPart(p.topic, p.partition, error) for p in message.parts]),
-    DeleteRecords: MAPPINGS["DeleteRecords"].refusal,
+    DeleteRecordsRequest: DeleteRecordsRequest.refused,
 }
 
 
@@ -137,9 +137,7 @@ class _Node(ServedNode):
     def _refusal(self, message: Any) -> Any:
         cluster: TwoNodes = self.cluster
         refused = OF_LEADERS.get(type(message))
-        if refused is not None and any(
-            cluster.leaders.get(TopicPartition(p.topic, p.partition), 1) != self.node_id for p in message.parts
-        ):
+        if refused is not None and any(cluster.leaders.get(key, 1) != self.node_id for key in _partitions(message)):
             return refused(message, NotLeaderOrFollower("another node leads it"))
         is_coordinated = isinstance(message, OfGroup) or (
             isinstance(message, OfTransaction) and message.transactional_id is not None
@@ -148,3 +146,9 @@ class _Node(ServedNode):
             name = "TxnOffsetCommit" if isinstance(message, TxnOffsetCommit) else type(message).__name__
             return MAPPINGS[name].refusal(message, NotCoordinator("another node coordinates it"))
         return None
+
+
+def _partitions(message: Any) -> list[TopicPartition]:
+    if isinstance(message, DeleteRecordsRequest):
+        return list(message.offsets)
+    return [TopicPartition(part.topic, part.partition) for part in message.parts]

@@ -50,12 +50,9 @@ from pylog.files import Files
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
-    AlterReplicaLogDirs,
     CreatePartitions,
     CreateTopics,
-    DeleteRecords,
     DeleteTopics,
-    DescribeLogDirs,
     DescribeQuorum,
     Fetch,
     ListOffsets,
@@ -63,7 +60,6 @@ from pylog.protocol.messages import (
     Metadata,
     OffsetForLeaderEpoch,
     Produce,
-    RecordsDeleted,
     Replacement,
     Session,
     TopicsChanged,
@@ -76,6 +72,12 @@ from pylog.protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     ListConfigResourcesRequest,
     ResourceChange,
+)
+from pylog.protocol.messages.records import DeleteRecordsRequest, DeleteRecordsResponse
+from pylog.protocol.messages.topics import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsRequest,
 )
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from pylog.protocol.metadata_image import MetadataImage
@@ -160,7 +162,9 @@ class Broker:
         # Transactions may have been left open.
         self._worker.wake()
 
-    def _routes_of(self, describe_directories: Callable[[], Any]) -> dict[type, Callable[[Any, Session], Future[Any]]]:
+    def _routes_of(
+        self, describe_directories: Callable[[Any], Any]
+    ) -> dict[type, Callable[[Any, Session], Future[Any]]]:
         """The function that answers each class of message of a session. Coordinators answer all others."""
         node, change = self.node, self._change
         changes = node.changes
@@ -179,9 +183,9 @@ class Broker:
             ),
             AlterConfigsRequest: partial(self._alter_configs, all_of),
             IncrementalAlterConfigsRequest: partial(self._alter_configs, some_of),
-            AlterReplicaLogDirs: lambda message, _: change(self._move, message.parts),
-            DeleteRecords: self._delete_records,
-            DescribeLogDirs: lambda message, _: completed(describe_directories()),
+            AlterReplicaLogDirsRequest: self._alter_log_dirs,
+            DeleteRecordsRequest: self._delete_records,
+            DescribeLogDirsRequest: lambda message, _: completed(describe_directories(message)),
             DescribeQuorum: lambda message, _: completed(describe_quorum(node.topics.metadata_log)),
             DescribeUserScramCredentialsRequest: lambda message, _: completed(describe_users(self.image, message)),
             AlterUserScramCredentialsRequest: lambda message, _: completed(node.cluster_changes.alter_users(message)),
@@ -335,7 +339,7 @@ class Broker:
 
     def _change(self, change: Callable[[Any], None], wanted: list[Any]) -> Future[TopicsChanged]:
         answer = completed(TopicsChanged([_attempt(change, one) for one in wanted]))
-        # Of deleted topics and moved partitions there are files to remove.
+        # Of deleted topics there are files to remove.
         self.housekeeping.wake()
         return answer
 
@@ -346,6 +350,14 @@ class Broker:
         alter = partial(self.node.cluster_changes.alter_configs, validate_only=message.validate_only)
         answer = message.answered(changed(message, read, alter))
         self.housekeeping.reconfigure()
+        return completed(answer)
+
+    def _alter_log_dirs(
+        self, message: AlterReplicaLogDirsRequest, session: Session
+    ) -> Future[AlterReplicaLogDirsResponse]:  # fmt: skip
+        answer = message.answered([_attempt(self._move, one) for one in message.replacements])
+        # Of moved partitions there are files to remove.
+        self.housekeeping.wake()
         return completed(answer)
 
     def _move(self, wanted: Replacement) -> None:
@@ -365,12 +377,12 @@ class Broker:
         if image is not None:
             self._coordinating.topic_deleted(name, image.id)
 
-    def _delete_records(self, message: DeleteRecords, session: Session) -> Future[RecordsDeleted]:
-        parts = self.node.changes.delete_records(message.parts)
-        if any(part.error is None for part in parts):
+    def _delete_records(self, message: DeleteRecordsRequest, session: Session) -> Future[DeleteRecordsResponse]:
+        parts = self.node.changes.delete_records(message.offsets)
+        if any(part.error is None for part in parts.values()):
             self._produce.room.note()
             self.housekeeping.note_deleted()
-        return completed(RecordsDeleted(parts))
+        return completed(message.answered(parts))
 
     # --- background ------------------------------------------------------------------------------------------------
 

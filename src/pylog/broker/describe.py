@@ -8,17 +8,18 @@ from pylog.files import Files, join
 from pylog.logdirs.metadata_log import MetadataLog
 from pylog.protocol.messages import (
     ClusterMetadata,
-    DescribedLogDir,
-    DescribedLogDirs,
     DescribedQuorum,
     Metadata,
     PartitionMetadata,
     TopicMetadata,
 )
+from pylog.protocol.messages.topics import DescribeLogDirsRequest, DescribeLogDirsResponse
 from pylog.protocol.metadata_image import MetadataImage, PartitionImage, TopicImage
 from pylog.protocol.topic_names import METADATA_TOPIC, unknown_topic, validate_topic_name
 from pylog.record import TopicPartition
 from pylog.storage.partition_dirs import folder_name, partition_folders
+
+LogDir = DescribeLogDirsResponse.DescribeLogDirsResult
 
 
 def describe_topics(
@@ -50,18 +51,35 @@ def _described_partitions(topic: TopicImage, leader_of: Callable[[PartitionImage
     ]
 
 
-def describe_log_dirs(files: Files, paths: Iterable[str], failures: Mapping[str, PylogError]) -> DescribedLogDirs:
+def describe_log_dirs(
+    files: Files, paths: Iterable[str], failures: Mapping[str, PylogError], asked: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:  # fmt: skip
     """Answer a DescribeLogDirs request: the content of each directory, and why one is offline. Opens nothing."""
-    described = []
-    for path in paths:
-        directory = DescribedLogDir(path, failures.get(path))
-        if directory.error is None:
-            for key in partition_folders(files, path):
-                size = _size(files, join(path, folder_name(*key)))
-                if size is not None:
-                    directory.partitions[TopicPartition(*key)] = size
-        described.append(directory)
-    return DescribedLogDirs(described)
+    wanted = (
+        None if asked.topics is None else {(one.topic, number) for one in asked.topics for number in one.partitions}
+    )
+    return DescribeLogDirsResponse(
+        results=[
+            LogDir(log_dir=path, error=failures[path])
+            if path in failures
+            else LogDir(log_dir=path, topics=_content(files, path, wanted))
+            for path in paths
+        ]
+    )
+
+
+def _content(
+    files: Files, path: str, wanted: set[tuple[str, int]] | None
+) -> list[LogDir.DescribeLogDirsTopic]:  # fmt: skip
+    """The partitions in a directory by topic, of those that are wanted; None: all of them."""
+    topics: dict[str, LogDir.DescribeLogDirsTopic] = {}
+    for topic, number in partition_folders(files, path):
+        if wanted is None or (topic, number) in wanted:
+            size = _size(files, join(path, folder_name(topic, number)))
+            if size is not None:
+                found = topics.setdefault(topic, LogDir.DescribeLogDirsTopic(name=topic))
+                found.partitions.append(found.DescribeLogDirsPartition(partition_index=number, partition_size=size))
+    return list(topics.values())
 
 
 def describe_quorum(log: MetadataLog) -> DescribedQuorum:

@@ -33,7 +33,6 @@ from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
     ClusterMetadata,
-    DescribeLogDirs,
     Fetch,
     Fetched,
     FetchedPart,
@@ -46,6 +45,7 @@ from pylog.protocol.messages import (
     Session,
 )
 from pylog.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
+from pylog.protocol.messages.topics import DescribeLogDirsRequest
 from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.replica import list_part, read_part
@@ -87,7 +87,7 @@ class ReadOnlyBroker:
             Fetch: self._fetch,
             ListOffsets: lambda message, _: completed(self._list_offsets(message)),
             Metadata: lambda message, _: completed(self._metadata(message)),
-            DescribeLogDirs: lambda message, _: completed(describe_log_dirs(files, self._paths, {})),
+            DescribeLogDirsRequest: lambda message, _: completed(describe_log_dirs(files, self._paths, {}, message)),
             DescribeUserScramCredentialsRequest: lambda message, _: completed(self._users(message)),
             DescribeConfigsRequest: lambda message, _: completed(self._configs(message)),
             **{kind: partial(self._ask_coordinators, answer) for kind, answer in coordinators.routes.items()},

@@ -73,6 +73,11 @@ def sole(parts: Sequence[P], what: str) -> P:
     return parts[0]
 
 
+def by_partition(topics: Iterable[Any]) -> dict[TopicPartition, Any]:
+    """The parts of an answer that has them by topic."""
+    return {TopicPartition(topic.name, one.partition_index): one for topic in topics for one in topic.partitions}
+
+
 def untold(key: TopicPartition) -> PylogError:
     """The error of a partition that an answer lacks."""
     return UnknownServer(f"the node has answered without a word of {key.topic}-{key.partition}")

@@ -20,7 +20,6 @@ from pylog.handles.views import TopicView
 from pylog.partition import Partition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
-    AlterReplicaLogDirs,
     CreateTopics,
     DeleteTopics,
     EndTxn,
@@ -413,7 +412,7 @@ def move_coordinator(node: Node) -> None:
     before = node.host
     home = before.leader.partition.directory.partition("/")[0]
     other = {"log": "other", "other": "log"}[home]
-    assert node.ask(AlterReplicaLogDirs([Replacement("__transaction_state", 0, other)])).errors == [None]
+    node.broker._move(Replacement("__transaction_state", 0, other))
     assert node.host is not before, "it is made anew"
 
 

@@ -11,7 +11,6 @@ from pylog.errors import (
     ClusterAuthorization,
     GroupIdNotFound,
     PylogError,
-    ResourceNotFound,
     TransactionalIdNotFound,
     UnknownServer,
     UnsupportedVersion,
@@ -22,8 +21,10 @@ from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
     DescribeGroupsResponse,
+    ListGroupsRequest,
     ListGroupsResponse,
 )
+from pylog.protocol.messages.topics import DescribeLogDirsRequest
 from pylog.protocol.messages.transactions import (
     DescribeProducersResponse,
     DescribeTransactionsResponse,
@@ -101,20 +102,23 @@ def test_an_error_without_a_text_of_its_own_names_what_it_is_about(told: str) ->
         Admin(answering(DescribeTransactionsResponse(transaction_states=[state]))).describe_transaction("tx")
 
 
-def test_the_first_error_of_several_answers_is_that_of_all() -> None:
+def test_the_filters_that_mean_nothing_are_told_once() -> None:
     request = ListTransactionsRequest(state_filters=["Ongoing", "Odd"])
     one = ListTransactionsResponse.TransactionState(transactional_id="a", producer_id=1, transaction_state="Ongoing")
-    good = ListTransactionsResponse(transaction_states=[one])
-    bad = ListTransactionsResponse(error=ClusterAuthorization("not yours"))
+    good = ListTransactionsResponse(transaction_states=[one], unknown_state_filters=["Odd"])
 
-    assert request.joined([good, bad]) is bad
-    assert request.joined([good]) == ListTransactionsResponse(unknown_state_filters=["Odd"], transaction_states=[one])
+    assert request.joined([good, good]) == ListTransactionsResponse(
+        unknown_state_filters=["Odd"], transaction_states=[one, one]
+    )
 
 
-def test_a_user_that_was_deleted_meanwhile_is_not_told() -> None:
-    gone = Described(user="bob", error=ResourceNotFound("gone"))
-    answer = DescribeUserScramCredentialsResponse(results=[Described(user="ann"), gone])
-    assert Admin(answering(answer)).users() == {"ann": {}}
+@pytest.mark.parametrize(
+    "request_", [ListTransactionsRequest(), ListGroupsRequest(), DescribeLogDirsRequest(topics=None)]
+)
+def test_the_first_error_of_several_answers_is_that_of_all(request_: Any) -> None:
+    good, bad = request_.response(), request_.refused(ClusterAuthorization("not yours"))
+    assert request_.joined([good, bad]) is bad
+    assert request_.joined([good, good]) == request_.response()
 
 
 def test_a_group_that_an_old_node_calls_dead_is_not_found() -> None:

@@ -16,7 +16,7 @@ from pylog.errors import CorruptBatch, StorageError
 from pylog.files import DiskFiles, Files, MemoryFiles
 from pylog.logdirs.log_directory import LogDirectory, kafka_uuid, parse_uuid, read_cleanings
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import DeletedPart, DeleteRecordsPart, NewTopic, Replacement
+from pylog.protocol.messages import NewTopic, Replacement
 from pylog.record import TopicPartition
 from pylog.storage.checkpoint import read_offsets
 from pylog.storage.checkpoints import NAMES as CHECKPOINTS
@@ -424,10 +424,10 @@ def test_where_many_logs_start_is_kept_by_one_sync_and_one_checkpoint() -> None:
     files = FaultFiles(MemoryFiles())
     node = owner(files)
     node.changes.create_topic(NewTopic("t", 50))
-    asked = [DeleteRecordsPart("t", number, 0) for number in range(50)]
+    asked = {TopicPartition("t", number): 0 for number in range(50)}
     node.changes.delete_records(asked)
     calls = len(files.sites)
-    assert [part.low_watermark for part in node.changes.delete_records(asked)] == [0] * 50
+    assert [part.low_watermark for part in node.changes.delete_records(asked).values()] == [0] * 50
     # Both slots of each are written; nothing else depends on how many there are.
     assert len(files.sites) - calls < 60
     assert node.directories.first.checkpoints.get(START_OFFSETS, TopicPartition("t", 49)) == 0
@@ -435,7 +435,7 @@ def test_where_many_logs_start_is_kept_by_one_sync_and_one_checkpoint() -> None:
 
 @pytest.mark.parametrize("interrupt", [None, KeyboardInterrupt])
 def test_starts_that_could_not_be_kept_latch_their_logs(interrupt: type[BaseException] | None) -> None:
-    asked = [DeleteRecordsPart("t", 0, 1), DeleteRecordsPart("t", 1, 5), DeleteRecordsPart("u", 0, 0)]
+    asked = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 5, TopicPartition("u", 0): 0}
 
     def made() -> tuple[FaultFiles, ReplicaManager]:
         files = FaultFiles(MemoryFiles(), interrupt=interrupt)
@@ -446,7 +446,7 @@ def test_starts_that_could_not_be_kept_latch_their_logs(interrupt: type[BaseExce
         return files, node
 
     files, node = made()
-    kept, beyond, absent = node.changes.delete_records(asked)
+    kept, beyond, absent = node.changes.delete_records(asked).values()
     assert (kept.error, kept.low_watermark) == (None, 1)
     assert isinstance(beyond.error, errors.OffsetOutOfRange)
     assert isinstance(absent.error, errors.UnknownTopicOrPartition)
@@ -454,7 +454,7 @@ def test_starts_that_could_not_be_kept_latch_their_logs(interrupt: type[BaseExce
     files, node = made()
     files.faults.fail_at = sync
     if interrupt is None:
-        kept, *_ = node.changes.delete_records(asked)
+        kept, *_ = node.changes.delete_records(asked).values()
         assert isinstance(kept.error, errors.DurabilityUnknown) and kept.low_watermark == -1
     else:
         with pytest.raises(interrupt):
@@ -480,7 +480,8 @@ def test_a_log_is_not_cut_below_its_start_with_no_byte_free_to_say_so() -> None:
     for _ in range(4):
         append_durably(node, "t", b"x")
     partition, key = node.roles.partition("t", 0), TopicPartition("t", 0)
-    assert node.changes.delete_records([DeleteRecordsPart("t", 0, 3)]) == [DeletedPart("t", 0, None, 3)]
+    part = node.changes.delete_records({key: 3})[key]
+    assert (part.error, part.low_watermark) == (None, 3)
     files.full = "log/"
     with pytest.raises(errors.DiskFull):
         partition.truncate(2, 0)

@@ -4,7 +4,7 @@ The controller decides; this file has what happens to roles and files.
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 from pylog.broker.replica_manager.roles import Commit, EndedRoles, Roles
@@ -16,12 +16,11 @@ from pylog.logdirs.log_directories import FUTURE, copy_files, remove_folder
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
 from pylog.protocol.messages import (
-    DeletedPart,
-    DeleteRecordsPart,
     NewPartitions,
     NewTopic,
     Replacement,
 )
+from pylog.protocol.messages.records import DeletedRecords
 from pylog.record import TopicPartition
 from pylog.runtime.signals import WholeLock
 from pylog.storage.partition_dirs import folder_name, set_aside
@@ -65,20 +64,20 @@ class TopicChanges:
         with self._lock:
             self._commit(self._controller.topics.delete(name), ended)
 
-    def delete_records(self, asked: Sequence[DeleteRecordsPart]) -> list[DeletedPart]:
+    def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, DeletedRecords]:
         """Drop the records of partitions below offsets; return where each starts, durably, or its error.
 
         The error is one that `Partition.delete_records` raises, NotLeaderOrFollower, InvalidTopic (internal topics
         stay), or DurabilityUnknown.
         """
-        parts = [DeletedPart(one.topic, one.partition) for one in asked]
-        begun: dict[LogDirectory, list[tuple[DeletedPart, Partition]]] = {}
-        for part, one in zip(parts, asked, strict=True):
+        parts = {key: DeletedRecords(partition_index=key.partition, low_watermark=-1) for key in offsets}
+        begun: dict[LogDirectory, list[tuple[DeletedRecords, Partition]]] = {}
+        for key, part in parts.items():
             try:
-                check_not_internal(one.topic, "lose records: coordinators need them")
-                partition = self._roles.leader(one.topic, one.partition).partition
-                part.low_watermark = partition.delete_records(one.offset)
-                home = self._topics.home(TopicPartition(one.topic, one.partition))
+                check_not_internal(key.topic, "lose records: coordinators need them")
+                partition = self._roles.leader(*key).partition
+                part.low_watermark = partition.delete_records(offsets[key])
+                home = self._topics.home(key)
             except PylogError as error:
                 part.error = error.with_traceback(None)
             else:

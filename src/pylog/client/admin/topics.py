@@ -1,35 +1,41 @@
 """Topics, their records and where they lie."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from pylog.client.admin.configs import config_texts
-from pylog.client.cluster import Cluster, checked_names
+from pylog.client.cluster import Cluster, by_partition, checked_names, sole, untold
 from pylog.errors import PylogError
 from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
-    AlterReplicaLogDirs,
     CreatePartitions,
     CreateTopics,
-    DeleteRecords,
-    DeleteRecordsPart,
     DeleteTopics,
-    DescribedLogDir,
-    DescribedLogDirs,
-    DescribeLogDirs,
     ListedPart,
     NewPartitions,
     NewTopic,
-    RecordsDeleted,
-    Replacement,
     TopicMetadata,
     TopicsChanged,
 )
-from pylog.record import TopicPartition, checked_partition
+from pylog.protocol.messages.records import DeleteRecordsRequest
+from pylog.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from pylog.record import TopicPartition, by_topic, checked_partition
 
 SPECS = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
+MoveTo = AlterReplicaLogDirsRequest.AlterReplicaLogDir
+TIMEOUT_MS = 30_000
+"""How long a node of Kafka's may wait for other replicas."""
+
+
+class DescribedLogDir(NamedTuple):
+    """A log directory: why it is offline, or the bytes of each partition in it, in its `.log` files."""
+
+    path: str
+    error: PylogError | None
+    partitions: dict[TopicPartition, int]
 
 
 class TopicAdmin:
@@ -78,7 +84,12 @@ class TopicAdmin:
 
     def move_partition(self, topic: str, partition: int, path: str) -> None:
         """Let a partition lie in another log directory. Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull."""
-        self._changed(self._cluster.ask(AlterReplicaLogDirs([Replacement(topic, partition, path)])))
+        moved = MoveTo.AlterReplicaLogDirTopic(name=topic, partitions=[partition])
+        target = MoveTo(path=path, topics=[moved])
+        results = self._cluster.ask(AlterReplicaLogDirsRequest(dirs=[target])).results
+        error = sole([part for one in results for part in one.partitions], "one partition").error
+        if error is not None:
+            raise error
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Let partitions start at these offsets, -1 for the high watermark; gives where they start now.
@@ -95,12 +106,25 @@ class TopicAdmin:
         started: dict[TopicPartition, int] = {}
         failed: list[PylogError] = []
         for node, keys in self._cluster.by_leader(list(offsets)).items():
-            parts = [DeleteRecordsPart(*key, offsets[key]) for key in keys]
-            answer: RecordsDeleted = self._cluster.ask(DeleteRecords(parts), node=node)
-            for part in answer.parts:
-                if part.error is not None:
-                    failed.append(part.error)
-                started[TopicPartition(part.topic, part.partition)] = part.low_watermark
+            topic = DeleteRecordsRequest.DeleteRecordsTopic
+            topics = [
+                topic(
+                    name=name,
+                    partitions=[
+                        topic.DeleteRecordsPartition(partition_index=one, offset=offsets[TopicPartition(name, one)])
+                        for one in numbers
+                    ],
+                )
+                for name, numbers in by_topic(keys).items()
+            ]
+            answer = self._cluster.ask(DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS), node=node)
+            parts = by_partition(answer.topics)
+            for key in keys:
+                error = parts[key].error if key in parts else untold(key)
+                if error is not None:
+                    failed.append(error)
+                else:
+                    started[key] = parts[key].low_watermark
         if failed:
             raise failed[0]
         return started
@@ -122,8 +146,18 @@ class TopicAdmin:
 
     def describe_log_dirs(self) -> list[DescribedLogDir]:
         """The log directories of the node, and how many bytes each partition takes there."""
-        answer: DescribedLogDirs = self._cluster.ask(DescribeLogDirs())
-        return answer.directories
+        return [
+            DescribedLogDir(
+                one.log_dir, one.error,
+                {
+                    TopicPartition(topic.name, part.partition_index): part.partition_size
+                    for topic in one.topics
+                    for part in topic.partitions
+                    if not part.is_future_key
+                },
+            )
+            for one in self._cluster.ask(DescribeLogDirsRequest(topics=None)).results
+        ]  # fmt: skip
 
     def topics(self) -> list[TopicMetadata]:
         """All topics there are, sorted by name."""

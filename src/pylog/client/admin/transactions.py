@@ -7,7 +7,7 @@ readers of committed records wait for it. (Kafka: kafka-transactions.sh, KIP-664
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pylog.client.cluster import Cluster, about, checked_words, sole, untold
+from pylog.client.cluster import Cluster, about, by_partition, checked_words, sole, untold
 from pylog.errors import UnknownTopicOrPartition
 from pylog.protocol.messages import (
     ANY_TRANSACTION_VERSION,
@@ -111,11 +111,7 @@ class TransactionAdmin:
                 for topic, numbers in by_topic(keys).items()
             ]
             answer = self._cluster.ask(DescribeProducersRequest(topics=topics), node=node)
-            parts = {
-                TopicPartition(topic.name, one.partition_index): one
-                for topic in answer.topics
-                for one in topic.partitions
-            }
+            parts = by_partition(answer.topics)
             for key in keys:
                 error = parts[key].error if key in parts else untold(key)
                 if may_be_gone and isinstance(error, UnknownTopicOrPartition):

@@ -8,7 +8,6 @@ from pylog.client.network.address import Address
 from pylog.client.network.lookup import FindCoordinator
 from pylog.errors import NetworkError, PylogError, SaslAuthentication, UnsupportedSaslMechanism
 from pylog.protocol.messages import (
-    DeleteRecords,
     EndTxn,
     Fetch,
     InitProducerId,
@@ -22,6 +21,7 @@ from pylog.protocol.messages import (
     WriteTxnMarkers,
 )
 from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest
+from pylog.protocol.messages.records import DeleteRecordsRequest
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
@@ -42,7 +42,7 @@ logger = logging.getLogger("pylog.client")
 ANSWER_MS_SPARE = 1000
 JOIN_MS_SPARE = 5000
 FETCHING, MEMBERSHIP, ANYTHING = "fetching", "membership", "anything"
-LEADER_BOUND = (Produce, Fetch, ListOffsets, DeleteRecords, DescribeProducersRequest, WriteTxnMarkers)
+LEADER_BOUND = (Produce, Fetch, ListOffsets, DeleteRecordsRequest, DescribeProducersRequest, WriteTxnMarkers)
 HARMLESS_TWICE = (
     Metadata, FindCoordinator, ListGroupsRequest, ListTransactionsRequest, DescribeGroupsRequest,
     ConsumerGroupDescribeRequest, DescribeTransactionsRequest,

@@ -34,8 +34,6 @@ from pylog.protocol.messages import (
     ClusterMetadata,
     CreatePartitions,
     CreateTopics,
-    DescribedLogDirs,
-    DescribeLogDirs,
     Message,
     Metadata,
     ResourceType,
@@ -52,6 +50,7 @@ from pylog.protocol.messages.groups import (
     DescribeGroupsResponse,
     ListGroupsRequest,
 )
+from pylog.protocol.messages.topics import DescribeLogDirsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from pylog.protocol.wire.questions.question import Question
 from pylog.protocol.wire.questions.table import QUESTIONS
@@ -95,7 +94,7 @@ class NetworkTransport:
         self._compositions: dict[type, Callable[[Any, Session], Future[Any]]] = {
             ListGroupsRequest: self._everywhere(ListGroupsRequest.joined),
             ListTransactionsRequest: self._everywhere(ListTransactionsRequest.joined),
-            DescribeLogDirs: self._everywhere(_described_log_dirs),
+            DescribeLogDirsRequest: self._everywhere(DescribeLogDirsRequest.joined),
             DescribeGroupsRequest: self._describe_groups,
             ConsumerGroupDescribeRequest: self._describe_groups,
             DeleteGroupsRequest: partial(self._by_names, "group"),
@@ -301,10 +300,6 @@ def _pass_on(whole: Future[Any], answer: Future[Any]) -> None:
         whole.set_result(answer.result())
     else:
         whole.set_exception(error)
-
-
-def _described_log_dirs(message: DescribeLogDirs, answers: list[DescribedLogDirs]) -> DescribedLogDirs:
-    return DescribedLogDirs([directory for one in answers for directory in one.directories])
 
 
 def _has_leaders(found: ClusterMetadata, wanted: dict[str, int]) -> bool:

@@ -63,9 +63,6 @@ from pylog.protocol.messages.records import (
     MAX_TIMESTAMP,
     NO_HIGH_WATERMARK,
     NO_ID,
-    DeletedPart,
-    DeleteRecords,
-    DeleteRecordsPart,
     EpochEndPart,
     EpochEnds,
     Extent,
@@ -83,7 +80,6 @@ from pylog.protocol.messages.records import (
     Produced,
     ProducedPart,
     ProducePart,
-    RecordsDeleted,
     Session,
 )
 from pylog.protocol.messages.topics import (
@@ -91,15 +87,11 @@ from pylog.protocol.messages.topics import (
     INTERNAL_TOPICS,
     NODE_DEFAULT,
     TRANSACTIONS_TOPIC,
-    AlterReplicaLogDirs,
     ClusterMetadata,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
-    DescribedLogDir,
-    DescribedLogDirs,
     DescribedQuorum,
-    DescribeLogDirs,
     DescribeQuorum,
     Metadata,
     NewPartitions,
@@ -146,7 +138,6 @@ __all__ = [
     "TRANSACTIONS_TOPIC",
     "AddOffsetsToTxn",
     "AddPartitionsToTxn",
-    "AlterReplicaLogDirs",
     "ApiRequest",
     "ApiResponse",
     "ClusterMetadata",
@@ -157,14 +148,8 @@ __all__ = [
     "ConsumerGroupHeartbeaten",
     "CreatePartitions",
     "CreateTopics",
-    "DeleteRecords",
-    "DeleteRecordsPart",
     "DeleteTopics",
-    "DeletedPart",
-    "DescribeLogDirs",
     "DescribeQuorum",
-    "DescribedLogDir",
-    "DescribedLogDirs",
     "DescribedQuorum",
     "EndTxn",
     "EpochEndPart",
@@ -210,7 +195,6 @@ __all__ = [
     "Produced",
     "ProducedPart",
     "ProducerIdGiven",
-    "RecordsDeleted",
     "Replacement",
     "ResourceChange",
     "ResourceType",
@@ -236,12 +220,9 @@ Message = (
     | CreateTopics
     | DeleteTopics
     | CreatePartitions
-    | AlterReplicaLogDirs
-    | DeleteRecords
     | OfGroup
     | OfTransaction
     | WriteTxnMarkers
-    | DescribeLogDirs
     | DescribeQuorum
     | ApiRequest[Any]
 )

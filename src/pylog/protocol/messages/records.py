@@ -1,6 +1,7 @@
 """Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, and the session that sends them."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol
 
@@ -8,7 +9,9 @@ from pylog.errors import PylogError
 from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
 from pylog.protocol.messages.message import message
+from pylog.record import TopicPartition, by_topic
 
 LATEST = -1
 EARLIEST = -2
@@ -261,28 +264,63 @@ class EpochEnds:
 # --- deleting ---------------------------------------------------------------------------------------------------------
 
 
-@message
-class DeleteRecordsPart:
-    topic: str
-    partition: int
-    offset: int
-    """The new start of the log; -1: its high watermark."""
+@api_message
+class DeleteRecordsResponse(ApiResponse):
+    @api_message
+    class DeleteRecordsTopicResult:
+        @api_message
+        class DeleteRecordsPartitionResult:
+            partition_index: int
+            low_watermark: int
+            """The start of the log now; -1 with an error."""
+            error: PylogError | None = None
+
+        name: str
+        partitions: list[DeleteRecordsPartitionResult] = field(default_factory=list)
+
+    throttle_time_ms: int = 0
+    topics: list[DeleteRecordsTopicResult] = field(default_factory=list)
 
 
-@message
-class DeleteRecords:
-    parts: list[DeleteRecordsPart]
+DeletedRecords = DeleteRecordsResponse.DeleteRecordsTopicResult.DeleteRecordsPartitionResult
 
 
-@message
-class DeletedPart:
-    topic: str
-    partition: int
-    error: PylogError | None = None
-    low_watermark: int = -1
-    """The start of the log now."""
+@api_message
+class DeleteRecordsRequest(ApiRequest[DeleteRecordsResponse]):
+    @api_message
+    class DeleteRecordsTopic:
+        @api_message
+        class DeleteRecordsPartition:
+            partition_index: int
+            offset: int
+            """The new start of the log; -1: its high watermark."""
 
+        name: str
+        partitions: list[DeleteRecordsPartition] = field(default_factory=list)
 
-@message
-class RecordsDeleted:
-    parts: list[DeletedPart]
+    topics: list[DeleteRecordsTopic] = field(default_factory=list)
+    timeout_ms: int = 0
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """Each partition once, as it was named last: one takes a sync. (Kafka: KafkaApis.handleDeleteRecordsRequest)"""
+        return {
+            TopicPartition(topic.name, one.partition_index): one.offset
+            for topic in self.topics
+            for one in topic.partitions
+        }
+
+    def refused(self, error: PylogError) -> DeleteRecordsResponse:
+        return self.answered({
+            key: DeletedRecords(partition_index=key.partition, low_watermark=-1, error=error) for key in self.offsets
+        })  # fmt: skip
+
+    def answered(self, parts: Mapping[TopicPartition, DeletedRecords]) -> DeleteRecordsResponse:
+        """The response with these parts."""
+        topic_result = DeleteRecordsResponse.DeleteRecordsTopicResult
+        return DeleteRecordsResponse(
+            topics=[
+                topic_result(name=topic, partitions=[parts[TopicPartition(topic, number)] for number in numbers])
+                for topic, numbers in by_topic(parts).items()
+            ]
+        )

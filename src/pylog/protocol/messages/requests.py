@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from pylog.protocol.messages import configs, groups, transactions, users
+from pylog.protocol.messages import configs, groups, records, topics, transactions, users
 from pylog.protocol.messages.api import ApiRequest
 
 REQUESTS: dict[str, type[ApiRequest[Any]]] = {
     kind.api_name(): kind
-    for room in (configs, groups, transactions, users)
+    for room in (configs, groups, records, topics, transactions, users)
     for kind in vars(room).values()
     if isinstance(kind, type) and issubclass(kind, ApiRequest) and hasattr(kind, "__dataclass_fields__")
 }

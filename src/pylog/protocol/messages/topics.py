@@ -1,12 +1,14 @@
 """Topics: the messages that describe them, and those that change them."""
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import field
 
 from pylog.errors import PylogError
+from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
 from pylog.protocol.messages.message import message
 from pylog.protocol.messages.records import NO_ID
-from pylog.record import TopicPartition
+from pylog.record import TopicPartition, by_topic
 
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -106,9 +108,66 @@ class Replacement:
     path: str
 
 
-@message
-class AlterReplicaLogDirs:
-    parts: list[Replacement]
+@api_message
+class AlterReplicaLogDirsResponse(ApiResponse):
+    @api_message
+    class AlterReplicaLogDirTopicResult:
+        @api_message
+        class AlterReplicaLogDirPartitionResult:
+            partition_index: int
+            error: PylogError | None = None
+
+        topic_name: str
+        partitions: list[AlterReplicaLogDirPartitionResult] = field(default_factory=list)
+
+    throttle_time_ms: int = 0
+    results: list[AlterReplicaLogDirTopicResult] = field(default_factory=list)
+
+
+@api_message
+class AlterReplicaLogDirsRequest(ApiRequest[AlterReplicaLogDirsResponse]):
+    @api_message
+    class AlterReplicaLogDir:
+        @api_message
+        class AlterReplicaLogDirTopic:
+            name: str
+            partitions: list[int]
+
+        path: str
+        topics: list[AlterReplicaLogDirTopic] = field(default_factory=list)
+
+    dirs: list[AlterReplicaLogDir] = field(default_factory=list)
+
+    @property
+    def replacements(self) -> list[Replacement]:
+        """The moves that it asks for."""
+        return [
+            Replacement(topic.name, number, one.path)
+            for one in self.dirs
+            for topic in one.topics
+            for number in topic.partitions
+        ]
+
+    def refused(self, error: PylogError) -> AlterReplicaLogDirsResponse:
+        return self.answered([error for _ in self.replacements])
+
+    def answered(self, errors: Iterable[PylogError | None]) -> AlterReplicaLogDirsResponse:
+        """The response with these errors of the replacements, in their order."""
+        pairs = zip(self.replacements, errors, strict=True)
+        found = {TopicPartition(one.topic, one.partition): error for one, error in pairs}
+        topic_result = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
+        part = topic_result.AlterReplicaLogDirPartitionResult
+        return AlterReplicaLogDirsResponse(
+            results=[
+                topic_result(
+                    topic_name=topic,
+                    partitions=[
+                        part(partition_index=number, error=found[TopicPartition(topic, number)]) for number in numbers
+                    ],
+                )
+                for topic, numbers in by_topic(found).items()
+            ]
+        )
 
 
 @message
@@ -121,23 +180,56 @@ class TopicsChanged:
 # --- the node ---------------------------------------------------------------------------------------------------------
 
 
-@message
-class DescribeLogDirs:
+@api_message
+class DescribeLogDirsResponse(ApiResponse):
+    @api_message
+    class DescribeLogDirsResult:
+        @api_message
+        class DescribeLogDirsTopic:
+            @api_message
+            class DescribeLogDirsPartition:
+                partition_index: int
+                partition_size: int
+                """Its bytes, in its `.log` files."""
+                offset_lag: int = 0
+                is_future_key: bool = False
+
+            name: str
+            partitions: list[DescribeLogDirsPartition] = field(default_factory=list)
+
+        error: PylogError | None = None
+        """The reason why it is offline."""
+        log_dir: str
+        topics: list[DescribeLogDirsTopic] = field(default_factory=list)
+        total_bytes: int = -1
+        usable_bytes: int = -1
+        is_cordoned: bool = False
+
+    throttle_time_ms: int = 0
+    error: PylogError | None = None
+    results: list[DescribeLogDirsResult] = field(default_factory=list)
+
+
+@api_message
+class DescribeLogDirsRequest(ApiRequest[DescribeLogDirsResponse]):
     """A request for the log directories of the node that is asked."""
 
+    @api_message
+    class DescribableLogDirTopic:
+        topic: str
+        partitions: list[int]
 
-@message
-class DescribedLogDir:
-    path: str
-    error: PylogError | None = None
-    """The reason why it is offline."""
-    partitions: dict[TopicPartition, int] = field(default_factory=dict)
-    """The bytes of each, in its `.log` files."""
+    topics: list[DescribableLogDirTopic] | None
+    """The partitions to tell of; None: all of them."""
 
-
-@message
-class DescribedLogDirs:
-    directories: list[DescribedLogDir]
+    def joined(self, parts: Iterable[DescribeLogDirsResponse]) -> DescribeLogDirsResponse:
+        """One answer out of those of several nodes: the first error alone, where there is one."""
+        whole = DescribeLogDirsResponse()
+        for part in parts:
+            if part.error is not None:
+                return part
+            whole.results += part.results
+        return whole
 
 
 @message

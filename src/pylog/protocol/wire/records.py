@@ -1,4 +1,4 @@
-"""Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DeleteRecords, as bodies and as messages.
+"""Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, as bodies and as messages.
 
     Produce      from 13 on topics are named by id         errors of records from 8, the current leader from 10 on
     Fetch        from 13 on topics are named by id         sessions from 7, the current leader from 12 on
@@ -18,9 +18,6 @@ from pylog.protocol.messages import (
     HIGH_WATERMARK_UNTOLD,
     NO_EPOCH,
     NO_ID,
-    DeletedPart,
-    DeleteRecords,
-    DeleteRecordsPart,
     EpochEndPart,
     EpochEnds,
     Fetch,
@@ -33,7 +30,6 @@ from pylog.protocol.messages import (
     OffsetForLeaderEpoch,
     OffsetForLeaderEpochPart,
     ProducedPart,
-    RecordsDeleted,
 )
 from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body, Mapping, by_topic, named_again, named_code
@@ -203,28 +199,6 @@ def _epoch_ends(body: Body, answer: EpochEnds, version: int) -> Body:
     return {"topics": by_topic(answer.parts, one, topics="topic")}
 
 
-# --- deleting ---------------------------------------------------------------------------------------------------------
-
-
-def _delete_records(body: Body, version: int) -> DeleteRecords:
-    # Each partition once, as it was named last: one takes a sync. (Kafka: KafkaApis.handleDeleteRecordsRequest)
-    offsets = {
-        (topic["name"], part["partitionIndex"]): part["offset"]
-        for topic in body["topics"]
-        for part in topic["partitions"]
-    }
-    return DeleteRecords([DeleteRecordsPart(*key, offset) for key, offset in offsets.items()])
-
-
-def _records_deleted(body: Body, answer: RecordsDeleted, version: int) -> Body:
-    def one(part: DeletedPart) -> Body:
-        return {
-            "partitionIndex": part.partition, "lowWatermark": part.low_watermark, "errorCode": error_code(part.error)
-        }  # fmt: skip
-
-    return {"topics": by_topic(answer.parts, one)}
-
-
 def _refused_parts(answer: Any, part: Any) -> Any:
     return lambda message, error: answer([part(one.topic, one.partition, error) for one in message.parts])
 
@@ -237,9 +211,5 @@ MAPPINGS = (
     Mapping(
         name="OffsetForLeaderEpoch", message=_offset_for_leader_epoch, response=_epoch_ends,
         refusal=_refused_parts(EpochEnds, EpochEndPart),
-    ),
-    Mapping(
-        name="DeleteRecords", message=_delete_records, response=_records_deleted,
-        refusal=_refused_parts(RecordsDeleted, DeletedPart),
     ),
 )  # fmt: skip

@@ -1,35 +1,25 @@
-"""Topics and log directories, as bodies and as messages.
+"""Topics, as bodies and as messages.
 
     Metadata                  topic ids from 10 on; offline replicas from 5, leader epochs from 7 on
     DeleteTopics              from 6 on topics may be named by id
     CreateTopics              configs of the new topic from 5, its id from 7 on
-    AlterReplicaLogDirs
-    DescribeLogDirs           sizes of the volume from 4 on: -1 here
 
 The server adds the nodes.
 """
 
-from typing import Any
-
-from pylog.errors import LeaderNotAvailable, PylogError, UnknownServer, UnknownTopicId
+from pylog.errors import LeaderNotAvailable, PylogError, UnknownTopicId
 from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.messages import (
     INTERNAL_TOPICS,
     NO_ID,
-    AlterReplicaLogDirs,
     DeleteTopics,
-    DescribedLogDir,
-    DescribedLogDirs,
-    DescribeLogDirs,
     NewPartitions,
     NewTopic,
     PartitionMetadata,
-    Replacement,
     TopicMetadata,
     TopicsChanged,
 )
-from pylog.protocol.wire.mapping import Body, Mapping, by_topic, named_code
-from pylog.record import TopicPartition
+from pylog.protocol.wire.mapping import Body, Mapping, named_code
 
 __all__ = ["MAPPINGS", "new_partitions", "new_topic", "partition_body", "topic_body"]
 
@@ -66,28 +56,6 @@ def partition_body(part: PartitionMetadata, version: int) -> Body:
     if version >= 7:
         body["leaderEpoch"] = part.leader_epoch
     return body
-
-
-def _describe_log_dirs(body: Body, version: int) -> DescribeLogDirs:
-    return DescribeLogDirs()
-
-
-def _described_log_dirs(body: Body, answer: DescribedLogDirs, version: int) -> Body:
-    wanted = body["topics"]
-    asked = None if wanted is None else {(topic["topic"], number) for topic in wanted for number in topic["partitions"]}
-    results = []
-    for directory in answer.directories:
-        sizes = {key: size for key, size in directory.partitions.items() if asked is None or key in asked}
-        results.append({
-            "errorCode": error_code(directory.error),
-            "logDir": directory.path,
-            "topics": by_topic(
-                sizes, lambda key, sizes=sizes: {  # type: ignore[misc]
-                    "partitionIndex": key.partition, "partitionSize": sizes[key], "offsetLag": 0, "isFutureKey": False,
-                },
-            ),
-        })  # fmt: skip
-    return {"results": results}
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
@@ -137,37 +105,6 @@ def _refused(message: DeleteTopics, error: PylogError) -> TopicsChanged:
     return TopicsChanged([error for _ in message.names])
 
 
-def _refused_directories(message: Any, error: PylogError) -> DescribedLogDirs:
-    return DescribedLogDirs([DescribedLogDir("", UnknownServer(str(error)))])
-
-
-def _alter_directories(body: Body, version: int) -> AlterReplicaLogDirs:
-    return AlterReplicaLogDirs([
-        Replacement(topic["name"], number, one["path"])
-        for one in body["dirs"]
-        for topic in one["topics"]
-        for number in topic["partitions"]
-    ])  # fmt: skip
-
-
-def _directories_altered(body: Body, answer: TopicsChanged, version: int) -> Body:
-    pairs = zip(_alter_directories(body, version).parts, answer.errors, strict=True)
-    errors = {TopicPartition(part.topic, part.partition): error for part, error in pairs}
-
-    def one(key: TopicPartition) -> Body:
-        return {"partitionIndex": key.partition, "errorCode": error_code(errors[key])}
-
-    return {"results": by_topic(errors, one, topics="topicName")}
-
-
 MAPPINGS = (
     Mapping(name="DeleteTopics", message=_delete_topics, response=_topics_deleted, refusal=_refused),
-    Mapping(
-        name="DescribeLogDirs", message=_describe_log_dirs, response=_described_log_dirs,
-        refusal=_refused_directories,
-    ),
-    Mapping(
-        name="AlterReplicaLogDirs", message=_alter_directories, response=_directories_altered,
-        refusal=lambda message, error: TopicsChanged([error for _ in message.parts]),
-    ),
 )  # fmt: skip

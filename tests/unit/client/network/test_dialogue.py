@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pylog.client.network.call import Call
 from pylog.client.network.dialogue import Dialogue, DialogueState
+from pylog.client.network.lookup import FIND_COORDINATOR, FindCoordinator
 from pylog.errors import (
     ClusterAuthorization,
     IllegalSaslState,
@@ -23,8 +24,8 @@ from pylog.errors import (
     UnsupportedVersion,
 )
 from pylog.protocol.batch import encode
+from pylog.protocol.messages import Fetch as FetchMessage
 from pylog.protocol.messages import (
-    DescribeLogDirs,
     FetchPart,
     Heartbeat,
     Metadata,
@@ -32,7 +33,6 @@ from pylog.protocol.messages import (
     ProducePart,
     Session,
 )
-from pylog.protocol.messages import Fetch as FetchMessage
 from pylog.protocol.messages.transactions import ListTransactionsRequest
 from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from pylog.protocol.sasl.exchange import sasl_client
@@ -354,9 +354,10 @@ def test_a_damaged_header_breaks_the_connection() -> None:
 
 
 def test_an_error_for_all_of_an_answer_is_that_of_the_call() -> None:
-    dialogue = ready({"DescribeLogDirs": (1, 5)})
-    dialogue.request(call(DescribeLogDirs()))
-    (found,), _ = dialogue.feed(memoryview(response("DescribeLogDirs", 5, {"errorCode": 31, "results": []}, 2)))
+    dialogue = ready({"FindCoordinator": (0, 6)})
+    dialogue.request(Call(1, FindCoordinator("group", "g"), FIND_COORDINATOR, Session("me"), Future(), 1000))
+    told = {"coordinators": [{"key": "g", "errorCode": 31, "errorMessage": None}]}
+    (found,), _ = dialogue.feed(memoryview(response("FindCoordinator", 6, told, 2)))
     assert isinstance(found.error, ClusterAuthorization)
 
 

@@ -14,7 +14,6 @@ from pylog.errors import (
     GroupIdNotFound,
     InvalidRecord,
     NotLeaderOrFollower,
-    OffsetOutOfRange,
     RecordError,
 )
 from pylog.protocol import messages as m
@@ -40,12 +39,7 @@ MESSAGES: list[tuple[Any, Any]] = [
      m.ListedOffsets([m.ListedPart("t", 0, None, -1, 9), m.ListedPart("t", 1, FAILED)])),
     (m.OffsetForLeaderEpoch([m.OffsetForLeaderEpochPart("t", 0, 3, 4)]),
      m.EpochEnds([m.EpochEndPart("t", 0, None, 3, 17)])),
-    (m.DeleteRecords([m.DeleteRecordsPart("t", 0, 7), m.DeleteRecordsPart("u", 1, -1)]),
-     m.RecordsDeleted([m.DeletedPart("t", 0, None, 7), m.DeletedPart("u", 1, OffsetOutOfRange("no"))])),
     (m.DeleteTopics(["t", "u"]), m.TopicsChanged([None, FAILED])),
-    (m.AlterReplicaLogDirs([m.Replacement("t", 0, "/d"), m.Replacement("t", 1, "/e")]),
-     m.TopicsChanged([None, FAILED])),
-    (m.DescribeLogDirs(), m.DescribedLogDirs([m.DescribedLogDir("/d", None, {T0: 5, T1: 6})])),
     (m.JoinGroup("g", "m", None, "consumer", [("range", b"abc")], 10, 20, requires_known_member_id=True),
      m.JoinedGroup(None, 3, None, "range", "m", False, "m", [m.JoinedMember("m", None, b"abc")])),
     (m.SyncGroup("g", 3, "m", assignments=[("m", b"xyz")]), m.SyncedGroup(None, assignment=b"xyz")),
@@ -235,7 +229,6 @@ def test_a_code_without_a_text_has_the_text_of_its_error() -> None:
         (m.Produce([m.ProducePart("t", 0, ONE)]), {"responses": []}),
         (m.ListOffsets([m.ListOffsetsPart("t", 0, -1)]), {"topics": []}),
         (m.OffsetForLeaderEpoch([m.OffsetForLeaderEpochPart("t", 0, 3)]), {"topics": []}),
-        (m.DeleteRecords([m.DeleteRecordsPart("t", 0, 7)]), {"topics": []}),
         (m.OffsetFetch("g", [T0]), {"groups": [{"groupId": "g", "topics": [], "errorCode": 0}]}),
     ],
 )
@@ -252,11 +245,6 @@ def test_an_error_for_a_request_as_a_whole_is_that_of_its_parts() -> None:
     assert "without a word" in str(answer.error)
     refused = QUESTIONS[m.OffsetDelete].answer(m.OffsetDelete("g", [T0]), {"errorCode": 69, "topics": []}, 0)
     assert isinstance(refused.error, GroupIdNotFound)
-
-
-def test_an_error_that_no_part_could_bear_is_raised() -> None:
-    with pytest.raises(NotLeaderOrFollower):
-        QUESTIONS[m.DescribeLogDirs].answer(m.DescribeLogDirs(), {"errorCode": 6, "results": []}, 3)
 
 
 def test_a_topic_of_an_id_that_was_not_asked_for_is_left_out() -> None:

@@ -1,4 +1,4 @@
-"""Produce, Fetch, ListOffsets, DeleteRecords, as a client asks them.
+"""Produce, Fetch, ListOffsets, as a client asks them.
 
     Produce      from 12 on partitions join a transaction by being written to (KIP-890); by id from 13 on
     Fetch        without a session; by id from 13 on; of a consumer from 11 on with its rack (KIP-392); of a replica
@@ -12,15 +12,11 @@ from operator import attrgetter
 from typing import Any
 
 from pylog.errors import BatchRefused, PylogError, RecordError
-from pylog.protocol.error_codes import of_code
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     CONSUMER,
     MAX_TIMESTAMP,
     NO_EPOCH,
-    DeletedPart,
-    DeleteRecords,
-    DeleteRecordsPart,
     EpochEndPart,
     EpochEnds,
     Fetch,
@@ -37,7 +33,6 @@ from pylog.protocol.messages import (
     Produced,
     ProducedPart,
     ProducePart,
-    RecordsDeleted,
 )
 from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body, by_topic
@@ -249,32 +244,9 @@ def _epoch_ends(message: OffsetForLeaderEpoch, body: Body, version: int) -> Epoc
     return EpochEnds(parts)
 
 
-# --- deleting ---------------------------------------------------------------------------------------------------------
-
-
-def _delete_records(message: DeleteRecords, version: int) -> Body:
-    def one(part: DeleteRecordsPart) -> Body:
-        return {"partitionIndex": part.partition, "offset": part.offset}
-
-    return {"topics": by_topic(message.parts, one), "timeoutMs": TIMEOUT_MS}
-
-
-def _records_deleted(message: DeleteRecords, body: Body, version: int) -> RecordsDeleted:
-    found = entries(body["topics"])
-    parts = []
-    for part in message.parts:
-        entry = found.get(_key(part))
-        if entry is None:
-            parts.append(DeletedPart(part.topic, part.partition, untold(part.topic, part.partition)))
-        else:
-            parts.append(DeletedPart(part.topic, part.partition, of_code(entry["errorCode"]), entry["lowWatermark"]))
-    return RecordsDeleted(parts)
-
-
 QUESTIONS: dict[type, Question] = {
     Produce: Question(name="Produce", body=_produce, answer=_produced, versions=_produce_versions),
     Fetch: Question(name="Fetch", body=_fetch, answer=_fetched, versions=_fetch_versions),
     ListOffsets: Question(name="ListOffsets", body=_list_offsets, answer=_listed_offsets, versions=_list_versions),
     OffsetForLeaderEpoch: Question(name="OffsetForLeaderEpoch", body=_epochs, answer=_epoch_ends),
-    DeleteRecords: Question(name="DeleteRecords", body=_delete_records, answer=_records_deleted),
 }

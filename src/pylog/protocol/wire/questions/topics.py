@@ -5,29 +5,23 @@ CreateTopics              with as many replicas as the cluster gives by default
 """
 
 from collections.abc import Iterable
-from operator import attrgetter
 
 from pylog.errors import UnknownServer
 from pylog.protocol.error_codes import of_code
 from pylog.protocol.messages import (
     NO_ID,
-    AlterReplicaLogDirs,
     ClusterMetadata,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
-    DescribedLogDir,
-    DescribedLogDirs,
-    DescribeLogDirs,
     Metadata,
     PartitionMetadata,
     TopicMetadata,
     TopicsChanged,
 )
 from pylog.protocol.wire import versions
-from pylog.protocol.wire.mapping import Body, by_topic
-from pylog.protocol.wire.questions.question import Question, entries, error_in
-from pylog.record import TopicPartition
+from pylog.protocol.wire.mapping import Body
+from pylog.protocol.wire.questions.question import Question, error_in
 
 __all__ = ["QUESTIONS"]
 
@@ -79,22 +73,6 @@ def _topic(body: Body) -> TopicMetadata:
 def _topic_text(name: str, code: int) -> str | None:
     error = of_code(code)
     return None if error is None else f"topic {name!r}: {error}"
-
-
-def _log_dirs(message: DescribeLogDirs, version: int) -> Body:
-    return {"topics": None}
-
-
-def _described_log_dirs(message: DescribeLogDirs, body: Body, version: int) -> DescribedLogDirs:
-    error = error_in(body)
-    if error is not None:
-        raise error
-    return DescribedLogDirs([
-        DescribedLogDir(one["logDir"], error_in(one), {
-            key: entry["partitionSize"] for key, entry in entries(one["topics"]).items() if not entry["isFutureKey"]
-        })
-        for one in body["results"]
-    ])  # fmt: skip
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
@@ -153,27 +131,9 @@ def _partitions_made(message: CreatePartitions, body: Body, version: int) -> Top
     return _changed([one.topic for one in message.topics], body["results"])
 
 
-def _move(message: AlterReplicaLogDirs, version: int) -> Body:
-    paths: dict[str, list[TopicPartition]] = {}
-    for part in message.parts:
-        paths.setdefault(part.path, []).append(TopicPartition(part.topic, part.partition))
-    return {"dirs": [{"path": path, "topics": by_topic(keys, attrgetter("partition"))} for path, keys in paths.items()]}
-
-
-def _moved(message: AlterReplicaLogDirs, body: Body, version: int) -> TopicsChanged:
-    found = entries(body["results"], name="topicName")
-    silent = UnknownServer("the node has answered without a word of it")
-    return TopicsChanged([
-        error_in(entry) if (entry := found.get(TopicPartition(part.topic, part.partition))) is not None else silent
-        for part in message.parts
-    ])  # fmt: skip
-
-
 QUESTIONS: dict[type, Question] = {
     Metadata: Question(name="Metadata", body=_metadata, answer=_described, versions=_metadata_versions),
     CreateTopics: Question(name="CreateTopics", body=_create, answer=_created, versions=_create_versions),
     DeleteTopics: Question(name="DeleteTopics", body=_delete, answer=_deleted),
     CreatePartitions: Question(name="CreatePartitions", body=_partitions, answer=_partitions_made),
-    AlterReplicaLogDirs: Question(name="AlterReplicaLogDirs", body=_move, answer=_moved),
-    DescribeLogDirs: Question(name="DescribeLogDirs", body=_log_dirs, answer=_described_log_dirs),
 }
