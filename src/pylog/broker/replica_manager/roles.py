@@ -1,8 +1,9 @@
 """A node's role for each partition, over its log directories and its metadata log.
 
 A partition gets its role at first use, from the metadata log: leader where the metadata log names this node, otherwise
-follower (without a leader, until it is told from which one to fetch). A leader has its epoch, in the metadata log, from
-the first append after an open on, so opening a directory to read it writes nothing. The epoch is the one that the
+follower (without a leader, until it is told from which one to fetch). From then on it goes by each change of the
+metadata log (`Roles.apply`), whether it was decided here or elsewhere. A leader has its epoch, in the metadata log,
+from the first append after an open on, so opening a directory to read it writes nothing. The epoch is the one that the
 partition had when it closed cleanly, else a new one.
 
 After an unclean stop every partition is opened and recovered at once, so that all cuts are known and the next clean
