@@ -189,6 +189,8 @@ def test_the_configs_of_a_request_are_one_batch_without_those_that_are_wrong() -
     cluster.commit(records)
     assert (len(records), cluster.image.topic("t").config, len(cluster.image.configs)) == (3, {"retention.ms": "7"}, 2)
     assert cluster.controller.configs.alter([wanted[0]]) == ([], [None])
+    unknown = ResourceChange(wanted[0].resource, [ConfigChange("retention.ms", "7", "multiply")])
+    assert [type(error) for error in cluster.controller.configs.alter([unknown])[1]] == [InvalidConfig]
 
 
 def test_a_topic_that_is_followed_takes_configs_that_are_not_known_here() -> None:
