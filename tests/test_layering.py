@@ -66,11 +66,11 @@ ON_EXTRAS = {
     "pylog.metrics.prometheus_collector",
     "pylog.serde.arrow_types",
     "pylog.spark",
-    "pylog.cli.table",
     "pylog.tables.appending",
     "pylog.tables.decoder",
     "pylog.tables.json_text",
     "pylog.tables.parquet",
+    "pylog.tables.record_file",
     "pylog.ui",
 }
 # What a module loads when it first needs it. Names of pylog stand for all that is in them.

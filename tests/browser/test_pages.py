@@ -116,6 +116,20 @@ def test_a_value_is_decoded_by_the_schema_of_the_log(browser: Chrome, address: s
     assert texts(browser, "pre") == ['{\n  "user": {\n    "id": "ann"\n  },\n  "amount": 7\n}']
 
 
+def test_records_are_found_by_a_field_and_saved(browser: Chrome, address: str) -> None:
+    browser.get(f"{address}topics/payments/records")
+    enter(browser, "where", "value.user.id=bob")
+    assert texts(browser, "main p:not([class])") == ["There are no such records here."]
+    browser.find_element(By.ID, "where").clear()
+    enter(browser, "where", "value.user.id=ann value.amount>=7")
+    assert texts(browser, "#records td:first-child") == ["0:0"]
+    names = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "a[download]")]
+    assert names == ["JSON lines", "CSV", "Parquet"]
+    link = browser.find_element(By.LINK_TEXT, "JSON lines").get_attribute("href")
+    saved = browser.execute_async_script("fetch(arguments[0]).then(one => one.text()).then(arguments[1])", link)
+    assert '"topic":"payments"' in saved and len(saved.splitlines()) == 1
+
+
 def test_hostile_records_run_nothing(browser: Chrome, address: str) -> None:
     for page in ("topics/orders/records", "topics/orders/records/0/0"):
         browser.get(address + page)
@@ -148,7 +162,7 @@ def test_all_is_reached_by_keyboard_and_the_focus_is_seen(browser: Chrome, addre
         seen.append(found.get_attribute("id") or found.text)
         assert found.value_of_css_property("outline-style") == "solid", found.get_attribute("outerHTML")
         keys.send_keys(Keys.TAB).perform()
-    assert {"partition", "offset", "time", "text", "committed", "Show", "Follow live"} <= set(seen)
+    assert {"partition", "offset", "time", "text", "where", "committed", "Show", "Follow live"} <= set(seen)
 
 
 def test_a_topic_is_followed_live(browser: Chrome, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pylog.broker.nodes import reader
 from pylog.cli import completion as complete
 from pylog.cli.commands import CommandGroup
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, json_line, print_line, print_table, tell
+from pylog.cli.output import Column, print_line, print_table, tell
 from pylog.cli.params import config_pair, json_option, option
 from pylog.cli.place import LogPlace
 from pylog.client.admin.configs import ConfigValue, NodeConfigValue
@@ -24,6 +24,7 @@ from pylog.errors import LogNotFound
 from pylog.protocol.described_configs import NodeEntries
 from pylog.protocol.messages import ConfigSource
 from pylog.runtime.clock import SystemClock
+from pylog.tables.json_lines import json_line
 from pylog.transport import MemoryTransport
 
 __all__ = ["command"]

@@ -21,7 +21,6 @@ import click
 from pylog.cli import commands
 from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, bytes_of, count, moment, natural, partitions_of
-from pylog.cli.csv_lines import HEAD, csv_line
 from pylog.cli.interrupts import interrupted_later
 from pylog.cli.lines import JSON_LINES
 from pylog.cli.opening import changing, looking
@@ -37,6 +36,7 @@ from pylog.handles.client_half import ClientHalf
 from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.words import plural
+from pylog.tables.csv_lines import HEAD, csv_line
 from pylog.tables.schema import COLUMNS, schema_of
 
 __all__ = ["command"]
@@ -247,6 +247,6 @@ def _write_table(reading: Iterator[list[ConsumerRecord]], path: str) -> None:
     """Raises ImportError, which says what to install."""
     with interrupted_later():
         schema = schema_of(COLUMNS)
-        from pylog.cli.table import write_table
+        from pylog.tables.record_file import write_table
 
     say(f"wrote {plural(write_table(schema, reading, path), 'record')} to {path}")

@@ -14,7 +14,7 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
 from pylog.cli.commands import CommandGroup
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say, tell
+from pylog.cli.output import Column, agreed, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, json_option, option, yes_option
 from pylog.cli.place import LogPlace
 from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
@@ -22,6 +22,7 @@ from pylog.handles.client_half import ClientHalf
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.words import count_text, plural
+from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

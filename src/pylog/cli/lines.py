@@ -106,7 +106,7 @@ def _number(found: dict[str, Any], name: str) -> int | None:
 
 
 def _bytes(value: object, name: str) -> bytes | None:
-    """A string, or {"base64": ...}, as `output.text_or_base64` writes bytes; null stays null."""
+    """A string, or {"base64": ...}, as `json_lines.text_or_base64` writes bytes; null stays null."""
     match value:
         case None:
             return None

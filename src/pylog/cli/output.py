@@ -11,9 +11,7 @@ colours, turn the order of letters round or begin a line are escaped (`printable
 `consume` writes them to a pipe or a file as they are.
 """
 
-import base64
 import io
-import json
 import select
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +21,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pylog.runtime.words import plural, printable
+from pylog.tables.json_lines import json_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -33,7 +32,6 @@ __all__ = [
     "ask",
     "check_reader",
     "is_terminal",
-    "json_line",
     "live_text",
     "print_line",
     "print_table",
@@ -42,12 +40,8 @@ __all__ = [
     "show_misuse",
     "table_lines",
     "tell",
-    "text_or_base64",
     "write",
 ]
-
-# One encoder for all lines: json.dumps would make one for each.
-_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
 
 
 def rate_text(number: int, ms: int) -> str:
@@ -130,24 +124,6 @@ def check_reader() -> None:
     look.register(stdout, 0)
     if any(events & select.POLLERR for _, events in look.poll(0)):
         raise BrokenPipeError
-
-
-def text_or_base64(data: bytes | None) -> str | dict[str, str] | None:
-    """Bytes for JSON: a string where they are UTF-8, else {"base64": ...}; null stays null."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
-def json_line(value: Mapping[str, object]) -> str:
-    """A value as one line of JSON: UTF-8, no spaces. Characters that do not print are escaped as JSON has it."""
-    text = _ENCODER.encode(value)
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 
 def live_text(lines: Iterable[str]) -> "Text":

@@ -6,12 +6,13 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, partitions_of, topic_partition
 from pylog.cli.commands import command
 from pylog.cli.opening import looking
-from pylog.cli.output import Column, json_line, print_line, print_table, say
+from pylog.cli.output import Column, print_line, print_table, say
 from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import LogPlace
 from pylog.protocol.isolation import IsolationLevel
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.words import count_text, size_text
+from pylog.tables.json_lines import json_line
 
 __all__ = ["dirs", "offsets"]
 

@@ -11,7 +11,7 @@ import click
 from pylog.cli import commands
 from pylog.cli import completion as complete
 from pylog.cli.arguments import topic_partition
-from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say
+from pylog.cli.output import Column, agreed, print_line, print_table, say
 from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import LogPlace
 from pylog.commitlog.recovery import Quarantined
@@ -21,6 +21,7 @@ from pylog.logdirs.damage import Findings
 from pylog.logdirs.foreign import require_log
 from pylog.runtime.words import count_text, plural, size_text
 from pylog.storage.segment_checksum import CHANGED
+from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

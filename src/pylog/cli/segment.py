@@ -12,12 +12,13 @@ from uuid import UUID
 import click
 
 from pylog.cli.commands import CommandGroup
-from pylog.cli.output import json_line, print_line, say, text_or_base64
+from pylog.cli.output import print_line, say
 from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import LogPlace
 from pylog.files import DiskFiles
 from pylog.inspect import DumpLine, Problem, RecordEntry, dump_segment
 from pylog.runtime.words import plural
+from pylog.tables.json_lines import json_line, text_or_base64
 
 __all__ = ["command"]
 

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 import click
 
 from pylog.cli.arguments import bytes_of
-from pylog.cli.output import json_line, text_or_base64
 from pylog.record import ConsumerRecord
+from pylog.tables.json_lines import json_record
 
 __all__ = ["FIELDS", "KNOWN", "Renderer", "renderer", "unescaped"]
 
@@ -35,26 +35,13 @@ def renderer(text: str) -> Renderer:
     if text == "raw":
         return _raw
     if text == "json":
-        return _json
+        return json_record
     pieces = _compile(unescaped(text))
     return lambda record: b"".join([piece if isinstance(piece, bytes) else piece(record) for piece in pieces])
 
 
 def _raw(record: ConsumerRecord) -> bytes:
     return (record.value or b"") + b"\n"
-
-
-def _json(record: ConsumerRecord) -> bytes:
-    line = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "key": text_or_base64(record.key),
-        "value": text_or_base64(record.value),
-        "headers": [[header.key, text_or_base64(header.value)] for header in record.headers],
-    }
-    return json_line(line).encode() + b"\n"
 
 
 def unescaped(text: str) -> str:

@@ -24,7 +24,7 @@ import click
 from pylog.cli import commands
 from pylog.cli.arguments import count
 from pylog.cli.opening import looking
-from pylog.cli.output import Column, is_terminal, json_line, live_text, print_line, rate_text, table_lines
+from pylog.cli.output import Column, is_terminal, live_text, print_line, rate_text, table_lines
 from pylog.cli.params import json_option, option
 from pylog.cli.place import LogPlace
 from pylog.errors import GroupIdNotFound
@@ -32,6 +32,7 @@ from pylog.handles.client_half import ClientHalf
 from pylog.handles.topic_facts import TopicSize, sizes_of
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.words import count_text, plural, size_text
+from pylog.tables.json_lines import json_line
 
 __all__ = ["GroupLag", "Sample", "View", "command"]
 

@@ -14,7 +14,7 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import count, topic_options
 from pylog.cli.commands import CommandGroup
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, json_line, print_line, print_table, say, tell
+from pylog.cli.output import Column, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, config_pair, json_option, option
 from pylog.cli.place import LogPlace
 from pylog.config import TopicConfig
@@ -23,6 +23,7 @@ from pylog.handles.client_half import ClientHalf
 from pylog.handles.topic_facts import PartitionFacts, TopicFacts, TopicReader, facts_of, readers_of, sizes_of
 from pylog.protocol.topic_names import validate_topic_name
 from pylog.runtime.words import config_text, count_text, plural, size_text
+from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

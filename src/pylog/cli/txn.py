@@ -12,7 +12,7 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
 from pylog.cli.commands import CommandGroup
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, agreed, json_line, print_line, print_table, say, tell
+from pylog.cli.output import Column, agreed, print_line, print_table, say, tell
 from pylog.cli.params import argument, json_option, option, yes_option
 from pylog.cli.place import LogPlace
 from pylog.handles import open_transactions
@@ -20,6 +20,7 @@ from pylog.protocol.messages.transactions import STATES
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.words import count_text, duration_text
+from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

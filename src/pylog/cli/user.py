@@ -13,11 +13,12 @@ import sys
 from pylog.cli import completion as complete
 from pylog.cli.commands import CommandGroup
 from pylog.cli.opening import changing, looking
-from pylog.cli.output import Column, is_terminal, json_line, print_line, print_table, say, tell
+from pylog.cli.output import Column, is_terminal, print_line, print_table, say, tell
 from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import LogPlace
 from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN
 from pylog.runtime.words import printable
+from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

@@ -8,7 +8,7 @@ shows with --notes.
 from pylog.cli import commands
 from pylog.cli import completion as complete
 from pylog.cli.meter import Meter
-from pylog.cli.output import json_line, print_line, say
+from pylog.cli.output import print_line, say
 from pylog.cli.params import json_option, option
 from pylog.cli.place import LogPlace
 from pylog.errors import UnknownTopicOrPartition
@@ -16,6 +16,7 @@ from pylog.files import DiskFiles
 from pylog.inspect import Problem, Totals, log_bytes, verify
 from pylog.log import open_lazily
 from pylog.runtime.words import plural, size_text
+from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

@@ -13,10 +13,11 @@ from importlib import metadata
 import pylog
 from pylog import kernel
 from pylog.cli import commands
-from pylog.cli.output import json_line, print_line
+from pylog.cli.output import print_line
 from pylog.cli.params import json_option
 from pylog.cli.place import LogPlace
 from pylog.protocol.compression import Codec
+from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

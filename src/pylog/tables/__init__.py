@@ -6,6 +6,9 @@
     schema       the columns that there are, and their Arrow types
     record_batches   batches of the log as Arrow record batches
     parquet      the export to a file, with its progress
+    record_file  records that were decoded already as a Parquet file
+    json_lines   records as lines of JSON
+    csv_lines    records as lines of CSV
     decoded      the arguments of `select` that decode keys and values
     decoder      keys and values decoded into Arrow columns
     appended     the arguments and the result of `append_table`

@@ -8,8 +8,9 @@
     parameters     words of an address or a form as values
     values         bytes and times of others, as text that is safe to show
     decoding       keys and values decoded: JSON, by a schema of the log, MessagePack
+    filters        filters that name a field
     rates          how quickly partitions grow
-    topics  topic_changes  records  reading  follow  groups  transactions  segments  batch_bytes  damage
+    topics  topic_changes  records  reading  follow  download  groups  transactions  segments  batch_bytes  damage
                    the pages, by noun
 
 Read `source`, `pages` and `topics` first. Each page works without script; only following a topic live takes one. All

@@ -3,6 +3,7 @@
 GET  /                                            topics
 GET  /topics/T                                    a topic and its partitions
 GET  /topics/T/config, /records, /follow          its configs, its records, those to come
+GET  /topics/T/download                           records as a file
 GET  /topics/T/records/P/OFFSET[/key|/value]      one record; its key or value as a file
 GET  /topics/T/partitions/P[/files/NAME[/batch]]  segments, a file, a batch
 GET  /groups, /group?id=  /transactions, /transaction?id=  /node  /damage
@@ -38,7 +39,7 @@ from pylog.errors import (
 )
 from pylog.runtime.clock import SystemClock
 from pylog.serde.schema_store import SchemaStore
-from pylog.ui import damage, follow, groups, node, records, segments, topic_changes, topics, transactions
+from pylog.ui import damage, download, follow, groups, node, records, segments, topic_changes, topics, transactions
 from pylog.ui.pages import Pages
 from pylog.ui.rates import Rates
 from pylog.ui.security import Guard, Policy
@@ -75,6 +76,7 @@ def application(source: Source, policy: Policy) -> ASGIApp:
     )
     app.state.source, app.state.pages, app.state.rates = source, pages, Rates()
     app.state.checking = Lock()
+    app.state.formats = download.formats()
     app.state.schemas = SchemaStore(source.log)
 
     def refuse(scope: Scope, status: int, text: str) -> Response:
@@ -93,6 +95,7 @@ def _looking() -> list[Route | Mount]:
         Route(topic, topics.topic),
         Route(topic + "/config", topics.config),
         Route(topic + "/records", records.records),
+        Route(topic + "/download", download.download),
         Route(topic + "/follow", follow.follow),
         Route(place, records.record),
         Route(place + "/{part}", records.value),
@@ -142,8 +145,11 @@ def _failed(request: Request, error: Exception) -> Response:
 
 
 def _broken(request: Request, error: Exception) -> Response:
-    """A mistake of pylog's own."""
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    """A mistake of pylog's own, or the end of a download that cannot be made whole: its answer has begun already."""
+    if isinstance(error, download.BrokenDownloadError):
+        logger.warning("%s breaks off: %s", request.url.path, error)
+    else:
+        logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     pages: Pages = request.app.state.pages
     return pages.error(request.scope, 500, "This is a mistake in pylog: what it was is on the terminal of `pylog ui`.")
 

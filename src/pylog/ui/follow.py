@@ -37,7 +37,7 @@ def follow(request: Request) -> Response:
         if position > end:
             # Another topic has that name now.
             position = start
-        if wanted.text:
+        if wanted.matches:
             found = reader.forwards(one, position, end, LINES_MAX)
             positions[one] = found.reached
         else:

@@ -1,9 +1,9 @@
-"""Some records of a partition: the newest below an offset, or the first from one on; all, or those that have a text.
+"""Some records of a partition: the newest below an offset, or the first from one on; all, or those that match.
 
 A page takes a bounded time: it looks at so many records, for so long, and says where it has stopped.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,15 +41,17 @@ class Reader:
 
     def __init__(
         self, log: ClientHalf[Any], topic: str, *, isolation_level: IsolationLevel = "read_uncommitted",
-        text: str = "", clock: Clock | None = None,
+        matches: Callable[[ConsumerRecord], bool] | None = None, ms_max: int = SCAN_MS_MAX,
+        clock: Clock | None = None,
     ) -> None:  # fmt: skip
         self._log = log
         self._topic = topic
         self._views = {view.partition: view for view in log.topic(topic)}
         self._isolation_level: IsolationLevel = isolation_level
-        self._needle = text.encode().lower()
+        self._matches = matches or (lambda _: True)
         self._clock = clock or SystemClock()
-        self._until_ms = self._clock.tick_ms() + SCAN_MS_MAX
+        self._ms_max = ms_max
+        self._until_ms = self._clock.tick_ms() + ms_max
         self._left = SCAN_RECORDS_MAX
 
     @property
@@ -113,20 +115,26 @@ class Reader:
             raise CorruptBatch(found.damage)
         return record
 
+    def every(self, partition: int, start: int, end: int) -> Iterator[tuple[ConsumerRecord, bool]]:
+        """All records in [start, end), and whether each matches. Raises CorruptBatch, OffsetOutOfRange, ValueError (the
+        time is over).
+        """
+        for record in self._records(partition, start, end):
+            self._check_time()
+            yield record, self._matches(record)
+        self._check_time()
+
+    def _check_time(self) -> None:
+        if self._clock.tick_ms() >= self._until_ms:
+            limit = self._ms_max // 1000
+            raise ValueError(f"this takes more than {limit} s: name a partition, an offset or a time to look at less")
+
     def has(self, partition: int) -> bool:
         """Whether the topic has such a partition."""
         return partition in self._views
 
     def _may_go_on(self) -> bool:
         return self._left > 0 and self._clock.tick_ms() < self._until_ms
-
-    def _matches(self, record: ConsumerRecord) -> bool:
-        if not self._needle:
-            return True
-        parts = [record.key, record.value]
-        for name, value in record.headers:
-            parts += [name.encode(), value]
-        return any(self._needle in part.lower() for part in parts if part)
 
     def _read(self, partition: int, found: FoundRecords) -> Iterator[ConsumerRecord]:
         """The records of [reached, end). Damage is noted and left out. Raises OffsetOutOfRange."""

@@ -9,13 +9,15 @@ from starlette.responses import Response
 from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord
 from pylog.ui.decoding import Decoder
+from pylog.ui.filters import RecordFilter, filter_of
 from pylog.ui.pages import page, seen
 from pylog.ui.parameters import flag, moment_ms, number, partition
-from pylog.ui.reading import FoundRecords, Reader
+from pylog.ui.reading import SCAN_MS_MAX, FoundRecords, Reader
 from pylog.ui.values import Shown, hex_lines, shown
 
-__all__ = ["WantedRecords", "decoder_of", "reader_of", "record", "records", "value", "wanted_of"]
+__all__ = ["WantedRecords", "decoder_of", "ranges_of", "reader_of", "record", "records", "value", "wanted_of"]
 
+TEXT_CHARS_MAX = 1000
 LIMIT = 50
 LIMIT_MAX = 500
 TEXT_BYTES = 64 << 10
@@ -34,6 +36,8 @@ class WantedRecords:
     before: int | None
     time_ms: int | None
     text: str
+    where: str
+    matches: RecordFilter
     is_committed: bool
     limit: int
 
@@ -51,57 +55,70 @@ class WantedRecords:
 def wanted_of(request: Request) -> WantedRecords:
     """The records that the address asks for. Raises HTTPException (400)."""
     words = request.query_params
+    text, where = words.get("text", "")[:TEXT_CHARS_MAX], words.get("where", "")[:TEXT_CHARS_MAX]
     return WantedRecords(
         partition(words), number(words, "offset"), number(words, "before"),
-        moment_ms(words, "time"), words.get("text", "")[:1000], flag(words, "committed"),
+        moment_ms(words, "time"), text, where, filter_of(where, text, decoder_of(request)), flag(words, "committed"),
         number(words, "limit", 1, LIMIT_MAX) or LIMIT,
     )  # fmt: skip
 
 
-def reader_of(request: Request, wanted: WantedRecords) -> Reader:
+def reader_of(request: Request, wanted: WantedRecords, *, ms_max: int = SCAN_MS_MAX) -> Reader:
     """A reader of the topic in the address. Raises UnknownTopicOrPartition, HTTPException (404)."""
     name = request.path_params["topic"]
-    reader = Reader(seen(request).log, name, isolation_level=wanted.isolation_level, text=wanted.text)
+    reader = Reader(
+        seen(request).log, name, isolation_level=wanted.isolation_level, matches=wanted.matches, ms_max=ms_max
+    )
     if wanted.partition is not None and not reader.has(wanted.partition):
         raise HTTPException(404, f"Topic {name} has no partition {wanted.partition}; it has {len(reader.partitions)}.")
     return reader
 
 
 def decoder_of(request: Request) -> Decoder:
-    """A decoder for this page."""
-    return Decoder(request.app.state.schemas)
+    """The decoder of this page."""
+    if not hasattr(request.state, "decoder"):
+        request.state.decoder = Decoder(request.app.state.schemas)
+    decoder: Decoder = request.state.decoder
+    return decoder
 
 
 def records(request: Request) -> Response:
     """Records of a topic: the newest, those before or from an offset, those from a time on."""
     wanted = wanted_of(request)
     reader = reader_of(request, wanted)
-    partitions = reader.partitions if wanted.partition is None else [wanted.partition]
-    found = _looked(reader, partitions, wanted)
+    found = {
+        one: reader.backwards(one, start, end, wanted.limit)
+        if wanted.is_newest_first
+        else reader.forwards(one, start, end, wanted.limit)
+        for one, (start, end) in ranges_of(reader, wanted).items()
+    }
     lines = sorted(
         (one for part in found.values() for one in part.records),
         key=lambda one: (one.offset,) if wanted.partition is not None else (one.timestamp, one.partition, one.offset),
         reverse=wanted.is_newest_first,
     )[: wanted.limit]
-    only = found[partitions[0]] if wanted.partition is not None else None
+    only = None if wanted.partition is None else found[wanted.partition]
     return page(
         request, "records.html", topic=request.path_params["topic"], wanted=wanted, partitions=reader.partitions,
         lines=decoder_of(request).lines(lines), found=found, only=only, words=request.query_params,
-        more=_more(wanted, lines, only), unread=_unread(wanted, found, lines),
+        more=_more(wanted, lines, only), unread=_unread(wanted, found, lines), formats=request.app.state.formats,
     )  # fmt: skip
 
 
-def _looked(reader: Reader, partitions: list[int], wanted: WantedRecords) -> dict[int, FoundRecords]:
-    found, ends = {}, reader.ends(partitions)
-    times = reader.at_time(partitions, wanted.time_ms) if wanted.time_ms is not None else {}
+def ranges_of(reader: Reader, wanted: WantedRecords) -> dict[int, tuple[int, int]]:
+    """The offsets that are looked at in each partition."""
+    found, ends = {}, reader.ends(reader.partitions if wanted.partition is None else [wanted.partition])
+    times = reader.at_time(list(ends), wanted.time_ms) if wanted.time_ms is not None else {}
+    low, high = wanted.matches.offsets
     for one, (start, end) in ends.items():
+        begin, until = start, end
         if wanted.is_newest_first:
             until = end if wanted.before is None else min(wanted.before, end)
-            found[one] = reader.backwards(one, start, max(until, start), wanted.limit)
         else:
             offset = times.get(one, end) if wanted.offset is None else wanted.offset
-            begin = end if offset is None else min(max(start, offset), end)
-            found[one] = reader.forwards(one, begin, end, wanted.limit)
+            begin = end if offset is None else max(start, offset)
+        begin = min(max(begin, low), end)
+        found[one] = begin, max(begin, min(until, high))
     return found
 
 
@@ -135,7 +152,7 @@ def _unread(wanted: WantedRecords, found: dict[int, FoundRecords], lines: list[C
 
 def _found(request: Request) -> ConsumerRecord:
     partition, offset = request.path_params["partition"], request.path_params["offset"]
-    wanted = WantedRecords(partition, offset, None, None, "", False, 1)
+    wanted = WantedRecords(partition, offset, None, None, "", "", filter_of("", "", decoder_of(request)), False, 1)
     found = reader_of(request, wanted).one(partition, offset)
     if found is None or found.offset != offset:
         raise HTTPException(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import pylog
-from pylog.cli.csv_lines import csv_line
 from pylog.kernel import BatchScope, ConsumerRecord
+from pylog.tables.csv_lines import csv_line
 from support.command_line import Run, failed, misused, run
 
 __all__ = ["run"]

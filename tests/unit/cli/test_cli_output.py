@@ -12,7 +12,8 @@ import pytest
 
 from pylog.cli import output
 from pylog.cli.meter import Meter
-from pylog.cli.output import Column, ask, json_line, live_text, print_line, print_table, say, show_misuse, write
+from pylog.cli.output import Column, ask, live_text, print_line, print_table, say, show_misuse, write
+from pylog.tables.json_lines import json_line
 
 
 class Screen(io.StringIO):

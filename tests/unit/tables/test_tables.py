@@ -13,11 +13,11 @@ import pyarrow.parquet
 import pytest
 
 import pylog
-from pylog.cli.table import write_table
 from pylog.protocol.batch import encode
 from pylog.protocol.compression import Codec
 from pylog.tables import COLUMNS
 from pylog.tables.record_batches import record_batches
+from pylog.tables.record_file import write_table
 from pylog.tables.schema import schema_of
 
 NOON = 1_767_268_800_000

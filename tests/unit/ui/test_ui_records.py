@@ -110,9 +110,10 @@ def test_records_of_a_server_are_shown(elsewhere: Visitor) -> None:
 
 
 def test_a_look_that_takes_too_long_says_how_far_it_came(log: pylog.Log) -> None:
-    reader = Reader(log, "clicks", text="nothing", clock=SimClock(0, 0))
+    reader = Reader(log, "clicks", matches=lambda _: False, clock=SimClock(0, 0))
     reader._until_ms = 0
     assert (reader.forwards(0, 0, 30, 10).reached, reader.backwards(0, 0, 30, 10).reached) == (1, 30)
+    assert reader.forwards(0, 30, 31, 10).reached == 30
 
 
 def test_a_look_that_was_stopped_is_told_and_goes_on(pages: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +125,7 @@ def test_a_look_that_was_stopped_is_told_and_goes_on(pages: Visitor, monkeypatch
 
 
 def test_going_backwards_the_windows_grow(log: pylog.Log) -> None:
-    found = Reader(log, "clicks", text="/shop/0").backwards(0, 0, 30, 2)
+    found = Reader(log, "clicks", matches=lambda one: b"/shop/0" in (one.value or b"")).backwards(0, 0, 30, 2)
     assert ([one.offset for one in found.records], found.reached) == ([0], 0)
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pyarrow
 
-from pylog.record import ConsumerRecord
+from pylog.kernel import ConsumerRecord
 from pylog.tables.parquet import GROUP_BYTES, export
 
-__all__ = ["write_table"]
+__all__ = ["record_batch", "write_table"]
 
 COMPRESSION = "zstd"
 
@@ -16,7 +16,7 @@ def write_table(
     schema: pyarrow.Schema, reading: Iterator[list[ConsumerRecord]], path: str, group_bytes: int = GROUP_BYTES
 ) -> int:
     """Write all that is read, in the columns of `schema`, which are all there are; how many records there were."""
-    batches = (_batch(schema, group) for records in reading for group in _groups(records, group_bytes))
+    batches = (record_batch(schema, group) for records in reading for group in _groups(records, group_bytes))
     return export(schema, batches, path, COMPRESSION, 0, progress=False)
 
 
@@ -35,7 +35,8 @@ def _groups(records: list[ConsumerRecord], group_bytes: int) -> Iterator[list[Co
         yield group
 
 
-def _batch(schema: pyarrow.Schema, records: list[ConsumerRecord]) -> pyarrow.RecordBatch:
+def record_batch(schema: pyarrow.Schema, records: list[ConsumerRecord]) -> pyarrow.RecordBatch:
+    """Some records in the columns of `schema`."""
     # The columns have the names of a record's fields.
     columns = {name: [getattr(record, name) for record in records] for name in schema.names}
     return pyarrow.RecordBatch.from_pydict(columns, schema=schema)

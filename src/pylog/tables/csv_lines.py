@@ -8,7 +8,7 @@ import csv
 import io
 from datetime import UTC, datetime
 
-from pylog.record import ConsumerRecord
+from pylog.kernel import ConsumerRecord
 
 __all__ = ["HEAD", "csv_line"]
 
