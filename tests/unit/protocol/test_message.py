@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pylog.protocol.messages import Fetch, FetchPart
-from pylog.protocol.messages.message import message
+from pylog.protocol.messages.message import keyword_message, message
 
 
 @message
@@ -66,3 +66,21 @@ def test_a_wrong_argument_is_a_type_error_that_names_the_class() -> None:
     with pytest.raises(TypeError, match=r"Made\.__init__\(\) missing 1 required positional argument: 'first'"):
         Made()  # type: ignore[call-arg]
     assert repr(Empty()) == "Empty()" and Empty() == Empty()
+
+
+def test_a_constructor_by_names_is_compiled_when_it_is_called_first() -> None:
+    @keyword_message
+    class Named:
+        first: int = 1
+        second: str
+
+    before = Named.__init__
+    for _ in range(2):
+        with pytest.raises(
+            TypeError, match=r"Named\.__init__\(\) .*missing 1 required keyword-only argument: 'second'"
+        ):
+            Named()
+        with pytest.raises(TypeError, match=r"Named\.__init__\(\) takes 1 positional argument"):
+            Named(1, "b")
+    assert Named.__init__ is not before
+    assert Named(second="b") == Named(first=1, second="b")

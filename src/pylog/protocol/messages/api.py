@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, dataclass_transform, get_args
 
 from pylog.errors import PylogError, UnknownServer
-from pylog.protocol.messages.message import made_message
+from pylog.protocol.messages.message import keyword_message
 
 __all__ = ["ApiRequest", "ApiResponse", "Named", "NamesRequest", "api_message"]
 
@@ -24,7 +24,7 @@ REQUEST = "Request"
 @dataclass_transform(field_specifiers=(field,), kw_only_default=True)
 def api_message(cls: Class) -> Class:
     """Make a slotted dataclass of a class: its fields are given by name, it is mutable, and has an equality."""
-    return made_message(cls, kw_only=True)
+    return keyword_message(cls)
 
 
 class ApiResponse:

@@ -1,6 +1,6 @@
 """`message`: the dataclass that every message is, made in a quarter of the time that `dataclass(slots=True)` takes.
 
-`import pylog` makes 80 of them. `dataclass` compiles a constructor, an equality and a text for each class and looks at
+`import pylog` makes 100 of them. `dataclass` compiles a constructor, an equality and a text for each class and looks at
 the signature of one without a docstring; here the constructor alone is compiled, and the others are shared.
 """
 
@@ -20,14 +20,28 @@ _FACTORY = object()
 @dataclass_transform(field_specifiers=(field,))
 def message(cls: Class) -> Class:
     """Make a slotted dataclass of a class: mutable, with an equality and without a hash."""
-    return made_message(cls, kw_only=False)
+    made: Any = _slotted(cls)
+    made.__init__ = _constructor(made, "")
+    return made  # type: ignore[no-any-return]
 
 
-def made_message(cls: Class, *, kw_only: bool) -> Class:
-    """The same. `kw_only`: its fields are given by name."""
+def keyword_message(cls: Class) -> Class:
+    """The same, with fields that are given by name. Its constructor is compiled when it is called first: many of these
+    are only decoded, or never used by a program.
+    """
+    made: Any = _slotted(cls)
+
+    def construct(self: Any, *given: Any, **values: Any) -> None:
+        made.__init__ = _constructor(made, "*, " if fields(made) else "")
+        made.__init__(self, *given, **values)
+
+    made.__init__ = construct
+    return made  # type: ignore[no-any-return]
+
+
+def _slotted(cls: Class) -> Class:
     cls.__doc__ = cls.__doc__ or cls.__name__
-    made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
-    made.__init__ = _constructor(made, "*, " if kw_only and fields(made) else "")
+    made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
     made.__repr__, made.__eq__, made.__hash__ = _text, _equals, None
     return made  # type: ignore[no-any-return]
 
