@@ -24,7 +24,7 @@ from pylog.errors import LogNotFound
 from pylog.protocol.described_configs import NodeEntries
 from pylog.protocol.messages import ConfigSource
 from pylog.runtime.clock import SystemClock
-from pylog.tables.json_lines import json_line
+from pylog.runtime.json_lines import json_line
 from pylog.transport import MemoryTransport
 
 __all__ = ["command"]

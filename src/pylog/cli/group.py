@@ -21,8 +21,8 @@ from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, Part
 from pylog.handles.client_half import ClientHalf
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
+from pylog.runtime.json_lines import json_line
 from pylog.runtime.words import count_text, plural
-from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

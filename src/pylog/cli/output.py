@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pylog.runtime.json_lines import json_line
 from pylog.runtime.words import plural, printable
-from pylog.tables.json_lines import json_line
 
 if TYPE_CHECKING:
     from rich.text import Text

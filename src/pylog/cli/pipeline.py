@@ -20,8 +20,8 @@ from pylog.cli.arguments import count
 from pylog.cli.output import Column, print_line, print_table, say, tell
 from pylog.cli.params import Option, config_pair, json_option, option
 from pylog.cli.place import LogPlace, split_paths
+from pylog.runtime.json_lines import json_line
 from pylog.runtime.words import count_text, plural, size_text
-from pylog.tables.json_lines import json_line
 
 if TYPE_CHECKING:
     from pylog.spark.pipelines.table import Job, Parameter

@@ -11,8 +11,8 @@ from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import LogPlace
 from pylog.protocol.isolation import IsolationLevel
 from pylog.runtime.clock import SystemClock
+from pylog.runtime.json_lines import json_line
 from pylog.runtime.words import count_text, size_text
-from pylog.tables.json_lines import json_line
 
 __all__ = ["dirs", "offsets"]
 

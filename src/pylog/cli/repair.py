@@ -19,9 +19,9 @@ from pylog.files import DiskFiles
 from pylog.log import open_lazily
 from pylog.logdirs.damage import Findings
 from pylog.logdirs.foreign import require_log
+from pylog.runtime.json_lines import json_line
 from pylog.runtime.words import count_text, plural, size_text
 from pylog.storage.segment_checksum import CHANGED
-from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

@@ -17,8 +17,8 @@ from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import LogPlace
 from pylog.files import DiskFiles
 from pylog.inspect import DumpLine, Problem, RecordEntry, dump_segment
+from pylog.runtime.json_lines import json_line, text_or_base64
 from pylog.runtime.words import plural
-from pylog.tables.json_lines import json_line, text_or_base64
 
 __all__ = ["command"]
 

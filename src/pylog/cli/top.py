@@ -31,8 +31,8 @@ from pylog.errors import GroupIdNotFound
 from pylog.handles.client_half import ClientHalf
 from pylog.handles.topic_facts import TopicSize, sizes_of
 from pylog.runtime.clock import SystemClock
+from pylog.runtime.json_lines import json_line
 from pylog.runtime.words import count_text, plural, size_text
-from pylog.tables.json_lines import json_line
 
 __all__ = ["GroupLag", "Sample", "View", "command"]
 

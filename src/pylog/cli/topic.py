@@ -22,8 +22,8 @@ from pylog.errors import UnknownTopicOrPartition
 from pylog.handles.client_half import ClientHalf
 from pylog.handles.topic_facts import PartitionFacts, TopicFacts, TopicReader, facts_of, readers_of, sizes_of
 from pylog.protocol.topic_names import validate_topic_name
+from pylog.runtime.json_lines import json_line
 from pylog.runtime.words import config_text, count_text, plural, size_text
-from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

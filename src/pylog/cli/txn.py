@@ -19,8 +19,8 @@ from pylog.handles import open_transactions
 from pylog.protocol.messages.transactions import STATES
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
+from pylog.runtime.json_lines import json_line
 from pylog.runtime.words import count_text, duration_text
-from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

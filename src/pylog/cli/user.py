@@ -17,8 +17,8 @@ from pylog.cli.output import Column, is_terminal, print_line, print_table, say, 
 from pylog.cli.params import argument, json_option, option
 from pylog.cli.place import LogPlace
 from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN
+from pylog.runtime.json_lines import json_line
 from pylog.runtime.words import printable
-from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

@@ -15,8 +15,8 @@ from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.inspect import Problem, Totals, log_bytes, verify
 from pylog.log import open_lazily
+from pylog.runtime.json_lines import json_line
 from pylog.runtime.words import plural, size_text
-from pylog.tables.json_lines import json_line
 
 __all__ = ["command"]
 

@@ -17,7 +17,7 @@ from pylog.cli.output import print_line
 from pylog.cli.params import json_option
 from pylog.cli.place import LogPlace
 from pylog.protocol.compression import Codec
-from pylog.tables.json_lines import json_line
+from pylog.runtime.json_lines import json_line
 
 __all__ = ["command"]
 

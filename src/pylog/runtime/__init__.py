@@ -9,5 +9,6 @@ worker     a thread for work that is due at a time
 outgoing   the queue of bytes for one socket: buffers, and regions of files
 agenda     the calls that other threads post to a loop of sockets, and those of a time
 retries    a call that is made again after an error that may pass
+json_lines facts as lines of JSON
 closing    what was dropped open, closed by a thread
 """

@@ -11,7 +11,7 @@ from pylog.cli.output import rate_text
 from pylog.cli.params import config_pair
 from pylog.cli.template import renderer
 from pylog.kernel import BatchScope, ConsumerRecord, Header
-from pylog.tables.json_lines import text_or_base64
+from pylog.runtime.json_lines import text_or_base64
 
 T0 = 1_700_000_000_123
 

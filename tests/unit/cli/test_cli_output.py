@@ -13,7 +13,7 @@ import pytest
 from pylog.cli import output
 from pylog.cli.meter import Meter
 from pylog.cli.output import Column, ask, live_text, print_line, print_table, say, show_misuse, write
-from pylog.tables.json_lines import json_line
+from pylog.runtime.json_lines import json_line
 
 
 class Screen(io.StringIO):
