@@ -222,11 +222,48 @@ def test_with_the_token_a_visitor_changes_topics_and_groups(browser: Chrome, tmp
         browser.find_element(By.XPATH, "//summary[.='Reset offsets']").click()
         Select(browser.find_element(By.ID, "way")).select_by_value("latest")
         with leaving(browser):
-            browser.find_element(By.XPATH, "//button[.='Reset']").click()
-        assert texts(browser, ".done") == ["The group goes on where you said."]
+            browser.find_element(By.XPATH, "//button[.='Reset offsets']").click()
+        assert texts(browser, ".done") == ["The offsets of the group were reset."]
     with pylog.open(path) as log:
         assert log.topic("made-here").overrides == {"retention.ms": "60000"}
         assert all(one.lag == 0 for one in log.admin.lag("analytics").values())
+
+
+def test_a_topic_names_the_groups_that_read_it(browser: Chrome, address: str) -> None:
+    browser.get(f"{address}topics/clicks")
+    assert texts(browser, "#groups ~ div tbody :is(th, td:last-child)") == ["analytics", "350"]
+    follow_link(browser, "analytics")
+    assert texts(browser, "h1") == ["analytics"]
+
+
+def test_a_record_is_produced_by_a_form(browser: Chrome, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    make_log(path)
+    with shown("--log", os.fspath(path), "--write") as address:
+        browser.get(address)
+        follow_link(browser, "payments")
+        follow_link(browser, "Produce")
+        Select(browser.find_element(By.ID, "key-format")).select_by_visible_text("hexadecimal")
+        browser.find_element(By.ID, "key").send_keys("00 ff")
+        Select(browser.find_element(By.ID, "value-format")).select_by_visible_text("JSON, by a schema")
+        chosen = Select(browser.find_element(By.ID, "value-subject")).first_selected_option
+        assert chosen.text == "payments-value"
+        browser.find_element(By.ID, "value").send_keys('{"user": {"id": "bob"}}')
+        browser.find_element(By.ID, "headers").send_keys("trace=77")
+        press(browser, "form button")
+        assert (
+            "Nothing was appended: value does not fit schema 1 of payments-value" in texts(browser, "[role=alert]")[0]
+        )
+        value = browser.find_element(By.ID, "value")
+        assert value.get_attribute("value") == '{"user": {"id": "bob"}}'
+        value.clear()
+        value.send_keys('{"user": {"id": "bob"}, "amount": 9}')
+        press(browser, "form button")
+        assert texts(browser, ".done") == ["The record was appended."]
+        assert '"amount": 9' in texts(browser, "pre")[0]
+    with pylog.open(path) as log:
+        record = list(log.topic("payments")[0].records())[1]
+        assert (record.key, record.headers) == (b"\x00\xff", (("trace", b"77"),))
 
 
 def test_changes_go_to_the_owner_of_the_log(browser: Chrome, tmp_path: Path) -> None:

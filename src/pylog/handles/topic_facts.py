@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pylog.client.admin.groups import PartitionLag
-from pylog.errors import GroupIdNotFound, UnknownTopicOrPartition
+from pylog.errors import GroupIdNotFound, PylogError, UnknownTopicOrPartition
 from pylog.handles.client_half import ClientHalf
 from pylog.handles.views import SegmentInfo, TopicView
 from pylog.record import TopicPartition
@@ -23,6 +23,7 @@ __all__ = [
     "ends_of",
     "facts_of",
     "readers_of",
+    "readers_of_topic",
     "sizes_of",
 ]  # fmt: skip
 
@@ -109,6 +110,23 @@ def readers_of(log: ClientHalf[Any]) -> dict[str, list[TopicReader]]:
                 members = len({one.member_id for one in lags} - {None})
                 reader = TopicReader(listed.group_id, listed.state, members, sum(known) if known else None)
                 found.setdefault(name, []).append(reader)
+    return found
+
+
+def readers_of_topic(
+    log: ClientHalf[Any], name: str, ends: Mapping[int, int], groups: Sequence[str]
+) -> list[TopicReader]:
+    """Those of these groups that read a topic, which ends there: one question for each group, and one for all."""
+    found, keys = [], [TopicPartition(name, partition) for partition in ends]
+    for group, described in (log.admin.describe_groups(groups) if groups else {}).items():
+        if isinstance(described, PylogError):
+            # It was deleted meanwhile.
+            continue
+        committed = log.admin.committed(group, keys)
+        members = sum(any(key.topic == name for key in one.assignment) for one in described.members)
+        if committed or members:
+            lags = [max(0, ends[key.partition] - one.offset) for key, one in committed.items()]
+            found.append(TopicReader(group, described.state, members, sum(lags) if lags else None))
     return found
 
 

@@ -19,7 +19,7 @@ from pylog.serde.avro import parsed_avro
 from pylog.serde.protobuf import split_indexes
 from pylog.serde.registry import AVRO, JSON, PROTOBUF, Reference, Schema
 
-__all__ = ["SchemaDecoder"]
+__all__ = ["SchemaDecoder", "message_class"]
 
 WELL_KNOWN = frozenset(
     f"google/protobuf/{name}.proto"
@@ -60,21 +60,35 @@ class SchemaDecoder:
         raise ValueError(f"a schema of type {schema.type[:40]!r} is not decoded here")
 
 
-def _protobuf(schema: Schema, find: Find) -> Callable[[bytes], Any]:
+def message_class(schema: Schema, find: Find) -> Callable[[list[int]], Any]:
+    """Gives the class of a message by its indexes: in the file of a schema, and in each message that it is nested in.
+
+    Raises ValueError, ImportError, KeyError (a reference leads nowhere), TypeError (the files do not fit each other).
+    """
     from google.protobuf.descriptor_pool import DescriptorPool
-    from google.protobuf.json_format import MessageToDict
     from google.protobuf.message_factory import GetMessageClass
 
     pool = DescriptorPool()
     file = pool.FindFileByName(_Files(pool, find).add(schema, None))
 
-    def decode(payload: bytes) -> Any:
-        path, message = split_indexes(payload)
+    def of(path: list[int]) -> Any:
         beside = file.message_types_by_name
         for index in path:
             found = list(beside.values())[index]
             beside = found.nested_types_by_name
-        return MessageToDict(GetMessageClass(found).FromString(message), preserving_proto_field_name=True)
+        return GetMessageClass(found)
+
+    return of
+
+
+def _protobuf(schema: Schema, find: Find) -> Callable[[bytes], Any]:
+    from google.protobuf.json_format import MessageToDict
+
+    of = message_class(schema, find)
+
+    def decode(payload: bytes) -> Any:
+        path, message = split_indexes(payload)
+        return MessageToDict(of(path).FromString(message), preserving_proto_field_name=True)
 
     return decode
 

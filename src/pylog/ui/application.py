@@ -8,6 +8,7 @@ GET  /topics/T/records/P/OFFSET[/key|/value]      one record; its key or value a
 GET  /topics/T/partitions/P[/files/NAME[/batch]]  segments, a file, a batch
 GET  /groups, /group?id=  /transactions, /transaction?id=  /node  /damage
 POST /check                                       read every byte
+GET  /topics/T/produce                            the form that appends a record, where there are changes
 POST ...                                          changes, where there are any
 """
 
@@ -39,7 +40,19 @@ from pylog.errors import (
 )
 from pylog.runtime.clock import SystemClock
 from pylog.serde.schema_store import SchemaStore
-from pylog.ui import damage, download, follow, groups, node, records, segments, topic_changes, topics, transactions
+from pylog.ui import (
+    damage,
+    download,
+    follow,
+    groups,
+    node,
+    producing,
+    records,
+    segments,
+    topic_changes,
+    topics,
+    transactions,
+)
 from pylog.ui.pages import Pages
 from pylog.ui.rates import Rates
 from pylog.ui.security import Guard, Policy
@@ -121,14 +134,16 @@ def _changing() -> list[Route]:
         topic + "/partitions": topic_changes.add_partitions,
         topic + "/trim": topic_changes.trim,
         topic + "/config/set": topic_changes.alter_config,
-        "/group/seek": groups.seek,
-        "/group/forget": groups.forget,
+        topic + "/produce": producing.produce,
+        "/group/reset-offsets": groups.reset_offsets,
+        "/group/delete-offsets": groups.delete_offsets,
         "/group/delete": groups.delete,
         "/transactions/hanging": transactions.hanging,
         "/transactions/abort": transactions.abort_hanging,
         "/transaction/abort": transactions.abort,
     }
-    return [Route(path, change, methods=["POST"]) for path, change in changes.items()]
+    posted = [Route(path, change, methods=["POST"]) for path, change in changes.items()]
+    return [Route(topic + "/produce", producing.produce_form), *posted]
 
 
 def _refused(request: Request, error: Exception) -> Response:

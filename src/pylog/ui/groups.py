@@ -15,7 +15,7 @@ from pylog.ui.pages import after, form, page, seen
 from pylog.ui.parameters import choice, moment_ms, needed, needed_number, needed_partition
 from pylog.ui.topic_changes import changing
 
-__all__ = ["delete", "forget", "group", "groups", "seek"]
+__all__ = ["delete", "delete_offsets", "group", "groups", "reset_offsets"]
 
 MEASURED_MAX = 200
 """How many groups are asked for their lag: each takes a few questions."""
@@ -70,7 +70,7 @@ def _partitions(log: Any, words: Any) -> list[TopicPartition] | None:
     return [TopicPartition(name, needed_partition({"partition": number}))]
 
 
-def seek(request: Request) -> Response:
+def reset_offsets(request: Request) -> Response:
     """Reset the committed offsets of a group."""
     words = form(request)
     name, way = needed(words, "id"), choice(words, "way", WAYS)
@@ -86,21 +86,21 @@ def seek(request: Request) -> Response:
         else:
             to[way] = needed_number(words, "value", 0 if way == "offset" else -(1 << 62))
         log.admin.reset_offsets(name, partitions=partitions, **to)
-    return after("sought", "group", id=name)
+    return after("offsets-reset", "group", id=name)
 
 
-def forget(request: Request) -> Response:
-    """Let a group forget what it has committed in a topic, or in one partition of it."""
+def delete_offsets(request: Request) -> Response:
+    """Delete the committed offsets of a group in a topic, or in one partition of it."""
     words = form(request)
     name = needed(words, "id")
     needed(words, "topic")
     with changing(request) as log:
         log.admin.delete_offsets(name, _partitions(log, words) or [])
-    return after("forgotten", "group", id=name)
+    return after("offsets-deleted", "group", id=name)
 
 
 def delete(request: Request) -> Response:
-    """Forget a group that has no members, where its name was typed once more."""
+    """Delete a group that has no members, where its name was typed once more."""
     words = form(request)
     name = needed(words, "id")
     if needed(words, "confirm") != name:

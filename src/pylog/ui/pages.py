@@ -26,9 +26,10 @@ DONE = {
     "partitions": "The topic has more partitions now.",
     "trimmed": "Records were deleted: partitions begin at the offsets below.",
     "config": "The config was changed.",
-    "sought": "The group goes on where you said.",
+    "produced": "The record was appended.",
+    "offsets-reset": "The offsets of the group were reset.",
     "group-deleted": "The group was deleted.",
-    "forgotten": "The group has forgotten these offsets.",
+    "offsets-deleted": "The offsets were deleted.",
     "aborted": "The transaction was aborted.",
 }
 """What a page says after a change. The address has its key, as it could be made by anyone."""

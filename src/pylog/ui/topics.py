@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pylog.handles.topic_facts import facts_of
+from pylog.handles.topic_facts import facts_of, readers_of_topic
 from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
 from pylog.ui.pages import page, seen
@@ -13,6 +13,9 @@ from pylog.ui.parameters import flag
 from pylog.ui.rates import GrowthRate
 
 __all__ = ["config", "topic", "topics"]
+
+GROUPS_MAX = 200
+"""How many groups are asked whether they read a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,13 @@ def topic(request: Request) -> Response:
     rates = {
         one.partition: request.app.state.rates.of([TopicPartition(name, one.partition)]) for one in facts.partitions
     }
-    return page(request, "topic.html", topic=name, facts=facts, rates=rates, has_files=source.files is not None)
+    ends = {one.partition: one.high_watermark for one in facts.partitions}
+    groups = [one.group_id for one in source.log.admin.list_groups()]
+    readers = readers_of_topic(source.log, name, ends, groups[:GROUPS_MAX])
+    return page(
+        request, "topic.html", topic=name, facts=facts, rates=rates, has_files=source.files is not None,
+        readers=sorted(readers, key=lambda one: (-(one.lag or 0), one.group)), unasked=max(0, len(groups) - GROUPS_MAX),
+    )  # fmt: skip
 
 
 def config(request: Request) -> Response:

@@ -1,11 +1,14 @@
 """The pages of groups and of transactions, and what changes them."""
 
+import re
+
 import pytest
 
 import pylog
+from pylog.handles.topic_facts import readers_of_topic
 from pylog.protocol.batch import encode
 from pylog.record import TopicPartition
-from pylog.ui import groups
+from pylog.ui import groups, topics
 from support.visitor import Visitor
 from unit.ui.conftest import pages_of
 
@@ -51,6 +54,21 @@ def test_a_group_shows_its_members_and_partitions(pages: Visitor, log: pylog.Log
     assert pages.get("/group").status == 400
 
 
+def test_a_topic_names_the_groups_that_read_it(pages: Visitor, log: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.create_topic("read", partitions=2)
+    log.topic("read")[1].append([pylog.Record(b"1"), pylog.Record(b"2")])
+    assert "No group reads it." in pages.get("/topics/read").words
+    log.admin.alter_offsets("<i>behind", {TopicPartition("read", 1): 1, KEY: 1})
+    with log.consumer("read", group_id="joined") as consumer:
+        consumer.poll(1000)
+        answer = pages.get("/topics/read")
+    assert "2 groups, those with the largest lag first" in answer.words and "<i>" not in answer.text
+    assert "<i>behind Empty 0 1 joined Stable 1 -" in answer.words
+    monkeypatch.setattr(topics, "GROUPS_MAX", 0)
+    assert re.search(r"No group reads it\. \d+ groups were not asked", pages.get("/topics/read").words)
+    assert readers_of_topic(log, "read", {0: 0, 1: 2}, ["gone"]) == []
+
+
 def test_a_group_with_a_hostile_name_has_a_page(pages: Visitor, log: pylog.Log) -> None:
     log.admin.alter_offsets(HOSTILE, {KEY: 1})
     assert "/group?id=a%2Fb%3F%3Cb%3E%26%23" in pages.get("/groups").text
@@ -66,10 +84,10 @@ def test_a_group_with_a_hostile_name_has_a_page(pages: Visitor, log: pylog.Log) 
         ({"way": "offset", "value": "5", "topic": "clicks:0"}, 5),
     ],
 )  # fmt: skip
-def test_a_group_goes_on_elsewhere(pages: Visitor, log: pylog.Log, form: dict[str, str], offset: int) -> None:
+def test_the_offsets_of_a_group_are_reset(pages: Visitor, log: pylog.Log, form: dict[str, str], offset: int) -> None:
     log.admin.alter_offsets("moved", {KEY: 10})
-    answer = pages.post("/group/seek", {"id": "moved", **form})
-    assert (answer.status, answer.headers.get("location")) == (303, "/group?done=sought&id=moved"), answer.words
+    answer = pages.post("/group/reset-offsets", {"id": "moved", **form})
+    assert (answer.status, answer.headers.get("location")) == (303, "/group?done=offsets-reset&id=moved"), answer.words
     assert committed(log, "moved")[KEY] == offset
 
 
@@ -81,22 +99,22 @@ def test_a_group_goes_on_elsewhere(pages: Visitor, log: pylog.Log, form: dict[st
     ],
 )  # fmt: skip
 def test_a_wrong_place_to_go_on_is_told(pages: Visitor, form: dict[str, str], words: str) -> None:
-    answer = pages.post("/group/seek", {"id": "moved", **form})
+    answer = pages.post("/group/reset-offsets", {"id": "moved", **form})
     assert answer.status == 400 and words in answer.words
 
 
 def test_a_group_with_members_is_not_moved(pages: Visitor, log: pylog.Log) -> None:
     with log.consumer("clicks", group_id="busy") as consumer:
         consumer.poll(1000)
-        answer = pages.post("/group/seek", {"id": "busy", "way": "earliest", "topic": "clicks"})
+        answer = pages.post("/group/reset-offsets", {"id": "busy", "way": "earliest", "topic": "clicks"})
     assert answer.status == 400 and "has members" in answer.words
 
 
 def test_a_group_forgets_offsets_and_is_deleted(pages: Visitor, log: pylog.Log) -> None:
     log.admin.alter_offsets("old", {KEY: 1, TopicPartition("orders", 0): 2})
-    assert pages.post("/group/forget", {"id": "old", "topic": "clicks"}).status == 303
+    assert pages.post("/group/delete-offsets", {"id": "old", "topic": "clicks"}).status == 303
     assert committed(log, "old") == {TopicPartition("orders", 0): 2}
-    assert pages.post("/group/forget", {"id": "old"}).status == 400
+    assert pages.post("/group/delete-offsets", {"id": "old"}).status == 400
 
     assert pages.post("/group/delete", {"id": "old", "confirm": "other"}).status == 400
     assert (
