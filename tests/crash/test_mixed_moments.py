@@ -18,7 +18,8 @@ from itertools import combinations, product
 import pytest
 
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import CreateTopics, InitProducerId, NewTopic, OffsetFetch
+from pylog.protocol.messages import InitProducerId, NewTopic, OffsetFetch
+from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.testing import SimClock
 from tests.support.crash import CrashFiles
 from tests.support.operations import Noted
@@ -33,7 +34,7 @@ EVERY = os.environ.get("PYLOG_MIXED") == "every"
 def moments() -> Iterator[Tree]:
     """What lies in the directory at moments of a run of transactions, before, in the middle of and behind them."""
     node = Node()
-    node.ask(CreateTopics([NewTopic("t", 2, {})]))
+    node.ask(CreateTopicsRequest.of([NewTopic("t", 2, {})]))
     plain = node.ask(InitProducerId())
     for number, key in enumerate(KEYS * 2):
         node.produce(
@@ -134,7 +135,7 @@ def test_no_transaction_hangs_where_parts_of_the_directory_are_older(pair: tuple
 def acknowledged(files: CrashFiles) -> None:
     """Transactions over both partitions, and what is promised of each: the value, or that it is not read."""
     node = Node(files=files, flush="sync")
-    node.ask(CreateTopics([NewTopic("t", 2, {})]))
+    node.ask(CreateTopicsRequest.of([NewTopic("t", 2, {})]))
     clients = [Client(node, name) for name in NAMES]
     for number in range(6):
         client = clients[number % 2]

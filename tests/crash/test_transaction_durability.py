@@ -14,7 +14,8 @@ from pylog import errors
 from pylog.broker.transaction_markers import TransactionMarkers
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.coordinator.transaction.endings import Endings
-from pylog.protocol.messages import CreateTopics, EndTxn, NewTopic
+from pylog.protocol.messages import EndTxn, NewTopic
+from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
 from tests.support.crash import CrashFiles
@@ -31,7 +32,7 @@ DATA = ("log/t-0/", "log/t-1/", "log/__consumer_offsets-0/")
 def made() -> tuple[Node, Client]:
     """A node with a topic and a producer, which has committed a transaction before."""
     node = Node(flush="sync")
-    node.ask(CreateTopics([NewTopic("t", 2, {})]))
+    node.ask(CreateTopicsRequest.of([NewTopic("t", 2, {})]))
     client = Client(node, "one")
     client.send(b"before", *KEYS)
     client.commit_offset(1)
@@ -106,7 +107,7 @@ def test_a_decision_without_its_markers_is_carried_out_at_the_open(committed_: b
 def test_the_records_are_durable_before_the_decision_is_written() -> None:
     files = CrashFiles(SimClock(NOW, 0))
     node = Node(files=files, flush="sync")
-    node.ask(CreateTopics([NewTopic("t", 2, {})]))
+    node.ask(CreateTopicsRequest.of([NewTopic("t", 2, {})]))
     client = Client(node, "one")
     client.send(b"value", *KEYS)
     partitions = [node.broker.partition(*key) for key in KEYS]
@@ -133,7 +134,7 @@ History = list[tuple[bytes, tuple[TopicPartition, ...], bool]]
 def played(files: CrashFiles, chance: random.Random) -> History:
     """Transactions of two producers over any partitions, each answered when it is noted; gives what they were."""
     node = Node(files=files, flush="sync")
-    node.ask(CreateTopics([NewTopic("t", 2, {})]))
+    node.ask(CreateTopicsRequest.of([NewTopic("t", 2, {})]))
     clients = [Client(node, name) for name in ("one", "two")]
     history: History = []
     for number in range(30):

@@ -14,7 +14,8 @@ import pytest
 
 from pylog import errors
 from pylog.logdirs.log_directory import INCARNATION
-from pylog.protocol.messages import AddPartitionsToTxn, CreateTopics, EndTxn, NewTopic
+from pylog.protocol.messages import AddPartitionsToTxn, EndTxn, NewTopic
+from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
 from tests.support.crash import CrashFiles
@@ -46,7 +47,7 @@ class OlderClient(Client):
 
 def started(flush: str, *, is_older: bool = False, files: CrashFiles | None = None) -> tuple[Node, Client]:
     node = Node(flush=flush, files=files)
-    node.ask(CreateTopics([NewTopic("t", 2, {})]))
+    node.ask(CreateTopicsRequest.of([NewTopic("t", 2, {})]))
     return node, (OlderClient if is_older else Client)(node, "one")
 
 

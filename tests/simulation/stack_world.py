@@ -24,7 +24,8 @@ from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.group.classic import ClassicGroup
 from pylog.coordinator.group.consumer_group import ConsumerGroup
 from pylog.coordinator.transaction import TransactionCoordinator
-from pylog.protocol.messages import CreateTopics, NewTopic, Session
+from pylog.protocol.messages import NewTopic, Session
+from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.record import ConsumerRecord, TopicPartition
 from support.consumer_group_host import check_consumer_group, consumer_state
 from support.group_host import check_group, logged
@@ -102,8 +103,8 @@ class Stack:
         })  # fmt: skip
         self.open(CrashFiles(None))
         topics = [NewTopic("in", PARTITIONS), NewTopic("out", PARTITIONS)]
-        created = self.broker.handle(CreateTopics(topics), Session()).result(0)
-        require(created.errors == [None, None], f"{created}")
+        created = self.broker.handle(CreateTopicsRequest.of(topics), Session()).result(0)
+        require([one.error for one in created.topics] == [None, None], f"{created}")
         self.clients = self.drawn()
 
     def drawn(self) -> list[Client]:

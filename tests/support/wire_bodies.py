@@ -75,6 +75,14 @@ BODIES: dict[tuple[str, int], dict[str, Any]] = {
     ("DescribeProducers", 0): {"topics": [{"name": "t", "partitionIndexes": [0]}]},
     ("DescribeUserScramCredentials", 0): {"users": None},
     ("AlterUserScramCredentials", 0): {"deletions": [{"name": "alice", "mechanism": 1}], "upsertions": []},
+    ("CreateTopics", 7): {
+        "topics": [{"name": "new", "numPartitions": 1, "replicationFactor": 1}], "timeoutMs": 1000,
+    },
+    ("DescribeConfigs", 4): {"resources": [{"resourceType": 2, "resourceName": "t", "configurationKeys": None}]},
+    ("AlterConfigs", 2): {"resources": [{"resourceType": 2, "resourceName": "t", "configs": []}]},
+    ("CreatePartitions", 3): {"topics": [{"name": "t", "count": 2}], "timeoutMs": 1000},
+    ("IncrementalAlterConfigs", 1): {"resources": [{"resourceType": 2, "resourceName": "t", "configs": []}]},
+    ("ListConfigResources", 1): {},
 }  # fmt: skip
 """Requests of every key that can be refused, by name and version."""
 
@@ -85,14 +93,7 @@ UNREFUSED: dict[tuple[str, int], dict[str, Any]] = {
     ("SaslHandshake", 1): {"mechanism": "PLAIN"},
     ("SaslAuthenticate", 2): {"authBytes": b""},
     ("ApiVersions", 4): {"clientSoftwareName": "test", "clientSoftwareVersion": "1"},
-    ("CreateTopics", 7): {
-        "topics": [{"name": "new", "numPartitions": 1, "replicationFactor": 1}], "timeoutMs": 1000,
-    },
-    ("DescribeConfigs", 4): {"resources": [{"resourceType": 2, "resourceName": "t", "configurationKeys": None}]},
-    ("AlterConfigs", 2): {"resources": [{"resourceType": 2, "resourceName": "t", "configs": []}]},
-    ("CreatePartitions", 3): {"topics": [{"name": "t", "count": 2}], "timeoutMs": 1000},
     ("ElectLeaders", 2): {"topicPartitions": [{"topic": "t", "partitions": [0]}]},
-    ("IncrementalAlterConfigs", 1): {"resources": [{"resourceType": 2, "resourceName": "t", "configs": []}]},
     ("ListPartitionReassignments", 0): {"topics": None},
     ("DescribeClientQuotas", 1): {},
     ("AlterClientQuotas", 1): {"entries": [{"entity": [{"entityType": "user", "entityName": "a"}], "ops": []}]},
@@ -109,7 +110,6 @@ UNREFUSED: dict[tuple[str, int], dict[str, Any]] = {
     ("PushTelemetry", 0): {},
     ("DescribeQuorum", 2): {},
     ("DescribeCluster", 2): {},
-    ("ListConfigResources", 1): {},
     ("DescribeTopicPartitions", 0): {"topics": [{"name": "t"}]},
 }  # fmt: skip
 """Requests of the other keys: those whose answers hold no error of the node."""

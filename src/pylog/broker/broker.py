@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from pylog.broker.alarm import Alarm
 from pylog.broker.alter_configs import all_of, changed, some_of
 from pylog.broker.auto_create import described
 from pylog.broker.coordinator_router import CoordinatorRouter
+from pylog.broker.create_topics import Creation
 from pylog.broker.describe import describe_log_dirs, describe_quorum
 from pylog.broker.describe_configs import describe_configs, list_config_resources
 from pylog.broker.describe_users import describe_users
@@ -50,8 +51,6 @@ from pylog.files import Files
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
-    CreatePartitions,
-    CreateTopics,
     DeleteTopics,
     DescribeQuorum,
     Fetch,
@@ -77,6 +76,8 @@ from pylog.protocol.messages.records import DeleteRecordsRequest, DeleteRecordsR
 from pylog.protocol.messages.topics import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
     DescribeLogDirsRequest,
 )
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
@@ -90,6 +91,8 @@ from pylog.runtime.worker import Worker
 from pylog.transport import Transport
 
 logger = logging.getLogger("pylog.broker")
+
+A = TypeVar("A")
 
 
 class Broker:
@@ -167,20 +170,19 @@ class Broker:
     ) -> dict[type, Callable[[Any, Session], Future[Any]]]:
         """The function that answers each class of message of a session. Coordinators answer all others."""
         node, change = self.node, self._change
-        changes = node.changes
+        creation = Creation(
+            node.id, self.configs, lambda: self.image, partial(_attempt, node.changes.create_topic),
+            partial(_attempt, node.changes.create_partitions),
+        )  # fmt: skip
         return {
             Produce: self._produce.produce,
             Fetch: self._purgatory.fetch,
             ListOffsets: self._purgatory.list_offsets,
             OffsetForLeaderEpoch: self._reads.epoch_ends,
             Metadata: lambda message, _: completed(described(node, self.config, message)),
-            CreateTopics: lambda message, _: change(
-                partial(changes.create_topic, validate_only=message.validate_only), message.topics
-            ),
+            CreateTopicsRequest: lambda message, _: self._changed(creation.topics(message)),
+            CreatePartitionsRequest: lambda message, _: self._changed(creation.partitions(message)),
             DeleteTopics: lambda message, _: change(self._delete_topic, message.names),
-            CreatePartitions: lambda message, _: change(
-                partial(changes.create_partitions, validate_only=message.validate_only), message.topics
-            ),
             AlterConfigsRequest: partial(self._alter_configs, all_of),
             IncrementalAlterConfigsRequest: partial(self._alter_configs, some_of),
             AlterReplicaLogDirsRequest: self._alter_log_dirs,
@@ -338,10 +340,12 @@ class Broker:
     # --- topics ----------------------------------------------------------------------------------------
 
     def _change(self, change: Callable[[Any], None], wanted: list[Any]) -> Future[TopicsChanged]:
-        answer = completed(TopicsChanged([_attempt(change, one) for one in wanted]))
+        return self._changed(TopicsChanged([_attempt(change, one) for one in wanted]))
+
+    def _changed(self, answer: A) -> Future[A]:
         # Of deleted topics there are files to remove.
         self.housekeeping.wake()
-        return answer
+        return completed(answer)
 
     def _alter_configs(
         self, read: Callable[..., ResourceChange], message: AlterConfigsRequest | IncrementalAlterConfigsRequest,
@@ -458,9 +462,9 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-def _attempt(change: Callable[[Any], None], argument: object) -> PylogError | None:
+def _attempt(change: Callable[..., None], argument: object, **more: Any) -> PylogError | None:
     try:
-        change(argument)
+        change(argument, **more)
     except PylogError as error:
         return error.with_traceback(None)
     return None

@@ -19,8 +19,8 @@ CODES = frozenset({"errorCode", "partitionErrorCode"})
 def refusal(call: ServedCall, error: type[ProtocolError], node: ServedNode) -> Outcome | None:
     """The answer to a call that is refused with `error`; None where the answer has no place for one.
 
-    A key says itself where an error of the node stands in its answer. Where it does not (Metadata, CreateTopics), the
-    request is answered without being carried out, and every code in the answer is replaced.
+    A key says itself where an error of the node stands in its answer. Where it does not (Metadata), the request is
+    answered without being carried out, and every code in the answer is replaced.
     """
     refused = _refused(call, node, error("refused by the test"))
     return _replaced(call, node, error) if refused is None else refused

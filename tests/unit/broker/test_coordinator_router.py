@@ -18,7 +18,6 @@ from pylog.protocol.batch import Origin, encode
 from pylog.protocol.messages import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
-    CreateTopics,
     EndTxn,
     InitProducerId,
     JoinGroup,
@@ -38,6 +37,7 @@ from pylog.protocol.messages import (
     WriteTxnMarkers,
 )
 from pylog.protocol.messages.groups import DescribeGroupsRequest
+from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
@@ -421,7 +421,7 @@ def test_a_request_that_is_not_durable_is_answered_with_an_error() -> None:
     ended = node.broker.handle(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, []), SESSION)
     del partition.sync
     assert ended.done()
-    node.ask(CreateTopics([NewTopic("t")]))
+    node.ask(CreateTopicsRequest.of([NewTopic("t")]))
     added = node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
     assert added.errors == {TopicPartition("t", 0): None}
     partition.sync = broken  # type: ignore[method-assign]
@@ -438,7 +438,7 @@ def test_a_request_that_is_not_durable_is_answered_with_an_error() -> None:
 def with_something_that_nobody_waits_for(node: Node) -> Partition:
     """The abort of a transaction, which is in the log and not durable; a second later it is due."""
     given = node.ask(InitProducerId("tx"))
-    node.ask(CreateTopics([NewTopic("t")]))
+    node.ask(CreateTopicsRequest.of([NewTopic("t")]))
     node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
     assert node.ask(EndTxn("tx", given.producer_id, given.producer_epoch, False)).error is None
     partition = next(iter(node.broker._coordinating._coordinators._hosts.values())).leader.partition

@@ -14,7 +14,6 @@ from pylog.files import MemoryFiles
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     ACKS_ALL,
-    CreateTopics,
     Fetch,
     FetchPart,
     InitProducerId,
@@ -24,6 +23,7 @@ from pylog.protocol.messages import (
     Replacement,
     Session,
 )
+from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.testing import SimClock
 from support.patience import HANG_SECONDS
 
@@ -65,7 +65,7 @@ def begin_transaction(broker: Broker) -> None:
 
 
 def test_the_tail_of_a_leader_that_leads_on_is_durable_a_second_later(broker: Broker) -> None:
-    ask(broker, CreateTopics([NewTopic("t")]))
+    ask(broker, CreateTopicsRequest.of([NewTopic("t")]))
     begin_transaction(broker)
     lead(broker, WITHOUT, 1)
     partition = broker.partition("t", 0)
@@ -77,7 +77,7 @@ def test_the_tail_of_a_leader_that_leads_on_is_durable_a_second_later(broker: Br
 
 
 def test_a_leader_that_follows_has_made_its_tail_durable(broker: Broker) -> None:
-    ask(broker, CreateTopics([NewTopic("t")]))
+    ask(broker, CreateTopicsRequest.of([NewTopic("t")]))
     begin_transaction(broker)
     assert broker.partition("t", 0).durable_offset == 0
     follow(broker, 1)
@@ -86,7 +86,7 @@ def test_a_leader_that_follows_has_made_its_tail_durable(broker: Broker) -> None
 
 
 def test_an_append_that_waits_is_answered_when_the_leader_goes_on_alone(broker: Broker) -> None:
-    ask(broker, CreateTopics([NewTopic("t")]))
+    ask(broker, CreateTopicsRequest.of([NewTopic("t")]))
     lead(broker, WITH, 1)
     waiting = broker.handle(Produce([ProducePart("t", 0, encode([Record(b"x")], now_ms=NOW))], ACKS_ALL, 9000), SESSION)
     lead(broker, WITH, 2)
@@ -98,7 +98,7 @@ def test_an_append_that_waits_is_answered_when_the_leader_goes_on_alone(broker: 
 
 
 def test_an_append_that_waits_for_a_role_that_ends_is_told(broker: Broker) -> None:
-    ask(broker, CreateTopics([NewTopic("t")]))
+    ask(broker, CreateTopicsRequest.of([NewTopic("t")]))
     lead(broker, WITH, 1)
     waiting = broker.handle(Produce([ProducePart("t", 0, encode([Record(b"x")], now_ms=NOW))], ACKS_ALL, 9000), SESSION)
     follow(broker, 2)
@@ -107,7 +107,7 @@ def test_an_append_that_waits_for_a_role_that_ends_is_told(broker: Broker) -> No
 
 
 def test_a_fetch_that_waits_in_an_older_epoch_is_told_of_the_next(broker: Broker) -> None:
-    ask(broker, CreateTopics([NewTopic("t")]))
+    ask(broker, CreateTopicsRequest.of([NewTopic("t")]))
     lead(broker, WITHOUT, 1)
     part = FetchPart("t", 0, 0, 1000, current_leader_epoch=1)
     waiting = broker.handle(Fetch([part], max_wait_ms=9000), SESSION)
@@ -117,7 +117,7 @@ def test_a_fetch_that_waits_in_an_older_epoch_is_told_of_the_next(broker: Broker
 
 
 def test_what_a_coordinator_is_ahead_by_is_kept_where_its_log_moves(broker: Broker) -> None:
-    ask(broker, CreateTopics([NewTopic("t")]))
+    ask(broker, CreateTopicsRequest.of([NewTopic("t")]))
     begin_transaction(broker)
     host = broker._coordinating._coordinators.of("__transaction_state", "tx")
     partition = host.leader.partition
@@ -166,7 +166,7 @@ class NoticedLock:
 
 def test_a_thread_that_was_about_to_take_an_epoch_takes_no_lead_from_the_leader(broker: Broker) -> None:
     """A coordinator's thread took the lead of a copy: its records were not the leader's, in an epoch of its own."""
-    ask(broker, CreateTopics([NewTopic("t")]))
+    ask(broker, CreateTopicsRequest.of([NewTopic("t")]))
     roles, refused = broker.node.roles, list[BaseException]()
     lock = NoticedLock(roles._lock)
 

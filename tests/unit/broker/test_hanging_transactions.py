@@ -16,7 +16,6 @@ from pylog.files import MemoryFiles
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import (
     AddPartitionsToTxn,
-    CreateTopics,
     InitProducerId,
     NewTopic,
     Produce,
@@ -25,6 +24,7 @@ from pylog.protocol.messages import (
     TxnMarkers,
     WriteTxnMarkers,
 )
+from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
@@ -50,7 +50,7 @@ class Node:
         self.broker = killed_at_last(broker)
         self.admin = Admin(Cluster(transport, self.broker.node_id, "admin"))
         if tree is None:
-            self.ask(CreateTopics([NewTopic("t", 1, {})]))
+            self.ask(CreateTopicsRequest.of([NewTopic("t", 1, {})]))
 
     def ask(self, message: Any) -> Any:
         return self.broker.handle(message, SESSION).result()

@@ -16,7 +16,6 @@ from pylog.metrics.snapshot import Metrics
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     ACKS_ALL,
-    CreateTopics,
     Fetch,
     FetchPart,
     NewTopic,
@@ -26,6 +25,7 @@ from pylog.protocol.messages import (
     ProducePart,
     Session,
 )
+from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.replica import Leader
 from pylog.runtime.future import Future
 from support.stepping import Steps
@@ -43,7 +43,7 @@ class Node:
         self.clock, self.flush = Steps(), flush
         self.files = FaultFiles(MemoryFiles(self.clock))
         self.open()
-        self.broker.handle(CreateTopics([NewTopic("t", 1, config)]), SESSION).result(0)
+        self.broker.handle(CreateTopicsRequest.of([NewTopic("t", 1, config)]), SESSION).result(0)
         self.broker.lead("t", [2])
 
     def open(self) -> None:

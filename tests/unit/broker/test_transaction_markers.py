@@ -20,7 +20,6 @@ from pylog.handles.views import TopicView
 from pylog.partition import Partition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
-    CreateTopics,
     DeleteTopics,
     EndTxn,
     Fetch,
@@ -36,6 +35,7 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
+from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.record import TopicPartition
 from pylog.replica import Leader
@@ -63,7 +63,7 @@ class Node:
         )  # fmt: skip
         self.broker = killed_at_last(broker)
         if tree is None:
-            self.ask(CreateTopics([NewTopic("t", 2, {})]))
+            self.ask(CreateTopicsRequest.of([NewTopic("t", 2, {})]))
             self.init()
 
     def init(self) -> None:

@@ -15,7 +15,6 @@ from pylog.files import MemoryFiles
 from pylog.protocol.batch import encode
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
-    CreateTopics,
     Fetch,
     FetchPart,
     InitProducerId,
@@ -26,6 +25,7 @@ from pylog.protocol.messages import (
     ProducePart,
     Session,
 )
+from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.runtime.future import Future
 from support.stepping import Steps
 from tests.support.faults import FaultFiles
@@ -47,7 +47,7 @@ class Node:
             self.files, ["log"], config=config, clock=self.clock, transport=pylog.MemoryTransport(), node_id=None,
             flush="sync",
         )  # fmt: skip
-        self.ask(CreateTopics([NewTopic("t", 2, {})])).result()
+        self.ask(CreateTopicsRequest.of([NewTopic("t", 2, {})])).result()
         self.producer = self.ask(InitProducerId("x")).result()
         self.sent = [0, 0]
 

@@ -110,7 +110,7 @@ def test_faults_of_a_request_without_an_answer_leave_its_connection(kafka: Stand
 
 def test_a_fault_that_is_used_up_meanwhile_refuses_nothing(kafka: StandIn, client: WireClient) -> None:
     kafka.fail("CreateTopics", errors.PolicyViolation)
-    creating = UNREFUSED["CreateTopics", 7]
+    creating = BODIES["CreateTopics", 7]
     with WireClient(kafka.bootstrap_servers) as other:
         for one in (client, other):
             one.send("CreateTopics", 7, creating)

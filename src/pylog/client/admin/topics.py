@@ -5,23 +5,25 @@ from typing import NamedTuple
 
 from pylog.client.admin.configs import config_texts
 from pylog.client.cluster import Cluster, by_partition, checked_names, sole, untold
-from pylog.errors import PylogError
+from pylog.errors import PylogError, UnknownServer
 from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
-    CreatePartitions,
-    CreateTopics,
     DeleteTopics,
     ListedPart,
-    NewPartitions,
     NewTopic,
     TopicMetadata,
     TopicsChanged,
 )
 from pylog.protocol.messages.records import DeleteRecordsRequest
-from pylog.protocol.messages.topics import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from pylog.protocol.messages.topics import (
+    AlterReplicaLogDirsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DescribeLogDirsRequest,
+)
 from pylog.record import TopicPartition, by_topic, checked_partition
 
 SPECS = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
@@ -61,8 +63,10 @@ class TopicAdmin:
         for name, partitions in topics.items():
             _check_types(name, partitions)
         wanted = [NewTopic(name, partitions, config_texts(config or {})) for name, partitions in topics.items()]
-        answer: TopicsChanged = self._cluster.ask(CreateTopics(wanted, validate_only))
-        return dict(zip(topics, answer.errors, strict=True))
+        answer = self._cluster.ask(CreateTopicsRequest.of(wanted, validate_only=validate_only))
+        found = {one.name: one.error for one in answer.topics}
+        untold = UnknownServer("the node has answered without a word of it")
+        return {name: found.get(name, untold) for name in topics}
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records. Raises UnknownTopicOrPartition, InvalidTopic (an internal one)."""
@@ -79,7 +83,10 @@ class TopicAdmin:
         UnknownTopicOrPartition, InvalidPartitions, InvalidTopic (an internal one), TypeError.
         """
         _check_types(name, total)
-        self._changed(self._cluster.ask(CreatePartitions([NewPartitions(name, total)], validate_only)))
+        wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total, assignments=None)
+        request = CreatePartitionsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS, validate_only=validate_only)
+        result = sole(self._cluster.ask(request).results, "one topic")
+        _raise_first({name: result.error})
         self._cluster.refresh([name])
 
     def move_partition(self, topic: str, partition: int, path: str) -> None:
@@ -167,12 +174,6 @@ class TopicAdmin:
         """One topic as it is now. Raises UnknownTopicOrPartition."""
         self._cluster.refresh([name])
         return self._cluster.topic(name)
-
-    @staticmethod
-    def _changed(answer: TopicsChanged) -> None:
-        for error in answer.errors:
-            if error is not None:
-                raise error
 
 
 def _raise_first(errors: Mapping[str, PylogError | None]) -> None:

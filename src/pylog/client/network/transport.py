@@ -17,6 +17,7 @@ A client keeps what it knows: the transport has no state but its network.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from pylog.client.network.address import parse_all
@@ -32,13 +33,10 @@ from pylog.errors import (
 from pylog.protocol.messages import (
     ApiRequest,
     ClusterMetadata,
-    CreatePartitions,
-    CreateTopics,
     Message,
     Metadata,
     ResourceType,
     Session,
-    TopicsChanged,
 )
 from pylog.protocol.messages.api import NamesRequest
 from pylog.protocol.messages.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
@@ -50,7 +48,7 @@ from pylog.protocol.messages.groups import (
     DescribeGroupsResponse,
     ListGroupsRequest,
 )
-from pylog.protocol.messages.topics import DescribeLogDirsRequest
+from pylog.protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DescribeLogDirsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from pylog.protocol.wire.questions.question import Question
 from pylog.protocol.wire.questions.table import QUESTIONS
@@ -101,8 +99,8 @@ class NetworkTransport:
             DescribeTransactionsRequest: partial(self._by_names, "transaction"),
             DescribeConfigsRequest: self._describe_configs,
             IncrementalAlterConfigsRequest: self._alter_configs,
-            CreateTopics: self._create_topics,
-            CreatePartitions: self._create_partitions,
+            CreateTopicsRequest: self._create_topics,
+            CreatePartitionsRequest: self._create_partitions,
         }
 
     def attach(self, node: int, handle: Handle) -> None:
@@ -235,27 +233,23 @@ class NetworkTransport:
         ask()
         return whole
 
-    def _create_topics(self, message: CreateTopics, session: Session) -> Future[Any]:
-        wanted = {topic.name: 1 for topic in message.topics}
-        return self._made(self._ask(ANY_NODE, message, session), wanted, session, is_trial=message.validate_only)
+    def _create_topics(self, message: CreateTopicsRequest, session: Session) -> Future[Any]:
+        wanted = {} if message.validate_only else {topic.name: 1 for topic in message.topics}
+        return self._made(self._ask(ANY_NODE, message, session), attrgetter("topics"), wanted, session)
 
-    def _create_partitions(self, message: CreatePartitions, session: Session) -> Future[Any]:
-        wanted = {topic.topic: topic.total for topic in message.topics}
-        return self._made(self._ask(ANY_NODE, message, session), wanted, session, is_trial=message.validate_only)
+    def _create_partitions(self, message: CreatePartitionsRequest, session: Session) -> Future[Any]:
+        wanted = {} if message.validate_only else {topic.name: topic.count for topic in message.topics}
+        return self._made(self._ask(ANY_NODE, message, session), attrgetter("results"), wanted, session)
 
     def _made(
-        self, answer: Future[Any], wanted: dict[str, int], session: Session, *, is_trial: bool
+        self, answer: Future[Any], results: Callable[[Any], list[Any]], wanted: dict[str, int], session: Session
     ) -> Future[Any]:  # fmt: skip
         """Wait, in the answer, until each topic that was made has leaders for so many partitions."""
         deadline = self._clock.tick_ms() + self._config.request_timeout_ms
 
-        def look(changed: TopicsChanged) -> Future[Any]:
+        def look(changed: Any) -> Future[Any]:
             whole = self._network.future()
-            left = {
-                name: total
-                for (name, total), error in zip(wanted.items(), changed.errors, strict=False)
-                if error is None and not is_trial
-            }
+            left = {one.name: wanted[one.name] for one in results(changed) if one.error is None and one.name in wanted}
 
             def ask() -> None:
                 self._ask(ANY_NODE, Metadata(list(left)), session).add_done_callback(check)

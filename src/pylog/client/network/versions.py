@@ -50,9 +50,10 @@ class NodeVersions:
         Raises UnsupportedVersion, ValueError (a value that does not fit).
         """
         name, known = request.api_name(), schema(type(request).__name__)
-        highest = self.common(name, *known.versions)
+        lowest = max(request.lowest, known.versions.low)
+        highest = self.common(name, lowest, known.versions.high)
         low, high = self._ranges[known.api_key]
-        for version in range(highest, max(low, known.versions.low) - 1, -1):
+        for version in range(highest, max(low, lowest) - 1, -1):
             with suppress(UnsupportedFormat):
                 return version, known.encode_pieces(version, request)
         raise UnsupportedVersion(

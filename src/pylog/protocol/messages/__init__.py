@@ -88,8 +88,6 @@ from pylog.protocol.messages.topics import (
     NODE_DEFAULT,
     TRANSACTIONS_TOPIC,
     ClusterMetadata,
-    CreatePartitions,
-    CreateTopics,
     DeleteTopics,
     DescribedQuorum,
     DescribeQuorum,
@@ -146,8 +144,6 @@ __all__ = [
     "ConfigSource",
     "ConsumerGroupHeartbeat",
     "ConsumerGroupHeartbeaten",
-    "CreatePartitions",
-    "CreateTopics",
     "DeleteTopics",
     "DescribeQuorum",
     "DescribedQuorum",
@@ -217,9 +213,7 @@ Message = (
     | ListOffsets
     | OffsetForLeaderEpoch
     | Metadata
-    | CreateTopics
     | DeleteTopics
-    | CreatePartitions
     | OfGroup
     | OfTransaction
     | WriteTxnMarkers

@@ -39,6 +39,8 @@ class ApiRequest(Generic[R]):
 
     __slots__ = ()
     response: ClassVar[type[Any]]
+    lowest: ClassVar[int] = 0
+    """The version in which it means first what it means here: a value of an older one may mean something else."""
 
     def __init_subclass__(cls) -> None:
         (cls.response,) = get_args(cls.__orig_bases__[0])  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from pylog.errors import PylogError
 from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
-from pylog.protocol.messages.message import message
+from pylog.protocol.messages.message import OURS, message
 from pylog.protocol.messages.records import NO_ID
 from pylog.record import TopicPartition, by_topic
 
@@ -73,11 +73,78 @@ class NewTopic:
     config: dict[str, str] = field(default_factory=dict)
 
 
-@message
-class CreateTopics:
-    topics: list[NewTopic]
+@api_message
+class CreateTopicsResponse(ApiResponse):
+    @api_message
+    class CreatableTopicResult:
+        @api_message
+        class CreatableTopicConfigs:
+            name: str
+            value: str | None
+            read_only: bool = False
+            config_source: int = -1
+            is_sensitive: bool = False
+
+        name: str
+        topic_id: uuid.UUID = NO_ID
+        error: PylogError | None = None
+        topic_config_error_code: int = 0
+        num_partitions: int = -1
+        replication_factor: int = -1
+        configs: list[CreatableTopicConfigs] | None = field(default_factory=list)
+
+    throttle_time_ms: int = 0
+    topics: list[CreatableTopicResult] = field(default_factory=list)
+
+
+@api_message
+class CreateTopicsRequest(ApiRequest[CreateTopicsResponse]):
+    @api_message
+    class CreatableTopic:
+        @api_message
+        class CreatableReplicaAssignment:
+            partition_index: int
+            broker_ids: list[int]
+
+        @api_message
+        class CreatableTopicConfig:
+            name: str
+            value: str | None
+
+        name: str
+        num_partitions: int
+        """-1: the default of the node."""
+        replication_factor: int
+        """-1: the default of the node."""
+        assignments: list[CreatableReplicaAssignment] = field(default_factory=list)
+        configs: list[CreatableTopicConfig] = field(default_factory=list)
+
+    lowest = 4
+    topics: list[CreatableTopic] = field(default_factory=list)
+    timeout_ms: int = 60_000
     validate_only: bool = False
     """Say what would be wrong, and make nothing."""
+    wants_details: bool = field(default=True, metadata=OURS)
+    """Whether the partitions and configs of each topic are told, as to a client elsewhere (KIP-525)."""
+
+    @classmethod
+    def of(cls, topics: Iterable[NewTopic], *, validate_only: bool = False) -> "CreateTopicsRequest":
+        """A request for topics whose replicas are the node's default, which wants no details."""
+        topic, config = cls.CreatableTopic, cls.CreatableTopic.CreatableTopicConfig
+        return cls(
+            topics=[
+                topic(
+                    name=one.name, num_partitions=one.partitions, replication_factor=NODE_DEFAULT,
+                    configs=[config(name=name, value=value) for name, value in one.config.items()],
+                )
+                for one in topics
+            ],
+            validate_only=validate_only, wants_details=False,
+        )  # fmt: skip
+
+    def refused(self, error: PylogError) -> CreateTopicsResponse:
+        result = CreateTopicsResponse.CreatableTopicResult
+        return CreateTopicsResponse(topics=[result(name=one.name, error=error) for one in self.topics])
 
 
 @message
@@ -93,10 +160,38 @@ class NewPartitions:
     total: int
 
 
-@message
-class CreatePartitions:
-    topics: list[NewPartitions]
+@api_message
+class CreatePartitionsResponse(ApiResponse):
+    @api_message
+    class CreatePartitionsTopicResult:
+        name: str
+        error: PylogError | None = None
+
+    throttle_time_ms: int = 0
+    results: list[CreatePartitionsTopicResult] = field(default_factory=list)
+
+
+@api_message
+class CreatePartitionsRequest(ApiRequest[CreatePartitionsResponse]):
+    @api_message
+    class CreatePartitionsTopic:
+        @api_message
+        class CreatePartitionsAssignment:
+            broker_ids: list[int]
+
+        name: str
+        count: int
+        """The new total number of partitions."""
+        assignments: list[CreatePartitionsAssignment] | None
+        """The nodes of the new partitions; None: the node decides."""
+
+    topics: list[CreatePartitionsTopic] = field(default_factory=list)
+    timeout_ms: int = 0
     validate_only: bool = False
+
+    def refused(self, error: PylogError) -> CreatePartitionsResponse:
+        result = CreatePartitionsResponse.CreatePartitionsTopicResult
+        return CreatePartitionsResponse(results=[result(name=one.name, error=error) for one in self.topics])
 
 
 @message

@@ -3,10 +3,10 @@
     framing        bytes that come in, cut into frames
     headers        the headers of requests and responses
     mapping        an API key: its request becomes a message, and the answer becomes its response
-    records        Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, DeleteRecords
-    topics         Metadata, CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions, DescribeLogDirs
+    records        Produce, Fetch, ListOffsets, OffsetForLeaderEpoch
+    topics         Metadata, DeleteTopics, DescribeTopicPartitions
     groups         JoinGroup to OffsetFetch
-    transactions   InitProducerId to ListTransactions
+    transactions   InitProducerId to WriteTxnMarkers
     table          all of them, by API key
     versions       from which on a request has another meaning
 

@@ -2,7 +2,6 @@
 
     Metadata                  topic ids from 10 on; offline replicas from 5, leader epochs from 7 on
     DeleteTopics              from 6 on topics may be named by id
-    CreateTopics              configs of the new topic from 5, its id from 7 on
 
 The server adds the nodes.
 """
@@ -13,15 +12,13 @@ from pylog.protocol.messages import (
     INTERNAL_TOPICS,
     NO_ID,
     DeleteTopics,
-    NewPartitions,
-    NewTopic,
     PartitionMetadata,
     TopicMetadata,
     TopicsChanged,
 )
 from pylog.protocol.wire.mapping import Body, Mapping, named_code
 
-__all__ = ["MAPPINGS", "new_partitions", "new_topic", "partition_body", "topic_body"]
+__all__ = ["MAPPINGS", "partition_body", "topic_body"]
 
 
 # --- descriptions -----------------------------------------------------------------------------------------------------
@@ -59,18 +56,6 @@ def partition_body(part: PartitionMetadata, version: int) -> Body:
 
 
 # --- changes ----------------------------------------------------------------------------------------------------------
-
-
-def new_topic(body: Body) -> NewTopic:
-    """One topic of a CreateTopics. A config without a value is left out: it is for the caller to refuse."""
-    config = {one["name"]: one["value"] for one in body["configs"] if one["value"] is not None}
-    assignments = body["assignments"]
-    return NewTopic(body["name"], len(assignments) if assignments else body["numPartitions"], config)
-
-
-def new_partitions(body: Body) -> NewPartitions:
-    """One topic of a CreatePartitions."""
-    return NewPartitions(body["name"], body["count"])
 
 
 def _delete_topics(body: Body, version: int) -> DeleteTopics:

@@ -1,10 +1,10 @@
 """The client's direction of the mapping: a message becomes a request, and a response becomes its answer.
 
     question       an API key as a client asks it
-    records        Produce, Fetch, ListOffsets, DeleteRecords
-    topics         Metadata, CreateTopics to DescribeLogDirs
+    records        Produce, Fetch, ListOffsets, OffsetForLeaderEpoch
+    topics         Metadata, DeleteTopics
     groups         JoinGroup to OffsetDelete
-    transactions   InitProducerId to DescribeProducers
+    transactions   InitProducerId to WriteTxnMarkers
     table          all of them, by the class of the message
 
 A response comes from a socket: the schema has checked its lengths, and here a part that is missing in it is an error

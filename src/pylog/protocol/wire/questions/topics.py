@@ -11,8 +11,6 @@ from pylog.protocol.error_codes import of_code
 from pylog.protocol.messages import (
     NO_ID,
     ClusterMetadata,
-    CreatePartitions,
-    CreateTopics,
     DeleteTopics,
     Metadata,
     PartitionMetadata,
@@ -87,28 +85,6 @@ def _changed(names: Iterable[str], results: Iterable[Body], key: str = "name") -
     ])  # fmt: skip
 
 
-def _create_versions(message: CreateTopics) -> tuple[int, int]:
-    return 4, 1 << 15
-
-
-def _create(message: CreateTopics, version: int) -> Body:
-    return {
-        "topics": [
-            {
-                "name": one.name, "numPartitions": one.partitions, "replicationFactor": -1, "assignments": [],
-                "configs": [{"name": name, "value": value} for name, value in one.config.items()],
-            }
-            for one in message.topics
-        ],
-        "timeoutMs": TIMEOUT_MS,
-        "validateOnly": message.validate_only,
-    }  # fmt: skip
-
-
-def _created(message: CreateTopics, body: Body, version: int) -> TopicsChanged:
-    return _changed([one.name for one in message.topics], body["topics"])
-
-
 def _delete(message: DeleteTopics, version: int) -> Body:
     if version < NAMES_GONE_FROM:
         return {"topicNames": message.names, "timeoutMs": TIMEOUT_MS}
@@ -119,21 +95,7 @@ def _deleted(message: DeleteTopics, body: Body, version: int) -> TopicsChanged:
     return _changed(message.names, body["responses"])
 
 
-def _partitions(message: CreatePartitions, version: int) -> Body:
-    return {
-        "topics": [{"name": one.topic, "count": one.total, "assignments": None} for one in message.topics],
-        "timeoutMs": TIMEOUT_MS,
-        "validateOnly": message.validate_only,
-    }
-
-
-def _partitions_made(message: CreatePartitions, body: Body, version: int) -> TopicsChanged:
-    return _changed([one.topic for one in message.topics], body["results"])
-
-
 QUESTIONS: dict[type, Question] = {
     Metadata: Question(name="Metadata", body=_metadata, answer=_described, versions=_metadata_versions),
-    CreateTopics: Question(name="CreateTopics", body=_create, answer=_created, versions=_create_versions),
     DeleteTopics: Question(name="DeleteTopics", body=_delete, answer=_deleted),
-    CreatePartitions: Question(name="CreatePartitions", body=_partitions, answer=_partitions_made),
 }
