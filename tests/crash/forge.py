@@ -92,10 +92,10 @@ class Case:
         self.errors = 0
 
     def attempt(self, what: str, call: Callable[[], Any]) -> Any:
-        """What a call gives; None where it raises an error of pylog's."""
+        """What a call gives; None where it raises an error of pylog's, or had no answer in its time."""
         try:
             return call()
-        except PylogError:
+        except (PylogError, TimeoutError):
             self.errors += 1
         except Exception:  # noqa: BLE001 - what was not to be raised is what is looked for
             last = traceback.format_exc().strip().splitlines()

@@ -193,6 +193,8 @@ class Forger:
             base = self.chance.choice((0, base, base + 5, (1 << 63) - 1 - count, (1 << 63) - 2, base + (1 << 31)))
         if self.chance.random() < self.wild:
             epoch = self.number(32)
+        # The batch before may end at the last offset that there is.
+        base = min(base, (1 << 63) - 1)
         made = bytearray(HEADER.pack(base, HEADER_BYTES - 12 + len(stream), epoch, 2, 0, *fields)) + stream
         made[CRC_AT:CRC_FROM] = crc32c(bytes(made[CRC_FROM:])).to_bytes(4, "big")
         return bytes(made)

@@ -6,10 +6,10 @@ Facts of the log of a partition come in with a request: `latest` is the last lea
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pylog.controller.roles import Follow, Lead
-from pylog.controller.slots import EPOCH_MAX, EPOCH_SLOT, EPOCH_SLOTS, next_slot
+from pylog.controller.slots import EPOCH_SLOT, EPOCH_SLOTS, next_slot
 from pylog.errors import FencedLeaderEpoch, LogDiverged, NotLeaderOrFollower
 from pylog.protocol.messages import INTERNAL_TOPICS
-from pylog.protocol.metadata_changes import assign_leader, change_isr, take_leadership
+from pylog.protocol.metadata_changes import EPOCH_MAX, assign_leader, change_isr, take_leadership
 from pylog.protocol.metadata_image import MetadataImage, PartitionImage, TopicImage
 from pylog.record import TopicPartition
 

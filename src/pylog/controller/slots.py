@@ -9,7 +9,6 @@ leader that is replaced and comes back goes on in its own slot, one step at a ti
 (docs/decisions/0034-a-controller-decides.md).
 """
 
-EPOCH_MAX = (1 << 31) - 1
 EPOCH_SLOTS, EPOCH_SLOT = 1000, 1000
 """Leader epochs: a round is 1,000,000, a slot is 1,000."""
 ID_SLOTS, ID_SLOT = 1000, 10**9

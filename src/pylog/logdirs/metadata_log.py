@@ -240,6 +240,12 @@ class MetadataLog:
             self._take_epoch(latest + 1)
 
     def _take_epoch(self, epoch: int) -> None:
+        last = metadata_changes.EPOCH_MAX
+        if epoch > last:
+            raise StorageError(
+                f"{self._path} is in leader epoch {last}, and none comes after that: nothing can be written to the "
+                "metadata log. No program counts so far: take the directory from a backup"
+            )
         now = self._now_ms()
         if not self._partition.is_open:
             self._partition.create(METADATA_TOPIC_ID, now)

@@ -18,6 +18,9 @@ from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 
 NO_NODE = -1
 
+EPOCH_MAX = (1 << 31) - 1
+"""The last leader epoch that there is, of a partition and of the metadata log."""
+
 
 def create_topic(
     name: str, topic_id: UUID, replicas: Mapping[int, Sequence[tuple[int, UUID]]], *, leader: int,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 
 from pylog.controller.roles import Lead
-from pylog.controller.slots import EPOCH_MAX, EPOCH_SLOT, EPOCH_SLOTS
+from pylog.controller.slots import EPOCH_SLOT, EPOCH_SLOTS
 from pylog.errors import FencedLeaderEpoch, LogDiverged, NotLeaderOrFollower
-from pylog.protocol.metadata_changes import image_records, take_leadership
+from pylog.protocol.metadata_changes import EPOCH_MAX, image_records, take_leadership
 from pylog.protocol.metadata_image import MetadataImage, decode_record
 from pylog.record import TopicPartition
 from support.controlled_cluster import HERE, KEY, STEPS, TOPIC_ID, Cluster, decided, follow, lead

@@ -104,6 +104,19 @@ def test_a_number_at_its_end_ends_what_needs_a_further_one(
         assert "more" in log.topics()
 
 
+def test_a_metadata_log_in_the_last_epoch_there_is_takes_no_more() -> None:
+    files, _, offset = forged(TOPIC)
+    batch = encode([Record(partition())], now_ms=NOW, base_offset=offset + 1, leader_epoch=INT_MAX)
+    files.replace_file(LOG, files.read_file(LOG) + bytes(batch.data))
+    with open_in_memory(files, SimClock(NOW)) as log:
+        assert set(log.topics()) == {"t", "evil"}
+        for _ in range(2):
+            with pytest.raises(StorageError, match="none comes after that"):
+                log.create_topic("more")
+    with open_in_memory(files, SimClock(NOW)) as log:
+        assert set(log.topics()) == {"t", "evil"}
+
+
 @pytest.mark.parametrize("is_twice", [False, True])
 def test_what_follows_a_transaction_without_an_end_counts(is_twice: bool) -> None:
     begin = encode_record("BeginTransactionRecord", {"name": "x"})
