@@ -11,7 +11,8 @@ coordinator_router      messages for group and transaction coordinators
 coordinators            the coordinators of the node; a coordinator_host runs one of them over its log
 hanging_transactions    what a crash left of transactions, ended at the open
 housekeeping            retention, compaction (log_cleaner), checkpoints, the scrubber, and the flush_scheduler
-describe                what is said of topics; describe_configs, alter_configs: of configs; create_topics
+describe                what is said of topics; create_topics and delete_topics change them
+describe_configs        what is said of configs; alter_configs changes them
 read_only_broker        the same entry where another process owns the log, over read_only_topics,
                         read_only_partitions, read_only_purgatory and read_only_coordinators
 """

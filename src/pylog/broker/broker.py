@@ -27,6 +27,7 @@ from pylog.broker.alter_configs import all_of, changed, some_of
 from pylog.broker.auto_create import described
 from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.create_topics import Creation
+from pylog.broker.delete_topics import topics_deleted
 from pylog.broker.describe import describe_log_dirs, describe_quorum
 from pylog.broker.describe_configs import describe_configs, list_config_resources
 from pylog.broker.describe_users import describe_users
@@ -51,7 +52,6 @@ from pylog.files import Files
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
-    DeleteTopics,
     DescribeQuorum,
     Fetch,
     ListOffsets,
@@ -61,7 +61,6 @@ from pylog.protocol.messages import (
     Produce,
     Replacement,
     Session,
-    TopicsChanged,
 )
 from pylog.protocol.messages.configs import (
     AlterConfigsRequest,
@@ -78,6 +77,7 @@ from pylog.protocol.messages.topics import (
     AlterReplicaLogDirsResponse,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteTopicsRequest,
     DescribeLogDirsRequest,
 )
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
@@ -169,7 +169,7 @@ class Broker:
         self, describe_directories: Callable[[Any], Any]
     ) -> dict[type, Callable[[Any, Session], Future[Any]]]:
         """The function that answers each class of message of a session. Coordinators answer all others."""
-        node, change = self.node, self._change
+        node = self.node
         creation = Creation(
             node.id, self.configs, lambda: self.image, partial(_attempt, node.changes.create_topic),
             partial(_attempt, node.changes.create_partitions),
@@ -182,7 +182,9 @@ class Broker:
             Metadata: lambda message, _: completed(described(node, self.config, message)),
             CreateTopicsRequest: lambda message, _: self._changed(creation.topics(message)),
             CreatePartitionsRequest: lambda message, _: self._changed(creation.partitions(message)),
-            DeleteTopics: lambda message, _: change(self._delete_topic, message.names),
+            DeleteTopicsRequest: lambda message, _: self._changed(
+                topics_deleted(message, self.image, partial(_attempt, self._delete_topic))
+            ),
             AlterConfigsRequest: partial(self._alter_configs, all_of),
             IncrementalAlterConfigsRequest: partial(self._alter_configs, some_of),
             AlterReplicaLogDirsRequest: self._alter_log_dirs,
@@ -338,9 +340,6 @@ class Broker:
             follower.partition.sync()
 
     # --- topics ----------------------------------------------------------------------------------------
-
-    def _change(self, change: Callable[[Any], None], wanted: list[Any]) -> Future[TopicsChanged]:
-        return self._changed(TopicsChanged([_attempt(change, one) for one in wanted]))
 
     def _changed(self, answer: A) -> Future[A]:
         # Of deleted topics there are files to remove.

@@ -20,7 +20,6 @@ from pylog.handles.views import TopicView
 from pylog.partition import Partition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
-    DeleteTopics,
     EndTxn,
     Fetch,
     FetchPart,
@@ -35,7 +34,7 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
-from pylog.protocol.messages.topics import CreateTopicsRequest
+from pylog.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.record import TopicPartition
 from pylog.replica import Leader
@@ -245,7 +244,7 @@ def test_records_that_cannot_be_made_durable_cannot_be_committed(node: Node) -> 
 
 def test_a_partition_that_is_gone_has_nothing_to_end(node: Node) -> None:
     node.send(KEYS[0])
-    node.ask(DeleteTopics(["t"]))
+    node.ask(DeleteTopicsRequest.of(["t"]))
     assert node.end() is None
     assert node.states == ("PrepareCommit", "CompleteCommit")
 

@@ -1,7 +1,7 @@
 """Topics, their records and where they lie."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pylog.client.admin.configs import config_texts
 from pylog.client.cluster import Cluster, by_partition, checked_names, sole, untold
@@ -11,17 +11,16 @@ from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
-    DeleteTopics,
     ListedPart,
     NewTopic,
     TopicMetadata,
-    TopicsChanged,
 )
 from pylog.protocol.messages.records import DeleteRecordsRequest
 from pylog.protocol.messages.topics import (
     AlterReplicaLogDirsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteTopicsRequest,
     DescribeLogDirsRequest,
 )
 from pylog.record import TopicPartition, by_topic, checked_partition
@@ -64,9 +63,7 @@ class TopicAdmin:
             _check_types(name, partitions)
         wanted = [NewTopic(name, partitions, config_texts(config or {})) for name, partitions in topics.items()]
         answer = self._cluster.ask(CreateTopicsRequest.of(wanted, validate_only=validate_only))
-        found = {one.name: one.error for one in answer.topics}
-        untold = UnknownServer("the node has answered without a word of it")
-        return {name: found.get(name, untold) for name in topics}
+        return _errors(topics, answer.topics)
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records. Raises UnknownTopicOrPartition, InvalidTopic (an internal one)."""
@@ -75,8 +72,8 @@ class TopicAdmin:
     def delete_topics(self, names: Iterable[str]) -> dict[str, PylogError | None]:
         """Remove topics by one request, and give the error of each, or None."""
         wanted = list(dict.fromkeys(checked_names("names", names)))
-        answer: TopicsChanged = self._cluster.ask(DeleteTopics(wanted))
-        return dict(zip(wanted, answer.errors, strict=True))
+        answer = self._cluster.ask(DeleteTopicsRequest.of(wanted, TIMEOUT_MS))
+        return _errors(wanted, answer.responses)
 
     def create_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
         """Let a topic have `total` partitions, or only say what would be wrong with that (`validate_only`). Raises
@@ -174,6 +171,13 @@ class TopicAdmin:
         """One topic as it is now. Raises UnknownTopicOrPartition."""
         self._cluster.refresh([name])
         return self._cluster.topic(name)
+
+
+def _errors(names: Iterable[str], results: Iterable[Any]) -> dict[str, PylogError | None]:
+    """The error of each topic in an answer."""
+    found = {one.name: one.error for one in results}
+    silent = UnknownServer("the node has answered without a word of it")
+    return {name: found.get(name, silent) for name in names}
 
 
 def _raise_first(errors: Mapping[str, PylogError | None]) -> None:

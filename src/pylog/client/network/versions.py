@@ -55,7 +55,7 @@ class NodeVersions:
         low, high = self._ranges[known.api_key]
         for version in range(highest, max(low, lowest) - 1, -1):
             with suppress(UnsupportedFormat):
-                return version, known.encode_pieces(version, request)
+                return version, known.encode_pieces(version, request.said_in(version))
         raise UnsupportedVersion(
             f"the node serves {name} in the versions {low} to {high}, which cannot say all that is asked for: {request}"
         )

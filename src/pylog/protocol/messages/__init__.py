@@ -88,7 +88,6 @@ from pylog.protocol.messages.topics import (
     NODE_DEFAULT,
     TRANSACTIONS_TOPIC,
     ClusterMetadata,
-    DeleteTopics,
     DescribedQuorum,
     DescribeQuorum,
     Metadata,
@@ -97,7 +96,6 @@ from pylog.protocol.messages.topics import (
     PartitionMetadata,
     Replacement,
     TopicMetadata,
-    TopicsChanged,
 )
 from pylog.protocol.messages.transactions import (
     ANY_TRANSACTION_VERSION,
@@ -144,7 +142,6 @@ __all__ = [
     "ConfigSource",
     "ConsumerGroupHeartbeat",
     "ConsumerGroupHeartbeaten",
-    "DeleteTopics",
     "DescribeQuorum",
     "DescribedQuorum",
     "EndTxn",
@@ -198,7 +195,6 @@ __all__ = [
     "SyncGroup",
     "SyncedGroup",
     "TopicMetadata",
-    "TopicsChanged",
     "TxnEnded",
     "TxnMarkers",
     "TxnMarkersWritten",
@@ -213,7 +209,6 @@ Message = (
     | ListOffsets
     | OffsetForLeaderEpoch
     | Metadata
-    | DeleteTopics
     | OfGroup
     | OfTransaction
     | WriteTxnMarkers

@@ -50,6 +50,10 @@ class ApiRequest(Generic[R]):
         """The name of the API key."""
         return cls.__name__.removesuffix(REQUEST)
 
+    def said_in(self, version: int) -> Self:
+        """The same in the fields of a version, where an older one has others for it."""
+        return self
+
     def refused(self, error: PylogError) -> R:
         """The response that says one error for all of the request. (Kafka: AbstractRequest.getErrorResponse)"""
         made: R = self.response(error=error)

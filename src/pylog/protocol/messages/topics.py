@@ -147,9 +147,55 @@ class CreateTopicsRequest(ApiRequest[CreateTopicsResponse]):
         return CreateTopicsResponse(topics=[result(name=one.name, error=error) for one in self.topics])
 
 
-@message
-class DeleteTopics:
-    names: list[str]
+@api_message
+class DeleteTopicsResponse(ApiResponse):
+    @api_message
+    class DeletableTopicResult:
+        name: str | None
+        """None: no topic has the id."""
+        topic_id: uuid.UUID = NO_ID
+        error: PylogError | None = None
+
+    throttle_time_ms: int = 0
+    responses: list[DeletableTopicResult] = field(default_factory=list)
+
+
+@api_message
+class DeleteTopicsRequest(ApiRequest[DeleteTopicsResponse]):
+    @api_message
+    class DeleteTopicState:
+        name: str | None = None
+        topic_id: uuid.UUID = NO_ID
+
+    topics: list[DeleteTopicState] = field(default_factory=list)
+    topic_names: list[str] = field(default_factory=list)
+    """The names of the topics, up to version 5."""
+    timeout_ms: int = 0
+
+    @classmethod
+    def of(cls, names: Iterable[str], timeout_ms: int = 0) -> "DeleteTopicsRequest":
+        """A request for topics by their names."""
+        return cls(topics=[cls.DeleteTopicState(name=name) for name in names], timeout_ms=timeout_ms)
+
+    def said_in(self, version: int) -> "DeleteTopicsRequest":
+        names = [one.name for one in self.topics if one.name is not None]
+        is_older = version < STATES_FROM and len(names) == len(self.topics)
+        return DeleteTopicsRequest(topic_names=names, timeout_ms=self.timeout_ms) if is_older else self
+
+    @property
+    def states(self) -> list[DeleteTopicState]:
+        """The topics, whatever the version."""
+        return self.topics or [self.DeleteTopicState(name=name) for name in self.topic_names]
+
+    def refused(self, error: PylogError) -> DeleteTopicsResponse:
+        result = DeleteTopicsResponse.DeletableTopicResult
+        return DeleteTopicsResponse(
+            responses=[result(name=one.name, topic_id=one.topic_id, error=error) for one in self.states]
+        )
+
+
+STATES_FROM = 6
+"""The version of DeleteTopics from which on topics may be named by their ids."""
 
 
 @message
@@ -263,13 +309,6 @@ class AlterReplicaLogDirsRequest(ApiRequest[AlterReplicaLogDirsResponse]):
                 for topic, numbers in by_topic(found).items()
             ]
         )
-
-
-@message
-class TopicsChanged:
-    """The answer to a change of topics: one error or None for each, in the order asked."""
-
-    errors: list[PylogError | None]
 
 
 # --- the node ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
     headers        the headers of requests and responses
     mapping        an API key: its request becomes a message, and the answer becomes its response
     records        Produce, Fetch, ListOffsets, OffsetForLeaderEpoch
-    topics         Metadata, DeleteTopics, DescribeTopicPartitions
+    topics         Metadata, DescribeTopicPartitions
     groups         JoinGroup to OffsetFetch
     transactions   InitProducerId to WriteTxnMarkers
     table          all of them, by API key

@@ -24,7 +24,7 @@ LONG = frozenset({"DescribeProducers"})
 AT_ONCE = frozenset({"OffsetForLeaderEpoch", *LONG})
 HIGHEST = {"InitProducerId": 5}
 """Where the schema has a version that Kafka does not serve yet."""
-OF_THEIR_OWN = frozenset({"ListOffsets", "DeleteTopics", "DescribeGroups", "DescribeConfigs", "ListConfigResources"})
+OF_THEIR_OWN = frozenset({"ListOffsets", "DescribeGroups", "DescribeConfigs", "ListConfigResources"})
 """Keys with more to say than their messages."""
 
 

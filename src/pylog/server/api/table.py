@@ -5,7 +5,6 @@ from functools import cache
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api import (
     api_versions,
-    delete_topics,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -37,7 +36,7 @@ _BY_NAME |= {
     one.name: one
     for one in (
         produce.API, fetch.API, list_offsets.API, metadata.API,
-        delete_topics.API, find_coordinator.API, describe_cluster.API, describe_topic_partitions.API,
+        find_coordinator.API, describe_cluster.API, describe_topic_partitions.API,
         describe_configs.API,
         describe_groups.API, list_config_resources.API, describe_quorum.API,
         update_features.API, *one_node.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS,

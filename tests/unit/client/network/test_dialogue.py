@@ -1,5 +1,6 @@
 """One connection of a client, without sockets: bytes in, answers out."""
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -33,6 +34,7 @@ from pylog.protocol.messages import (
     ProducePart,
     Session,
 )
+from pylog.protocol.messages.topics import DeleteTopicsRequest
 from pylog.protocol.messages.transactions import ListTransactionsRequest
 from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from pylog.protocol.sasl.exchange import sasl_client
@@ -391,6 +393,21 @@ def test_a_request_takes_the_highest_version_that_can_say_it(
     request_: ListTransactionsRequest, served: tuple[int, int], version: int
 ) -> None:  # fmt: skip
     assert asked(ready({"ListTransactions": served}).request(call(request_)))[1] == version
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_request_is_said_in_the_fields_that_a_version_has_for_it(version: int) -> None:
+    request = DeleteTopicsRequest.of(["t"], 7)
+    *_, body = asked(ready({"DeleteTopics": (1, version)}).request(call(request)))
+    # Behind the client id and the tags of the header.
+    told, end = schema("DeleteTopicsRequest").decode(version, body, 5, into=DeleteTopicsRequest)
+    assert end == len(body) and [one.name for one in told.states] == ["t"] and told.timeout_ms == 7
+
+
+def test_topics_by_their_ids_are_not_said_in_an_older_version() -> None:
+    by_id = DeleteTopicsRequest.DeleteTopicState(topic_id=uuid.UUID(int=7))
+    with pytest.raises(UnsupportedVersion, match="in the versions 1 to 5"):
+        ready({"DeleteTopics": (1, 5)}).request(call(DeleteTopicsRequest(topics=[by_id])))
 
 
 def test_what_no_version_of_the_node_can_say_is_not_asked() -> None:

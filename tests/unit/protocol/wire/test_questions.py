@@ -39,7 +39,6 @@ MESSAGES: list[tuple[Any, Any]] = [
      m.ListedOffsets([m.ListedPart("t", 0, None, -1, 9), m.ListedPart("t", 1, FAILED)])),
     (m.OffsetForLeaderEpoch([m.OffsetForLeaderEpochPart("t", 0, 3, 4)]),
      m.EpochEnds([m.EpochEndPart("t", 0, None, 3, 17)])),
-    (m.DeleteTopics(["t", "u"]), m.TopicsChanged([None, FAILED])),
     (m.JoinGroup("g", "m", None, "consumer", [("range", b"abc")], 10, 20, requires_known_member_id=True),
      m.JoinedGroup(None, 3, None, "range", "m", False, "m", [m.JoinedMember("m", None, b"abc")])),
     (m.SyncGroup("g", 3, "m", assignments=[("m", b"xyz")]), m.SyncedGroup(None, assignment=b"xyz")),

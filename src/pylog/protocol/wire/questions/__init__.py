@@ -2,7 +2,7 @@
 
     question       an API key as a client asks it
     records        Produce, Fetch, ListOffsets, OffsetForLeaderEpoch
-    topics         Metadata, DeleteTopics
+    topics         Metadata
     groups         JoinGroup to OffsetDelete
     transactions   InitProducerId to WriteTxnMarkers
     table          all of them, by the class of the message

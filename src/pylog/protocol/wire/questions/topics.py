@@ -1,31 +1,24 @@
-"""Topics and log directories, as a client asks for them.
+"""Topics, as a client asks for them.
 
 Metadata                  topics are never made by it: a name that is misspelled is an error, as in process
-CreateTopics              with as many replicas as the cluster gives by default
 """
-
-from collections.abc import Iterable
 
 from pylog.errors import UnknownServer
 from pylog.protocol.error_codes import of_code
 from pylog.protocol.messages import (
     NO_ID,
     ClusterMetadata,
-    DeleteTopics,
     Metadata,
     PartitionMetadata,
     TopicMetadata,
-    TopicsChanged,
 )
 from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.questions.question import Question, error_in
+from pylog.protocol.wire.questions.question import Question
 
 __all__ = ["QUESTIONS"]
 
-TIMEOUT_MS = 30_000
 BY_ID_FROM = versions.BY_ID_FROM["Metadata"]
-NAMES_GONE_FROM = versions.BY_ID_FROM["DeleteTopics"]
 
 
 # --- descriptions -----------------------------------------------------------------------------------------------------
@@ -73,29 +66,6 @@ def _topic_text(name: str, code: int) -> str | None:
     return None if error is None else f"topic {name!r}: {error}"
 
 
-# --- changes ----------------------------------------------------------------------------------------------------------
-
-
-def _changed(names: Iterable[str], results: Iterable[Body], key: str = "name") -> TopicsChanged:
-    found = {one[key]: one for one in results}
-    return TopicsChanged([
-        error_in(found[name]) if name in found
-        else UnknownServer(f"the node has answered without a word of topic {name!r}")
-        for name in names
-    ])  # fmt: skip
-
-
-def _delete(message: DeleteTopics, version: int) -> Body:
-    if version < NAMES_GONE_FROM:
-        return {"topicNames": message.names, "timeoutMs": TIMEOUT_MS}
-    return {"topics": [{"name": name} for name in message.names], "timeoutMs": TIMEOUT_MS}
-
-
-def _deleted(message: DeleteTopics, body: Body, version: int) -> TopicsChanged:
-    return _changed(message.names, body["responses"])
-
-
 QUESTIONS: dict[type, Question] = {
     Metadata: Question(name="Metadata", body=_metadata, answer=_described, versions=_metadata_versions),
-    DeleteTopics: Question(name="DeleteTopics", body=_delete, answer=_deleted),
 }
