@@ -229,6 +229,17 @@ def test_with_the_token_a_visitor_changes_topics_and_groups(browser: Chrome, tmp
         assert all(one.lag == 0 for one in log.admin.lag("analytics").values())
 
 
+def test_topics_are_sorted_and_what_matters_stands_first(browser: Chrome, address: str) -> None:
+    browser.get(address)
+    facts = texts(browser, ".large dt")
+    assert facts == ["Under-replicated partitions", "Largest lag", "Topics", "Partitions"]
+    follow_link(browser, "Size")
+    first = texts(browser, "tbody th")
+    assert first[0] == "orders" and texts(browser, "[aria-sort=descending]") == ["Size ↓"]
+    follow_link(browser, "Size ↓")
+    assert texts(browser, "tbody th") == first[::-1]
+
+
 def test_a_topic_names_the_groups_that_read_it(browser: Chrome, address: str) -> None:
     browser.get(f"{address}topics/clicks")
     assert texts(browser, "#groups ~ div tbody :is(th, td:last-child)") == ["analytics", "350"]

@@ -20,7 +20,9 @@ __all__ = [
     "TopicFacts",
     "TopicReader",
     "TopicSize",
+    "bytes_of",
     "ends_of",
+    "ends_of_partitions",
     "facts_of",
     "readers_of",
     "readers_of_topic",
@@ -148,7 +150,7 @@ def ends_of(log: ClientHalf[Any], names: Iterable[str]) -> dict[TopicPartition, 
     """The extents of all partitions of these topics: three questions, however many they are. A topic that is deleted
     meanwhile is left out.
     """
-    sizes, names = _bytes(log), list(names)
+    sizes, names = bytes_of(log), list(names)
     try:
         return _ends(log, names, sizes)
     except UnknownTopicOrPartition:
@@ -162,13 +164,23 @@ def ends_of(log: ClientHalf[Any], names: Iterable[str]) -> dict[TopicPartition, 
 def _ends(
     log: ClientHalf[Any], names: Iterable[str], sizes: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Ends]:
-    keys = [TopicPartition(name, view.partition) for name in names for view in log.topic(name)]
+    return ends_of_partitions(
+        log, [TopicPartition(name, view.partition) for name in names for view in log.topic(name)], sizes
+    )
+
+
+def ends_of_partitions(
+    log: ClientHalf[Any], keys: Iterable[TopicPartition], sizes: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Ends]:
+    """The extents of partitions: two questions, however many they are. Raises UnknownTopicOrPartition."""
+    keys = list(keys)
     starts = log.admin.list_offsets(dict.fromkeys(keys, "earliest"))
     ends = log.admin.list_offsets(dict.fromkeys(keys, "latest"))
     return {key: Ends(starts[key].offset, ends[key].offset, sizes.get(key, 0)) for key in keys}
 
 
-def _bytes(log: ClientHalf[Any]) -> dict[TopicPartition, int]:
+def bytes_of(log: ClientHalf[Any]) -> dict[TopicPartition, int]:
+    """The bytes of the `.log` files of each partition, where a node tells them."""
     sizes: dict[TopicPartition, int] = {}
     for directory in log.admin.describe_log_dirs():
         for key, size in directory.partitions.items():
@@ -194,7 +206,7 @@ def _there(log: ClientHalf[Any], name: str) -> TopicFacts:
     keys = [TopicPartition(name, part.partition) for part in found.partitions]
     starts = admin.list_offsets(dict.fromkeys(keys, "earliest"))
     ends = admin.list_offsets(dict.fromkeys(keys, "latest"))
-    sizes = _bytes(log)
+    sizes = bytes_of(log)
     configs = admin.describe_topic_config(name)
     partitions = [
         PartitionFacts(

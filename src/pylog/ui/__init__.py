@@ -9,6 +9,8 @@
     values         bytes and times of others, as text that is safe to show
     decoding       keys and values decoded: JSON, by a schema of the log, MessagePack
     filters        filters that name a field
+    sorting        tables that can be sorted
+    sampling       a look at the whole log every few seconds
     rates          how quickly partitions grow
     topics  topic_changes  records  reading  follow  download  groups  transactions  segments  batch_bytes  damage
                    the pages, by noun

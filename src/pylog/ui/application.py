@@ -55,6 +55,7 @@ from pylog.ui import (
 )
 from pylog.ui.pages import Pages
 from pylog.ui.rates import Rates
+from pylog.ui.sampling import sample
 from pylog.ui.security import Guard, Policy
 from pylog.ui.source import Source
 
@@ -88,6 +89,7 @@ def application(source: Source, policy: Policy) -> ASGIApp:
         lifespan=_lifespan,
     )
     app.state.source, app.state.pages, app.state.rates = source, pages, Rates()
+    app.state.sample = None
     app.state.checking = Lock()
     app.state.formats = download.formats()
     app.state.schemas = SchemaStore(source.log)
@@ -179,12 +181,13 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 
 async def _sample(app: Starlette) -> None:
-    """Look at the ends of all partitions every few seconds."""
+    """Look at the log every few seconds."""
     clock, source, rates = SystemClock(), app.state.source, app.state.rates
     while True:
         begun_ms = clock.tick_ms()
         try:
-            rates.note(begun_ms, await run_in_threadpool(source.ends))
+            app.state.sample = await run_in_threadpool(sample, source)
+            rates.note(begun_ms, app.state.sample.ends)
         except PylogError as error:
             logger.debug("no sample of the rates: %s", error)
         await asyncio.sleep(max(SAMPLE_SECONDS, SHARE * (clock.tick_ms() - begun_ms) / 1000))

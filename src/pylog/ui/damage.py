@@ -17,8 +17,9 @@ from pylog.storage.checkpoint import read_damages, read_offsets
 from pylog.storage.checkpoints import RECOVERY_POINTS
 from pylog.storage.partition_dirs import folder_name, partition_folders
 from pylog.ui.pages import Pages, form, page, seen
+from pylog.ui.source import Source
 
-__all__ = ["check", "damage"]
+__all__ = ["check", "damage", "lost_ranges"]
 
 BUSY = "A check runs already: wait for its end."
 
@@ -50,9 +51,15 @@ def damage(request: Request) -> Response:
     source = seen(request)
     files = source.local_files()
     directories = [_directory(files, path) for path in source.paths]
-    lost = [one for path in source.paths for one in _lost(files, path)]
+    lost = lost_ranges(source)
     topics = source.log.topics(internal=True)
     return page(request, "damage.html", directories=directories, lost=lost, topics=topics)
+
+
+def lost_ranges(source: Source) -> list[LostRange]:
+    """The known damage of a log whose files are here."""
+    files = source.files
+    return [] if files is None else [one for path in source.paths for one in _lost(files, path)]
 
 
 def _directory(files: Files, path: str) -> DirectoryLine:

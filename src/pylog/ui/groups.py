@@ -1,5 +1,6 @@
 """The pages of groups: all with their lag, one with its members, and what changes one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from pylog.errors import PylogError
 from pylog.record import TopicPartition
 from pylog.ui.pages import after, form, page, seen
 from pylog.ui.parameters import choice, moment_ms, needed, needed_number, needed_partition
+from pylog.ui.sorting import sorted_lines
 from pylog.ui.topic_changes import changing
 
 __all__ = ["delete", "delete_offsets", "group", "groups", "reset_offsets"]
@@ -29,6 +31,12 @@ class GroupLine:
     listed: ListedGroup
     members: int | None = None
     lag: int | None = None
+
+
+COLUMNS: dict[str, Callable[[GroupLine], Any]] = {
+    "group": lambda one: one.listed.group_id, "state": lambda one: one.listed.state,
+    "type": lambda one: one.listed.type, "members": lambda one: one.members, "lag": lambda one: one.lag,
+}  # fmt: skip
 
 
 def _total(lags: dict[TopicPartition, PartitionLag]) -> int:
@@ -49,7 +57,8 @@ def groups(request: Request) -> Response:
     listed = admin.list_groups()
     lines = [_line(admin, one) for one in listed[:MEASURED_MAX]]
     lines += [GroupLine(one) for one in listed[MEASURED_MAX:]]
-    return page(request, "groups.html", lines=lines, measured=MEASURED_MAX)
+    view = sorted_lines(request.query_params, lines, COLUMNS, lambda one: (-(one.lag or 0), one.listed.group_id))
+    return page(request, "groups.html", view=view, measured=MEASURED_MAX)
 
 
 def group(request: Request) -> Response:

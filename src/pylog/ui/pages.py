@@ -16,7 +16,7 @@ from starlette.types import Scope
 from pylog.kernel.notebook import time_text
 from pylog.runtime.words import config_text, count_text, duration_text, plural, size_text
 from pylog.ui.source import Source
-from pylog.ui.values import shown, visible
+from pylog.ui.values import middle, shown, visible
 
 __all__ = ["Pages", "after", "form", "link", "page", "seen"]
 
@@ -63,7 +63,13 @@ class Pages:
         )  # fmt: skip
         self._templates.globals.update(link=link, plural=plural, config_text=config_text)
         self._templates.filters.update(
-            count=count_text, size=size_text, time=utc, shown=shown, visible=visible, duration=duration_text
+            count=count_text,
+            size=size_text,
+            time=utc,
+            shown=shown,
+            visible=visible,
+            middle=middle,
+            duration=duration_text,
         )
 
     def _facts(self, path: str, facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from pylog.errors import NotLocal
+from pylog.errors import NotLocal, UnknownTopicOrPartition
 from pylog.files import Files
 from pylog.handles.client_half import ClientHalf
-from pylog.handles.topic_facts import Ends, ends_of
+from pylog.handles.topic_facts import Ends, bytes_of, ends_of, ends_of_partitions
+from pylog.protocol.messages import TopicMetadata
 from pylog.record import TopicPartition
 
 __all__ = ["Source"]
@@ -35,4 +36,14 @@ class Source:
 
     def ends(self) -> dict[TopicPartition, Ends]:
         """The extents of all partitions. Raises NetworkError."""
-        return ends_of(self.log, self.log.topics(internal=True))
+        topics = self.topics()
+        keys = [TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions]
+        try:
+            return ends_of_partitions(self.log, keys, bytes_of(self.log))
+        except UnknownTopicOrPartition:
+            # One was deleted meanwhile.
+            return ends_of(self.log, [topic.name for topic in topics])
+
+    def topics(self) -> list[TopicMetadata]:
+        """All topics, internal ones too, with their partitions: one question. Raises NetworkError."""
+        return [one for one in self.log.admin.topics() if one.error is None]

@@ -1,16 +1,22 @@
 """The pages of topics: all of them, one with its partitions, its configs."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pylog.handles.topic_facts import facts_of, readers_of_topic
-from pylog.protocol.messages import INTERNAL_TOPICS
+from pylog.errors import UnknownTopicOrPartition
+from pylog.handles.topic_facts import Ends, ends_of_partitions, facts_of, readers_of_topic
+from pylog.protocol.messages import INTERNAL_TOPICS, TopicMetadata
 from pylog.record import TopicPartition
 from pylog.ui.pages import page, seen
 from pylog.ui.parameters import flag
 from pylog.ui.rates import GrowthRate
+from pylog.ui.sampling import Sample, sample_of
+from pylog.ui.sorting import sorted_lines
+from pylog.ui.source import Source
 
 __all__ = ["config", "topic", "topics"]
 
@@ -20,34 +26,85 @@ GROUPS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class TopicLine:
-    """A topic in the list."""
+    """A topic in the list; `lag` is that of all groups together, None without one."""
 
     name: str
     partitions: int
     offsets: int
     size: int
     rate: GrowthRate | None
+    lag: int | None
+    under_replicated: int
+    is_damaged: bool
     is_internal: bool
 
 
+COLUMNS: dict[str, Callable[[TopicLine], Any]] = {
+    "topic": lambda one: one.name, "partitions": lambda one: one.partitions, "offsets": lambda one: one.offsets,
+    "size": lambda one: one.size, "records": lambda one: one.rate and one.rate.records,
+    "growth": lambda one: one.rate and one.rate.size, "lag": lambda one: one.lag,
+}  # fmt: skip
+
+
 def topics(request: Request) -> Response:
-    """All topics: partitions, records, sizes, and how quickly they grow."""
-    source, rates = seen(request), request.app.state.rates
-    words = request.query_params
-    ends, wanted = source.ends(), words.get("name", "").strip()
-    names: dict[str, list[TopicPartition]] = {}
-    for key in ends:
-        names.setdefault(key.topic, []).append(key)
+    """All topics, those with problems first: partitions, records, sizes, how quickly they grow, and the lag."""
+    source, words, sample = seen(request), request.query_params, sample_of(request)
+    metadata, lags = {one.name: one for one in source.topics()}, sample.lag_of_topic()
+
+    def line(one: TopicMetadata, ends: Mapping[TopicPartition, Ends]) -> TopicLine:
+        keys = [TopicPartition(one.name, part.partition) for part in one.partitions]
+        known = [ends[key] for key in keys if key in ends]
+        return TopicLine(
+            one.name, len(keys), sum(one.count for one in known), sum(one.size for one in known),
+            request.app.state.rates.of(keys), lags.get(one.name), _under_replicated(one), one.name in sample.damaged,
+            one.name in INTERNAL_TOPICS,
+        )  # fmt: skip
+
+    wanted, is_whole = words.get("name", "").strip(), flag(words, "internal")
     lines = [
-        TopicLine(
-            name, len(keys), sum(ends[key].count for key in keys), sum(ends[key].size for key in keys),
-            rates.of(keys), name in INTERNAL_TOPICS,
-        )
-        for name, keys in sorted(names.items())
-    ]  # fmt: skip
-    is_whole = flag(words, "internal")
-    shown = [line for line in lines if (is_whole or not line.is_internal) and wanted.lower() in line.name.lower()]
-    return page(request, "topics.html", lines=shown, wanted=wanted, is_whole=is_whole)
+        line(one, sample.ends)
+        for one in metadata.values()
+        if (is_whole or one.name not in INTERNAL_TOPICS) and wanted.lower() in one.name.lower()
+    ]
+    view = sorted_lines(words, lines, COLUMNS, lambda one: (not one.is_damaged, not one.under_replicated, one.name))
+    live = _ends_now(source, [metadata[one.name] for one in view.lines], sample)
+    view = replace(view, lines=[line(metadata[one.name], live) for one in view.lines])
+    facts = _facts(list(metadata.values()), sample)
+    return page(request, "topics.html", view=view, wanted=wanted, is_whole=is_whole, facts=facts)
+
+
+def _under_replicated(topic: TopicMetadata) -> int:
+    return sum(len(one.isr) < len(one.replicas) for one in topic.partitions)
+
+
+def _ends_now(source: Source, topics: list[TopicMetadata], sample: Sample) -> dict[TopicPartition, Ends]:
+    """The extents of a few topics as they are now, with sizes of the last look."""
+    keys = [TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions]
+    sizes = {key: sample.ends[key].size for key in keys if key in sample.ends}
+    try:
+        return ends_of_partitions(source.log, keys, sizes)
+    except UnknownTopicOrPartition:
+        # One was deleted meanwhile.
+        return {key: sample.ends[key] for key in sizes}
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """The facts that matter first. `furthest`: the group and topic with the largest lag, and that."""
+
+    topics: int
+    partitions: int
+    under_replicated: int
+    damaged: list[str]
+    furthest: tuple[str, str, int] | None
+
+
+def _facts(topics: list[TopicMetadata], sample: Sample) -> LogFacts:
+    group, lag = max(sample.lags.items(), key=lambda one: one[1], default=(("", ""), 0))
+    return LogFacts(
+        len(topics), sum(len(one.partitions) for one in topics), sum(map(_under_replicated, topics)),
+        sorted(sample.damaged), (*group, lag) if lag else None,
+    )  # fmt: skip
 
 
 def topic(request: Request) -> Response:

@@ -10,11 +10,12 @@ from typing import Any
 
 from pylog.runtime.words import count_text, printable
 
-__all__ = ["Shown", "hex_lines", "json_text", "shown", "visible"]
+__all__ = ["Shown", "hex_lines", "json_text", "middle", "shown", "visible"]
 
 CELL_BYTES = 200
 """How much of a value a table shows."""
 VISIBLE_CHARS_MAX = 4 << 10
+NAME_CHARS_MAX = 48
 HEX_COLUMNS = 16
 LAID_OUT = "\n\t"
 
@@ -65,6 +66,13 @@ def visible(text: str) -> str:
     if len(text) > VISIBLE_CHARS_MAX:
         text = f"{text[:VISIBLE_CHARS_MAX]}... cut, {count_text(len(text))} characters in all"
     return printable(text, keep=LAID_OUT)
+
+
+def middle(name: str) -> str:
+    """A name that fits a table: the middle of a long one is left out, as names differ at their ends."""
+    if len(name) <= NAME_CHARS_MAX:
+        return name
+    return f"{name[: NAME_CHARS_MAX // 2]}…{name[-(NAME_CHARS_MAX // 2 - 1) :]}"
 
 
 def json_text(value: Any, chars_max: int, *, indent: int | None = 2) -> tuple[str, bool]:

@@ -1,12 +1,21 @@
 """The pages of topics, of the node, and what changes topics."""
 
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 import pylog
+from pylog.errors import GroupIdNotFound
 from pylog.handles.topic_facts import Ends
 from pylog.record import TopicPartition
+from pylog.ui import damage, sampling, sorting, topics
 from pylog.ui.pages import link
 from pylog.ui.rates import Rates
+from pylog.ui.source import Source
+from pylog.ui.values import middle
 from support.visitor import Visitor
 from unit.ui.conftest import pages_of
 
@@ -21,9 +30,125 @@ def test_topics_are_listed_with_partitions_offsets_and_sizes(pages: Visitor) -> 
 
 def test_topics_are_searched_and_internal_ones_shown_on_request(pages: Visitor, log: pylog.Log) -> None:
     log.admin.alter_offsets("a group", {KEY: 1})
-    assert "clicks" not in pages.get("/?name=ORD").words
+    assert ">clicks</a></th>" not in pages.get("/?name=ORD").text
     assert "no such topics" in pages.get("/?name=nothing").words
     assert "__consumer_offsets internal" in pages.get("/?internal=1").words
+
+
+def names(pages: Visitor, query: str = "") -> list[str]:
+    """The topics of a list, in their order."""
+    answer = pages.get(f"/{query}")
+    assert answer.status == 200, answer.words
+    return re.findall(r'<th scope="row"><a href="/topics/([^"]*)"', answer.text)
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[pylog.Log]:
+    """`a` has two partitions, `b` the most records, and `c` a group that lags."""
+    with pylog.open(tmp_path / "data", flush="none") as opened:
+        for name, partitions, records in (("a", 2, 1), ("b", 1, 5), ("c", 1, 3)):
+            opened.create_topic(name, partitions=partitions)
+            opened.topic(name)[0].append([pylog.Record(b"x")] * records)
+        opened.admin.alter_offsets("behind", {TopicPartition("c", 0): 1, TopicPartition("b", 0): 5})
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("query", "order"),
+    [
+        ("", "abc"), ("?sort=topic&order=desc", "cba"), ("?sort=partitions&order=desc", "abc"),
+        ("?sort=offsets", "acb"), ("?sort=size&order=desc", "bca"), ("?sort=lag&order=desc", "cba"),
+        ("?sort=records", "abc"), ("?sort=growth", "abc"),
+    ],
+)  # fmt: skip
+def test_topics_are_sorted_by_a_column(three: pylog.Log, query: str, order: str) -> None:
+    assert "".join(names(pages_of(three), query)) == order
+
+
+def test_a_column_says_how_it_is_sorted_and_turns_round(three: pylog.Log) -> None:
+    pages = pages_of(three)
+    assert 'href="?internal=1&amp;sort=size&amp;order=desc"' in pages.get("/?internal=1&token=x").text
+    text = pages.get("/?sort=size&order=desc&name=%3Cb%3E").text
+    assert "There are no such topics" in text and "<b>" not in text
+    text = pages.get("/?sort=size&order=desc").text
+    assert 'aria-sort="descending"' in text and 'href="?sort=size&amp;order=asc"' in text
+    assert 'href="?sort=topic&amp;order=asc"' in text
+    assert pages.get("/?sort=none").status == pages.get("/?page=x").status == 400
+
+
+def test_a_long_list_has_pages(three: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorting, "LINES_MAX", 2)
+    pages = pages_of(three)
+    assert names(pages) == ["a", "b"] and names(pages, "?page=2&sort=topic") == ["c"] == names(pages, "?page=99")
+    first, last = pages.get("/?sort=topic"), pages.get("/?page=2")
+    assert "Page 1 of 2 Next" in first.words and 'href="?sort=topic&amp;page=2"' in first.text
+    assert "Previous Page 2 of 2" in last.words
+
+
+def test_what_matters_stands_first(three: pylog.Log) -> None:
+    words = pages_of(three).get("/").words
+    assert "Under-replicated partitions 0 Largest lag 2 behind in c Topics 4 Partitions 54" in words
+    three.lead("c", followers=[2])
+    answer = pages_of(three).get("/")
+    # The offsets of groups have the same followers.
+    assert "Under-replicated partitions 51" in answer.words and "c 1 under-replicated" in answer.words
+    assert names(pages_of(three)) == ["c", "a", "b"]
+
+
+def test_damaged_topics_stand_first(log: pylog.Log, pages: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = damage.LostRange(TopicPartition("orders", 0), 0, 0, 10, 0, 1)
+    monkeypatch.setattr(sampling, "lost_ranges", lambda _: [lost])
+    assert names(pages)[0] == "orders" and "Damaged topics 1" in pages.get("/").words
+
+
+def test_the_last_look_serves_a_page_and_the_ends_are_of_now(three: pylog.Log) -> None:
+    pages = pages_of(three)
+    state: Any = pages.app._app.state  # type: ignore[attr-defined]
+    state.sample = sampling.sample(state.source)
+    three.topic("a")[0].append([pylog.Record(b"y")])
+    three.create_topic("new")
+    three.topic("new")[0].append([pylog.Record(b"y")])
+    words = pages.get("/").words
+    assert "a 2 2" in words and "new 1 1" in words
+    three.delete_topic("b")
+    assert names(pages) == ["a", "c", "new"]
+    assert sampling.sample(state.source).lags == {("behind", "c"): 2}
+    # A topic that is newer than the look at the ends.
+    assert sampling._lags(state.source, {}) == {}
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_listed_as_it_was(three: pylog.Log) -> None:
+    source = Source("three", three)
+    metadata, taken = source.topics(), sampling.sample(source)
+    three.delete_topic("b")
+    ends = topics._ends_now(source, metadata, taken)
+    assert ends[TopicPartition("b", 0)].count == 5
+
+
+def test_a_look_leaves_out_a_topic_that_is_deleted_meanwhile(three: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source("three", three)
+    metadata = source.topics()
+    three.delete_topic("b")
+    monkeypatch.setattr(Source, "topics", lambda _: metadata)
+    assert {key.topic for key in source.ends()} & set("abc") == {"a", "c"}
+
+
+def test_a_group_that_ends_meanwhile_has_no_lag(three: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise GroupIdNotFound("behind")
+
+    admin = three.admin
+    monkeypatch.setattr(admin, "committed", fail)
+    monkeypatch.setattr(type(three), "admin", property(lambda _: admin))
+    assert sampling.sample(Source("three", three)).lags == {}
+
+
+def test_a_long_name_is_cut_in_the_middle(pages: Visitor, log: pylog.Log) -> None:
+    name = "a" * 100 + "z" * 100
+    log.create_topic(name)
+    text = pages.get("/?name=aaaz").text
+    assert f'aria-label="{name}">{"a" * 24}…{"z" * 23}</a>' in text
+    assert (middle("a" * 48), len(middle("a" * 49))) == ("a" * 48, 48)
 
 
 def test_a_topic_shows_its_partitions(pages: Visitor) -> None:
@@ -120,8 +245,8 @@ def test_a_mistake_of_pylogs_own_is_told_and_logged(
 ) -> None:
     monkeypatch.setattr(pylog.Log, "topics", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        pages.get("/")
-    assert "GET / failed" in caplog.text and "Traceback" in caplog.text and "ZeroDivisionError" in caplog.text
+        pages.get("/damage")
+    assert "GET /damage failed" in caplog.text and "Traceback" in caplog.text and "ZeroDivisionError" in caplog.text
 
 
 # --- rates and words ------------------------------------------------------------------------------------------------
