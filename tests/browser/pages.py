@@ -17,6 +17,14 @@ import pylog
 from pylog import serde
 
 PHONE = (360, 740)
+LOG = "00000000000000000000.log"
+PAGES = (
+    "", "topics/clicks", "topics/clicks/config", "topics/clicks/records", "topics/orders/records",
+    "topics/orders/records/0/0", "topics/orders/records/0/1", "topics/clicks/partitions/0",
+    "topics/payments/records", "topics/payments/records/0/0",
+    f"topics/clicks/partitions/0/files/{LOG}", f"topics/clicks/partitions/0/files/{LOG}/batch?position=0", "groups",
+    "group?id=analytics", "transactions", "transaction?id=billing", "node", "damage", "none",
+)  # fmt: skip
 USER = {"type": "record", "name": "User", "fields": [{"name": "id", "type": "string"}]}
 PAYMENT = {
     "type": "record",
@@ -31,9 +39,9 @@ def scheme(browser: Chrome, name: str) -> None:
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
 
-def phone(browser: Chrome) -> None:
-    """Let the window be as small as a phone's."""
-    metrics = {"width": PHONE[0], "height": PHONE[1], "deviceScaleFactor": 1, "mobile": True}
+def phone(browser: Chrome, width: int = PHONE[0]) -> None:
+    """Let the window be as small as a phone's, or as wide as is said."""
+    metrics = {"width": width, "height": PHONE[1], "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 

@@ -11,16 +11,8 @@ from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
 import pylog
-from browser.pages import leaving, make_log, phone, scheme, shown
+from browser.pages import LOG, PAGES, leaving, make_log, phone, scheme, shown
 
-LOG = "00000000000000000000.log"
-PAGES = (
-    "", "topics/clicks", "topics/clicks/config", "topics/clicks/records", "topics/orders/records",
-    "topics/orders/records/0/0", "topics/orders/records/0/1", "topics/clicks/partitions/0",
-    "topics/payments/records", "topics/payments/records/0/0",
-    f"topics/clicks/partitions/0/files/{LOG}", f"topics/clicks/partitions/0/files/{LOG}/batch?position=0", "groups",
-    "group?id=analytics", "transactions", "transaction?id=billing", "node", "damage", "none",
-)  # fmt: skip
 UNNAMED = """
     return [...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea")].filter(one =>
         !(one.labels?.length || one.textContent.trim() || one.ariaLabel)).map(one => one.outerHTML)
@@ -238,6 +230,19 @@ def test_topics_are_sorted_and_what_matters_stands_first(browser: Chrome, addres
     assert first[0] == "orders" and texts(browser, "[aria-sort=descending]") == ["Size ↓"]
     follow_link(browser, "Size ↓")
     assert texts(browser, "tbody th") == first[::-1]
+
+
+def test_the_last_hour_is_drawn(browser: Chrome, address: str) -> None:
+    def is_drawn(_: Chrome) -> bool:
+        browser.get(f"{address}topics/clicks")
+        return "polyline" in browser.page_source
+
+    WebDriverWait(browser, 120).until(is_drawn)
+    assert [one.partition(",")[0] for one in texts(browser, "figcaption")] == ["Records/s", "Growth/s", "Lag"]
+    browser.get(f"{address}group?id=analytics")
+    assert "now 350, at most 350" in texts(browser, "figcaption")[0]
+    line = browser.find_element(By.CSS_SELECTOR, "polyline")
+    assert line.value_of_css_property("fill") == "none" and line.rect["width"] > 200
 
 
 def test_a_topic_names_the_groups_that_read_it(browser: Chrome, address: str) -> None:

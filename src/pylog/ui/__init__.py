@@ -11,6 +11,7 @@
     filters        filters that name a field
     sorting        tables that can be sorted
     sampling       a look at the whole log every few seconds
+    history        numbers of the last hour, drawn
     rates          how quickly partitions grow
     topics  topic_changes  records  reading  follow  download  groups  transactions  segments  batch_bytes  damage
                    the pages, by noun

@@ -53,6 +53,7 @@ from pylog.ui import (
     topics,
     transactions,
 )
+from pylog.ui.history import LogHistory
 from pylog.ui.pages import Pages
 from pylog.ui.rates import Rates
 from pylog.ui.sampling import sample
@@ -89,7 +90,7 @@ def application(source: Source, policy: Policy) -> ASGIApp:
         lifespan=_lifespan,
     )
     app.state.source, app.state.pages, app.state.rates = source, pages, Rates()
-    app.state.sample = None
+    app.state.sample, app.state.history = None, LogHistory()
     app.state.checking = Lock()
     app.state.formats = download.formats()
     app.state.schemas = SchemaStore(source.log)
@@ -188,6 +189,7 @@ async def _sample(app: Starlette) -> None:
         try:
             app.state.sample = await run_in_threadpool(sample, source)
             rates.note(begun_ms, app.state.sample.ends)
+            app.state.history.note(begun_ms, app.state.sample.counted())
         except PylogError as error:
             logger.debug("no sample of the rates: %s", error)
         await asyncio.sleep(max(SAMPLE_SECONDS, SHARE * (clock.tick_ms() - begun_ms) / 1000))

@@ -12,6 +12,7 @@ from pylog.client.admin.admin import Admin
 from pylog.client.admin.groups import ListedGroup, PartitionLag
 from pylog.errors import PylogError
 from pylog.record import TopicPartition
+from pylog.ui.history import LogHistory, level_line
 from pylog.ui.pages import after, form, page, seen
 from pylog.ui.parameters import choice, moment_ms, needed, needed_number, needed_partition
 from pylog.ui.sorting import sorted_lines
@@ -65,7 +66,11 @@ def group(request: Request) -> Response:
     """One group: its members, what it has committed, and how far it is behind."""
     admin, name = seen(request).log.admin, needed(request.query_params, "id")
     found, lags = admin.describe_group(name), admin.lag(name)
-    return page(request, "group.html", group=found, lags=sorted(lags.items()), total=_total(lags), ways=WAYS)
+    history: LogHistory = request.app.state.history
+    drawn = level_line("Lag", history.of("lag of group", name), "{:,.0f}".format)
+    return page(
+        request, "group.html", drawn=[drawn], group=found, lags=sorted(lags.items()), total=_total(lags), ways=WAYS
+    )
 
 
 def _partitions(log: Any, words: Any) -> list[TopicPartition] | None:

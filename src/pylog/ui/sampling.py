@@ -39,6 +39,21 @@ class Sample:
             found[topic] = found.get(topic, 0) + lag
         return found
 
+    def counted(self) -> dict[tuple[str, str], int]:
+        """The numbers of which a history is kept, by what is counted and the topic or group."""
+        found: dict[tuple[str, str], int] = {}
+
+        def add(what: str, name: str, number: int) -> None:
+            found[what, name] = found.get((what, name), 0) + number
+
+        for key, one in self.ends.items():
+            add("records", key.topic, one.end)
+            add("bytes", key.topic, one.size)
+        for (group, topic), lag in self.lags.items():
+            add("lag of group", group, lag)
+            add("lag", topic, lag)
+        return found
+
 
 def sample(source: Source) -> Sample:
     """Look at the log. Raises PylogError."""

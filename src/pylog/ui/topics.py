@@ -11,6 +11,8 @@ from pylog.errors import UnknownTopicOrPartition
 from pylog.handles.topic_facts import Ends, ends_of_partitions, facts_of, readers_of_topic
 from pylog.protocol.messages import INTERNAL_TOPICS, TopicMetadata
 from pylog.record import TopicPartition
+from pylog.runtime.words import size_text
+from pylog.ui.history import LogHistory, level_line, rate_line
 from pylog.ui.pages import page, seen
 from pylog.ui.parameters import flag
 from pylog.ui.rates import GrowthRate
@@ -117,8 +119,14 @@ def topic(request: Request) -> Response:
     ends = {one.partition: one.high_watermark for one in facts.partitions}
     groups = [one.group_id for one in source.log.admin.list_groups()]
     readers = readers_of_topic(source.log, name, ends, groups[:GROUPS_MAX])
+    history: LogHistory = request.app.state.history
+    drawn = (
+        rate_line("Records/s", history.of("records", name), "{:,.1f}".format),
+        rate_line("Growth/s", history.of("bytes", name), lambda one: size_text(int(one))),
+        level_line("Lag", history.of("lag", name), "{:,.0f}".format),
+    )
     return page(
-        request, "topic.html", topic=name, facts=facts, rates=rates, has_files=source.files is not None,
+        request, "topic.html", drawn=drawn, topic=name, facts=facts, rates=rates, has_files=source.files is not None,
         readers=sorted(readers, key=lambda one: (-(one.lag or 0), one.group)), unasked=max(0, len(groups) - GROUPS_MAX),
     )  # fmt: skip
 
