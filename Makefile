@@ -101,6 +101,7 @@ newcomer: .venv/dev.stamp ## install pylog into fresh environments, with a C com
 
 .PHONY: ui-test
 ui-test: .venv/dev.stamp ## visit the pages of `pylog ui` in a real Chromium (Debian's chromium and chromium-driver)
+	@test -e build/axe/node_modules || ! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix build/axe axe-core@4
 	@$(PYTEST) -q -rs -m browser tests/browser
 
 .PHONY: ui-screenshots
