@@ -323,24 +323,28 @@ def test_screenshots_of_the_docs_are_made(browser: Chrome, tmp_path: Path, monke
     folder.mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path)
     make_log(Path("data"))
-    browser.set_window_size(1000, 760)
-    with pylog.open("data") as log, log.producer() as producer, shown("--log", "data") as address:
+    with pylog.open("data") as log, log.producer() as producer, shown("--log", "data", "--write") as address:
+        browser.get(address)
+        place = f"http://{urlsplit(address).netloc}/"
 
-        def has_rates(_: Chrome) -> bool:
-            for one in range(500):
+        def has_lines(_: Chrome) -> bool:
+            # Some seconds of unequal rates: a line of one step says little.
+            for one in range(200 * (1 + len(lines) % 3)):
                 producer.send("clicks", b"{}", key=b"user-%d" % (one % 97))
-            browser.get(address)
-            return "…" not in browser.find_element(By.TAG_NAME, "table").text
+            browser.get(f"{place}topics/clicks")
+            lines.add(browser.page_source.partition("<polyline")[2][:500])
+            return len(lines) > 5
 
-        WebDriverWait(browser, 60).until(has_rates)
-        for name, page, color in (
-            ("topics", "", "light"), ("records", "topics/clicks/records?offset=10", "light"),
-            ("batch", f"topics/orders/partitions/0/files/{LOG}/batch?position=0", "dark"),
+        lines = set[str]()
+        WebDriverWait(browser, 120).until(has_lines)
+        for name, page, color, width in (
+            ("topics", "", "light", 1400), ("topic", "topics/clicks", "light", 1400),
+            ("records", "topics/clicks/records?where=value.user%3Duser-7", "light", 800),
+            ("produce", "topics/payments/produce", "light", 800),
+            ("batch", f"topics/orders/partitions/0/files/{LOG}/batch?position=0", "dark", 800),
+            ("phone", "topics/clicks/records?partition=0&offset=0", "light", 390),
         ):  # fmt: skip
             scheme(browser, color)
-            browser.get(address + page)
+            phone(browser, width)
+            browser.get(place + page)
             browser.save_screenshot(os.fspath(folder / f"{name}.png"))
-        scheme(browser, "light")
-        phone(browser)
-        browser.get(f"{address}topics/clicks/records?partition=0&offset=0")
-        browser.save_screenshot(os.fspath(folder / "phone.png"))
