@@ -58,7 +58,12 @@ class Sample:
 def sample(source: Source) -> Sample:
     """Look at the log. Raises PylogError."""
     ends = source.ends()
-    return Sample(ends, _lags(source, ends), frozenset(one.key.topic for one in lost_ranges(source)))
+    try:
+        damaged = frozenset(one.key.topic for one in lost_ranges(source))
+    except PylogError:
+        # A log directory cannot be read: the pages of the node and of damage name it, and topics are shown without.
+        damaged = frozenset()
+    return Sample(ends, _lags(source, ends), damaged)
 
 
 def sample_of(request: Request) -> Sample:

@@ -1,5 +1,6 @@
 """The pages of topics, of the node, and what changes topics."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +10,14 @@ import pytest
 
 import pylog
 from pylog.errors import GroupIdNotFound
+from pylog.files import DiskFiles
 from pylog.handles.topic_facts import Ends
 from pylog.record import TopicPartition
 from pylog.ui import damage, sampling, sorting, topics
+from pylog.ui.application import application
 from pylog.ui.pages import link
 from pylog.ui.rates import Rates
+from pylog.ui.security import Policy
 from pylog.ui.source import Source
 from pylog.ui.values import middle
 from support.visitor import Visitor
@@ -99,6 +103,11 @@ def test_damaged_topics_stand_first(log: pylog.Log, pages: Visitor, monkeypatch:
     lost = damage.LostRange(TopicPartition("orders", 0), 0, 0, 10, 0, 1)
     monkeypatch.setattr(sampling, "lost_ranges", lambda _: [lost])
     assert names(pages)[0] == "orders" and "Damaged topics 1" in pages.get("/").words
+
+
+def test_topics_are_listed_though_a_log_directory_cannot_be_read(three: pylog.Log, tmp_path: Path) -> None:
+    source = Source("three", three, DiskFiles(read_only=True), (os.fspath(tmp_path / "gone"),))
+    assert names(Visitor(application(source, Policy()))) == ["a", "b", "c"]
 
 
 def test_the_last_look_serves_a_page_and_the_ends_are_of_now(three: pylog.Log) -> None:
