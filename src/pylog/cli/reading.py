@@ -149,10 +149,11 @@ def read(
 ) -> Generator[list[ConsumerRecord]]:
     """The wanted records up to `stops` (None: for ever), as they come.
 
-    `commits`: what was handed out is committed when the next records are asked for. Write and flush before you ask.
+    `commits`: what was handed out is committed when the next records are asked for. Write and flush before you ask. A
+    partition that gives nothing keeps the position at which the group has begun, which is committed, too (Kafka).
     `skips`: damaged records are said and left out. Raises CorruptBatch or CorruptRecord for them without it.
     """
-    found = 0
+    found, given = 0, set[TopicPartition]()
     while (wanted.limit is None or found < wanted.limit) and not _is_over(consumer, stops):
         try:
             records = consumer.poll(timeout_ms=POLL_MS, max_records=wanted.batch(found))
@@ -169,8 +170,19 @@ def read(
         chosen, done = _choose(records, stops, wanted, most)
         found += len(chosen)
         yield chosen
-        if commits and done:
-            consumer.commit(done)
+        if commits:
+            given |= {TopicPartition(record.topic, record.partition) for record in records}
+            _commit(consumer, done, given)
+    if commits:
+        _commit(consumer, {}, given)
+
+
+def _commit(consumer: Consumer, done: dict[TopicPartition, int], given: set[TopicPartition]) -> None:
+    """Commit what is done, and the positions of partitions that are not `given`, which have given no record."""
+    others = {key: consumer.position(key) for key in consumer.assignment() - given}
+    given |= others.keys()
+    if others or done:
+        consumer.commit({**others, **done})
 
 
 def _choose(

@@ -101,6 +101,16 @@ def test_a_group_goes_on_where_it_was(ten: Run) -> None:
     assert ten("consume", "orders", "--group", "new").lines == [], "a group that is new begins at the end"
 
 
+@pytest.mark.parametrize("words", [(), ("--max-records", "1")])
+def test_a_group_keeps_its_position_in_a_partition_that_is_empty(run: Run, words: tuple[str, ...]) -> None:
+    run("topic", "create", "two", "--partitions", "2")
+    run("produce", "two", "-q", "-p", "1", stdin=b"one\n")
+    assert run("consume", "two", "--group", "g", "-b", *words).lines == ["one"]
+    run("produce", "two", "-q", "-p", "0", stdin=b"zero\n")
+    assert json.loads(run("group", "describe", "g", "--json").lines[0])["lag"] == 1
+    assert run("consume", "two", "--group", "g").lines == ["zero"]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a full device")
 @pytest.mark.parametrize("words", [(), ("--output", "/dev/full")])
 def test_a_group_commits_nothing_that_a_full_disk_refused(ten: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
