@@ -46,10 +46,15 @@ def names(pages: Visitor, query: str = "") -> list[str]:
     return re.findall(r'<th scope="row"><a href="/topics/([^"]*)"', answer.text)
 
 
+def in_memory(log: pylog.Log) -> Visitor:
+    """A visitor of the pages of a log that has no files here."""
+    return Visitor(application(Source("three", log), Policy()))
+
+
 @pytest.fixture
-def three(tmp_path: Path) -> Iterator[pylog.Log]:
+def three() -> Iterator[pylog.Log]:
     """`a` has two partitions, `b` the most records, and `c` a group that lags."""
-    with pylog.open(tmp_path / "data", flush="none") as opened:
+    with pylog.open(":memory:") as opened:
         for name, partitions, records in (("a", 2, 1), ("b", 1, 5), ("c", 1, 3)):
             opened.create_topic(name, partitions=partitions)
             opened.topic(name)[0].append([pylog.Record(b"x")] * records)
@@ -66,11 +71,11 @@ def three(tmp_path: Path) -> Iterator[pylog.Log]:
     ],
 )  # fmt: skip
 def test_topics_are_sorted_by_a_column(three: pylog.Log, query: str, order: str) -> None:
-    assert "".join(names(pages_of(three), query)) == order
+    assert "".join(names(in_memory(three), query)) == order
 
 
 def test_a_column_says_how_it_is_sorted_and_turns_round(three: pylog.Log) -> None:
-    pages = pages_of(three)
+    pages = in_memory(three)
     assert 'href="?internal=1&amp;sort=size&amp;order=desc"' in pages.get("/?internal=1&token=x").text
     text = pages.get("/?sort=size&order=desc&name=%3Cb%3E").text
     assert "There are no such topics" in text and "<b>" not in text
@@ -82,7 +87,7 @@ def test_a_column_says_how_it_is_sorted_and_turns_round(three: pylog.Log) -> Non
 
 def test_a_long_list_has_pages(three: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "LINES_MAX", 2)
-    pages = pages_of(three)
+    pages = in_memory(three)
     assert names(pages) == ["a", "b"] and names(pages, "?page=2&sort=topic") == ["c"] == names(pages, "?page=99")
     first, last = pages.get("/?sort=topic"), pages.get("/?page=2")
     assert "Page 1 of 2 Next" in first.words and 'href="?sort=topic&amp;page=2"' in first.text
@@ -90,13 +95,13 @@ def test_a_long_list_has_pages(three: pylog.Log, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_matters_stands_first(three: pylog.Log) -> None:
-    words = pages_of(three).get("/").words
+    words = in_memory(three).get("/").words
     assert "Under-replicated partitions 0 Largest lag 2 behind in c Topics 4 Partitions 54" in words
     three.lead("c", followers=[2])
-    answer = pages_of(three).get("/")
+    answer = in_memory(three).get("/")
     # The offsets of groups have the same followers.
     assert "Under-replicated partitions 51" in answer.words and "c 1 under-replicated" in answer.words
-    assert names(pages_of(three)) == ["c", "a", "b"]
+    assert names(in_memory(three)) == ["c", "a", "b"]
 
 
 def test_damaged_topics_stand_first(log: pylog.Log, pages: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +116,7 @@ def test_topics_are_listed_though_a_log_directory_cannot_be_read(three: pylog.Lo
 
 
 def test_the_last_look_serves_a_page_and_the_ends_are_of_now(three: pylog.Log) -> None:
-    pages = pages_of(three)
+    pages = in_memory(three)
     state: Any = pages.app._app.state  # type: ignore[attr-defined]
     state.sample = sampling.sample(state.source)
     three.topic("a")[0].append([pylog.Record(b"y")])
