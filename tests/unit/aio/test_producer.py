@@ -242,7 +242,9 @@ async def test_a_failure_that_was_not_looked_at_is_told_by_close(wire: Wire) -> 
         wire.kept.add(Produce)
         await producer.send("t", b"x")
         flushing = asyncio.create_task(producer.flush())
-        await turns()
+        # The thread that lingers may send it, in its time.
+        while not wire.waiting:
+            await turns()
         wire.let_go(NetworkError("away"))
         failures = await flushing
         assert failures is not None and failures.count == 1
