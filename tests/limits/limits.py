@@ -55,6 +55,9 @@ def draw(seed: int) -> Limits:
         # A system that refuses everything at once answers nothing.
         if kind == wanted or (kind == "all" and wanted in ("files", "segments", "caches", "buffers")):
             _DRAWS[wanted](limits, chance)
+    if limits.may_refuse:
+        # What is refused may be tried again until the time of its call is up.
+        limits.producer |= {"request_timeout_ms": 2000, "delivery_timeout_ms": 4000, "max_block_ms": 4000}
     return limits
 
 
