@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pylog.client.admin.admin import Admin
+from pylog.client.admin.groups import GroupDescription
 from pylog.client.cluster import Cluster
 from pylog.errors import (
     ClusterAuthorization,
@@ -18,7 +19,7 @@ from pylog.errors import (
 from pylog.protocol.messages import ApiResponse, ClusterMetadata, Message, PartitionMetadata, Session, TopicMetadata
 from pylog.protocol.messages.configs import ConfigSource, DescribeConfigsResponse, IncrementalAlterConfigsResponse
 from pylog.protocol.messages.groups import (
-    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     DeleteGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
@@ -121,17 +122,28 @@ def test_the_first_error_of_several_answers_is_that_of_all(request_: Any) -> Non
     assert request_.joined([good, good]) == request_.response()
 
 
-def test_a_group_that_an_old_node_calls_dead_is_not_found() -> None:
-    no_groups = ConsumerGroupDescribeRequest(group_ids=["g"]).refused(GroupIdNotFound("none"))
+def test_a_group_that_is_dead_as_a_classic_one_may_be_of_the_consumer_protocol() -> None:
     dead = DescribeGroupsResponse.DescribedGroup(group_id="g", group_state="Dead")
-    with pytest.raises(GroupIdNotFound, match="there is no group 'g'"):
-        Admin(answering(no_groups, DescribeGroupsResponse(groups=[dead]))).describe_group("g")
+    stable = ConsumerGroupDescribeResponse.DescribedGroup(group_id="g", group_state="Stable")
+    admin = Admin(answering(DescribeGroupsResponse(groups=[dead]), ConsumerGroupDescribeResponse(groups=[stable])))
+    assert admin.describe_group("g").type == "Consumer"
 
 
-def test_a_node_that_knows_no_groups_of_the_consumer_protocol_is_asked_for_classic_ones() -> None:
-    stable = DescribeGroupsResponse.DescribedGroup(group_id="g", group_state="Stable", coordinator=3)
-    found = Admin(answering(UnsupportedVersion("old"), DescribeGroupsResponse(groups=[stable]))).describe_group("g")
-    assert (found.type, found.state, found.coordinator, found.members) == ("Classic", "Stable", 3, ())
+def test_a_node_that_is_too_old_for_the_consumer_protocol_is_not_an_error() -> None:
+    there, dead = (
+        DescribeGroupsResponse.DescribedGroup(group_id=name, group_state=state, coordinator=3)
+        for name, state in {"g": "Stable", "h": "Dead"}.items()
+    )
+    admin = Admin(answering(DescribeGroupsResponse(groups=[there, dead]), UnsupportedVersion("old")))
+    found = admin.describe_groups(["g", "h"])
+    assert isinstance(found["g"], GroupDescription) and isinstance(found["h"], GroupIdNotFound)
+    assert (found["g"].type, found["g"].state, found["g"].coordinator) == ("Classic", "Stable", 3)
+
+
+def test_a_classic_group_is_described_by_one_request() -> None:
+    stable = DescribeGroupsResponse.DescribedGroup(group_id="g", group_state="Stable")
+    # A second request would find no answer.
+    assert Admin(answering(DescribeGroupsResponse(groups=[stable]))).describe_group("g").members == ()
 
 
 def test_a_group_of_a_node_that_tells_no_types_is_a_classic_one() -> None:

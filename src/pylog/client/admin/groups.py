@@ -146,13 +146,13 @@ class GroupAdmin:
         """
         asked = list(dict.fromkeys(checked_names("group_ids", group_ids)))
         found: dict[str, GroupDescription | PylogError] = {}
-        # A node that is too old knows no groups of the consumer protocol.
-        with suppress(UnsupportedVersion):
-            for of_consumers in self._cluster.ask(ConsumerGroupDescribeRequest(group_ids=asked)).groups:
-                found[of_consumers.group_id] = of_consumers.error or self._of_consumers(of_consumers)
-        left = [name for name in asked if name not in found or isinstance(found[name], GroupIdNotFound)]
-        for group in self._cluster.ask(DescribeGroupsRequest(groups=left)).groups if left else ():
+        for group in self._cluster.ask(DescribeGroupsRequest(groups=asked)).groups:
             found[group.group_id] = group.error or self._classic(group)
+        left = [name for name in asked if isinstance(found[name], GroupIdNotFound)]
+        # A node that is too old has no groups of the consumer protocol.
+        with suppress(UnsupportedVersion):
+            for one in self._cluster.ask(ConsumerGroupDescribeRequest(group_ids=left)).groups if left else ():
+                found[one.group_id] = one.error or self._of_consumers(one)
         return {name: found[name] for name in asked}
 
     def _of_consumers(self, group: ConsumerGroup) -> GroupDescription:
