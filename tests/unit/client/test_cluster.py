@@ -140,6 +140,16 @@ def test_a_node_that_is_too_old_for_the_consumer_protocol_is_not_an_error() -> N
     assert (found["g"].type, found["g"].state, found["g"].coordinator) == ("Classic", "Stable", 3)
 
 
+@pytest.mark.parametrize(("member_type", "upgraded"), [(-1, None), (0, False), (1, True)])
+def test_a_node_may_not_tell_which_protocol_a_member_speaks(member_type: int, upgraded: bool | None) -> None:
+    dead = DescribeGroupsResponse.DescribedGroup(group_id="g", group_state="Dead")
+    group = ConsumerGroupDescribeResponse.DescribedGroup
+    member = group.Member(member_id="m", member_epoch=1, client_id="", client_host="", member_type=member_type)
+    told = ConsumerGroupDescribeResponse(groups=[group(group_id="g", members=[member])])
+    (found,) = Admin(answering(DescribeGroupsResponse(groups=[dead]), told)).describe_group("g").members
+    assert found.upgraded is upgraded
+
+
 def test_a_classic_group_is_described_by_one_request() -> None:
     stable = DescribeGroupsResponse.DescribedGroup(group_id="g", group_state="Stable")
     # A second request would find no answer.

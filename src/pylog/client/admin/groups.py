@@ -32,6 +32,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.messages.groups import (
     CLASSIC_MEMBER,
+    CONSUMER_MEMBER,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DeleteGroupsRequest,
@@ -45,6 +46,7 @@ STATES = (
     "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead"
 )  # fmt: skip
 TYPES = ("Classic", "Consumer")
+UPGRADED = {CLASSIC_MEMBER: False, CONSUMER_MEMBER: True}
 ClassicGroup = DescribeGroupsResponse.DescribedGroup
 ConsumerGroup = ConsumerGroupDescribeResponse.DescribedGroup
 
@@ -59,7 +61,9 @@ class MemberDescription:
     host: str
     assignment: tuple[TopicPartition, ...]
     upgraded: bool | None = None
-    """Whether it speaks the consumer protocol, in a group of that; None in a classic group."""
+    """Whether it speaks the consumer protocol, in a group of that. None in a classic group, and from a node that serves
+    ConsumerGroupDescribe in version 0 alone, which does not tell it.
+    """
     subscription: tuple[str, ...] = ()
     """The topics that it subscribes to, by name."""
     subscription_regex: str | None = None
@@ -336,7 +340,7 @@ def _member(member: ConsumerGroup.Member) -> MemberDescription:
 
     return MemberDescription(
         member.member_id, member.instance_id, member.client_id, member.client_host, named(member.assignment),
-        upgraded=member.member_type != CLASSIC_MEMBER, subscription=tuple(sorted(member.subscribed_topic_names)),
+        upgraded=UPGRADED.get(member.member_type), subscription=tuple(sorted(member.subscribed_topic_names)),
         subscription_regex=member.subscribed_topic_regex or None, epoch=member.member_epoch,
         target_assignment=named(member.target_assignment),
     )  # fmt: skip
