@@ -8,6 +8,7 @@ import pytest
 from pylog.client.admin.admin import Admin
 from pylog.client.admin.groups import GroupDescription
 from pylog.client.cluster import Cluster
+from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
     ClusterAuthorization,
     GroupIdNotFound,
@@ -42,6 +43,7 @@ from pylog.runtime.future import Future, completed, failed
 from pylog.transport import MemoryTransport
 
 T0 = TopicPartition("t", 0)
+LED = ClusterMetadata([TopicMetadata("t", partitions=[PartitionMetadata(0, 1, 0, [1], [1])])])
 Described = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 
 
@@ -91,9 +93,34 @@ def test_an_answer_without_a_word_of_what_was_asked_is_an_error(
     answer: ApiResponse, ask: Callable[[Admin], object], reason: str
 ) -> None:
     cluster = answering(answer)
-    cluster.learn(ClusterMetadata([TopicMetadata("t", partitions=[PartitionMetadata(0, 1, 0, [1], [1])])]), ["t"])
+    cluster.learn(LED, ["t"])
     with pytest.raises(UnknownServer, match=reason):
         ask(Admin(cluster))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda admin: admin.create_topic("t"),
+        lambda admin: admin.delete_topic("t"),
+        lambda admin: admin.create_partitions("t", 2),
+        lambda admin: admin.delete_records({T0: 1}),
+    ],
+)
+def test_a_node_waits_for_its_replicas_as_long_as_the_client_does(ask: Callable[[Admin], object]) -> None:
+    asked: list[Any] = []
+
+    def handle(message: Message, session: Session) -> Future[Any]:
+        asked.append(message)
+        return failed(UnsupportedVersion("enough"))
+
+    transport = MemoryTransport()
+    transport.attach(1, handle)
+    cluster = Cluster(transport, 1, "test")
+    cluster.learn(LED, ["t"])
+    with pytest.raises(UnsupportedVersion):
+        ask(Admin(cluster))
+    assert [one.timeout_ms for one in asked] == [ConnectionConfig().request_timeout_ms]
 
 
 @pytest.mark.parametrize("told", ["no such id", "'tx' is not known"])

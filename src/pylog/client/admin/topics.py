@@ -62,7 +62,7 @@ class TopicAdmin:
         for name, partitions in topics.items():
             _check_types(name, partitions)
         wanted = [NewTopic(name, partitions, config_texts(config or {})) for name, partitions in topics.items()]
-        answer = self._cluster.ask(CreateTopicsRequest.of(wanted, validate_only=validate_only))
+        answer = self._cluster.ask(CreateTopicsRequest.of(wanted, TIMEOUT_MS, validate_only=validate_only))
         return _errors(topics, answer.topics)
 
     def delete_topic(self, name: str) -> None:

@@ -128,7 +128,9 @@ class CreateTopicsRequest(ApiRequest[CreateTopicsResponse]):
     """Whether the partitions and configs of each topic are told, as to a client elsewhere (KIP-525)."""
 
     @classmethod
-    def of(cls, topics: Iterable[NewTopic], *, validate_only: bool = False) -> "CreateTopicsRequest":
+    def of(
+        cls, topics: Iterable[NewTopic], timeout_ms: int = 0, *, validate_only: bool = False
+    ) -> "CreateTopicsRequest":  # fmt: skip
         """A request for topics whose replicas are the node's default, which wants no details."""
         topic, config = cls.CreatableTopic, cls.CreatableTopic.CreatableTopicConfig
         return cls(
@@ -139,7 +141,7 @@ class CreateTopicsRequest(ApiRequest[CreateTopicsResponse]):
                 )
                 for one in topics
             ],
-            validate_only=validate_only, wants_details=False,
+            timeout_ms=timeout_ms, validate_only=validate_only, wants_details=False,
         )  # fmt: skip
 
     def refused(self, error: PylogError) -> CreateTopicsResponse:
