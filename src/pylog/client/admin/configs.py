@@ -134,7 +134,7 @@ class ConfigAdmin:
 
 
 def source_of(config: ConfigEntry) -> ConfigSource:
-    """Where the value of a config comes from; a source of a later Kafka is unknown."""
+    """The source of a config's value. One that only later versions of Kafka have is `ConfigSource.UNKNOWN`."""
     return SOURCES.get(config.config_source, ConfigSource.UNKNOWN)
 
 

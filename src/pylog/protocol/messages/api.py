@@ -1,9 +1,8 @@
 """`api_message`: a request, a response, or a struct in one, as Kafka's schema of the same name has it.
 
-A class has the fields of the schema in snake_case; structs are inner classes with Kafka's names. It is encoded and
-decoded in each version as the table of schemas says (`protocol/schema`), and handlers and clients take and give it as
-it is. `error` stands for errorCode and errorMessage. What is
-ours and not on the wire has `metadata=OURS`.
+A class has the fields of the schema in snake_case; structs are inner classes with Kafka's names. `protocol/schema`
+encodes and decodes it in each version; handlers and clients take and give it as it is. `error` stands for errorCode and
+errorMessage. A field of pylog's own, which is not on the wire, has `metadata=OURS`.
 `tests/unit/protocol/test_api_messages.py` holds every class to the table.
 """
 
@@ -40,10 +39,11 @@ class ApiRequest(Generic[R]):
     __slots__ = ()
     response: ClassVar[type[Any]]
     lowest: ClassVar[int] = 0
-    """The version in which it means first what it means here: a value of an older one may mean something else."""
+    """The lowest version to send: in an older one a value means something else."""
 
     def __init_subclass__(cls) -> None:
-        (cls.response,) = get_args(cls.__orig_bases__[0])  # type: ignore[attr-defined]
+        # A class that names no response has no bases of its own there, and is refused by a KeyError.
+        (cls.response,) = get_args(vars(cls)["__orig_bases__"][0])
 
     @classmethod
     def api_name(cls) -> str:
@@ -51,7 +51,7 @@ class ApiRequest(Generic[R]):
         return cls.__name__.removesuffix(REQUEST)
 
     def said_in(self, version: int) -> Self:
-        """The same in the fields of a version, where an older one has others for it."""
+        """The request in the fields of a version: an older one may have other fields for the same."""
         return self
 
     def refused(self, error: PylogError) -> R:
@@ -86,7 +86,9 @@ class NamesRequest(ApiRequest[R]):
 
     def only(self, names: list[str]) -> Self:
         """The same about these names."""
-        return replace(self, **{self.fields.names: names})  # type: ignore[type-var]
+        whole: Any = self
+        made: Self = replace(whole, **{self.fields.names: names})
+        return made
 
     def joined(self, parts: Iterable[R]) -> R:
         """The response with a part for each name, out of the responses about some of them."""
