@@ -21,6 +21,7 @@ from pylog.protocol.messages.configs import (
 )
 from pylog.protocol.metadata_image import MetadataImage
 
+Result = DescribeConfigsResponse.DescribeConfigsResult
 LOGGER, CLIENT_METRICS = 8, 16
 LISTED_KINDS = frozenset({*ResourceType, LOGGER, CLIENT_METRICS})
 
@@ -73,9 +74,11 @@ def describe_configs(
 
     An empty list of names asks for all configs, as None does (Kafka: ConfigHelper.createResponseConfig).
     """
-    answer, node = asked.refused(None), NodeEntries(configs)
-    for resource, result in zip(asked.resources, answer.results, strict=True):
+    node, results = NodeEntries(configs), []
+    for resource in asked.resources:
         wanted = resource.configuration_keys
+        result = Result(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        results.append(result)
         try:
             named = config_resource(resource.resource_type, resource.resource_name)
             entries = sorted(_entries(named, image, node, node_id).items(), key=itemgetter(0))
@@ -88,7 +91,7 @@ def describe_configs(
             entry.documentation = told.get(entry.name)
             if not asked.include_synonyms:
                 entry.synonyms = []
-    return answer
+    return DescribeConfigsResponse(results=results)
 
 
 def _documentation(kind: ResourceType) -> Mapping[str, str]:

@@ -27,7 +27,7 @@ from pylog.protocol.messages import (
     Session,
     TopicMetadata,
 )
-from pylog.protocol.messages.configs import DescribeConfigsRequest
+from pylog.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from pylog.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 from pylog.protocol.messages.transactions import ListTransactionsResponse
 from pylog.runtime.clock import SystemClock
@@ -260,7 +260,7 @@ def test_an_answer_is_made_and_encoded_by_the_thread_that_its_key_has(node: Node
         if isinstance(message, Metadata):
             return completed(ClusterMetadata([TopicMetadata("t")]))
         if isinstance(message, DescribeConfigsRequest):
-            return completed(message.refused(None))
+            return completed(DescribeConfigsResponse())
         return completed(
             ListGroupsResponse(groups=Noted()) if isinstance(message, ListGroupsRequest) else EpochEnds(Noted())
         )

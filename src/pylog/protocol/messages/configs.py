@@ -81,6 +81,18 @@ class ResourceChange:
     """Whether the configs that are not named go back to their defaults. (Kafka: AlterConfigs)"""
 
 
+@api_message
+class _AlterResponse(ApiResponse):
+    @api_message
+    class AlterConfigsResourceResponse:
+        error: PylogError | None = None
+        resource_type: int
+        resource_name: str
+
+    throttle_time_ms: int = 0
+    responses: list[AlterConfigsResourceResponse] = field(default_factory=list)
+
+
 class _AlterRequest(ApiRequest[R]):
     """A request that changes configs of resources."""
 
@@ -89,7 +101,7 @@ class _AlterRequest(ApiRequest[R]):
 
     def answered(self, errors: Iterable[PylogError | None]) -> R:
         """The response with these errors of the resources, in their order."""
-        result = self.response.AlterConfigsResourceResponse
+        result = _AlterResponse.AlterConfigsResourceResponse
         made: R = self.response(
             responses=[
                 result(resource_type=one.resource_type, resource_name=one.resource_name, error=error)
@@ -104,15 +116,8 @@ class _AlterRequest(ApiRequest[R]):
 
 
 @api_message
-class IncrementalAlterConfigsResponse(ApiResponse):
-    @api_message
-    class AlterConfigsResourceResponse:
-        error: PylogError | None = None
-        resource_type: int
-        resource_name: str
-
-    throttle_time_ms: int = 0
-    responses: list[AlterConfigsResourceResponse] = field(default_factory=list)
+class IncrementalAlterConfigsResponse(_AlterResponse):
+    pass
 
 
 @api_message
@@ -137,15 +142,8 @@ class IncrementalAlterConfigsRequest(_AlterRequest[IncrementalAlterConfigsRespon
 
 
 @api_message
-class AlterConfigsResponse(ApiResponse):
-    @api_message
-    class AlterConfigsResourceResponse:
-        error: PylogError | None = None
-        resource_type: int
-        resource_name: str
-
-    throttle_time_ms: int = 0
-    responses: list[AlterConfigsResourceResponse] = field(default_factory=list)
+class AlterConfigsResponse(_AlterResponse):
+    pass
 
 
 @api_message
@@ -215,8 +213,8 @@ class DescribeConfigsRequest(ApiRequest[DescribeConfigsResponse]):
     include_synonyms: bool = False
     include_documentation: bool = False
 
-    def refused(self, error: PylogError | None) -> DescribeConfigsResponse:
-        """The response with an error for each resource; None: it is to be filled in."""
+    def refused(self, error: PylogError) -> DescribeConfigsResponse:
+        """The response with an error for each resource."""
         result = DescribeConfigsResponse.DescribeConfigsResult
         return DescribeConfigsResponse(
             results=[
