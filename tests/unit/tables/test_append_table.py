@@ -129,6 +129,14 @@ def test_a_topic_is_a_table_for_another_one(log: pylog.Log) -> None:
     assert list(copy[0].records())[-1].headers == ()
 
 
+def test_the_elements_of_a_null_list_are_no_headers(log: pylog.Log) -> None:
+    """Arrow lets a list be null over elements that are there, as a kernel leaves them that masks rows."""
+    some = pa.array([[("hidden", b"1")], [("h", b"2")]], HEADERS)
+    headers = pa.ListArray.from_arrays(some.offsets, some.values, mask=pa.array([True, False]))
+    log.topic("t").append_table(pa.table({"value": ["a", "b"], "headers": headers}), partition=0)
+    assert [one.headers for one in log.topic("t")[0].records()] == [(), (pylog.Header("h", b"2"),)]
+
+
 def test_times_of_every_kind_are_milliseconds(log: pylog.Log) -> None:
     wanted = int(NOON.timestamp() * 1000)
     naive = NOON.replace(tzinfo=None)

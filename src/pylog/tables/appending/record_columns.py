@@ -43,7 +43,7 @@ class RecordColumns(NamedTuple):
     stamps: Array | int = -1
     """int64, milliseconds since 1970, without nulls; or one time for all."""
     partitions: Array | int | None = None
-    """int32, null: by the key; or one partition for all."""
+    """Whole numbers, null: by the key; or one partition for all."""
     headers: Array | None = None
     """list<struct<key: string, value: binary>>; null: none."""
 
@@ -324,12 +324,17 @@ def out_of_range(numbers: Array, count: int) -> Array:
 
 def without_name(headers: Array) -> Array:
     """Whether a row has a header that is null, or has no key."""
-    pairs = headers.flatten()
+    pairs, rows = _pairs(headers)
     nameless = compute.or_(compute.is_null(pairs), compute.is_null(pairs.field("key")))
-    rows = compute.list_parent_indices(headers).filter(nameless).to_numpy()
     wrong = np.zeros(len(headers), bool)
-    wrong[rows] = True
+    wrong[rows[nameless.to_numpy(zero_copy_only=False)]] = True
     return pa.array(wrong)
+
+
+def _pairs(headers: Array) -> tuple[Array, Array]:
+    """The headers of all rows, and the row of each. A list that is null may have elements in Arrow: they do not count."""
+    counts = compute.fill_null(compute.list_value_length(headers), 0).to_numpy(zero_copy_only=False)
+    return headers.flatten(), np.repeat(np.arange(len(headers)), counts)
 
 
 def _sizes(found: RecordColumns) -> Array:
@@ -338,9 +343,8 @@ def _sizes(found: RecordColumns) -> Array:
     if found.keys is not None:
         sizes += _lengths(found.keys)
     if found.headers is not None:
-        pairs = found.headers.flatten()
+        pairs, rows = _pairs(found.headers)
         lengths = _lengths(pairs.field("key")) + _lengths(pairs.field("value")) + LENGTHS_MOST
-        rows = compute.list_parent_indices(found.headers).to_numpy()
         sizes += np.bincount(rows, lengths, len(sizes)).astype(np.int64)
     return sizes
 
