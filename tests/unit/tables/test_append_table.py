@@ -284,12 +284,14 @@ def test_a_registry_that_refuses_is_no_row_that_fails(log: pylog.Log) -> None:
         ({"value": serde.json(), "fields": ["x"]}, ValueError, "fields: the column 'x' is not in the table"),
         ({"value": 7}, TypeError, "value is int: give the name of a column, a serde, or"),
         ({"key": ("id", 7)}, TypeError, "key is int: give the name"),
+        ({"key": ("tags", serde.string())}, TypeError, r"the column 'tags' is list<item: int64>, which its serde"),
+        ({"value": ("tags", serde.long())}, TypeError, r"the column 'tags' is list<item: int64>, which its serde"),
     ],
 )
 def test_a_wrong_column_is_refused_before_anything_is_in(
     log: pylog.Log, arguments: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
-    table = pa.table({"id": [1], "value": ["x"], "at": [NOON], "f": [0.5]})
+    table = pa.table({"id": [1], "value": ["x"], "at": [NOON], "f": [0.5], "tags": [[1]]})
     with pytest.raises(kind, match=message):
         log.topic("t").append_table(table, **arguments)
     assert pairs(log) == []
@@ -313,6 +315,8 @@ def test_what_is_not_a_table_is_refused(log: pylog.Log, tmp_path: Path) -> None:
     [
         ({"partition": [0, 0, 3]}, ValueError, "column 'partition': the topic has partitions 0 to 2"),
         ({"partition": [0, 0, -1]}, ValueError, "column 'partition': the topic has"),
+        ({"partition": pa.array([0, 0, 1 << 63], pa.uint64())}, ValueError, "column 'partition': the topic has"),
+        ({"timestamp": pa.array([1, 2, 1 << 63], pa.uint64())}, ValueError, "column 'timestamp': the time is not in"),
         ({"timestamp": [1, 2, -3]}, ValueError, r"column 'timestamp': the time is not in \[0, \d+\] ms since 1970"),
         ({"timestamp": [1, 2, 1 << 50]}, ValueError, r"see the topic's message\.timestamp\.before\.max\.ms and"),
         ({"headers": pa.array([[], None, [None]], HEADERS)}, ValueError, "column 'headers': a header has no key"),

@@ -82,6 +82,8 @@ class _Cells:
             except pa.ArrowInvalid:
                 # A cell does not fit: the loop below finds it.
                 pass
+            except pa.ArrowNotImplementedError as error:
+                raise TypeError(f"the column {self.what!r} is {cells.type}, which its serde does not take") from error
         return self._one_by_one(cells, self.serde)
 
     def _one_by_one(self, cells: Array, serde: ColumnSerde) -> tuple[Array, RowFault | None]:
@@ -281,7 +283,8 @@ def as_times(cells: Array, now_ms: int) -> Array:
         cells = cells.cast(pa.timestamp("ms", cells.type.tz), safe=False)
     elif pa.types.is_date(cells.type):
         cells = cells.cast(MS)
-    return compute.fill_null(cells.cast(pa.int64()), now_ms)
+    # One beyond 63 bits becomes negative, and is refused with those before 1970.
+    return compute.fill_null(cells.cast(pa.int64(), safe=False), now_ms)
 
 
 def _check_partitions(field: pa.Field) -> None:
@@ -293,8 +296,8 @@ def _check_partitions(field: pa.Field) -> None:
 
 
 def _numbers(cells: Array) -> Array:
-    # A number beyond 32 bits is refused with the others that no topic has.
-    return cells.cast(pa.int64())
+    # One beyond 63 bits becomes negative, and is refused with the others that no topic has.
+    return cells.cast(pa.int64(), safe=False)
 
 
 def _check_headers(field: pa.Field) -> None:
