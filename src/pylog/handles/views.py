@@ -340,7 +340,7 @@ class TopicView(TopicTable):
 
         Rows keep their order in a partition, and are as durable as after `PartitionView.append`. They go in by
         batches, and not all at once: where a row makes no record, the rows before it are appended, and the error names
-        it; where an append fails, a note of the error says which rows are in.
+        it. A note of an error says how many rows are in, and their offsets, also where an append fails.
         Raises: ValueError, TypeError (a column, before anything is appended; a row), RecordTooLarge, InvalidRecord (a
         null key in a compacted topic), what `PartitionView.append` raises, OSError, pyarrow's errors of files,
         ImportError (says what to install).

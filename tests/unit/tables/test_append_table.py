@@ -330,8 +330,9 @@ def test_the_row_that_makes_no_record_is_named_and_those_before_are_in(
     log: pylog.Log, columns: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     table = pa.table({"value": ["a", "b", "c"], **columns})
-    with pytest.raises(kind, match=f"row 2, .*{message}.*; the 2 rows before it are appended"):
+    with pytest.raises(kind, match=f"row 2, .*{message}.*; the 2 rows before it are appended") as caught:
         log.topic("t").append_table(table)
+    assert "of the table, 2 rows are appended: partition" in caught.value.__notes__[0]
     assert [value for _, value in pairs(log)] == [b"a", b"b"]
     with pytest.raises(kind, match=f"row 0, .*{message}.*; nothing is appended"):
         log.topic("t").append_table(table.slice(2))
@@ -366,7 +367,8 @@ def test_what_cannot_be_read_any_further_leaves_the_rows_before_it(log: pylog.Lo
 
     with pytest.raises(OSError, match="gone") as caught:
         topic.append_table(pa.RecordBatchReader.from_batches(TABLE.schema, batches()))
-    assert caught.value.__notes__ == ["the row before it is appended"]
+    place = f"partition {partition_for_key(b'a', 3)} from offset 0 to 0"
+    assert caught.value.__notes__ == [f"of the table, 1 row is appended: {place}"]
     assert pairs(log) == [(b"a", b"1")]
 
 

@@ -55,17 +55,15 @@ def append_table(
         # The rows before a row that fails are in the log, all of them.
         encoder.finish()
         sink.settle()
+        if failure is not None:
+            raise failure
     except BaseException as error:
         error.add_note(f"of the table, {sink.appended}")
         raise
-    if failure is not None:
-        raise failure
     return sink.appended
 
 
-def _columns(
-    batches: Iterator[pa.RecordBatch], plan: RecordPlan, now_ms: int
-) -> Iterator[RecordColumns | Exception]:  # fmt: skip
+def _columns(batches: Iterator[pa.RecordBatch], plan: RecordPlan, now_ms: int) -> Iterator[RecordColumns | Exception]:
     """The rows as columns, up to the first row that makes no record or cannot be read: its error comes last."""
     rows = 0
     try:
@@ -79,8 +77,6 @@ def _columns(
                 yield error
                 return
     except Exception as error:  # noqa: BLE001 - the caller raises it, when the rows before it are appended
-        if rows:
-            error.add_note(f"{_before(rows)} appended")
         yield error
 
 

@@ -335,7 +335,7 @@ def without_name(headers: Array) -> Array:
 
 
 def _pairs(headers: Array) -> tuple[Array, Array]:
-    """The headers of all rows, and the row of each. A list that is null may have elements in Arrow: they do not count."""
+    """The headers of all rows, and the row of each. The elements that Arrow lets a null list have do not count."""
     counts = compute.fill_null(compute.list_value_length(headers), 0).to_numpy(zero_copy_only=False)
     return headers.flatten(), np.repeat(np.arange(len(headers)), counts)
 
