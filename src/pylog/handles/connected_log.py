@@ -6,7 +6,7 @@
 What needs the files of a log raises NotLocal.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 from uuid import UUID
@@ -27,7 +27,7 @@ from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.protocol.messages import TopicMetadata
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.clock import SystemClock
-from pylog.tables import AppendedTable, ColumnSerde, RecordSource, TableInput
+from pylog.tables import AppendedTable, RecordSource, TableInput
 from pylog.tables.appended import CompressionType, TopicRules
 from pylog.tables.record_batches import record_batches
 from pylog.tables.selection import MAX_ROWS, OnDamage, must_skip
@@ -124,15 +124,13 @@ class ConnectedLog(ClientHalf["ConnectedTopic"]):
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
-class ConnectedTopic(TopicTable):
+class ConnectedTopic(TopicTable["ConnectedPartition"]):
     """A topic behind a network: its name, its id, its configs, and its partitions by number.
 
     As a table it is all of its records, partition after partition (`select` chooses).
     """
 
-    def __init__(
-        self, log: ConnectedLog, admin: TopicAdmin, configs: ConfigAdmin, found: TopicMetadata
-    ) -> None:  # fmt: skip
+    def __init__(self, log: ConnectedLog, admin: TopicAdmin, configs: ConfigAdmin, found: TopicMetadata) -> None:
         self.name = found.name
         self.id: UUID = found.id
         self._log = log
@@ -150,16 +148,9 @@ class ConnectedTopic(TopicTable):
         """Every config that the topic goes by now, by Kafka's names."""
         return self._configs.describe_topic_config(self.name)
 
-    def append_table(
-        self, table: TableInput, *, key: str | tuple[str, ColumnSerde] | None = None,
-        value: str | ColumnSerde | tuple[str, ColumnSerde] = "value", fields: Sequence[str] | None = None,
-        timestamp: str | None = None, headers: str | None = None, partition: str | int | None = None,
-        compression_type: CompressionType = "none",
+    def _append(
+        self, table: TableInput, source: RecordSource, compression_type: CompressionType
     ) -> AppendedTable:  # fmt: skip
-        """Append the rows of a table as records, as `TopicView.append_table` does, by an idempotent producer with
-        acks="all". Raises what that does, and what its batches are refused with.
-        """
-        source = RecordSource(key, value, fields, timestamp, headers, partition)
         clock, config = SystemClock(), self.config
         # Kafka before 3.6 has no such bound.
         found = {"message.timestamp.after.max.ms": str(LONG_MAX)}
@@ -168,21 +159,6 @@ class ConnectedTopic(TopicTable):
         most = max(rules.max_message_bytes, ProducerConfig().max_request_size)
         with self._log.producer(max_request_size=most) as producer:
             return append_rows(table, source, rules, ProducerSink(producer, self.name), compression_type, clock)
-
-    def __len__(self) -> int:
-        return len(self._partitions)
-
-    def __getitem__(self, number: int) -> "ConnectedPartition":
-        found = self._partitions.get(number)
-        if found is None:
-            raise IndexError(f"topic {self.name!r} has no partition {number}; it has {len(self)}")
-        return found
-
-    def __iter__(self) -> "Iterator[ConnectedPartition]":
-        return iter(self._partitions.values())
-
-    def _parts(self, numbers: Iterable[int] | None) -> "list[ConnectedPartition]":
-        return list(self) if numbers is None else [self[number] for number in numbers]
 
 
 class ConnectedPartition(PartitionTable):

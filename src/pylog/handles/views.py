@@ -6,7 +6,7 @@ node, up to the high watermark. Appending goes by the node's one door, `ProduceH
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pylog.broker.describe import unknown_partition
@@ -25,7 +25,7 @@ from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
 from pylog.storage.file_ranges import Slice
-from pylog.tables import AppendedTable, ColumnSerde, RecordSource, TableInput
+from pylog.tables import AppendedTable, RecordSource, TableInput
 from pylog.tables.appended import CompressionType, TopicRules
 from pylog.tables.record_batches import record_batches
 from pylog.tables.selection import MAX_ROWS, OnDamage, must_skip
@@ -286,7 +286,7 @@ class PartitionView(PartitionTable):
         self._now().check()
 
 
-class TopicView(TopicTable):
+class TopicView(TopicTable[PartitionView]):
     """A topic: its name, its id, its config, and its partitions by number, as they were when the view was made.
 
     As a table it is all of its records, partition after partition (`select` chooses).
@@ -307,45 +307,9 @@ class TopicView(TopicTable):
     def __repr__(self) -> str:
         return f"<TopicView {self.name} with {len(self)} partitions>"
 
-    def __len__(self) -> int:
-        return len(self._partitions)
-
-    def __getitem__(self, number: int) -> PartitionView:
-        found = self._partitions.get(number)
-        if found is None:
-            raise IndexError(f"topic {self.name!r} has no partition {number}; it has {len(self)}")
-        return found
-
-    def __iter__(self) -> Iterator[PartitionView]:
-        return iter(self._partitions.values())
-
-    def _parts(self, numbers: Iterable[int] | None) -> list[PartitionView]:
-        return list(self) if numbers is None else [self[number] for number in numbers]
-
-    def append_table(
-        self, table: TableInput, *, key: str | tuple[str, ColumnSerde] | None = None,
-        value: str | ColumnSerde | tuple[str, ColumnSerde] = "value", fields: Sequence[str] | None = None,
-        timestamp: str | None = None, headers: str | None = None, partition: str | int | None = None,
-        compression_type: CompressionType = "none",
+    def _append(
+        self, table: TableInput, source: RecordSource, compression_type: CompressionType
     ) -> AppendedTable:  # fmt: skip
-        """Append the rows of a table as records, column by column; gives how many, and their offsets by partition.
-
-        `table`: a pyarrow Table, RecordBatch or RecordBatchReader, a data frame of pandas or Polars, another object
-        with Arrow's PyCapsule interface, or the path of a `.parquet` or `.csv` file.
-        `value`: a column of text, bytes or whole numbers (as their digits), where null is a tombstone; `(column,
-        serde)`: its cells by a serde; a serde alone: the row, as a dict of the columns in `fields` (None: of all).
-        `key`: a column, or `(column, serde)`; a null is no key. `timestamp`: a column of times, or of milliseconds
-        since 1970; a null is now. `headers`: a column of pairs, as `to_arrow` gives them. `partition`: a column, where
-        a null is by the key, or one number. None: the column of that name, if the table has one.
-
-        Rows keep their order in a partition, and are as durable as after `PartitionView.append`. They go in by
-        batches, and not all at once: where a row makes no record, the rows before it are appended, and the error names
-        it. A note of an error says how many rows are in, and their offsets, also where an append fails.
-        Raises: ValueError, TypeError (a column, before anything is appended; a row), RecordTooLarge, InvalidRecord (a
-        null key in a compacted topic), what `PartitionView.append` raises, OSError, pyarrow's errors of files,
-        ImportError (says what to install).
-        """
-        source = RecordSource(key, value, fields, timestamp, headers, partition)
         rules = TopicRules.of(len(self), self.config, self._clock.wall_ms())
         sink = FilesSink(self._node, self.name, self._clock)
         return append_rows(table, source, rules, sink, compression_type, self._clock)

@@ -1,11 +1,12 @@
 """Partitions and topics as tables, wherever they lie."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pylog.kernel import ConsumerRecord
 from pylog.protocol.isolation import IsolationLevel
+from pylog.tables.appended import AppendedTable, ColumnSerde, CompressionType, RecordSource, TableInput
 from pylog.tables.decoded import ColumnDeserializer, Decoding, Fields, OnError
 from pylog.tables.selection import MAX_ROWS, Moment, OnDamage, Part, Selection, WantedRange, milliseconds
 from pylog.tables.tabular import Tabular
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = ["PartitionTable", "TopicTable"]
+
+P = TypeVar("P", bound=Part)
 
 
 class PartitionTable(Tabular):
@@ -56,14 +59,27 @@ class PartitionTable(Tabular):
         return self.select()
 
 
-class TopicTable(Tabular):
+class TopicTable(Tabular, Generic[P]):
     """A topic. As a table it is all of its records, partition after partition (`select` chooses)."""
 
     name: str
+    _partitions: Mapping[int, P]
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __getitem__(self, number: int) -> P:
+        found = self._partitions.get(number)
+        if found is None:
+            raise IndexError(f"topic {self.name!r} has no partition {number}; it has {len(self)}")
+        return found
+
+    def __iter__(self) -> Iterator[P]:
+        return iter(self._partitions.values())
 
     @abstractmethod
-    def _parts(self, numbers: Iterable[int] | None) -> Sequence[Part]:
-        """The partitions with these numbers; None: all. Raises IndexError."""
+    def _append(self, table: TableInput, source: RecordSource, compression_type: CompressionType) -> AppendedTable:
+        """See `append_table`."""
 
     def select(
         self,
@@ -87,7 +103,8 @@ class TopicTable(Tabular):
         """
         wanted = WantedRange(since_ms=milliseconds(since, "since"), until_ms=milliseconds(until, "until"))
         decoding = Decoding(key, value, fields, on_error)
-        return Selection(self.name, self._parts(partitions), wanted, columns, isolation_level, on_damage, decoding)
+        parts = list(self) if partitions is None else [self[number] for number in partitions]
+        return Selection(self.name, parts, wanted, columns, isolation_level, on_damage, decoding)
 
     def records(
         self, *, isolation_level: IsolationLevel = "read_uncommitted", on_damage: OnDamage = "raise"
@@ -101,6 +118,33 @@ class TopicTable(Tabular):
     ) -> "Iterator[pyarrow.RecordBatch]":  # fmt: skip
         """The same records as Arrow record batches. Raises what `columns` of a partition does."""
         return self.select(isolation_level=isolation_level, on_damage=on_damage).columns(max_rows=max_rows)
+
+    def append_table(
+        self, table: TableInput, *, key: str | tuple[str, ColumnSerde] | None = None,
+        value: str | ColumnSerde | tuple[str, ColumnSerde] = "value", fields: Sequence[str] | None = None,
+        timestamp: str | None = None, headers: str | None = None, partition: str | int | None = None,
+        compression_type: CompressionType = "none",
+    ) -> AppendedTable:  # fmt: skip
+        """Append the rows of a table as records, column by column; gives how many, and their offsets by partition.
+
+        `table`: a pyarrow Table, RecordBatch or RecordBatchReader, a data frame of pandas or Polars, another object
+        with Arrow's PyCapsule interface, or the path of a `.parquet` or `.csv` file.
+        `value`: a column of text, bytes or whole numbers (as their digits), where null is a tombstone; `(column,
+        serde)`: its cells by a serde; a serde alone: the row, as a dict of the columns in `fields` (None: of all).
+        `key`: a column, or `(column, serde)`; a null is no key. `timestamp`: a column of times, or of milliseconds
+        since 1970; a null is now. `headers`: a column of pairs, as `to_arrow` gives them. `partition`: a column, where
+        a null is by the key, or one number. None: the column of that name, if the table has one.
+
+        Rows keep their order in a partition, and are as durable as after `PartitionView.append`; through a network they
+        are sent by an idempotent producer with acks="all". They go in by batches, and not all at once: where a row
+        makes no record, the rows before it are appended, and the error names it. A note of an error says how many rows
+        are in, and their offsets, also where an append fails.
+        Raises: ValueError, TypeError (a column, before anything is appended; a row), RecordTooLarge, InvalidRecord (a
+        null key in a compacted topic), what an append raises, OSError, pyarrow's errors of files,
+        ImportError (says what to install).
+        """
+        source = RecordSource(key, value, fields, timestamp, headers, partition)
+        return self._append(table, source, compression_type)
 
     def _selection(self) -> Selection:
         return self.select()
