@@ -35,16 +35,6 @@ def log() -> Iterator[pylog.Log]:
         yield log
 
 
-@pytest.fixture(params=["files", "connected"])
-def topic(log: pylog.Log, request: pytest.FixtureRequest) -> Iterator[Topic]:
-    """The topic in the process of the log, and over a network."""
-    if request.param == "files":
-        yield log.topic("t")
-        return
-    with log.serve() as server, pylog.connect(server.bootstrap_servers) as connected:
-        yield connected.topic("t")
-
-
 def pairs(log: pylog.Log) -> list[tuple[bytes | None, bytes | None]]:
     return sorted(((one.key, one.value) for one in log.topic("t").records()), key=str)
 

@@ -50,15 +50,6 @@ def append(topic: pylog.TopicView, value: bytes | None, partition: int = 0, key:
     topic[partition].append([pylog.Record(value, key)])
 
 
-@pytest.fixture(params=["files", "connected"])
-def topic(log: pylog.Log, request: pytest.FixtureRequest) -> Iterator[Any]:
-    if request.param == "files":
-        yield log.topic("t")
-        return
-    with log.serve() as server, pylog.connect(server.bootstrap_servers) as connected:
-        yield connected.topic("t")
-
-
 def test_a_serde_of_a_type_gives_its_columns(topic: Any) -> None:
     chosen = topic.select(["offset", "value"], value=serde.json(Click))
     assert chosen.schema == pa.schema([("offset", pa.int64()), ("value", CLICK)])
