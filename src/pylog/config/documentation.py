@@ -8,6 +8,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from functools import cache
 from typing import NamedTuple
 
 from pylog.config.options import Config, config_type, kafka_name
@@ -31,12 +32,9 @@ def described(kind: type[Config]) -> Iterator[Described]:
     for field in fields(kind):
         if "kind" in field.metadata:
             name, value = kafka_name(field.name), field.default
-            default = ",".join(sorted(value)) if isinstance(value, frozenset | tuple) else str(value)
             found = field.metadata["kind"]
+            default = "None" if value is None else found.text(value)
             yield Described(name, config_type(found).name.lower(), default, found.allowed, texts.get(name, ""))
-
-
-_KNOWN: dict[type, Mapping[str, str]] = {}
 
 
 def documentation(kind: type) -> Mapping[str, str]:
@@ -44,13 +42,12 @@ def documentation(kind: type) -> Mapping[str, str]:
 
     None of a class without a source, as in a program that was frozen into one file.
     """
-    found = _KNOWN.get(kind)
-    if found is None:
-        found = _KNOWN[kind] = _read(kind)
-    return found
+    return _read(kind)
 
 
-def _read(kind: type) -> dict[str, str]:
+# Beneath `documentation`: mypy looks for the hash of a config where a class of configs is given to what is cached.
+@cache
+def _read(kind: type) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for cls in reversed(kind.__mro__[:-1]):
         try:
