@@ -407,6 +407,6 @@ def test_each_config_is_described_with_its_default_and_what_it_allows() -> None:
     found = {one.name: one for one in described(ProducerConfig)}
 
     assert found["linger.ms"].default == "5" and "whole number" in found["linger.ms"].allowed
-    assert found["enable.idempotence"].default == "true"
     assert all(one.documentation for one in found.values())
-    assert {one.name: one.default for one in described(TopicConfig)}["cleanup.policy"] == "delete"
+    topic = {one.name: one.default for one in described(TopicConfig)}
+    assert (topic["cleanup.policy"], topic["preallocate"]) == ("delete", "false")
