@@ -6,6 +6,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from pylog.serde.avro_bounds import AvroBounds
+from pylog.serde.avro_schema import defined_name
 from pylog.serde.parsed import ParsedSchemas
 from pylog.serde.registry import AVRO, Reference, Schema, SchemaRegistry
 from pylog.serde.serde import Serde, plain_of
@@ -113,7 +114,11 @@ def _placed(node: Any, named: dict[str, Any], namespace: str) -> Any:
         return named.pop(name) if name in named else node
     if isinstance(node, list):
         return [_placed(one, named, namespace) for one in node]
-    space = node.get("namespace", namespace)
+    match node:
+        case {"type": "record" | "error", "name": str()}:
+            space = defined_name(node, namespace).rpartition(".")[0]
+        case _:
+            space = namespace
     placed = {key: _placed(node[key], named, space) for key in ("type", "items", "values") if key in node}
     fields = [{**field, "type": _placed(field["type"], named, space)} for field in node.get("fields", ())]
     return {**node, **placed, **({"fields": fields} if fields else {})}

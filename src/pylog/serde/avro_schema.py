@@ -7,7 +7,7 @@ defaults and other properties are part of a schema. (Avro 1.12: names, schema de
 import re
 from typing import Any
 
-__all__ = ["check_avro", "plain_avro"]
+__all__ = ["check_avro", "defined_name", "full_name", "plain_avro"]
 
 PRIMITIVES = frozenset("null boolean int long float double bytes string".split())
 NAMED = frozenset({"record", "error", "enum", "fixed"})
@@ -65,7 +65,7 @@ class _Reading:
     def _by_name(self, name: str, namespace: str) -> str:
         if name in PRIMITIVES:
             return name
-        full = _full(name, namespace)
+        full = full_name(name, namespace)
         if self._is_whole and full not in self._defined:
             raise ValueError(f"the type {_short(name)} is not defined")
         return full
@@ -90,14 +90,14 @@ class _Reading:
             raise ValueError(f"{kind} has the name {_short(given)}")
         if not isinstance(space, str) or (space and not _FULL_NAME.fullmatch(space)):
             raise ValueError(f"{kind} {given} has the namespace {_short(space)}")
-        name = _full(given, space)
+        name = full_name(given, space)
         if self._is_whole and name in self._defined:
             raise ValueError(f"{name} is defined twice")
         self._defined[name] = None
         rest = {key: value for key, value in node.items() if key not in ("type", "name", "namespace")}
         space = name.rpartition(".")[0]
         if "aliases" in rest:
-            rest["aliases"] = [_full(one, space) for one in _names(rest["aliases"], f"the aliases of {name}")]
+            rest["aliases"] = [full_name(one, space) for one in _names(rest["aliases"], f"the aliases of {name}")]
         match kind:
             case "enum":
                 _names(rest.get("symbols"), f"the symbols of {name}")
@@ -189,8 +189,15 @@ def _kind(plain: Any) -> str:
     return str(plain["name"] if plain["type"] in NAMED else plain["type"])
 
 
-def _full(name: str, namespace: str) -> str:
+def full_name(name: str, namespace: str) -> str:
+    """A name that stands in a namespace, in full."""
     return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def defined_name(node: dict[str, Any], namespace: str) -> str:
+    """The full name that a definition gives to its type. `namespace`: that of the place of the definition."""
+    given = node.get("namespace")
+    return full_name(node["name"], namespace if given is None else given)
 
 
 def _short(given: object) -> str:

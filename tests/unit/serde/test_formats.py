@@ -81,10 +81,18 @@ def test_avro_is_read_by_the_schema_that_it_was_written_by(registry: serde.LogRe
     assert latest.serialize({"apples": 1}) == data, "the latest version is looked up once"
 
 
-def test_avro_with_a_reference_is_read(registry: serde.LogRegistry) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        {"name": "Basket", "namespace": "shop"}, {"name": "shop.Basket"},
+        {"name": "shop.Basket", "namespace": "elsewhere"},
+    ],
+    ids=["beside", "in full", "before its namespace"],
+)  # fmt: skip
+def test_avro_with_a_reference_is_read(registry: serde.LogRegistry, name: dict[str, str]) -> None:
     registry.register("order", serde.Schema(json.dumps({**ORDER, "namespace": "shop"})))
     basket = {
-        "type": "record", "name": "Basket", "namespace": "shop",
+        "type": "record", **name,
         "fields": [{"name": "first", "type": "Order"}, {"name": "others", "type": {"type": "array", "items": "Order"}}],
     }  # fmt: skip
     uses = (serde.Reference("shop.Order", "order", 1),)

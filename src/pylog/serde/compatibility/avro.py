@@ -8,6 +8,8 @@ branches does.
 
 from typing import Any
 
+from pylog.serde.avro_schema import defined_name, full_name
+
 PROMOTED = {
     "int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",),
     "string": ("bytes",), "bytes": ("string",),
@@ -33,25 +35,21 @@ def _plain(node: Any, namespace: str, named: dict[str, Any]) -> Any:
     if isinstance(node, list):
         return [_plain(one, namespace, named) for one in node]
     if isinstance(node, str):
-        return {"type": node, "name": _full(node, namespace)}
+        return {"type": node, "name": full_name(node, namespace)}
     kind = node["type"]
     if not isinstance(kind, str):
         return _plain(kind, namespace, named)
     if kind not in NAMED:
         # A primitive, an array, a map, or the name of a definition.
         inner = {key: _plain(node[key], namespace, named) for key in ("items", "values") if key in node}
-        return {"name": _full(kind, namespace), "type": kind, **inner}
-    name = _full(node["name"], node.get("namespace", namespace))
+        return {"name": full_name(kind, namespace), "type": kind, **inner}
+    name = defined_name(node, namespace)
     space = name.rpartition(".")[0]
-    aliases = {_full(one, space) for one in node.get("aliases", ())}
+    aliases = {full_name(one, space) for one in node.get("aliases", ())}
     made = named[name] = {**node, "type": "record" if kind == "error" else kind, "name": name, "aliases": aliases}
     if "fields" in node:
         made["fields"] = [{**field, "type": _plain(field["type"], space, named)} for field in node["fields"]]
     return made
-
-
-def _full(name: str, namespace: str) -> str:
-    return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
 class _Resolution:
