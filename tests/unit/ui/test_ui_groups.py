@@ -14,6 +14,8 @@ from unit.ui.conftest import pages_of
 
 KEY = TopicPartition("clicks", 0)
 HOSTILE = "a/b?<b>&#"
+POLL_MS = 30_000
+"""The poll ends as soon as there are records."""
 
 
 def committed(log: pylog.Log, group: str) -> dict[TopicPartition, int]:
@@ -46,8 +48,8 @@ def test_a_group_that_ends_meanwhile_is_listed_without_lag(log: pylog.Log) -> No
 
 
 def test_a_group_shows_its_members_and_partitions(pages: Visitor, log: pylog.Log) -> None:
-    with log.consumer("clicks", group_id="at work", client_id="worker-1") as consumer:
-        consumer.poll(1000)
+    with log.consumer("clicks", group_id="at work", client_id="worker-1", auto_offset_reset="earliest") as consumer:
+        assert consumer.poll(POLL_MS)
         words = pages.get("/group?id=at+work").words
     assert "1 member" in words and "worker-1" in words and "clicks:0 clicks:1 clicks:2" in words
     assert pages.get("/group?id=none").status == 404
@@ -59,8 +61,8 @@ def test_a_topic_names_the_groups_that_read_it(pages: Visitor, log: pylog.Log, m
     log.topic("read")[1].append([pylog.Record(b"1"), pylog.Record(b"2")])
     assert "No group reads it." in pages.get("/topics/read").words
     log.admin.alter_offsets("<i>behind", {TopicPartition("read", 1): 1, KEY: 1})
-    with log.consumer("read", group_id="joined") as consumer:
-        consumer.poll(1000)
+    with log.consumer("read", group_id="joined", auto_offset_reset="earliest") as consumer:
+        assert consumer.poll(POLL_MS)
         answer = pages.get("/topics/read")
     assert "2 groups, those with the largest lag first" in answer.words and "<i>" not in answer.text
     assert "<i>behind Empty 0 1 joined Stable 1 -" in answer.words
@@ -104,8 +106,8 @@ def test_a_wrong_place_to_go_on_is_told(pages: Visitor, form: dict[str, str], wo
 
 
 def test_a_group_with_members_is_not_moved(pages: Visitor, log: pylog.Log) -> None:
-    with log.consumer("clicks", group_id="busy") as consumer:
-        consumer.poll(1000)
+    with log.consumer("clicks", group_id="busy", auto_offset_reset="earliest") as consumer:
+        assert consumer.poll(POLL_MS)
         answer = pages.post("/group/reset-offsets", {"id": "busy", "way": "earliest", "topic": "clicks"})
     assert answer.status == 400 and "has members" in answer.words
 
