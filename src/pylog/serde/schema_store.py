@@ -103,23 +103,23 @@ class SchemaStore:
                 return
             consumer.seek(self._place, self._next)
             end = consumer.end_offsets([self._place])[self._place]
+            changed: RegistryState | None = None
             while consumer.position(self._place) < end:
-                self._take(consumer.poll(POLL_MS))
-                self._next = consumer.position(self._place)
+                for record in consumer.poll(POLL_MS):
+                    changed = changed or self._state.copy()
+                    _take(changed, record)
+            self._next = consumer.position(self._place)
+            self._state = changed or self._state
 
-    def _take(self, records: Sequence[ConsumerRecord]) -> None:
-        if not records:
-            return
-        state = self._state.copy()
-        for record in records:
-            try:
-                state.take(json.loads(record.key or b"null"), json.loads(record.value or b"null"))
-            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-                logger.warning(
-                    "offset %d of topic %s is not a record of a schema: %r",
-                    record.offset,
-                    record.topic,
-                    error,
-                    extra={"topic": record.topic, "partition": record.partition, "offset": record.offset},
-                )
-        self._state = state
+
+def _take(state: RegistryState, record: ConsumerRecord) -> None:
+    try:
+        state.take(json.loads(record.key or b"null"), json.loads(record.value or b"null"))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        logger.warning(
+            "offset %d of topic %s is not a record of a schema: %r",
+            record.offset,
+            record.topic,
+            error,
+            extra={"topic": record.topic, "partition": record.partition, "offset": record.offset},
+        )
