@@ -31,11 +31,13 @@ class Parameters:
         """Its text; empty where it was not given."""
         return self._given.get(name, "")
 
-    def which(self) -> LookupFilter:
-        """The versions that are meant by `deleted` and `deletedOnly`."""
-        if self.is_true("deletedOnly"):
-            return LookupFilter.DELETED_ONLY
+    def with_deleted(self) -> LookupFilter:
+        """The versions that `deleted` names."""
         return LookupFilter.INCLUDE_DELETED if self.is_true("deleted") else LookupFilter.DEFAULT
+
+    def which(self) -> LookupFilter:
+        """The versions that `deleted` and `deletedOnly` name."""
+        return LookupFilter.DELETED_ONLY if self.is_true("deletedOnly") else self.with_deleted()
 
     def page(self, found: list[Any]) -> list[Any]:
         """The part of a list that `offset` and `limit` name."""

@@ -140,7 +140,7 @@ def _subjects(store: SchemaStore, call: Call) -> object:
 
 def _look_up(store: SchemaStore, call: Call) -> object:
     given = SchemaRequest.of(call.body).schema
-    which = LookupFilter.INCLUDE_DELETED if call.parameters.is_true("deleted") else LookupFilter.DEFAULT
+    which = call.parameters.with_deleted()
     state = store.state()
     if not state.versions(call.subject, which):
         raise changes.subject_not_found(call.subject)
@@ -176,24 +176,22 @@ def _register(store: SchemaStore, call: Call) -> object:
     return {"id": added.id, "version": added.version, **added.schema.to_json()}
 
 
-def _found(state: RegistryState, call: Call, *, deleted: bool | None = None) -> RegisteredSchema:
-    deleted = call.parameters.is_true("deleted") if deleted is None else deleted
-    which = LookupFilter.INCLUDE_DELETED if deleted else LookupFilter.DEFAULT
+def _found(state: RegistryState, call: Call, which: LookupFilter) -> RegisteredSchema:
     return changes.existing(state, call.subject, version_of(call.names[1]), which)
 
 
 def _version_of_subject(store: SchemaStore, call: Call) -> object:
-    return _version(_found(store.state(), call))
+    return _version(_found(store.state(), call, call.parameters.with_deleted()))
 
 
 def _text_of_version(store: SchemaStore, call: Call) -> object:
-    return Raw(_found(store.state(), call).schema.text)
+    return Raw(_found(store.state(), call, call.parameters.with_deleted()).schema.text)
 
 
 def _referring(store: SchemaStore, call: Call) -> object:
-    which = LookupFilter.INCLUDE_DELETED if call.parameters.is_true("deleted") else LookupFilter.DEFAULT
+    which = call.parameters.with_deleted()
     state = store.state()
-    one = _found(state, call, deleted=True)
+    one = _found(state, call, LookupFilter.INCLUDE_DELETED)
     ids = {other.id for other in state.referring(one.subject, one.version, which)}
     return call.parameters.page(sorted(ids))
 
@@ -208,7 +206,7 @@ def _delete_version(store: SchemaStore, call: Call) -> object:
 
 def _schemas(store: SchemaStore, call: Call) -> object:
     prefix, is_latest = call.parameters.text("subjectPrefix"), call.parameters.is_true("latestOnly")
-    which = LookupFilter.INCLUDE_DELETED if call.parameters.is_true("deleted") else LookupFilter.DEFAULT
+    which = call.parameters.with_deleted()
     state = store.state()
     every = [state.versions(subject, which) for subject in state.subjects(prefix.removeprefix(":*:"), which)]
     found = [one for versions in every for one in (versions[-1:] if is_latest else versions)]
@@ -238,7 +236,7 @@ def _text_of_id(store: SchemaStore, call: Call) -> object:
 
 
 def _of_id(store: SchemaStore, call: Call) -> list[RegisteredSchema]:
-    which = LookupFilter.INCLUDE_DELETED if call.parameters.is_true("deleted") else LookupFilter.DEFAULT
+    which = call.parameters.with_deleted()
     state = store.state()
     _known(state, call)
     return state.of_id(integer(call.names[0]), which)
