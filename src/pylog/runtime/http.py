@@ -1,4 +1,5 @@
-"""One request by HTTP, bounded: its answer in bytes, all of it in time, and no redirect to elsewhere.
+"""One request by HTTP, bounded: its answer in bytes, all of it in time, and no redirect to elsewhere. For servers, the
+name of the host in a request.
 
 `urlopen` takes its time-out for each call of the socket, so a server that sends a byte now and then holds it for ever.
 It also reads an answer without end, and follows a redirect to another host with the login in its headers.
@@ -7,14 +8,33 @@ It also reads an answer without end, and follows a redirect to another host with
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader, RawIOBase
+from ipaddress import ip_address
 from time import monotonic
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-__all__ = ["ANSWER_BYTES_MAX", "TimelyReader", "TooManyBytes", "answer_to"]
+__all__ = ["ANSWER_BYTES_MAX", "TimelyReader", "TooManyBytes", "answer_to", "host_name", "is_rebindable"]
 
 ANSWER_BYTES_MAX = 16 << 20
 """How long an answer may be."""
+
+
+def host_name(header: str) -> str:
+    """The name in a Host header: in small letters, without port and brackets; "" for a text that has none."""
+    try:
+        return urlsplit(f"//{header}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_rebindable(name: str) -> bool:
+    """Whether another site may let its name lead here (DNS rebinding): one other than an address and localhost."""
+    try:
+        ip_address(name)
+    except ValueError:
+        return name != "localhost"
+    return False
 
 
 class TooManyBytes(Exception):  # noqa: N818 - it is raised to the server alone

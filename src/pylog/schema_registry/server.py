@@ -17,14 +17,13 @@ from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from io import BufferedReader
-from ipaddress import ip_address
 from time import monotonic
 from typing import Any, Self
 
 from pylog.errors import ThreadsExhausted
 from pylog.handles.client_half import ClientHalf
 from pylog.runtime.forking import undivided
-from pylog.runtime.http import TimelyReader, TooManyBytes
+from pylog.runtime.http import TimelyReader, TooManyBytes, host_name, is_rebindable
 from pylog.runtime.sockets import hang_up, stop_listening
 from pylog.runtime.threads import started
 from pylog.schema_registry.interface import Answer, Interface, refused
@@ -144,25 +143,12 @@ class SchemaRegistryServer:
         kind = requests.headers.get("Content-Type", "")
         if body and kind.partition(";")[0].strip().lower() not in CONTENTS:
             return refused(415, f"HTTP 415 Unsupported Media Type: a body is {CONTENT}")
-        host = _name_of(requests.headers.get("Host", ""))
-        if self._is_local and host != self.address.host.lower() and not _is_local_name(host):
+        # A browser always names its host.
+        host = host_name(requests.headers.get("Host", "localhost"))
+        if self._is_local and host != self.address.host.lower() and is_rebindable(host):
             return refused(403, "HTTP 403 Forbidden: this address is local, and the name of the host is not")
         with self._connections.at_work(requests.connection):
             return self._interface.answer(requests.command, requests.path, body)
-
-
-def _name_of(host: str) -> str:
-    name, _, port = host.lower().rpartition(":")
-    return (name if port.isdigit() else host.lower()).strip("[]")
-
-
-def _is_local_name(name: str) -> bool:
-    """Whether a name cannot be that of another site: an address, a local name, or none, which no browser sends."""
-    try:
-        ip_address(name)
-    except ValueError:
-        return name in ("", "localhost")
-    return True
 
 
 class _Connections:

@@ -14,13 +14,14 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from ipaddress import ip_address
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pylog.runtime.http import host_name, is_rebindable
 
 __all__ = ["Guard", "Policy"]
 
@@ -54,22 +55,6 @@ class Policy:
     """The secret of the forms."""
 
 
-def _host_name(header: str) -> str:
-    """The name in a Host header, without the port and the brackets of an address, or ""."""
-    try:
-        return urlsplit(f"//{header}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
 class Guard:
     """The door before an ASGI application. A form that passes is in `request.state.form`."""
 
@@ -96,8 +81,8 @@ class Guard:
         """The answer to a request that is not let in, or that brings the token."""
         headers, policy = Headers(scope=scope), self._policy
         hosts = headers.getlist("host")
-        name = _host_name(hosts[0]) if len(hosts) == 1 else ""
-        if not (_is_address(name) or name == "localhost" or name in policy.hosts):
+        name = host_name(hosts[0]) if len(hosts) == 1 else ""
+        if is_rebindable(name) and name not in policy.hosts:
             text = f"This server is not known as {name[:100]!r}. Start it with --allow-host NAME to reach it by a name."
             return self._refuse(scope, 421, text)
         if policy.token is None:

@@ -92,6 +92,7 @@ REFUSED = [
     (b"POST /subjects/s/versions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", 415),
     (b"POST /mode HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}", 415),
     (b"GET /subjects HTTP/1.1\r\nHost: evil.example:8081\r\n\r\n", 403),
+    (b"GET /subjects HTTP/1.1\r\nHost: [::1\r\n\r\n", 403),
 ]
 
 
