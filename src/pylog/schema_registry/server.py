@@ -234,10 +234,11 @@ class _Requests(BaseHTTPRequestHandler):
     server_version, sys_version = "pylog", ""
     wbufsize = -1
     disable_nagle_algorithm = True
-    server: SchemaRegistryServer  # type: ignore[assignment]
 
-    def __init__(self, connection: socket.socket, server: SchemaRegistryServer) -> None:
-        super().__init__(connection, connection.getpeername(), server)  # type: ignore[arg-type]
+    def __init__(self, connection: socket.socket, registry: SchemaRegistryServer) -> None:
+        self._registry = registry
+        # The base keeps a `server`, and asks nothing of it.
+        super().__init__(connection, connection.getpeername(), None)  # type: ignore[arg-type]
 
     def setup(self) -> None:
         super().setup()
@@ -262,7 +263,7 @@ class _Requests(BaseHTTPRequestHandler):
         if len(body) < length:
             self.close_connection = True
             return
-        self._send(self.server.answer(self, body))
+        self._send(self._registry.answer(self, body))
 
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _answer  # noqa: N815
 
