@@ -79,14 +79,14 @@ def moment_ms(words: Mapping[str, str], name: str) -> int | None:
     return max(0, round(at.timestamp() * 1000))
 
 
-def pairs(words: Mapping[str, str], name: str) -> dict[str, str]:
-    """Lines of NAME=VALUE."""
-    found = {}
+def pairs(words: Mapping[str, str], name: str, example: str) -> list[tuple[str, str]]:
+    """Lines of NAME=VALUE. A name may stand in several."""
+    found = []
     for line in words.get(name, "").splitlines():
         if not line.strip():
             continue
         key, equals, value = line.partition("=")
         if not equals or not key.strip():
-            raise _wrong(f"{name}: {line[:40]!r} is not NAME=VALUE, as in retention.ms=604800000")
-        found[key.strip()] = value.strip()
+            raise _wrong(f"{name}: {line[:40]!r} is not NAME=VALUE, as in {example}")
+        found.append((key.strip(), value.strip()))
     return found

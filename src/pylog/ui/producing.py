@@ -17,7 +17,7 @@ from pylog.serde.registry import AVRO, JSON, Schema
 from pylog.serde.schema_decoder import message_class
 from pylog.serde.wire import head
 from pylog.ui.pages import Pages, after, form
-from pylog.ui.parameters import choice, needed, partition
+from pylog.ui.parameters import choice, needed, pairs, partition
 from pylog.ui.topic_changes import changing
 
 __all__ = ["produce", "produce_form"]
@@ -38,7 +38,8 @@ def produce(request: Request) -> Response:
     """Append a record. What cannot be sent is said above the form, which keeps what was typed."""
     topic, words = request.path_params["topic"], form(request)
     try:
-        number, headers = partition(words), _headers(words)
+        number = partition(words)
+        headers = [(name, text.encode()) for name, text in pairs(words, "headers", "trace=77")]
         with changing(request) as log:
             key, value = (_bytes(log, words, name) for name in ("key", "value"))
             with log.producer(request_timeout_ms=REQUEST_MS, delivery_timeout_ms=DELIVERY_MS) as producer:
@@ -56,18 +57,6 @@ def _form(request: Request, words: Mapping[str, str], problem: str, status: int)
         "produce.html", request.scope, status, topic=topic, words=words, problem=problem, formats=FORMATS,
         subjects=request.app.state.schemas.state().subjects(), partitions=[one.partition for one in partitions],
     )  # fmt: skip
-
-
-def _headers(words: Mapping[str, str]) -> list[tuple[str, bytes]]:
-    """Lines of NAME=VALUE; a name may stand in several."""
-    found = []
-    for line in words.get("headers", "").splitlines():
-        if line.strip():
-            name, equals, value = line.partition("=")
-            if not equals:
-                raise HTTPException(400, f"headers: {line[:40]!r} is not NAME=VALUE, as in trace=77")
-            found.append((name.strip(), value.strip().encode()))
-    return found
 
 
 def _bytes(log: ClientHalf[Any], words: Mapping[str, str], name: str) -> bytes | None:

@@ -28,7 +28,7 @@ def create(request: Request) -> Response:
     """Make a topic."""
     words = form(request)
     name, partitions = needed(words, "name"), needed_number(words, "partitions", 1, PARTITIONS_MAX)
-    config: Any = pairs(words, "config")
+    config: Any = dict(pairs(words, "config", "retention.ms=604800000"))
     with changing(request) as log:
         log.create_topic(name, partitions, config)
     return after("created", "topics", name)

@@ -110,6 +110,7 @@ def test_a_record_goes_to_the_partition_of_its_key(log: pylog.Log) -> None:
         ({"partition": "7"}, "partition"),
         ({"partition": "x"}, "partition is 'x', not a whole number"),
         ({"headers": "<b>"}, "'<b>' is not NAME=VALUE"),
+        ({"headers": "=x"}, "'=x' is not NAME=VALUE, as in trace=77"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_sent_is_said_and_stays_in_the_form(log: pylog.Log, form: dict[str, str], why: str) -> None:
