@@ -15,13 +15,12 @@ from pylog.record import TopicPartition
 from pylog.ui.history import LogHistory, level_line
 from pylog.ui.pages import after, form, page, seen
 from pylog.ui.parameters import choice, moment_ms, needed, needed_number, needed_partition
+from pylog.ui.sampling import GROUPS_MAX
 from pylog.ui.sorting import sorted_lines
 from pylog.ui.topic_changes import changing
 
 __all__ = ["delete", "delete_offsets", "group", "groups", "reset_offsets"]
 
-MEASURED_MAX = 200
-"""How many groups are asked for their lag: each takes a few questions."""
 WAYS = ("earliest", "latest", "offset", "time", "shift")
 
 
@@ -56,10 +55,10 @@ def groups(request: Request) -> Response:
     """All groups."""
     admin = seen(request).log.admin
     listed = admin.list_groups()
-    lines = [_line(admin, one) for one in listed[:MEASURED_MAX]]
-    lines += [GroupLine(one) for one in listed[MEASURED_MAX:]]
+    lines = [_line(admin, one) for one in listed[:GROUPS_MAX]]
+    lines += [GroupLine(one) for one in listed[GROUPS_MAX:]]
     view = sorted_lines(request.query_params, lines, COLUMNS, lambda one: (-(one.lag or 0), one.listed.group_id))
-    return page(request, "groups.html", view=view, measured=MEASURED_MAX)
+    return page(request, "groups.html", view=view, measured=GROUPS_MAX)
 
 
 def group(request: Request) -> Response:

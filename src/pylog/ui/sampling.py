@@ -5,6 +5,7 @@ how far groups are behind           the lag of topics
 what recoveries could not read      damaged topics
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,10 +17,10 @@ from pylog.record import TopicPartition
 from pylog.ui.damage import lost_ranges
 from pylog.ui.source import Source
 
-__all__ = ["Sample", "sample", "sample_of"]
+__all__ = ["GROUPS_MAX", "Sample", "sample", "sample_of"]
 
 GROUPS_MAX = 200
-"""How many groups are asked for their offsets: a question each."""
+"""How many groups are asked for their offsets or members, each by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +35,20 @@ class Sample:
 
     def lag_of_topic(self) -> dict[str, int]:
         """The lag of all groups together, by topic."""
-        found: dict[str, int] = {}
+        found = Counter[str]()
         for (_, topic), lag in self.lags.items():
-            found[topic] = found.get(topic, 0) + lag
+            found[topic] += lag
         return found
 
     def counted(self) -> dict[tuple[str, str], int]:
         """The numbers of which a history is kept, by what is counted and the topic or group."""
-        found: dict[tuple[str, str], int] = {}
-
-        def add(what: str, name: str, number: int) -> None:
-            found[what, name] = found.get((what, name), 0) + number
-
+        found = Counter[tuple[str, str]]()
         for key, one in self.ends.items():
-            add("records", key.topic, one.end)
-            add("bytes", key.topic, one.size)
+            found["records", key.topic] += one.end
+            found["bytes", key.topic] += one.size
         for (group, topic), lag in self.lags.items():
-            add("lag of group", group, lag)
-            add("lag", topic, lag)
+            found["lag of group", group] += lag
+            found["lag", topic] += lag
         return found
 
 
@@ -73,7 +70,7 @@ def sample_of(request: Request) -> Sample:
 
 
 def _lags(source: Source, ends: Mapping[TopicPartition, Ends]) -> dict[tuple[str, str], int]:
-    lags: dict[tuple[str, str], int] = {}
+    lags = Counter[tuple[str, str]]()
     admin = source.log.admin
     for listed in admin.list_groups()[:GROUPS_MAX]:
         try:
@@ -83,6 +80,5 @@ def _lags(source: Source, ends: Mapping[TopicPartition, Ends]) -> dict[tuple[str
             continue
         for key, one in committed.items():
             if key in ends:
-                pair = listed.group_id, key.topic
-                lags[pair] = lags.get(pair, 0) + max(0, ends[key].end - one.offset)
+                lags[listed.group_id, key.topic] += max(0, ends[key].end - one.offset)
     return lags

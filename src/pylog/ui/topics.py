@@ -16,14 +16,11 @@ from pylog.ui.history import LogHistory, level_line, rate_line
 from pylog.ui.pages import page, seen
 from pylog.ui.parameters import flag
 from pylog.ui.rates import GrowthRate
-from pylog.ui.sampling import Sample, sample_of
+from pylog.ui.sampling import GROUPS_MAX, Sample, sample_of
 from pylog.ui.sorting import sorted_lines
 from pylog.ui.source import Source
 
 __all__ = ["config", "topic", "topics"]
-
-GROUPS_MAX = 200
-"""How many groups are asked whether they read a topic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def test_groups_beyond_the_first_are_listed_without_lag(
     pages: Visitor, log: pylog.Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.admin.alter_offsets("unmeasured", {KEY: 10})
-    monkeypatch.setattr(groups, "MEASURED_MAX", 0)
+    monkeypatch.setattr(groups, "GROUPS_MAX", 0)
     assert "unmeasured Empty Classic - -" in pages.get("/groups").words
 
 
