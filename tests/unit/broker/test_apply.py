@@ -225,6 +225,15 @@ def test_an_open_topic_goes_by_new_partitions_and_configs() -> None:
     assert node.roles.writer("t", 1).epoch == 0 and partition.config.retention_ms == 7
 
 
+@pytest.mark.parametrize("resource", [ConfigResource(ResourceType.TOPIC, "t"), ConfigResource(ResourceType.BROKER, "")])
+def test_an_open_topic_is_configured_and_removed_in_one_change(resource: ConfigResource) -> None:
+    node = with_topic()
+    node.roles.partition("t", 0)
+    name = "retention.ms" if resource.type is ResourceType.TOPIC else "log.retention.ms"
+    node.commit(change_config(resource, {name: "7"}) + remove_topic(topic_id(node)), EndedRoles())
+    assert "t" not in node.topics.opened and not node.topics.directories.has_folder(node.directories.first, KEY)
+
+
 def test_topics_that_another_node_leads_are_not_new_here() -> None:
     node = with_topic()
     made = topic_id(node)

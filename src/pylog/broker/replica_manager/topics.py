@@ -88,7 +88,10 @@ class LocalTopics:
     # --- in the metadata log ------------------------------------------------------------------------------------------
 
     def apply(self, delta: MetadataDelta) -> None:
-        """Have the opened topics go by their new configs and partitions, and put the folders of removed ones away."""
+        """Put the folders of removed topics away, and have the opened ones go by their new configs and partitions."""
+        # First: the others are looked up in the image.
+        for removed in delta.topics_removed.values():
+            self._remove(removed)
         is_all = any(resource.type is ResourceType.BROKER for resource in delta.configs)
         names = {resource.name for resource in delta.configs if resource.type is ResourceType.TOPIC}
         for name in self.opened if is_all else names & self.opened.keys():
@@ -102,8 +105,6 @@ class LocalTopics:
             image = self.image.with_id(topic_id)
             if image is not None and all(state.leader == self.node_id for state in image.partitions.values()):
                 self.made.add(topic_id)
-        for image in delta.topics_removed.values():
-            self._remove(image)
 
     def _remove(self, image: TopicImage) -> None:
         opened = self.opened.get(image.name)
