@@ -90,5 +90,6 @@ class ClusterChanges:
         Raises DiskFull, DurabilityUnknown.
         """
         with self._lock:
-            records, self.producer_ids_from = self._controller.producer_ids.take_over(seen)
+            records, first = self._controller.producer_ids.take_over(seen)
             self._commit(records)
+            self.producer_ids_from = first
