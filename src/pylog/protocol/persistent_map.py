@@ -1,6 +1,6 @@
 """A mapping whose successor costs the square root of its size: the two share what stays the same.
 
-    base      a dict that nobody changes any more, shared with successors     {a: 1, b: 2, c: 3}
+    base      a dict that never changes once it is shared with successors     {a: 1, b: 2, c: 3}
     changes   a small dict of this map alone                                  {b: 5, c: GONE, d: 4}
 
 A look-up goes to the changes, then to the base. A successor copies the changes, and where they have become more than
@@ -11,7 +11,7 @@ Invariants: a base with `_is_own` False never changes; `_changes` is empty where
 """
 
 from collections.abc import Hashable, ItemsView, Iterator, Mapping, MutableMapping, ValuesView
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 __all__ = ["PersistentMap"]
 
@@ -25,24 +25,25 @@ _ABSENT = object()
 class PersistentMap(MutableMapping[K, V]):
     """A mapping in the order in which keys came. Its maker may change it before others see it.
 
-    A key that is removed and set again may keep its old place. Iteration is over the content at its begin.
+    A key that is removed and set again may keep its old place.
     """
 
     __slots__ = ("_base", "_changes", "_growth", "_is_own")
 
     def __init__(self, content: Mapping[K, V] | None = None) -> None:
         self._base: dict[K, V] = {} if content is None else dict(content)
-        self._changes: dict[K, Any] = {}
+        self._changes: dict[Any, Any] = {}
         self._growth = 0
         """The number of keys that `_changes` adds, less those that it removes."""
         self._is_own = True
 
     def successor(self) -> "PersistentMap[K, V]":
         """A map with the same content, which may change: this one stays the same."""
-        if len(self._changes) ** 2 > len(self._base):
-            return PersistentMap(self._merged())
-        self._is_own = False
         after = PersistentMap[K, V]()
+        if len(self._changes) ** 2 > len(self._base):
+            after._base = self._merged()
+            return after
+        self._is_own = False
         after._base, after._changes, after._growth = self._base, dict(self._changes), self._growth
         after._is_own = False
         return after
@@ -57,12 +58,12 @@ class PersistentMap(MutableMapping[K, V]):
         return merged
 
     def __getitem__(self, key: K) -> V:
-        value = self._changes.get(key, _ABSENT)
+        value: V = self._changes.get(key, _ABSENT)
         if value is _ABSENT:
             return self._base[key]
         if value is _GONE:
             raise KeyError(key)
-        return value  # type: ignore[no-any-return]
+        return value
 
     @overload
     def get(self, key: K, default: None = None, /) -> V | None: ...
@@ -77,7 +78,8 @@ class PersistentMap(MutableMapping[K, V]):
         return self._base.get(key, default)
 
     def __contains__(self, key: object) -> bool:
-        return self.get(cast(K, key), _GONE) is not _GONE
+        value = self._changes.get(key, _ABSENT)
+        return key in self._base if value is _ABSENT else value is not _GONE
 
     def __setitem__(self, key: K, value: V) -> None:
         if self._is_own:
