@@ -197,7 +197,7 @@ class MetadataLog:
             self.commit(records)
 
     def commit(self, records: list[bytes]) -> MetadataDelta:
-        """Append `records` as one batch, make them durable, apply them. Gives the keys of what they change.
+        """Append `records` as one batch, make them durable, replay them. Gives what they change.
 
         Raises: CorruptBatch, DiskFull, ReadOnly (nothing changed), DurabilityUnknown.
         """

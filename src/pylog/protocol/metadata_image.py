@@ -98,9 +98,10 @@ class MetadataRecord:
 
 
 class MetadataDelta:
-    """The keys of what the records of one change have made, changed or removed. (Kafka: MetadataDelta)
+    """The topics, partitions and configs that the records of one change have made, changed or removed. (Kafka:
+    MetadataDelta)
 
-    The values are in the image after it.
+    The values are in the image after it. Users, nodes and features are looked up there at each use.
     """
 
     def __init__(self) -> None:
@@ -110,9 +111,6 @@ class MetadataDelta:
         self.partitions: dict[tuple[UUID, int], PartitionImage | None] = {}
         """Partitions made or changed, by topic and number, as they were before; None: made by this change."""
         self.configs: set[ConfigResource] = set()
-        self.users: set[tuple[str, ScramMechanism]] = set()
-        self.nodes: set[int] = set()
-        self.features: set[str] = set()
 
     def note(self, image: "MetadataImage", name: str, value: Mapping[str, Any]) -> None:
         """Take note of a record that is about to be replayed on `image`."""
@@ -124,15 +122,8 @@ class MetadataDelta:
             self.topics_made.add(value["topicId"])
         elif name == "RemoveTopicRecord":
             self._note_removed(image, value["topicId"])
-        elif name == "ConfigRecord":
-            if value["resourceType"] in _CONFIGURED:
-                self.configs.add(ConfigResource(ResourceType(value["resourceType"]), value["resourceName"]))
-        elif name in ("UserScramCredentialRecord", "RemoveUserScramCredentialRecord"):
-            self.users.add((value["name"], _mechanism(value)))
-        elif name == "FeatureLevelRecord":
-            self.features.add(value["name"])
-        elif name == "UnregisterBrokerRecord" or name in _NODES:
-            self.nodes.add(value[_NODES.get(name, "brokerId")])
+        elif name == "ConfigRecord" and value["resourceType"] in _CONFIGURED:
+            self.configs.add(ConfigResource(ResourceType(value["resourceType"]), value["resourceName"]))
 
     def _note_removed(self, image: "MetadataImage", topic_id: UUID) -> None:
         topic = image.with_id(topic_id)
