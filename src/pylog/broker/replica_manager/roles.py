@@ -33,8 +33,8 @@ logger = logging.getLogger("pylog.broker")
 
 
 class EndedRoles:
-    """The roles that a change has ended. A role cannot be ended without one of these, and who makes it hands over what
-    the roles owe (`handover`).
+    """The roles that a change has ended. A role ends only into one of these: its maker hands over what the roles owe
+    (`handover`).
     """
 
     def __init__(self) -> None:
@@ -228,17 +228,12 @@ class Roles:
         return others & set(state.isr), others - set(state.isr)
 
     def describe(self, asked: Metadata) -> ClusterMetadata:
-        """Answer a Metadata request from the metadata log, and from the roles that were given since."""
+        """Answer a Metadata request from the metadata log, with the addresses of leaders elsewhere."""
         described = describe_topics(self._topics.image, asked, self._controller.leader_of)
         described.cluster_id = self._topics.directories.first.cluster_id
-        for topic in described.topics:
-            for state in topic.partitions:
-                role = self._roles.get(TopicPartition(topic.name, state.partition))
-                if role is not None and role.epoch is not None:
-                    state.leader = self._topics.node_id if isinstance(role, Leader) else role.leader
-                    state.leader_epoch = role.epoch
-                    if state.leader in self.addresses and isinstance(role, Follower):
-                        described.nodes[state.leader] = self.addresses[state.leader]
+        if self.addresses:
+            leaders = {state.leader for topic in described.topics for state in topic.partitions}
+            described.nodes |= {node: self.addresses[node] for node in leaders if node in self.addresses}
         return described
 
     def _make_leader(
@@ -270,9 +265,10 @@ class Roles:
         return leader
 
     def _begin(self, key: TopicPartition, leader: Leader, at_least: int) -> None:
-        """Let a leader append, in an epoch, `at_least` this one, whose records are all here.
+        """Give a leader an epoch, so that it may append: `at_least` or a later one, all of whose records are here.
 
-        It is in the metadata log when this returns; a clean close lets the last one go on, and nothing is written.
+        The epoch is in the metadata log when this returns. After a clean close the last one goes on, and nothing is
+        written.
         """
         log = leader.partition
         latest, is_spent, controller = log.epochs.latest, self._is_spent(key, log), self._controller
@@ -347,9 +343,9 @@ class Roles:
             return leaders
 
     def register(self, node: int, directory_id: uuid.UUID) -> None:
-        """Take a follower for the node of its id, as long as it has the directory that it came with.
+        """Register a follower with the log directory that it names, unless it is.
 
-        Raises DuplicateBrokerRegistration: another one has come before. DiskFull, DurabilityUnknown.
+        Raises DuplicateBrokerRegistration (its id has another log directory), DiskFull, DurabilityUnknown.
         """
         nodes = self._topics.controller.nodes
         if not nodes.is_known(node, directory_id):
@@ -357,7 +353,7 @@ class Roles:
                 self._commit(nodes.register(node, directory_id, uuid.uuid4()))
 
     def unregister(self, nodes: Iterable[int]) -> None:
-        """Forget by which directory these followers are known: the next one that comes is taken for the node."""
+        """Remove the registrations of followers: the next one with such an id is registered."""
         with self._lock:
             self._commit(self._topics.controller.nodes.unregister(nodes))
 

@@ -55,7 +55,7 @@ class LocalTopics:
         self.directories = Directories(files, paths, node_id)
         self.node_id = self.directories.first.node_id
         self.configs = looked_up(lambda: self.image, config, str(self.node_id))
-        self.controller = Controller(self.node_id, self.configs, lambda: self.image)
+        self.controller = Controller(self.node_id, self.configs, lambda: self.metadata_log.image)
         try:
             self.metadata_log = MetadataLog(
                 self.directories, clock.wall_ms, config.metadata_log_max_record_bytes_between_snapshots
