@@ -1,8 +1,8 @@
 """The controller of a cluster as a pure machine: a request and the image of the metadata log go in, records come out.
 
-It has no thread, no lock, no file and no clock. Ids, directories, and facts of the files come in with a request; the
-records that it gives count once they are committed (`broker.replica_manager.topics`), and the image after them is what
-the next decision goes by. A request that cannot be raises its error, and nothing is to be written.
+It has no thread, no lock, no file and no clock. Ids, directories, and facts of the files come in with a request. The
+records count once they are committed (`ReplicaManager.commit`), and the next decision is made from the image after
+them. A refused request gives no records: its error is raised, or is a value in the answer.
 
     controller      Controller: all of these over one image
     roles           Lead and Follow, the requests by which roles are given by hand

@@ -1,6 +1,6 @@
 """The configs of topics, of this node, of all nodes and of groups.
 
-The first that is wrong is told. (Kafka: ConfigAdminManager, ConfigurationControlManager)
+The error of a resource names its first wrong config. (Kafka: ConfigAdminManager, ConfigurationControlManager)
 """
 
 from collections.abc import Callable, Mapping, Sequence

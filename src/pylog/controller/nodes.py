@@ -1,4 +1,4 @@
-"""The followers of a leader, each registered by the log directory that it came with. (Kafka: ClusterControlManager)"""
+"""The followers of a leader, each registered by its id and log directory. (Kafka: ClusterControlManager)"""
 
 from collections.abc import Callable, Iterable
 from uuid import UUID
@@ -17,9 +17,9 @@ class NodeControl:
         self._image = image
 
     def is_known(self, node: int, directory: UUID) -> bool:
-        """Whether a follower that comes with this log directory need not be registered; NO_ID says none.
+        """Whether a follower is registered with this log directory; True for one that names none (NO_ID).
 
-        Raises DuplicateBrokerRegistration: another node with this id has come before.
+        Raises DuplicateBrokerRegistration: its id is registered with another log directory.
         """
         known = self._image().nodes.get(node)
         if directory == NO_ID or (known is not None and directory in known.directories):
@@ -33,16 +33,13 @@ class NodeControl:
         return False
 
     def register(self, node: int, directory: UUID, incarnation: UUID) -> list[bytes]:
-        """The records by which a follower is the node of its id, as long as it has this log directory.
-
-        Raises DuplicateBrokerRegistration.
-        """
+        """The records that register a follower with this log directory. Raises DuplicateBrokerRegistration."""
         if self.is_known(node, directory):
             return []
         return register_node(node, incarnation=incarnation, directories=[directory])
 
     def unregister(self, nodes: Iterable[int]) -> list[bytes]:
-        """The records after which the next follower that comes with one of these ids is taken for the node."""
+        """The records that remove the registrations of followers: the next one with such an id is registered."""
         registered = self._image().nodes
         known = [registered[node] for node in nodes if node in registered and node != self._node_id]
         return [record for node in known for record in unregister_node(node.id, node.epoch)]

@@ -36,17 +36,16 @@ class PartitionControl:
         return self._node_id if list(state.replicas) == [self._node_id] else state.leader
 
     def epoch_goes_on(self, key: TopicPartition, *, latest: int, is_spent: bool, at_least: int) -> bool:
-        """Whether this node may append in the last epoch of a log, which has to be `at_least` this one.
+        """Whether this node may append in `latest`, the last epoch of a log. An epoch below `at_least` is refused.
 
-        It goes on after a clean close: all records of it are here, so its next record gets an offset that it has not
-        given yet. It never goes on where records of it may be missing (`is_spent`), nor where another node has led
-        since.
+        After a clean close it may: all records of the epoch are here, so the next one gets an offset that was never
+        given in it. It may not where records of the epoch may be missing (`is_spent`), or another node has led since.
         """
         _, state = self._state(key)
         return not is_spent and state.leader == self._node_id and at_least <= latest == state.leader_epoch
 
     def take_epoch(self, key: TopicPartition, *, latest: int, is_new: bool, at_least: int) -> list[bytes]:
-        """The records by which this node leads in an epoch, `at_least` this one, in which no record was ever written.
+        """The records by which this node leads in an epoch without records, which is `at_least` or a later one.
 
         `is_new`: no earlier process has led the topic, which has the epoch that it was made with. Raises
         NotLeaderOrFollower where another node leads, FencedLeaderEpoch without an epoch left.
@@ -67,9 +66,10 @@ class PartitionControl:
         return take_leadership(topic.id, key.partition, self._node_id)
 
     def end_epochs(self, spent: Mapping[TopicPartition, int | None]) -> list[bytes]:
-        """The records that replace last epochs which must not go on. `spent` has them; None where a log was not opened.
+        """The records that give partitions their next epochs, as those that their logs end with must not go on.
 
-        The metadata log gets another epoch, where it has none beyond that of the log.
+        `spent` has the last epoch of each log, or None where the log was not opened. A partition that has a later epoch
+        in the metadata log keeps it.
         """
         records: list[bytes] = []
         for key, latest in spent.items():
@@ -166,7 +166,7 @@ class PartitionControl:
         return records
 
     def shrink_isr(self, leaving: Mapping[TopicPartition, frozenset[int]]) -> list[bytes]:
-        """The records after which these followers are in the ISR no more. (Kafka: AlterPartition)"""
+        """The records that take followers out of the ISRs of partitions. (Kafka: AlterPartition)"""
         records: list[bytes] = []
         for key, nodes in leaving.items():
             topic, state = self._state(key)
@@ -174,7 +174,7 @@ class PartitionControl:
         return records
 
     def expand_isr(self, node: int, keys: Iterable[TopicPartition]) -> list[bytes]:
-        """The records by which a follower is in the ISR of these partitions. (Kafka: AlterPartition)"""
+        """The records that take a follower into the ISRs of partitions. (Kafka: AlterPartition)"""
         records: list[bytes] = []
         for key in keys:
             topic, state = self._state(key)

@@ -1,4 +1,4 @@
-"""The roles that a node is given by hand: requests to its own controller."""
+"""Requests that give a node a role: made by hand, and decided by the controller of that node."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -30,4 +30,4 @@ class Follow:
     leader_epoch: int
     config: dict[str, str] = field(default_factory=dict)
     counts: bool = False
-    """Whether the leader counts this node for acks=all."""
+    """Whether an append with acks=all waits for this node while it is in the ISR."""

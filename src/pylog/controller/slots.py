@@ -1,11 +1,11 @@
 """Numbers that no two nodes take, where each of them is its own controller: leader epochs and producer ids.
 
-    round       the least one in which nobody has taken a number, by the facts of this node
-    slot        of the node, by its id
-    step        a number of the slot
+    round       1,000 slots; a take-over begins the round behind that of the last number this node has seen
+    slot        the part of a round that belongs to one node, by its id
+    step        one number of a slot
 
-Two nodes that take over from one leader by hand do not know of each other, and take numbers of different slots. A
-leader that is replaced and comes back goes on in its own slot, one step at a time
+Two nodes may take over from one leader by hand, each without a message of the other: their numbers are of different
+slots. A leader that was replaced and comes back takes the next steps of its own slot
 (docs/decisions/0034-a-controller-decides.md).
 """
 
@@ -16,6 +16,6 @@ ID_SLOTS, ID_SLOT = 1000, 10**9
 
 
 def next_slot(latest: int, node: int, slots: int, slot: int) -> int:
-    """The first number of a node's slot in the round behind the one that `latest` is in: a round is a slot a node."""
+    """The first number of a node's slot, in the round behind that of `latest`."""
     size = slots * slot
     return (latest // size + 1) * size + node % slots * slot

@@ -1,4 +1,4 @@
-"""A persistent map is a dict to who looks, stays the same once it has a successor, and gives that for little."""
+"""A persistent map equals a dict, is not changed by its successors, and makes one by few copies."""
 
 import math
 

@@ -140,7 +140,10 @@ class ReplicaManager:
                 directory.join_cluster(cluster_id)
 
     def take_over_producer_ids(self, topic: str) -> None:
-        """Where another node leads a topic: see `ClusterChanges`. Raises UnknownTopicOrPartition."""
+        """Where another node leads a topic, take over its producer ids: see `ClusterChanges`.
+
+        Raises UnknownTopicOrPartition, DiskFull, DurabilityUnknown.
+        """
         with self._lock:
             numbers = self.topics.image_of(topic).partitions
             if self.roles.follows_any(topic):

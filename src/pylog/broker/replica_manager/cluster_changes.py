@@ -1,6 +1,4 @@
-"""The changes of what a cluster has besides topics: configs, users, producer ids. They are in the metadata log before
-anything goes by them.
-"""
+"""Changes of configs, users and producer ids. Each is in the metadata log before it takes effect."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +14,7 @@ AT_ONCE = 1000
 
 
 class ClusterChanges:
-    """Has the controller decide, and writes down what it says. Thread-safe; `lock` is the node's."""
+    """Commits the decisions of the controller. Thread-safe; `lock` is the node's."""
 
     def __init__(self, controller: Controller, commit: Commit, lock: WholeLock) -> None:
         self._controller = controller
@@ -84,8 +82,9 @@ class ClusterChanges:
             self._commit(self._controller.producer_ids.reserve(upto))
 
     def take_over_producer_ids(self, seen: int) -> None:
-        """Give producer ids that no other node gives, from now on: another one has led, and has given ids that are in
-        use, up to `seen` in the logs.
+        """Give producer ids of a slot of this node's own from now on (`controller.slots`).
+
+        Another node has led, and the ids that it has given are in use: up to `seen` in the logs.
 
         Raises DiskFull, DurabilityUnknown.
         """
