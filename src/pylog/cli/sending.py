@@ -162,7 +162,7 @@ def send_all(source: Input, producer: Producer, count: Count, brake: Brake) -> N
             try:
                 future, size = _send(source, producer, piece)
             except (RecordTooLarge, UnknownTopicOrPartition, ValueError) as error:
-                raise _named(error, f"{name}, {source.cut.noun} {number}", source) from error
+                raise _named(error, f"{name}, {source.cut.noun} {number}", source, count) from error
             count.add(future, size)
             if source.transaction_records is not None and count.sent % source.transaction_records == 0:
                 producer.commit()
@@ -195,11 +195,13 @@ def _seen_through(source: Input, producer: Producer, count: Count) -> Iterator[N
         raise
 
 
-def _named(error: Exception, where: str, source: Input) -> Exception:
+def _named(error: Exception, where: str, source: Input, count: Count) -> Exception:
     """The error, with the piece that it is about."""
     if isinstance(error, RecordTooLarge):
         return RecordTooLarge(f"{where}: {error}")
     before = f"the {source.cut.noun}s before it were appended: correct the {source.cut.noun} and go on from there"
+    if not count.sent:
+        before = "nothing was appended"
     if source.transactional_id is not None:
         before = "the open transaction was aborted"
     return ValueError(f"{where}: {error}; {before}")
@@ -257,7 +259,7 @@ def _numbered(stream: BinaryIO, name: str, source: Input, count: Count, brake: B
         try:
             piece, size = next(pieces, (None, 0))
         except (RecordTooLarge, ValueError) as error:
-            raise _named(error, f"{name}, {source.cut.noun} {number + 1}", source) from error
+            raise _named(error, f"{name}, {source.cut.noun} {number + 1}", source, count) from error
         finally:
             brake.is_reading = False
         if piece is None:
