@@ -136,6 +136,7 @@ def clean(place: LogPlace, name: str | None, as_json: bool) -> int:
     with owned(place.paths) as log:
         dropped = {} if name is not None else log.apply_retention()
         cleaned = log.clean(name)
+        is_compacted = name is None or "compact" in log.topic(name).config.cleanup_policy
     for key, number in sorted(dropped.items()):
         facts = {**key._asdict(), "segments_dropped": number}
         tell(as_json, facts, f"{key.topic}-{key.partition}: dropped {plural(number, 'segment')}")
@@ -150,8 +151,15 @@ def clean(place: LogPlace, name: str | None, as_json: bool) -> int:
         )
         tell(as_json, facts, words)
     if not dropped and not cleaned:
-        say("there was nothing to clean")
+        say(f"there was nothing to clean: {_why_nothing(name, is_compacted=is_compacted)}")
     return 0
+
+
+def _why_nothing(name: str | None, *, is_compacted: bool) -> str:
+    if not is_compacted:
+        return f"{name} is not compacted, cleanup.policy=compact makes it so"
+    reason = "no partition has records that may be compacted now"
+    return reason if name is not None else f"no segment is past its retention, and {reason}"
 
 
 @command(

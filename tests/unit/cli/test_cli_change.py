@@ -68,7 +68,11 @@ def test_cleaning_says_what_it_did_and_describe_shows_it(data: Path, capsys: pyt
     assert run(data, "describe", "users", "--json") == 0
     assert '"end_offset":20' in capsys.readouterr().out.replace(" ", "")
     assert run(data, "clean", "users") == 0
-    assert "nothing to clean" in capsys.readouterr().err
+    assert "nothing to clean: no partition has records that may be compacted now" in capsys.readouterr().err
+    assert run(data, "clean") == 0
+    assert "nothing to clean: no segment is past its retention, and no partition" in capsys.readouterr().err
+    assert run(data, "clean", "clicks") == 0
+    assert "nothing to clean: clicks is not compacted" in capsys.readouterr().err
 
 
 def test_a_partition_is_moved_and_several_directories_are_named_with_commas(
