@@ -78,11 +78,6 @@ def by_partition(topics: Iterable[Any]) -> dict[TopicPartition, Any]:
     return {TopicPartition(topic.name, one.partition_index): one for topic in topics for one in topic.partitions}
 
 
-def untold(key: TopicPartition) -> PylogError:
-    """The error of a partition that an answer lacks."""
-    return UnknownServer(f"the node has answered without a word of {key.topic}-{key.partition}")
-
-
 def about(what: str, name: str, error: PylogError) -> PylogError:
     """The error of an answer about one thing, which names it: a response may have no place for the text of an error."""
     return error if name in str(error) else type(error)(f"{what} {name!r}: {error}")

@@ -26,7 +26,7 @@ from pylog.errors import (
     for_code,
 )
 
-__all__ = ["brief", "error_code", "error_message", "of_code", "own_error"]
+__all__ = ["brief", "error_code", "error_message", "of_code", "own_error", "untold"]
 
 TEXT_MAX = 1000
 """How many characters of a text are told."""
@@ -73,6 +73,13 @@ def own_error(code: int, text: str | None) -> PylogError | None:
     kind = _BY_NAME.get(name)
     error = None if kind is None else kind(reason)
     return error if error_code(error) == code else None
+
+
+def untold(name: str, partition: int | None = None) -> UnknownServer:
+    """The error of something that a response lacks: of a partition of topic `name`, or of what else has that name."""
+    return UnknownServer(
+        f"the node has answered without a word of {name if partition is None else f'{name}-{partition}'}"
+    )
 
 
 def of_code(code: int, text: str | None = None) -> PylogError | None:

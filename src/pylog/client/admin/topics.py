@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pylog.client.admin.configs import config_texts
-from pylog.client.cluster import Cluster, by_partition, checked_names, sole, untold
-from pylog.errors import PylogError, UnknownServer
+from pylog.client.cluster import Cluster, by_partition, checked_names, sole
+from pylog.errors import PylogError
+from pylog.protocol.error_codes import untold
 from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.protocol.messages import (
     EARLIEST,
@@ -124,7 +125,7 @@ class TopicAdmin:
             answer = self._cluster.ask(DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS), node=node)
             parts = by_partition(answer.topics)
             for key in keys:
-                error = parts[key].error if key in parts else untold(key)
+                error = parts[key].error if key in parts else untold(*key)
                 if error is not None:
                     failed.append(error)
                 else:
@@ -176,8 +177,7 @@ class TopicAdmin:
 def _errors(names: Iterable[str], results: Iterable[Any]) -> dict[str, PylogError | None]:
     """The error of each topic in an answer."""
     found = {one.name: one.error for one in results}
-    silent = UnknownServer("the node has answered without a word of it")
-    return {name: found.get(name, silent) for name in names}
+    return {name: found[name] if name in found else untold(f"topic {name!r}") for name in names}
 
 
 def _raise_first(errors: Mapping[str, PylogError | None]) -> None:

@@ -7,8 +7,9 @@ readers of committed records wait for it. (Kafka: kafka-transactions.sh, KIP-664
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pylog.client.cluster import Cluster, about, by_partition, checked_words, sole, untold
+from pylog.client.cluster import Cluster, about, by_partition, checked_words, sole
 from pylog.errors import UnknownTopicOrPartition
+from pylog.protocol.error_codes import untold
 from pylog.protocol.messages import (
     ANY_TRANSACTION_VERSION,
     NO_EPOCH,
@@ -113,7 +114,7 @@ class TransactionAdmin:
             answer = self._cluster.ask(DescribeProducersRequest(topics=topics), node=node)
             parts = by_partition(answer.topics)
             for key in keys:
-                error = parts[key].error if key in parts else untold(key)
+                error = parts[key].error if key in parts else untold(*key)
                 if may_be_gone and isinstance(error, UnknownTopicOrPartition):
                     continue
                 if error is not None:

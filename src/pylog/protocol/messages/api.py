@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, dataclass_transform, get_args
 
-from pylog.errors import PylogError, UnknownServer
+from pylog.errors import PylogError
+from pylog.protocol.error_codes import untold
 from pylog.protocol.messages.message import keyword_message
 
 __all__ = ["ApiRequest", "ApiResponse", "Named", "NamesRequest", "api_message"]
@@ -94,15 +95,14 @@ class NamesRequest(ApiRequest[R]):
         """The response with a part for each name, out of the responses about some of them."""
         fields = self.fields
         found = {getattr(one, fields.name): one for part in parts for one in getattr(part, fields.parts)}
-        untold = UnknownServer("the node has answered without a word of it")
-        made: R = self.response(**{
-            fields.parts: [found[name] if name in found else self._failed(name, untold) for name in self.names]
-        })  # fmt: skip
-        return made
+        return self._of([found.get(name) or self._failed(name, untold(repr(name))) for name in self.names])
 
     def refused(self, error: PylogError) -> R:
         """The response with an error for each name."""
-        made: R = self.response(**{self.fields.parts: [self._failed(name, error) for name in self.names]})
+        return self._of([self._failed(name, error) for name in self.names])
+
+    def _of(self, parts: list[Any]) -> R:
+        made: R = self.response(**{self.fields.parts: parts})
         return made
 
     def _failed(self, name: str, error: PylogError) -> Any:

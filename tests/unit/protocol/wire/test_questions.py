@@ -209,7 +209,7 @@ def test_topics_are_heard_as_they_were_described(version: int) -> None:
     assert (first.name, first.error, first.id) == ("t", None, ID if version >= 10 else m.NO_ID)
     assert [(p.partition, p.leader) for p in first.partitions] == [(0, 1), (1, -1)]
     assert isinstance(gone.error, NotLeaderOrFollower)
-    assert "without a word" in str(untold.error)
+    assert "without a word of topic 'untold'" in str(untold.error)
     assert question.body(m.Metadata(None), version)["topics"] is None
 
 
@@ -241,7 +241,7 @@ def test_an_error_for_a_request_as_a_whole_is_that_of_its_parts() -> None:
     (part,) = QUESTIONS[m.Fetch].answer(fetch, {"errorCode": 6, "responses": []}, 12).parts
     assert isinstance(part.error, NotLeaderOrFollower)
     answer = QUESTIONS[m.OffsetFetch].answer(m.OffsetFetch("g"), {"groups": []}, 9)
-    assert "without a word" in str(answer.error)
+    assert "without a word of group 'g'" in str(answer.error)
     refused = QUESTIONS[m.OffsetDelete].answer(m.OffsetDelete("g", [T0]), {"errorCode": 69, "topics": []}, 0)
     assert isinstance(refused.error, GroupIdNotFound)
 

@@ -10,7 +10,7 @@ A network keeps no heartbeat back: `max_wait_ms` is not said.
 from operator import attrgetter
 
 from pylog.errors import PylogError
-from pylog.protocol.error_codes import of_code
+from pylog.protocol.error_codes import of_code, untold
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
@@ -32,7 +32,7 @@ from pylog.protocol.messages import (
     SyncGroup,
 )
 from pylog.protocol.wire.mapping import Body, by_topic
-from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in, untold
+from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS", "commit_topics", "offsets_committed"]
@@ -233,7 +233,7 @@ def _fetched(message: OffsetFetch, body: Body, version: int) -> OffsetsFetched:
     if version >= MANY_FROM:
         group = next((one for one in body["groups"] if one["groupId"] == message.group_id), None)
         if group is None:
-            return OffsetsFetched(untold("group", 0))
+            return OffsetsFetched(untold(f"group {message.group_id!r}"))
         body = group
     error = of_code(body["errorCode"])
     if error is not None:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pylog.errors import PylogError, UnknownServer
+from pylog.errors import PylogError
 from pylog.protocol.error_codes import of_code
 from pylog.protocol.wire.mapping import Body
 from pylog.record import TopicPartition
 
-__all__ = ["ANY_VERSION", "Question", "entries", "error_in", "untold"]
+__all__ = ["ANY_VERSION", "Question", "entries", "error_in"]
 
 ANY_VERSION = 1 << 15
 """Above every version."""
@@ -56,8 +56,3 @@ def entries(
             for entry in topic[partitions]:
                 found[TopicPartition(known, entry[index])] = entry
     return found
-
-
-def untold(topic: str, partition: int) -> PylogError:
-    """The error of a part that the response has not."""
-    return UnknownServer(f"the node has answered without a word of {topic}-{partition}")

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from pylog.errors import BatchRefused, PylogError, RecordError
+from pylog.protocol.error_codes import untold
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     CONSUMER,
@@ -36,7 +37,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body, by_topic
-from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in, untold
+from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS"]

@@ -3,8 +3,7 @@
 Metadata                  topics are never made by it: a name that is misspelled is an error, as in process
 """
 
-from pylog.errors import UnknownServer
-from pylog.protocol.error_codes import of_code
+from pylog.protocol.error_codes import of_code, untold
 from pylog.protocol.messages import (
     NO_ID,
     ClusterMetadata,
@@ -43,8 +42,7 @@ def _described(message: Metadata, body: Body, version: int) -> ClusterMetadata:
     if message.topics is None or message.topic_ids:
         return ClusterMetadata(found, cluster_id, nodes)
     by_name = {topic.name: topic for topic in found}
-    silent = UnknownServer("the node has answered without a word of it")
-    topics = [by_name.get(name) or TopicMetadata(name, silent) for name in message.topics]
+    topics = [by_name.get(name) or TopicMetadata(name, untold(f"topic {name!r}")) for name in message.topics]
     return ClusterMetadata(topics, cluster_id, nodes)
 
 

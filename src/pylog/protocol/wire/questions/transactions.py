@@ -9,7 +9,7 @@ A producer's transactions are of version 2: a node that has only older versions 
 from operator import attrgetter
 
 from pylog.errors import PylogError
-from pylog.protocol.error_codes import of_code
+from pylog.protocol.error_codes import of_code, untold
 from pylog.protocol.messages import (
     EndTxn,
     InitProducerId,
@@ -23,7 +23,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.wire.mapping import Body, by_topic
 from pylog.protocol.wire.questions.groups import commit_topics, offsets_committed
-from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, untold
+from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS"]
