@@ -83,6 +83,13 @@ def about(what: str, name: str, error: PylogError) -> PylogError:
     return error if name in str(error) else type(error)(f"{what} {name!r}: {error}")
 
 
+def raise_first(errors: Iterable[PylogError | None]) -> None:
+    """Raise the first error of the parts of an answer, if one has any."""
+    for error in errors:
+        if error is not None:
+            raise error
+
+
 def _in_its_thread(future: Future[Any], seconds: float) -> Rounds[Any]:
     yield from ()
     return future.result(seconds)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
-from pylog.client.cluster import Cluster, checked_name, checked_names, sole
+from pylog.client.cluster import Cluster, checked_name, checked_names, raise_first, sole
 from pylog.protocol.messages import ConfigResource, ConfigSource, ResourceType
 from pylog.protocol.messages.configs import (
     OPERATIONS,
@@ -118,8 +118,7 @@ class ConfigAdmin:
             resource_type=resource.type, resource_name=checked_name(resource.type.name.lower(), resource.name)
         )
         result = sole(self._cluster.ask(DescribeConfigsRequest(resources=[asked])).results, "one resource")
-        if result.error is not None:
-            raise result.error
+        raise_first([result.error])
         return sorted(result.configs, key=attrgetter("name"))
 
     def _alter(self, resource: ConfigResource, changes: list[AlterableConfig], validate_only: bool) -> None:
@@ -128,9 +127,7 @@ class ConfigAdmin:
             configs=changes,
         )  # fmt: skip
         request = IncrementalAlterConfigsRequest(resources=[change], validate_only=validate_only)
-        result = sole(self._cluster.ask(request).responses, "one resource")
-        if result.error is not None:
-            raise result.error
+        raise_first([sole(self._cluster.ask(request).responses, "one resource").error])
 
 
 def source_of(config: ConfigEntry) -> ConfigSource:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from pylog.client.cluster import Cluster, about, checked_name, checked_names, checked_words
+from pylog.client.cluster import Cluster, about, checked_name, checked_names, checked_words, raise_first
 from pylog.errors import (
     CorruptBatch,
     GroupIdNotFound,
@@ -193,7 +193,7 @@ class GroupAdmin:
             leaving = [LeavingMember("", one) for one in checked_names("instance_ids", instance_ids)]
         if leaving:
             answer: LeftGroup = self._cluster.ask(LeaveGroup(checked_name("group_id", group_id), leaving))
-            _raise_first([answer.error, *answer.errors])
+            raise_first([answer.error, *answer.errors])
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
@@ -203,7 +203,7 @@ class GroupAdmin:
         """
         wanted = None if partitions is None else [checked_partition(key) for key in partitions]
         answer: OffsetsFetched = self._cluster.ask(OffsetFetch(checked_name("group_id", group_id), wanted))
-        _raise_first([answer.error, *(part.error for part in answer.parts)])
+        raise_first([answer.error, *(part.error for part in answer.parts)])
         return {
             TopicPartition(part.topic, part.partition): OffsetAndMetadata(part.offset, part.metadata, part.leader_epoch)
             for part in sorted(answer.parts, key=lambda part: (part.topic, part.partition))
@@ -237,7 +237,7 @@ class GroupAdmin:
             parts.append(OffsetCommitPart(*key, wanted.offset, wanted.leader_epoch, wanted.metadata))
         answer: OffsetsCommitted = self._cluster.ask(OffsetCommit(checked_name("group_id", group_id), parts))
         errors = (answer.error, *answer.errors.values())
-        _raise_first(_in_use(group_id) if isinstance(error, UnknownMemberId) else error for error in errors)
+        raise_first(_in_use(group_id) if isinstance(error, UnknownMemberId) else error for error in errors)
 
     def reset_offsets(
         self, group_id: str, to: Literal["earliest", "latest"] | None = None, *, offset: int | None = None,
@@ -293,11 +293,11 @@ class GroupAdmin:
         """
         wanted = [checked_partition(key) for key in partitions]
         answer: OffsetsCommitted = self._cluster.ask(OffsetDelete(checked_name("group_id", group_id), wanted))
-        _raise_first([answer.error, *answer.errors.values()])
+        raise_first([answer.error, *answer.errors.values()])
 
     def delete_group(self, group_id: str) -> None:
         """Forget a group that has no members, with all that it has committed. Raises GroupNotEmpty, GroupIdNotFound."""
-        _raise_first(self.delete_groups([group_id]).values())
+        raise_first(self.delete_groups([group_id]).values())
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, PylogError | None]:
         """Forget groups that have no members, with all that they have committed, by one call, and give the error of
@@ -311,7 +311,7 @@ class GroupAdmin:
         parts = self._cluster.list_offsets(dict.fromkeys(keys, timestamp), Isolation.READ_UNCOMMITTED)
         # A topic may have been deleted after the group had committed: it ends at 0.
         gone = {key for key, part in parts.items() if isinstance(part.error, UnknownTopicOrPartition)}
-        _raise_first([part.error for key, part in parts.items() if key not in gone])
+        raise_first([part.error for key, part in parts.items() if key not in gone])
         return {key: 0 if key in gone else part.offset for key, part in parts.items()}
 
 
@@ -360,9 +360,3 @@ def _check_ways(to: str | None, **ways: int | None) -> None:
 
 def _in_use(group_id: str) -> PylogError:
     return GroupNotEmpty(f"group {group_id!r} has members, who commit themselves: stop them first")
-
-
-def _raise_first(errors: Iterable[PylogError | None]) -> None:
-    for error in errors:
-        if error is not None:
-            raise error

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pylog.client.admin.configs import config_texts
-from pylog.client.cluster import Cluster, by_partition, checked_names, sole
+from pylog.client.cluster import Cluster, by_partition, checked_names, raise_first, sole
 from pylog.errors import PylogError
 from pylog.protocol.error_codes import untold
 from pylog.protocol.isolation import Isolation, IsolationLevel
@@ -52,7 +52,7 @@ class TopicAdmin:
         """Make a topic, or only say what would be wrong with it (`validate_only`). Raises TopicAlreadyExists,
         InvalidTopic, InvalidPartitions, InvalidConfig, TypeError; nothing is made then.
         """
-        _raise_first(self.create_topics({name: partitions}, config, validate_only=validate_only))
+        raise_first(self.create_topics({name: partitions}, config, validate_only=validate_only).values())
 
     def create_topics(
         self, topics: Mapping[str, int], config: Mapping[str, object] | None = None, *, validate_only: bool = False
@@ -68,7 +68,7 @@ class TopicAdmin:
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic with all its records. Raises UnknownTopicOrPartition, InvalidTopic (an internal one)."""
-        _raise_first(self.delete_topics([name]))
+        raise_first(self.delete_topics([name]).values())
 
     def delete_topics(self, names: Iterable[str]) -> dict[str, PylogError | None]:
         """Remove topics by one request, and give the error of each, or None."""
@@ -83,8 +83,7 @@ class TopicAdmin:
         _check_types(name, total)
         wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total, assignments=None)
         request = CreatePartitionsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS, validate_only=validate_only)
-        result = sole(self._cluster.ask(request).results, "one topic")
-        _raise_first({name: result.error})
+        raise_first([sole(self._cluster.ask(request).results, "one topic").error])
         self._cluster.refresh([name])
 
     def move_partition(self, topic: str, partition: int, path: str) -> None:
@@ -92,9 +91,7 @@ class TopicAdmin:
         moved = MoveTo.AlterReplicaLogDirTopic(name=topic, partitions=[partition])
         target = MoveTo(path=path, topics=[moved])
         results = self._cluster.ask(AlterReplicaLogDirsRequest(dirs=[target])).results
-        error = sole([part for one in results for part in one.partitions], "one partition").error
-        if error is not None:
-            raise error
+        raise_first([sole([part for one in results for part in one.partitions], "one partition").error])
 
     def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Let partitions start at these offsets, -1 for the high watermark; gives where they start now.
@@ -130,8 +127,7 @@ class TopicAdmin:
                     failed.append(error)
                 else:
                     started[key] = parts[key].low_watermark
-        if failed:
-            raise failed[0]
+        raise_first(failed)
         return started
 
     def list_offsets(
@@ -144,9 +140,7 @@ class TopicAdmin:
         """
         times = {checked_partition(key): _timestamp(spec) for key, spec in wanted.items()}
         found = self._cluster.list_offsets(times, Isolation.named(isolation_level))
-        for part in found.values():
-            if part.error is not None:
-                raise part.error
+        raise_first(part.error for part in found.values())
         return found
 
     def describe_log_dirs(self) -> list[DescribedLogDir]:
@@ -178,12 +172,6 @@ def _errors(names: Iterable[str], results: Iterable[Any]) -> dict[str, PylogErro
     """The error of each topic in an answer."""
     found = {one.name: one.error for one in results}
     return {name: found[name] if name in found else untold(f"topic {name!r}") for name in names}
-
-
-def _raise_first(errors: Mapping[str, PylogError | None]) -> None:
-    for error in errors.values():
-        if error is not None:
-            raise error
 
 
 def _timestamp(spec: int | str) -> int:

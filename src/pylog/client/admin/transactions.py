@@ -7,7 +7,7 @@ readers of committed records wait for it. (Kafka: kafka-transactions.sh, KIP-664
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pylog.client.cluster import Cluster, about, by_partition, checked_words, sole
+from pylog.client.cluster import Cluster, about, by_partition, checked_words, raise_first, sole
 from pylog.errors import UnknownTopicOrPartition
 from pylog.protocol.error_codes import untold
 from pylog.protocol.messages import (
@@ -178,6 +178,4 @@ class TransactionAdmin:
         )
         node = self._cluster.leader(key)
         answer: TxnMarkersWritten = self._cluster.ask(WriteTxnMarkers([markers]), node=node)
-        error = answer.errors[0].get(key)
-        if error is not None:
-            raise error
+        raise_first([answer.errors[0].get(key)])

@@ -5,7 +5,7 @@ A password is salted and hashed here: neither the node nor the log ever has it.
 
 from collections.abc import Iterable
 
-from pylog.client.cluster import Cluster, checked_name, checked_words, sole
+from pylog.client.cluster import Cluster, checked_name, checked_words, raise_first, sole
 from pylog.errors import ResourceNotFound
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from pylog.protocol.sasl.credentials import ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism
@@ -65,6 +65,4 @@ class UserAdmin:
         }
 
     def _alter_users(self, request: AlterUserScramCredentialsRequest) -> None:
-        result = sole(self._cluster.ask(request).results, "one user")
-        if result.error is not None:
-            raise result.error
+        raise_first([sole(self._cluster.ask(request).results, "one user").error])
