@@ -12,6 +12,7 @@
     persistent_map      a mapping whose successor is cheap
     topic_names         the names that a topic may have
     metadata_changes    the records of each change
+    operations          what a client may do with a topic, a group and the cluster
     wire/               requests and responses as bytes
     sasl/               how a client proves its name to a server
 

@@ -54,7 +54,7 @@ from pylog.protocol.messages.groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from pylog.protocol.wire.operations import of_group
+from pylog.protocol.operations import of_group
 from pylog.record import TopicPartition
 
 TOMBSTONES_AT_ONCE = 1000

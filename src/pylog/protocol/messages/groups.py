@@ -12,7 +12,7 @@ from pylog.errors import PylogError
 from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.messages.api import ApiRequest, ApiResponse, Named, NamesRequest, api_message
 from pylog.protocol.messages.message import OURS, message
-from pylog.protocol.wire.operations import UNTOLD
+from pylog.protocol.operations import UNTOLD
 from pylog.record import TopicPartition
 
 # --- the classic protocol --------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ This node is both, but answers for brokers alone, as a broker of Kafka does.
 """
 
 from pylog.errors import MismatchedEndpointType, UnsupportedEndpointType
-from pylog.protocol.wire.operations import OF_CLUSTER
+from pylog.protocol.operations import OF_CLUSTER
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 

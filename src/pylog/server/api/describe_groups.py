@@ -8,7 +8,7 @@ from functools import partial
 
 from pylog.errors import GroupIdNotFound
 from pylog.protocol.messages.groups import DescribeGroupsRequest, DescribeGroupsResponse
-from pylog.protocol.wire.operations import of_group
+from pylog.protocol.operations import of_group
 from pylog.server.api.call import Outcome, Reply, Request, api
 from pylog.server.api.plain import handed_on
 from pylog.server.served_node import ServedNode

@@ -6,8 +6,8 @@ named, or of a partition below 0, is InvalidRequest for each topic.
 
 from pylog.errors import InvalidRequest
 from pylog.protocol.messages import ClusterMetadata, Metadata, PartitionMetadata
+from pylog.protocol.operations import OF_TOPIC
 from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.operations import OF_TOPIC
 from pylog.protocol.wire.topics import partition_body, topic_body
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode

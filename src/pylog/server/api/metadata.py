@@ -17,9 +17,9 @@ from functools import partial
 
 from pylog.errors import InvalidRequest, UnknownTopicId, UnknownTopicOrPartition
 from pylog.protocol.messages import INTERNAL_TOPICS, NO_ID, ClusterMetadata, Metadata
+from pylog.protocol.operations import OF_CLUSTER, OF_TOPIC
 from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.operations import OF_CLUSTER, OF_TOPIC
 from pylog.protocol.wire.topics import topic_body
 from pylog.server.api.call import Later, Outcome, Request, api
 from pylog.server.served_node import ServedNode

@@ -8,7 +8,7 @@ CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = range(9, 13)
 
 
 UNTOLD = -(1 << 31)
-"""The operations are not told: they were not asked for."""
+"""In place of the operations, where a request does not ask for them."""
 
 
 def _bits(*operations: int) -> int:
