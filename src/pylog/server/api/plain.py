@@ -1,7 +1,7 @@
 """Keys whose request goes to the node as it is, and whose response is its answer.
 
     OffsetForLeaderEpoch    in the loop: nothing of it waits
-    DescribeProducers       nothing of it waits, and there may be many of them
+    DescribeProducers       in the thread of large requests: there may be many producers, and nothing of it waits
     the others              in the pool: a heartbeat, too, may write and sync, or load a coordinator
 
 Where topics may be named by their ids (OffsetCommit and OffsetFetch from 10 on), they get their
@@ -21,15 +21,11 @@ from pylog.server.api.call import Answer, Api, Outcome, Reply, Request, api
 from pylog.server.served_node import ServedNode
 
 LONG = frozenset({"DescribeProducers"})
-AT_ONCE = frozenset({"OffsetForLeaderEpoch", *LONG})
+AT_ONCE = frozenset({"OffsetForLeaderEpoch"})
 HIGHEST = {"InitProducerId": 5}
 """Where the schema has a version that Kafka does not serve yet."""
-OF_THEIR_OWN = frozenset({"ListOffsets", "DescribeGroups", "DescribeConfigs", "ListConfigResources"})
-"""Keys with more to say than their messages."""
-
-
 OF_NODES = {"WriteTxnMarkers": 0, "AddPartitionsToTxn": 4}
-"""What brokers send each other, from which version on: for clients that `super.users` names (ClusterAction)."""
+"""The requests of brokers to each other, and from which version on: for clients of `super.users` (ClusterAction)."""
 
 
 def reply(mapping: Mapping, request: Request, node: ServedNode) -> Reply | Body:
@@ -104,17 +100,9 @@ def _identified(body: Any, request: Request, node: ServedNode) -> Body:
 
 
 APIS: tuple[Api, ...] = tuple(
-    api(
-        mapping.name,
-        _answer(mapping),
-        high=HIGHEST.get(mapping.name),
-        may_wait=mapping.name not in AT_ONCE,
-        is_long=mapping.name in LONG,
-    )
+    api(mapping.name, _answer(mapping), high=HIGHEST.get(mapping.name), may_wait=mapping.name not in AT_ONCE)
     for mapping in MAPPINGS.values()
-    if mapping.name not in OF_THEIR_OWN
 ) + tuple(
-    api(name, handed_on, may_wait=name not in AT_ONCE, is_long=name in LONG, into=kind)
-    for name, kind in REQUESTS.items()
-    if name not in OF_THEIR_OWN
-)
+    api(name, handed_on, may_wait=True, is_long=name in LONG, into=kind) for name, kind in REQUESTS.items()
+)  # fmt: skip
+"""All keys that have a mapping, or a class. `table` puts those that have a file of their own in their places."""
