@@ -53,20 +53,18 @@ from pylog.protocol.messages import (
     TxnOffsetCommit,
     WriteTxnMarkers,
 )
-from pylog.protocol.messages.api import NamesRequest
+from pylog.protocol.messages.api import AllNodesRequest, NamesRequest
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
-    ListGroupsResponse,
 )
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
-    ListTransactionsResponse,
 )
 from pylog.record import TopicPartition
 from pylog.replica import Leader
@@ -135,7 +133,7 @@ class CoordinatorRouter:
             OffsetCommit: self._commit_offsets,
             TxnOffsetCommit: self._commit_offsets,
             OffsetDelete: self._delete_offsets,
-            ListGroupsRequest: self._list_groups,
+            ListGroupsRequest: partial(self._by_all, GROUPS),
             DescribeGroupsRequest: partial(self._by_names, GROUPS),
             ConsumerGroupDescribeRequest: partial(self._by_names, GROUPS),
             DeleteGroupsRequest: partial(self._by_names, GROUPS),
@@ -144,7 +142,7 @@ class CoordinatorRouter:
             EndTxn: self._end,
             AddOffsetsToTxn: self._add_offsets,
             WriteTxnMarkers: self._write_txn_markers,
-            ListTransactionsRequest: self._list_transactions,
+            ListTransactionsRequest: partial(self._by_all, TRANSACTIONS),
             DescribeTransactionsRequest: partial(self._by_names, TRANSACTIONS),
             DescribeProducersRequest: self._describe_producers,
         }
@@ -326,8 +324,9 @@ class CoordinatorRouter:
                 missing[key] = unknown_partition(topic, key)
         return missing
 
-    def _list_groups(self, message: ListGroupsRequest, session: Session) -> Future[ListGroupsResponse]:
-        answers = [self._handled(host, message, session) for host in self._coordinators.kept(GROUPS)]
+    def _by_all(self, topic: str, message: AllNodesRequest[R], session: Session) -> Future[R]:
+        """Ask the coordinators of a topic that are on this node."""
+        answers = [self._handled(host, message, session) for host in self._coordinators.kept(topic)]
         return gathered(answers, message.joined)
 
     def _by_names(self, topic: str, message: NamesRequest[R], session: Session) -> Future[R]:
@@ -451,12 +450,6 @@ class CoordinatorRouter:
     def _note_due(self, host: MarkersHost) -> None:
         assert isinstance(host, CoordinatorHost), "no other host is here"
         self._coordinators.note_due(host)
-
-    def _list_transactions(
-        self, message: ListTransactionsRequest, session: Session
-    ) -> Future[ListTransactionsResponse]:  # fmt: skip
-        answers = [self._handled(host, message, session) for host in self._coordinators.kept(TRANSACTIONS)]
-        return gathered(answers, message.joined)
 
     def _describe_producers(
         self, message: DescribeProducersRequest, session: Session

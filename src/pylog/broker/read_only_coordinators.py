@@ -20,7 +20,7 @@ from pylog.protocol.messages import (
     OffsetFetch,
     Session,
 )
-from pylog.protocol.messages.api import NamesRequest
+from pylog.protocol.messages.api import AllNodesRequest, NamesRequest
 from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from pylog.protocol.metadata_image import MetadataImage
@@ -48,14 +48,15 @@ class ReadOnlyCoordinators:
         self._machines: dict[TopicPartition, tuple[Coordinator, int]] = {}
         self.routes: dict[type, Callable[[Any], Any]] = {
             OffsetFetch: lambda message: self._ask(self._of(GROUPS, message.group_id), message),
-            ListGroupsRequest: lambda message: message.joined(self._ask(one, message) for one in self._all(GROUPS)),
+            ListGroupsRequest: partial(self._by_all, GROUPS),
             DescribeGroupsRequest: partial(self._by_names, GROUPS),
             ConsumerGroupDescribeRequest: partial(self._by_names, GROUPS),
-            ListTransactionsRequest: lambda message: message.joined(
-                self._ask(one, message) for one in self._all(TRANSACTIONS)
-            ),
+            ListTransactionsRequest: partial(self._by_all, TRANSACTIONS),
             DescribeTransactionsRequest: partial(self._by_names, TRANSACTIONS),
         }
+
+    def _by_all(self, topic: str, message: AllNodesRequest[R]) -> R:
+        return message.joined(self._ask(one, message) for one in self._all(topic))
 
     def _by_names(self, topic: str, message: NamesRequest[R]) -> R:
         return message.joined(self._ask(self._of(topic, name), message.only([name])) for name in message.names)

@@ -38,7 +38,7 @@ from pylog.protocol.messages import (
     ResourceType,
     Session,
 )
-from pylog.protocol.messages.api import NamesRequest
+from pylog.protocol.messages.api import AllNodesRequest, NamesRequest
 from pylog.protocol.messages.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
@@ -90,9 +90,9 @@ class NetworkTransport:
         self._not_made: dict[str, int] = {}
         """Until when topics are not waited for that no server has made. For the thread of the network."""
         self._compositions: dict[type, Callable[[Any, Session], Future[Any]]] = {
-            ListGroupsRequest: self._everywhere(ListGroupsRequest.joined),
-            ListTransactionsRequest: self._everywhere(ListTransactionsRequest.joined),
-            DescribeLogDirsRequest: self._everywhere(DescribeLogDirsRequest.joined),
+            ListGroupsRequest: self._everywhere,
+            ListTransactionsRequest: self._everywhere,
+            DescribeLogDirsRequest: self._everywhere,
             DescribeGroupsRequest: self._describe_groups,
             ConsumerGroupDescribeRequest: self._describe_groups,
             DeleteGroupsRequest: partial(self._by_names, "group"),
@@ -156,15 +156,12 @@ class NetworkTransport:
 
     # --- several -----------------------------------------------------------------------------------------------------
 
-    def _everywhere(self, combine: Callable[[Any, list[Any]], Any]) -> Callable[[Any, Session], Future[Any]]:
-        def ask(message: Any, session: Session) -> Future[Any]:
-            def ask_all(_: ClusterMetadata) -> Future[Any]:
-                nodes = sorted(self._network.routes.nodes)
-                return gathered([self._ask(node, message, session) for node in nodes], partial(combine, message))
+    def _everywhere(self, message: AllNodesRequest[R], session: Session) -> Future[R]:
+        def ask_all(_: ClusterMetadata) -> Future[R]:
+            nodes = sorted(self._network.routes.nodes)
+            return gathered([self._ask(node, message, session) for node in nodes], message.joined)
 
-            return self._then(self._ask(ANY_NODE, Metadata([]), session), ask_all)
-
-        return ask
+        return self._then(self._ask(ANY_NODE, Metadata([]), session), ask_all)
 
     def _by_names(self, kind: str, message: NamesRequest[R], session: Session) -> Future[R]:
         asked = [self._ask(ANY_NODE, message.only([name]), session, place=(kind, name)) for name in message.names]

@@ -8,13 +8,13 @@ errorMessage. A field of pylog's own, which is not on the wire, has `metadata=OU
 
 from collections.abc import Iterable
 from dataclasses import field, replace
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, dataclass_transform, get_args
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast, dataclass_transform, get_args
 
 from pylog.errors import PylogError
 from pylog.protocol.error_codes import untold
 from pylog.protocol.messages.message import keyword_message
 
-__all__ = ["ApiRequest", "ApiResponse", "Named", "NamesRequest", "api_message"]
+__all__ = ["AllNodesRequest", "ApiRequest", "ApiResponse", "Named", "NamesRequest", "api_message"]
 
 Class = TypeVar("Class", bound=type)
 R = TypeVar("R", covariant=True)
@@ -58,6 +58,29 @@ class ApiRequest(Generic[R]):
     def refused(self, error: PylogError) -> R:
         """The response that says one error for all of the request. (Kafka: AbstractRequest.getErrorResponse)"""
         made: R = self.response(error=error)
+        return made
+
+
+class AllNodesRequest(ApiRequest[R]):
+    """A request that each node, or each coordinator, answers for itself; the answers are joined."""
+
+    __slots__ = ()
+    parts: ClassVar[str]
+    """The field of a response that has its parts."""
+
+    def joined(self, answers: Iterable[R]) -> R:
+        """The response with the parts of all; the first error alone, where there is one."""
+        whole = self.empty()
+        answer: Any
+        for answer in answers:
+            if answer.error is not None:
+                return cast(R, answer)
+            getattr(whole, self.parts).extend(getattr(answer, self.parts))
+        return whole
+
+    def empty(self) -> R:
+        """The response without parts."""
+        made: R = self.response()
         return made
 
 

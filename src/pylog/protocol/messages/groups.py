@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pylog.errors import PylogError
 from pylog.kernel.format import NO_EPOCH
-from pylog.protocol.messages.api import ApiRequest, ApiResponse, Named, NamesRequest, api_message
+from pylog.protocol.messages.api import AllNodesRequest, ApiResponse, Named, NamesRequest, api_message
 from pylog.protocol.messages.message import OURS, message
 from pylog.protocol.operations import UNTOLD
 from pylog.record import TopicPartition
@@ -257,19 +257,11 @@ class ListGroupsResponse(ApiResponse):
 
 
 @api_message
-class ListGroupsRequest(ApiRequest[ListGroupsResponse]):
+class ListGroupsRequest(AllNodesRequest[ListGroupsResponse]):
+    parts = "groups"
     states_filter: list[str] = field(default_factory=list)
     """Empty: all; else those in one of these states, in upper or lower case. The same for types."""
     types_filter: list[str] = field(default_factory=list)
-
-    def joined(self, parts: Iterable[ListGroupsResponse]) -> ListGroupsResponse:
-        """One answer out of those of several coordinators, or nodes: the first error alone, where there is one."""
-        whole = ListGroupsResponse()
-        for part in parts:
-            if part.error is not None:
-                return part
-            whole.groups += part.groups
-        return whole
 
 
 @api_message

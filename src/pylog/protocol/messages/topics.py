@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import field
 
 from pylog.errors import PylogError
-from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
+from pylog.protocol.messages.api import AllNodesRequest, ApiRequest, ApiResponse, api_message
 from pylog.protocol.messages.message import OURS, message
 from pylog.protocol.messages.records import NO_ID
 from pylog.record import TopicPartition, by_topic
@@ -347,8 +347,10 @@ class DescribeLogDirsResponse(ApiResponse):
 
 
 @api_message
-class DescribeLogDirsRequest(ApiRequest[DescribeLogDirsResponse]):
+class DescribeLogDirsRequest(AllNodesRequest[DescribeLogDirsResponse]):
     """A request for the log directories of the node that is asked."""
+
+    parts = "results"
 
     @api_message
     class DescribableLogDirTopic:
@@ -357,15 +359,6 @@ class DescribeLogDirsRequest(ApiRequest[DescribeLogDirsResponse]):
 
     topics: list[DescribableLogDirTopic] | None
     """The partitions to tell of; None: all of them."""
-
-    def joined(self, parts: Iterable[DescribeLogDirsResponse]) -> DescribeLogDirsResponse:
-        """One answer out of those of several nodes: the first error alone, where there is one."""
-        whole = DescribeLogDirsResponse()
-        for part in parts:
-            if part.error is not None:
-                return part
-            whole.results += part.results
-        return whole
 
 
 @message

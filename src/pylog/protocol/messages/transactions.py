@@ -3,12 +3,12 @@
 Transactions are of version 2 (KIP-890): every end of one raises the epoch, and a partition joins by being written to.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import field
 from typing import NamedTuple
 
 from pylog.errors import InvalidRequest, PylogError
-from pylog.protocol.messages.api import ApiRequest, ApiResponse, Named, NamesRequest, api_message
+from pylog.protocol.messages.api import AllNodesRequest, ApiRequest, ApiResponse, Named, NamesRequest, api_message
 from pylog.protocol.messages.message import message
 from pylog.record import TopicPartition
 
@@ -131,7 +131,8 @@ class ListTransactionsResponse(ApiResponse):
 
 
 @api_message
-class ListTransactionsRequest(ApiRequest[ListTransactionsResponse]):
+class ListTransactionsRequest(AllNodesRequest[ListTransactionsResponse]):
+    parts = "transaction_states"
     state_filters: list[str] = field(default_factory=list)
     """Empty: all; else those in one of these states."""
     producer_id_filters: list[int] = field(default_factory=list)
@@ -139,16 +140,10 @@ class ListTransactionsRequest(ApiRequest[ListTransactionsResponse]):
     """Only transactions that have run longer, in ms."""
     transactional_id_pattern: str | None = None
 
-    def joined(self, parts: Iterable[ListTransactionsResponse]) -> ListTransactionsResponse:
-        """One answer out of those of several coordinators, or nodes: the first error alone, where there is one."""
-        whole = ListTransactionsResponse(
+    def empty(self) -> ListTransactionsResponse:
+        return ListTransactionsResponse(
             unknown_state_filters=[one for one in self.state_filters if one not in (*STATES, *INNER_STATES)]
         )
-        for part in parts:
-            if part.error is not None:
-                return part
-            whole.transaction_states += part.transaction_states
-        return whole
 
 
 @api_message
