@@ -67,9 +67,7 @@ def group(request: Request) -> Response:
     found, lags = admin.describe_group(name), admin.lag(name)
     history: LogHistory = request.app.state.history
     drawn = level_line("Lag", history.of("lag of group", name), "{:,.0f}".format)
-    return page(
-        request, "group.html", drawn=[drawn], group=found, lags=sorted(lags.items()), total=_total(lags), ways=WAYS
-    )
+    return page(request, "group.html", drawn=[drawn], group=found, lags=sorted(lags.items()), total=_total(lags))
 
 
 def _partitions(log: Any, words: Any) -> list[TopicPartition] | None:
