@@ -21,11 +21,10 @@ from pylog.tables.json_lines import json_record
 from pylog.tables.schema import COLUMNS, schema_of
 from pylog.ui.parameters import choice
 from pylog.ui.reading import Reader
-from pylog.ui.records import WantedRecords, ranges_of, reader_of, wanted_of
+from pylog.ui.records import RECORDS_MAX, WantedRecords, ranges_of, reader_of, wanted_of
 
 __all__ = ["BrokenDownloadError", "download", "formats"]
 
-RECORDS_MAX = 100_000
 MS_MAX = 60_000
 CHUNK_BYTES = 64 << 10
 GROUP_BYTES = 16 << 20

@@ -15,7 +15,7 @@ from pylog.ui.parameters import flag, moment_ms, number, partition
 from pylog.ui.reading import SCAN_MS_MAX, FoundRecords, Reader
 from pylog.ui.values import Shown, hex_lines, shown
 
-__all__ = ["WantedRecords", "decoder_of", "ranges_of", "reader_of", "record", "records", "value", "wanted_of"]
+__all__ = ["RECORDS_MAX", "WantedRecords", "decoder_of", "ranges_of", "reader_of", "record", "records", "value", "wanted_of"]
 
 TEXT_CHARS_MAX = 1000
 LIMIT = 50
@@ -25,6 +25,8 @@ JSON_CHARS = 128 << 10
 HEX_BYTES = 4 << 10
 HEADERS_MAX = 100
 HEADER_BYTES = 4 << 10
+RECORDS_MAX = 100_000
+"""How many records a file of them has (`download`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,14 @@ class WantedRecords:
     matches: RecordFilter
     is_committed: bool
     limit: int
+
+    @property
+    def words(self) -> dict[str, object]:
+        """What an address says to ask for the same of another place."""
+        return {
+            "partition": self.partition, "text": self.text, "where": self.where,
+            "committed": "1" if self.is_committed else None,
+        }  # fmt: skip
 
     @property
     def is_newest_first(self) -> bool:
@@ -102,6 +112,7 @@ def records(request: Request) -> Response:
         request, "records.html", topic=request.path_params["topic"], wanted=wanted, partitions=reader.partitions,
         lines=decoder_of(request).lines(lines), found=found, only=only, words=request.query_params,
         more=_more(wanted, lines, only), unread=_unread(wanted, found, lines), formats=request.app.state.formats,
+        records_max=RECORDS_MAX,
     )  # fmt: skip
 
 
