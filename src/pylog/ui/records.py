@@ -15,7 +15,9 @@ from pylog.ui.parameters import flag, moment_ms, number, partition
 from pylog.ui.reading import SCAN_MS_MAX, FoundRecords, Reader
 from pylog.ui.values import Shown, hex_lines, shown
 
-__all__ = ["RECORDS_MAX", "WantedRecords", "decoder_of", "ranges_of", "reader_of", "record", "records", "value", "wanted_of"]
+__all__ = [
+    "RECORDS_MAX", "WantedRecords", "decoder_of", "ranges_of", "reader_of", "record", "records", "value", "wanted_of",
+]  # fmt: skip
 
 TEXT_CHARS_MAX = 1000
 LIMIT = 50
@@ -26,7 +28,7 @@ HEX_BYTES = 4 << 10
 HEADERS_MAX = 100
 HEADER_BYTES = 4 << 10
 RECORDS_MAX = 100_000
-"""How many records a file of them has (`download`)."""
+"""How many records a file has at most (`download`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class WantedRecords:
 
     @property
     def words(self) -> dict[str, object]:
-        """What an address says to ask for the same of another place."""
+        """The words of an address that stay the same on the way to other records."""
         return {
             "partition": self.partition, "text": self.text, "where": self.where,
             "committed": "1" if self.is_committed else None,
