@@ -20,7 +20,6 @@ from pylog.serde.registry_records import (
     tombstone,
 )
 from pylog.serde.registry_state import (
-    FORWARD,
     IMPORT,
     MODES,
     READONLY,
@@ -70,7 +69,7 @@ def checked_schema(
         raise SchemaRegistryError("Invalid schema: it is empty", INVALID_SCHEMA)
     which = LookupFilter.DEFAULT if is_new else LookupFilter.INCLUDE_DELETED
     found = schema._replace(references=tuple(_resolved(state, one, which) for one in schema.references))
-    if state.mode_in_scope(subject) not in (IMPORT, FORWARD):
+    if state.mode_in_scope(subject) != IMPORT:
         check_schema(found, state.referenced, is_new=is_new)
         if normalize or state.config_in_scope(subject).get("normalize") is True:
             found = normalized(found)
@@ -166,7 +165,7 @@ def register(
     if known is not None and version is None and schema_id in (None, known.id):
         # Also where nothing can be registered: programs that register what is there go on.
         return Change(known)
-    is_import = state.mode_in_scope(subject) in (IMPORT, FORWARD)
+    is_import = state.mode_in_scope(subject) == IMPORT
     _check_register_mode(state, subject, schema_id)
     schema = checked_schema(state, subject, given, normalize=normalize)
     every = state.versions(subject, LookupFilter.INCLUDE_DELETED)
@@ -182,7 +181,7 @@ def register(
 def _check_register_mode(state: RegistryState, subject: str, schema_id: int | None) -> None:
     _check_writable(state, subject)
     mode = state.mode_in_scope(subject)
-    if schema_id is not None and mode not in (IMPORT, FORWARD):
+    if schema_id is not None and mode != IMPORT:
         raise SchemaRegistryError(f"Subject {subject} is not in import mode", NOT_PERMITTED)
     if schema_id is None and mode != READWRITE:
         raise SchemaRegistryError(f"Subject {subject} is not in read-write mode", NOT_PERMITTED)
@@ -310,8 +309,6 @@ def set_mode(state: RegistryState, subject: str | None, given: object, *, force:
     mode = given.upper() if isinstance(given, str) else ""
     if mode not in MODES:
         raise SchemaRegistryError(f"Invalid mode {given!r}. Valid values are {', '.join(MODES)}.", INVALID_MODE)
-    if mode == FORWARD and subject is not None:
-        raise SchemaRegistryError("Forward mode only supported on global level", INVALID_MODE)
     gone: tuple[RegistryRecord, ...] = ()
     if mode == IMPORT and state.mode_in_scope(subject) != IMPORT and not force:
         gone = _made_empty(state, subject)

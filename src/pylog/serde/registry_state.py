@@ -17,9 +17,7 @@ from pylog.serde.schema_forms import Meaning, meaning, whole_meaning
 
 __all__ = ["READWRITE", "LookupFilter", "RegistryState"]
 
-READWRITE, READONLY, READONLY_OVERRIDE, IMPORT, FORWARD = MODES = (
-    "READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD",
-)  # fmt: skip
+READWRITE, READONLY, READONLY_OVERRIDE, IMPORT = MODES = "READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT"
 
 
 class LookupFilter(Enum):
