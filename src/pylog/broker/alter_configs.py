@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pylog.config import TopicConfig
+from pylog.config.options import kafka_name
 from pylog.errors import InvalidConfig, InvalidRequest, PylogError
 from pylog.protocol.messages.configs import (
     GIVES_VALUE,
@@ -75,5 +76,5 @@ def changed(
 
 def _check_names(change: ResourceChange, names: frozenset[str]) -> None:
     for one in change.changes:
-        if one.operation in GIVES_VALUE and one.name.replace("_", ".") not in names:
+        if one.operation in GIVES_VALUE and kafka_name(one.name) not in names:
             raise InvalidConfig(f"{one.name} is not a config of topics")

@@ -338,7 +338,7 @@ class MetadataLog:
     def _left_over(self) -> Mapping[uuid.UUID, str]:
         """The topics that were removed and may have left a folder, which belongs to no topic then."""
         removed, node = self.image.removed, self.image.nodes.get(self.directory.node_id)
-        here = {directory.directory_id for directory in self.directories}
+        here = set(self.directories.ids)
         if not removed or self.directories.failures or (node is not None and not here.issuperset(node.directories)):
             return removed
         try:
