@@ -115,8 +115,7 @@ class TopicControl:
         """The records by which the replica of this node lies in another of its log directories."""
         image = self._image().topic(key.topic)
         state = image.partitions[key.partition]
-        known = zip(state.replicas, state.directories, strict=True)
-        directories = [directory if node == self._node_id else place for node, place in known]
+        directories = [directory if node == self._node_id else state.directory_of(node) for node in state.replicas]
         return move_replica(image.id, key.partition, directories)
 
     def _replicas(

@@ -8,12 +8,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from pylog.protocol.messages.configs import ConfigResource, ResourceType
-from pylog.protocol.metadata_image import (
-    UNASSIGNED_DIRECTORY,
-    MetadataImage,
-    PartitionImage,
-    encode_record,
-)
+from pylog.protocol.metadata_image import MetadataImage, PartitionImage, encode_record
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 
 NO_NODE = -1
@@ -90,8 +85,7 @@ def assign_leader(
     A PartitionRecord in place of the one before: a PartitionChangeRecord cannot name the epoch. Replicas keep the
     directories that they have. (Kafka: ReplicationControlManager.replay)
     """
-    known = dict(zip(state.replicas, state.directories, strict=False))
-    directories = [known.get(node, UNASSIGNED_DIRECTORY) for node in replicas]
+    directories = [state.directory_of(node) for node in replicas]
     changed = replace(
         state, leader=leader, leader_epoch=epoch, partition_epoch=state.partition_epoch + 1, replicas=list(replicas),
         isr=list(replicas if isr is None else isr), directories=directories,

@@ -63,6 +63,10 @@ class PartitionImage:
     others: Mapping[str, Any] = field(default_factory=dict)
     """The other fields of its record, which mean nothing here."""
 
+    def directory_of(self, node: int) -> UUID:
+        """The log directory of a replica; UNASSIGNED_DIRECTORY for another node, and where the record names none."""
+        return dict(zip(self.replicas, self.directories, strict=False)).get(node, UNASSIGNED_DIRECTORY)
+
 
 @dataclass(slots=True)
 class TopicImage:
@@ -178,7 +182,7 @@ class MetadataImage:
         return topic
 
     def with_id(self, topic_id: UUID) -> TopicImage | None:
-        """The topic of this id, or None, or none any more."""
+        """The topic of this id; None for one that is unknown or removed."""
         return self._by_id.get(topic_id)
 
     def namesakes(self, name: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.messages.configs import ConfigChange
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest
-from pylog.protocol.metadata_image import UNASSIGNED_DIRECTORY
+from pylog.protocol.metadata_image import UNASSIGNED_DIRECTORY, encode_record
 from pylog.protocol.sasl.credentials import ScramMechanism
 from pylog.record import TopicPartition
 from support.controlled_cluster import BESIDE, HERE, KEY, TOPIC_ID, Cluster
@@ -165,6 +165,16 @@ def test_a_topic_that_is_followed_is_learned_and_grows_with_its_leader() -> None
 def test_a_partition_that_moves_keeps_the_directories_of_its_followers() -> None:
     cluster = Cluster()
     cluster.commit(cluster.controller.topics.learn(follow(), [HERE]))
+    cluster.commit(cluster.controller.topics.move(KEY, BESIDE))
+    assert cluster.state().directories == [UNASSIGNED_DIRECTORY, BESIDE]
+
+
+def test_a_partition_whose_records_name_no_directories_moves() -> None:
+    cluster = Cluster()
+    value = {"partitionId": 0, "topicId": TOPIC_ID, "replicas": [2, 1], "isr": [2, 1], "leader": 2, "leaderEpoch": 0}
+    topic = encode_record("TopicRecord", {"name": "t", "topicId": TOPIC_ID})
+    cluster.commit([topic, encode_record("PartitionRecord", value, 0)])
+    assert cluster.state().directories == []
     cluster.commit(cluster.controller.topics.move(KEY, BESIDE))
     assert cluster.state().directories == [UNASSIGNED_DIRECTORY, BESIDE]
 

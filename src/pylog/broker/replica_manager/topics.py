@@ -20,13 +20,7 @@ from pylog.logdirs.metadata_log import MetadataLog
 from pylog.metrics.histogram import Histogram, Times, histogram_of
 from pylog.partition import Partition
 from pylog.protocol.messages import NO_ID, ResourceType
-from pylog.protocol.metadata_image import (
-    METADATA_TOPIC_ID,
-    UNASSIGNED_DIRECTORY,
-    MetadataDelta,
-    MetadataImage,
-    TopicImage,
-)
+from pylog.protocol.metadata_image import METADATA_TOPIC_ID, MetadataDelta, MetadataImage, TopicImage
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
@@ -139,13 +133,8 @@ class LocalTopics:
 
     def places(self, image: TopicImage) -> dict[int, uuid.UUID]:
         """The partitions of a topic that this node keeps, and the log directories where the metadata log has them."""
-        places = {}
-        for number, state in image.partitions.items():
-            if self.node_id in state.replicas:
-                index = list(state.replicas).index(self.node_id)
-                known = index < len(state.directories)
-                places[number] = state.directories[index] if known else UNASSIGNED_DIRECTORY
-        return places
+        node = self.node_id
+        return {n: state.directory_of(node) for n, state in image.partitions.items() if node in state.replicas}
 
     @property
     def kept(self) -> list[TopicPartition]:
