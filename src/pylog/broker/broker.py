@@ -342,7 +342,7 @@ class Broker:
     # --- topics ----------------------------------------------------------------------------------------
 
     def _changed(self, answer: A) -> Future[A]:
-        # Of deleted topics there are files to remove.
+        # Of deleted topics and moved partitions there are files to remove.
         self.housekeeping.wake()
         return completed(answer)
 
@@ -358,10 +358,7 @@ class Broker:
     def _alter_log_dirs(
         self, message: AlterReplicaLogDirsRequest, session: Session
     ) -> Future[AlterReplicaLogDirsResponse]:  # fmt: skip
-        answer = message.answered([_attempt(self._move, one) for one in message.replacements])
-        # Of moved partitions there are files to remove.
-        self.housekeeping.wake()
-        return completed(answer)
+        return self._changed(message.answered([_attempt(self._move, one) for one in message.replacements]))
 
     def _move(self, wanted: Replacement) -> None:
         with self._changing_roles() as ended:

@@ -5,11 +5,10 @@ A record's value is a frame around a message of Kafka's metadata schemas (Kafka:
     uvarint frame version (1)    uvarint api key    uvarint record version    message
 
 A topic is a TopicRecord, a ConfigRecord per override and a PartitionRecord per partition. A broker and a group have
-ConfigRecords, too. A PartitionChangeRecord
-changes the fields that it names: each one raises the partition epoch by one, one that names a leader also the leader
-epoch (Kafka: PartitionRegistration.merge). Records between a BeginTransactionRecord and its end count only once that
-end is there (KIP-868). Records that say nothing about topics or nodes are only kept, in any version: a Kafka that takes
-the directory over wants them again.
+ConfigRecords, too. A PartitionChangeRecord changes the fields that it names. Each one raises the partition epoch by
+one; one that names a leader raises the leader epoch, too (Kafka: PartitionRegistration.merge). Records between a
+BeginTransactionRecord and its end count only once that end is there (KIP-868). Records of what has no meaning here are
+only kept, in any version: a Kafka that takes the directory over needs them.
 
 Invariants: no I/O here; the image is a function of the records applied, in their order; a `PartitionImage` never
 changes, it is replaced.
