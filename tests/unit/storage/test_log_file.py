@@ -13,7 +13,7 @@ from pylog.files import DiskFiles, File, MemoryFiles
 from pylog.kernel import Record, pure, read_following
 from pylog.protocol.batch import encode
 from pylog.storage.file_ranges import DamagedRange, Fault, WantedBatches
-from pylog.storage.log_file import LogFile
+from pylog.storage.log_file import RESUMED_MAX, LogFile
 
 NOW = 1_700_000_000_000
 PATH = "00000000000000000100.log"
@@ -169,6 +169,14 @@ def test_what_follows_a_fault_is_looked_for_once_a_size() -> None:
     assert log.resume_after(fault) == (size, 101)
     log.append(batch(102))
     assert log.resume_after(fault) == (size, 101)
+
+
+def test_a_file_with_many_faults_remembers_few_searches() -> None:
+    log = made(batch(100), b"\xff" * 100, batch(101))
+    for offset in range(101, 101 + RESUMED_MAX + 2):
+        found = log.resume_after(Fault(PATH, len(batch(100)), offset, "rubbish"))
+        assert found == ((len(batch(100)) + 100, 101) if offset == 101 else None)
+        assert len(log._resumed) <= RESUMED_MAX
 
 
 def test_a_magic_byte_right_before_the_end_begins_no_batch() -> None:
