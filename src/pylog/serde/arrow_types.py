@@ -19,6 +19,8 @@ from pylog.serde.messages import is_repeated
 __all__ = ["of_annotation", "of_avro", "of_message"]
 
 DEPTH_MOST = 30
+DIGITS_OF_128, DIGITS_MOST = 38, 76
+"""The most digits of Arrow's decimals of 128 and of 256 bits."""
 PLAIN: dict[Any, pa.DataType] = {
     bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(),
     datetime: pa.timestamp("us", tz="UTC"), date: pa.date32(), time: pa.time64("us"), timedelta: pa.duration("us"),
@@ -116,7 +118,7 @@ def _avro(schema: Any, named: dict[str, Any], depth: int) -> pa.DataType:
     if "name" in schema:
         named[schema["name"]] = schema
     if logical == "decimal":
-        return pa.decimal128(schema["precision"], schema.get("scale", 0))
+        return _decimal(schema["precision"], schema.get("scale", 0))
     if logical in AVRO:
         return AVRO[logical]
     if kind == "record":
@@ -126,6 +128,12 @@ def _avro(schema: Any, named: dict[str, Any], depth: int) -> pa.DataType:
     if kind == "map":
         return pa.map_(pa.string(), _avro(schema["values"], named, depth + 1))
     return _avro(kind, named, depth + 1)
+
+
+def _decimal(precision: int, scale: int) -> pa.DataType:
+    if precision > DIGITS_MOST:
+        raise _NoCounterpart
+    return pa.decimal128(precision, scale) if precision <= DIGITS_OF_128 else pa.decimal256(precision, scale)
 
 
 def of_message(descriptor: Any) -> pa.DataType | None:

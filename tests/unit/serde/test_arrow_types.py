@@ -167,6 +167,8 @@ def test_an_avro_schema_is_a_struct_and_a_value_without_one_is_as_written() -> N
         unknown = serde.avro(registry, "t-value").arrow_type
         assert unknown is not None and unknown() is None
     assert of_avro(["null", "int", "string"]) is None
+    decimals = [{"type": "bytes", "logicalType": "decimal", "precision": digits} for digits in (38, 39, 76, 77)]
+    assert [of_avro(one) for one in decimals] == [pa.decimal128(38), pa.decimal256(39), pa.decimal256(76), None]
     node = {"type": "record", "name": "Node", "fields": [{"name": "below", "type": ["null", "Node"]}]}
     assert of_avro(node) is None
 
