@@ -5,6 +5,7 @@ the records are read twice: all of them are looked at, so that a field may appea
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,6 +197,10 @@ def _field(plain: Any, path: str) -> Any:
 def _kind_at(kind: pa.DataType, path: str) -> pa.DataType:
     """The type of a field. Raises ValueError."""
     if pa.types.is_map(kind):
+        _, dot, rest = path.partition(".")
+        # A key may have dots itself.
+        with suppress(ValueError):
+            return _kind_at(kind.item_type, rest) if dot else kind.item_type
         return kind.item_type
     if not pa.types.is_struct(kind):
         raise ValueError(f"there is no field {path!r} in a {kind}")

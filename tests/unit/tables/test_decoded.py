@@ -235,6 +235,16 @@ def test_a_field_of_a_map_is_one_of_its_values(log: pylog.Log) -> None:
     assert chosen.to_arrow().to_pylist() == [{"a": 1, "b": None}]
 
 
+def test_a_field_of_a_value_of_a_map_has_its_own_type(log: pylog.Log) -> None:
+    """Of a key with a dot the value itself is found."""
+    append(log.create_topic("maps"), b'{"ada": {"id": 1}, "b.c": {"id": 2}}')
+    chosen = log.topic("maps").select(["value"], value=serde.json(dict[str, User]), fields=["ada.id", "b.c", "ada"])
+    assert chosen.schema == pa.schema([("ada.id", pa.int64()), ("b.c", USER), ("ada", USER)])
+    assert chosen.to_arrow().to_pylist() == [
+        {"ada.id": 1, "b.c": {"id": 2, "name": None}, "ada": {"id": 1, "name": None}}
+    ]
+
+
 def test_a_notebook_shows_decoded_columns(log: pylog.Log) -> None:
     shown = log.topic("t").select(["value"], value=serde.json(), fields=["user.name"])._repr_html_()
     assert "<th>user.name</th>" in shown and "<td>ada</td>" in shown
