@@ -19,7 +19,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 
 from pylog.record import ConsumerRecord
-from pylog.ui.decoding import Decoder, DecodingError
+from pylog.ui.decoding import Decoded, Decoder, DecodingError
 from pylog.ui.parameters import INT64_MAX, moment_ms, needed_number
 
 __all__ = ["RecordFilter", "filter_of"]
@@ -77,7 +77,8 @@ class RecordFilter:
         """Whether a record matches."""
         if self._needle and not self._has_text(record):
             return False
-        return all(self._holds(term, record) for term in self._terms)
+        decoded: dict[str, Decoded | None] = {}
+        return all(self._holds(term, record, decoded) for term in self._terms)
 
     def _has_text(self, record: ConsumerRecord) -> bool:
         parts = [record.key, record.value]
@@ -85,22 +86,25 @@ class RecordFilter:
             parts += [name.encode(), value]
         return any(self._needle in part.lower() for part in parts if part)
 
-    def _holds(self, term: Term, record: ConsumerRecord) -> bool:
+    def _holds(self, term: Term, record: ConsumerRecord, decoded: dict[str, Decoded | None]) -> bool:
+        """Whether a term holds. `decoded`: the key and the value, where a term before it has decoded them."""
         if term.number is not None:
             return _compares(term.sign, _number_of(record, term.field), term.number)
         try:
-            return any(_matches(one, term) for one in self._candidates(term, record))
+            return any(_matches(one, term) for one in self._candidates(term, record, decoded))
         except (DecodingError, RecursionError):
             return False
 
-    def _candidates(self, term: Term, record: ConsumerRecord) -> Iterator[Any]:
+    def _candidates(self, term: Term, record: ConsumerRecord, decoded: dict[str, Decoded | None]) -> Iterator[Any]:
         if term.field == "header":
             return (_plain(value) for name, value in record.headers if name == term.path[0])
         data = record.key if term.field == "key" else record.value
         if not term.path:
             return iter([_plain(data)])
-        decoded = self._decoder.decode(data)
-        return iter(()) if decoded is None else _at(decoded.value, term.path)
+        if term.field not in decoded:
+            decoded[term.field] = self._decoder.decode(data)
+        found = decoded[term.field]
+        return iter(()) if found is None else _at(found.value, term.path)
 
 
 def filter_of(where: str, text: str, decoder: Decoder) -> RecordFilter:
