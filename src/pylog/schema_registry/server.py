@@ -27,13 +27,13 @@ from pylog.runtime.http import TimelyReader, TooManyBytes, host_name, is_rebinda
 from pylog.runtime.sockets import hang_up, stop_listening
 from pylog.runtime.threads import started
 from pylog.schema_registry.interface import Answer, Interface, refused
+from pylog.serde.registry import CONTENT
 from pylog.serde.schema_store import TOPIC, SchemaStore
 from pylog.server.binding import bind
 from pylog.server.listeners import ListenAddress, is_loopback, parse_address
 
 __all__ = ["SchemaRegistryServer"]
 
-CONTENT = "application/vnd.schemaregistry.v1+json"
 CONTENTS = frozenset({
     CONTENT, "application/vnd.schemaregistry+json", "application/json", "application/octet-stream"
 })  # fmt: skip
@@ -167,7 +167,8 @@ class _Connections:
         """Do `work` in a thread of the connection, as soon as there is room for it. One thread calls this."""
         with self._changed:
             while len(self._open) >= CONNECTIONS_MAX and not self._is_closed:
-                for longest in sorted(self._waiting, key=self._waiting.__getitem__)[:1]:
+                if self._waiting:
+                    longest = min(self._waiting, key=self._waiting.__getitem__)
                     del self._waiting[longest]
                     _shut(longest)
                 self._changed.wait()
