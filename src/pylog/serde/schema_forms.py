@@ -66,15 +66,14 @@ def normalized(schema: Schema) -> Schema:
 def check_schema(schema: Schema, find: Find, *, is_new: bool = True) -> None:
     """Raise SchemaRegistryError (42201) for a text that is not valid by its type. `is_new`: defaults have to fit."""
     try:
-        match schema.type:
-            case str(kind) if kind == AVRO:
-                check_avro(whole_schema(schema, find), with_defaults=is_new)
-            case str(kind) if kind == JSON:
-                _check_json(json.loads(schema.text))
-            case str(kind) if kind == PROTOBUF:
-                file_of(schema.text)
-            case other:
-                raise ValueError(f"the type {other!r} is not one of {', '.join(TYPES)}")
+        if schema.type == AVRO:
+            check_avro(whole_schema(schema, find), with_defaults=is_new)
+        elif schema.type == JSON:
+            _check_json(json.loads(schema.text))
+        elif schema.type == PROTOBUF:
+            file_of(schema.text)
+        else:
+            raise ValueError(f"the type {schema.type!r} is not one of {', '.join(TYPES)}")
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise SchemaRegistryError(f"Invalid schema of type {schema.type}: {error}", INVALID_SCHEMA) from error
 
