@@ -9,7 +9,16 @@ import pytest
 import pylog
 from conformance import dump_log
 from pylog import TopicPartition
-from pylog.protocol.messages import ConsumerGroupHeartbeat, JoinGroup, Session, SyncGroup
+from pylog.protocol.batch import encode
+from pylog.protocol.messages import (
+    ConsumerGroupHeartbeat,
+    InitProducerId,
+    JoinGroup,
+    Produce,
+    ProducePart,
+    Session,
+    SyncGroup,
+)
 from pylog.protocol.partitioner import partition_for
 
 REASON = dump_log.missing()
@@ -46,10 +55,13 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 with producer.transaction():
                     producer.send("t", b"x")
                     producer.send_offsets({TopicPartition("t", 1): offset}, "exact")
-        left = log.producer(transactional_id="open")
-        left.begin()
-        left.send("t", b"y").result()
-        left._client.abandon()
+        given = ask(log, InitProducerId("open", 60_000))
+        batch = encode(
+            [pylog.Record(b"y")], now_ms=0, producer_id=given.producer_id, producer_epoch=given.producer_epoch,
+            base_sequence=0, transactional=True,
+        )  # fmt: skip
+        (part,) = ask(log, Produce([ProducePart("t", 0, batch)], transactional_id="open")).parts
+        assert part.error is None
     return path
 
 

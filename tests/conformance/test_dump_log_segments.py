@@ -23,7 +23,7 @@ DEMO = os.environ.get("PYLOG_DEMO_LOG")
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 START_MS = 1_700_000_000_000
 # Small segments and a dense index, so that every file has something to say.
-CONFIG = {"segment.bytes": 1 << 20, "index.interval.bytes": 512, "retention.ms": 3_600_000}
+CONFIG = {"segment.bytes": 1 << 20, "index.interval.bytes": 512}
 
 
 def rows(seed: str, count: int) -> Iterator[pylog.Record]:
