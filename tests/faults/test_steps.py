@@ -28,6 +28,7 @@ def test_a_fault_at_some_step_of_a_repair_loses_nothing() -> None:
     assert ran.returncode == 0 and "10 steps with a fault" in ran.stdout, ran.stdout + ran.stderr
 
 
+@pytest.mark.planted
 def test_failed_writes_that_report_success_are_detected() -> None:
     # Two or three of twenty are found, and once it was none: how many steps there are differs from run to run.
     ran = campaign("60", "--jobs", "1", "--only", "pairs", PYLOG_FAIL_LIES="1")

@@ -44,7 +44,7 @@ def node() -> Iterator[WireNode]:
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_every_request_has_a_response_that_its_version_can_say(
     node: WireNode, name: str, version: int, data: st.DataObject

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER = Path(__file__).parent
-SMOKE = "test_smoke.py"
-"""What `make test` runs of this folder: it starts Spark once, and is quick. `make spark-test` runs all."""
 
 
 def missing() -> str | None:
@@ -40,8 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = missing()
     for item in items:
         if FOLDER in item.path.parents:
-            if item.path.name != SMOKE:
-                item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.spark)
             # Py4J leaves sockets to the garbage collector.
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
             if reason:

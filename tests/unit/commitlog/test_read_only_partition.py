@@ -270,7 +270,7 @@ def test_in_the_middle_of_a_read_the_owner_does_something(
     at = 0
     while True:
         # A read opens and looks up first, and then does the same for every window.
-        at += 1 if at < 12 else 4
+        at += 1 if at < 6 else 6
         pair = Pair(place / str(at), COMPACTED)
         pair.fill(80)
         pair.reader.refresh()
