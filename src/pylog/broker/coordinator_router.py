@@ -330,17 +330,16 @@ class CoordinatorRouter:
         return gathered(answers, message.joined)
 
     def _by_names(self, topic: str, message: NamesRequest[R], session: Session) -> Future[R]:
-        """Ask the coordinator of each name."""
-        hosts = self._by_host(topic, message.names)
-        answers = [self._handled(host, message.only(names), session) for host, names in hosts.items()]
+        """Ask the coordinator of each name. A coordinator that is not here is the error of its names alone."""
+        hosts: dict[CoordinatorHost, list[str]] = {}
+        answers: list[Future[R]] = []
+        for name in dict.fromkeys(message.names):
+            try:
+                hosts.setdefault(self._coordinators.of(topic, name), []).append(name)
+            except PylogError as error:
+                answers.append(completed(message.only([name]).refused(error.with_traceback(None))))
+        answers += [self._handled(host, message.only(names), session) for host, names in hosts.items()]
         return gathered(answers, message.joined)
-
-    def _by_host(self, topic: str, names: Iterable[str]) -> dict[CoordinatorHost, list[str]]:
-        """The names of groups, or of transactional ids, by their coordinators, each once."""
-        found: dict[CoordinatorHost, list[str]] = {}
-        for name in dict.fromkeys(names):
-            found.setdefault(self._coordinators.of(topic, name), []).append(name)
-        return found
 
     # --- transactions ------------------------------------------------------------------------------------------------
 

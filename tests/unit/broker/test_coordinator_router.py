@@ -10,12 +10,14 @@ import pytest
 import pylog
 from pylog import TopicPartition, errors
 from pylog.broker.broker import Broker
+from pylog.client.admin.groups import GroupDescription
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import Answer
 from pylog.files import MemoryFiles
 from pylog.partition import Partition
 from pylog.protocol.batch import Origin, encode
 from pylog.protocol.messages import (
+    GROUPS_TOPIC,
     AddOffsetsToTxn,
     AddPartitionsToTxn,
     EndTxn,
@@ -304,7 +306,7 @@ def test_a_node_that_does_not_lead_does_not_coordinate(log: pylog.Log) -> None:
     answer = log.broker.handle(EndTxn("tx", client.id, client.epoch, True), SESSION)
     assert isinstance(answer.exception(), errors.NotCoordinator)
     described = log.broker.handle(DescribeTransactionsRequest(transactional_ids=["tx"]), SESSION)
-    assert isinstance(described.exception(), errors.NotCoordinator)
+    assert isinstance(described.result().transaction_states[0].error, errors.NotCoordinator)
 
 
 def test_what_another_node_coordinates_is_neither_settled_nor_expired_here(
@@ -487,13 +489,23 @@ def test_unknown_records_are_passed_over(tmp_path: Path, caplog: pytest.LogCaptu
     assert "is passed over" in caplog.text
 
 
-def test_one_coordinator_that_cannot_answer_is_the_answer_for_all(log: pylog.Log) -> None:
-    log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result()
-    shard = next(iter(log.broker._coordinating._coordinators._hosts.values()))
-    asked = shard.handle(JoinGroup("h", protocols=[("range", b"")]), SESSION)
-    assert asked.result().error is None
-    described = log.broker.handle(DescribeGroupsRequest(groups=["g", "h"]), SESSION).result()
-    assert [group.group_id for group in described.groups] == ["g", "h"]
+def test_a_coordinator_elsewhere_is_the_error_of_its_groups_alone() -> None:
+    with pylog.open(":memory:", config={"offsets.topic.num.partitions": 2}) as log:
+        log.create_topic("t")
+        by_shard = {partition_for(name, 2): name for name in ("a", "b", "c")}
+        for name in by_shard.values():
+            log.admin.alter_offsets(name, {TopicPartition("t", 0): 1})
+        follow = pylog.Follow(
+            topic=GROUPS_TOPIC, topic_id=log.topic(GROUPS_TOPIC).id, partition=1, partitions=2, leader=9, leader_epoch=9
+        )
+        log.broker.apply(follow)
+
+        found = log.admin.describe_groups([by_shard[1], by_shard[0]])
+        deleted = log.admin.delete_groups([by_shard[1], by_shard[0]])
+
+    assert list(found) == list(deleted) == [by_shard[1], by_shard[0]]
+    assert isinstance(found[by_shard[1]], errors.NotCoordinator) and isinstance(found[by_shard[0]], GroupDescription)
+    assert isinstance(deleted[by_shard[1]], errors.NotCoordinator) and deleted[by_shard[0]] is None
 
 
 def test_members_of_a_former_owners_process_are_gone_at_once(tmp_path: Path) -> None:
@@ -564,7 +576,7 @@ def test_a_joining_member_hears_when_the_node_stops_coordinating(log: pylog.Log)
         shard.append_marker(TxnMarkers(1, 0, True, 0, ()))
     shard._send([Answer(0, None)], completed(Produced([ProducedPart("t", 0)])))
     described = log.broker.handle(DescribeGroupsRequest(groups=["g"]), SESSION)
-    assert isinstance(described.exception(), errors.NotCoordinator)
+    assert isinstance(described.result().groups[0].error, errors.NotCoordinator)
 
 
 def test_offsets_of_partitions_that_are_not_there_are_refused(log: pylog.Log) -> None:
