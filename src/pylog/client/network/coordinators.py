@@ -74,8 +74,10 @@ class CoordinatorLookups:
 
     def has_moved(self, call: Call, answer: Any) -> bool:
         """Send a call again if its answer says that the coordinator has moved; gives whether it was sent."""
-        error = coordinator_error(answer)
-        if not isinstance(error, (*MOVED, CoordinatorLoadInProgress)) or call.place is None:
+        if call.place is None:
+            return False
+        error = coordinator_error(call.message, answer)
+        if not isinstance(error, (*MOVED, CoordinatorLoadInProgress)):
             return False
         if isinstance(error, MOVED):
             self._routes.forget_coordinator(call.place)

@@ -18,6 +18,7 @@ from pylog.protocol.messages import (
     SyncedGroup,
     TxnEnded,
 )
+from pylog.protocol.messages.api import NamesRequest
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import Question, error_in
 from pylog.protocol.wire.versions import SEVERAL_FROM
@@ -59,8 +60,10 @@ _WITH_ERROR = (
 )  # fmt: skip
 
 
-def coordinator_error(answer: Any) -> PylogError | None:
-    """The error of an answer of a coordinator, as a whole: of a commit, the error of its first part."""
+def coordinator_error(message: Any, answer: Any) -> PylogError | None:
+    """The error of a coordinator's answer as a whole: of a commit, or of names, that of the first part with one."""
+    if isinstance(message, NamesRequest):
+        return message.first_error(answer)
     if isinstance(answer, OffsetsCommitted):
         return answer.error or next((error for error in answer.errors.values() if error is not None), None)
     if isinstance(answer, OffsetsFetched) and answer.error is None:

@@ -124,6 +124,10 @@ class NamesRequest(ApiRequest[R]):
         """The response with an error for each name."""
         return self._of([self._failed(name, error) for name in self.names])
 
+    def first_error(self, answer: Any) -> PylogError | None:
+        """The first error of a name in a response."""
+        return next((one.error for one in getattr(answer, self.fields.parts) if one.error is not None), None)
+
     def _of(self, parts: list[Any]) -> R:
         made: R = self.response(**{self.fields.parts: parts})
         return made

@@ -19,6 +19,8 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.protocol.messages import Heartbeat, Heartbeaten, OffsetFetchedPart, OffsetsCommitted, OffsetsFetched, Session
+from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest
+from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.record import TopicPartition
 from pylog.runtime.clock import MovableClock
@@ -111,6 +113,25 @@ def test_a_call_that_a_coordinator_refuses_as_it_has_moved_is_sent_again(answer:
     one = desk.call()
     assert desk.coordinators.has_moved(one, answer)
     assert (desk.routes.coordinator(PLACE) is None) == is_forgotten
+    desk.later.pop()()
+    assert desk.routed == [one]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        DescribeGroupsRequest(groups=["g"]), ConsumerGroupDescribeRequest(group_ids=["g"]),
+        DeleteGroupsRequest(groups_names=["g"]), DescribeTransactionsRequest(transactional_ids=["g"]),
+    ],
+)  # fmt: skip
+def test_a_request_about_a_name_whose_coordinator_has_moved_is_sent_again(request_: Any) -> None:
+    desk = Desk()
+    desk.routes.coordinates(PLACE, 7)
+    one = desk.call()
+    one.message = request_
+    assert not desk.coordinators.has_moved(one, request_.refused(GroupAuthorization("no")))
+    assert desk.coordinators.has_moved(one, request_.refused(MOVED))
+    assert desk.routes.coordinator(PLACE) is None
     desk.later.pop()()
     assert desk.routed == [one]
 
