@@ -15,6 +15,7 @@ from pylog.errors import InvalidRecord, PylogError, RecordTooLarge
 from pylog.kernel import HEADER_BYTES
 from pylog.kernel.format import RECORD_OVERHEAD_MAX
 from pylog.tables.appended import ColumnSerde, RecordSource, TopicRules
+from pylog.tables.schema import schema_of
 
 __all__ = [
     "RecordColumns",
@@ -313,7 +314,7 @@ def _check_headers(field: pa.Field) -> None:
         )
 
 
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+HEADERS = schema_of(["headers"]).field("headers").type
 
 
 def _headers(cells: Array) -> Array:
