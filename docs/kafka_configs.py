@@ -1,14 +1,14 @@
-"""Kafka's configs that pylog has not, and what stands in their place: the ends of the pages of the reference.
+"""Kafka's configs that pylog lacks, and the ways round: the ends of the pages of the reference.
 
-A * in a pattern stands for any letters. `tests/docs/test_site.py` holds them to Kafka's own list:
-each config of Kafka's is one of pylog's, or stands here.
+A * in a pattern stands for any letters. `tests/docs/test_site.py` compares with Kafka's own list: each config of Kafka
+is one of pylog's, or stands here.
 """
 
 from typing import NamedTuple
 
 
 class Absent(NamedTuple):
-    """Configs of Kafka's that pylog has not, and why, or what does the same."""
+    """Configs of Kafka's that pylog lacks, and the reason or the way round."""
 
     patterns: str
     reason: str

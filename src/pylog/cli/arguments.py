@@ -54,7 +54,7 @@ def headers(text: str) -> tuple[tuple[str, bytes], ...]:
         try:
             name.encode()
         except UnicodeEncodeError as error:
-            raise click.BadParameter(f"the name of the header {part!r} is no UTF-8") from error
+            raise click.BadParameter(f"the name of the header {part!r} is not UTF-8") from error
         pairs.append((name, bytes_of(value)))
     return tuple(pairs)
 
@@ -94,7 +94,7 @@ def natural(text: str) -> int:
     """A number, zero or above; `1_000` and `1,000` are understood."""
     digits = text.replace("_", "").replace(",", "")
     if not digits.isascii() or not digits.isdigit():
-        raise click.BadParameter(f"{text!r} is no whole number of 0 or above")
+        raise click.BadParameter(f"{text!r} is not a whole number of 0 or above")
     return int(digits)
 
 

@@ -70,11 +70,11 @@ def _json(line: bytes) -> Line:
     try:
         found = json.loads(line)
     except ValueError as error:
-        raise ValueError(f"it is no JSON: {error}") from error
+        raise ValueError(f"it is not JSON: {error}") from error
     except RecursionError as error:
         raise ValueError("it is JSON that is nested too deep") from error
     if not isinstance(found, dict) or "value" not in found:
-        raise ValueError('it is no object with a "value", as `pylog consume --format json` prints them')
+        raise ValueError('it is not an object with a "value", as `pylog consume --format json` prints them')
     timestamp = _number(found, "timestamp")
     return Line(
         _bytes(found["value"], '"value"'), _bytes(found.get("key"), '"key"'), _number(found, "partition"),
@@ -101,7 +101,7 @@ def _headers(found: object) -> tuple[tuple[str, bytes | None], ...]:
 def _number(found: dict[str, Any], name: str) -> int | None:
     number = found.get(name)
     if number is not None and type(number) is not int:
-        raise ValueError(f'"{name}" is {number!r}, no whole number')
+        raise ValueError(f'"{name}" is {number!r}, not a whole number')
     return number
 
 
@@ -179,13 +179,13 @@ def line_of(found: dict[str, bytes], style: str = "") -> Line:
     try:
         headers = tuple((name.decode(), value) for name, _, value in pairs)
     except UnicodeDecodeError as error:
-        raise ValueError(f"the name of a header is no UTF-8: {error}") from error
+        raise ValueError(f"the name of a header is not UTF-8: {error}") from error
     return Line(found["value"], found.get("key"), partition, timestamp, headers)
 
 
 def _whole(name: str, digits: bytes) -> int:
     if not digits.isdigit() or len(digits) > DIGITS_MAX:
-        raise ValueError(f"its {name} is {digits[:40].decode(errors='replace')!r}, no whole number that fits")
+        raise ValueError(f"its {name} is {digits[:40].decode(errors='replace')!r}, not a whole number that fits")
     return int(digits)
 
 

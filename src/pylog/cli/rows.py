@@ -75,9 +75,9 @@ def _json_row(key_column: str, line: bytes) -> Line:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON: {error}") from error
+        raise ValueError(f"it is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     key = found.get(key_column)
     if key is not None and type(key) not in (str, int):
         raise ValueError(f"{key_column} is of type {type(key).__name__}, neither text nor a whole number")
@@ -110,7 +110,7 @@ def _csv_rows(form: RowForm, stream: BinaryIO, longest: int) -> Iterator[tuple[d
         for row in rows:
             yield row, 0
     except (csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"it is no CSV in UTF-8: {error}") from error
+        raise ValueError(f"it is not CSV in UTF-8: {error}") from error
     finally:
         csv.field_size_limit(before)
         text.detach()
@@ -194,7 +194,7 @@ def _bytes(value: object, name: str) -> bytes | None:
 def _number(row: dict[str, Any], name: str) -> int | None:
     value = row.get(name)
     if value is not None and type(value) is not int:
-        raise ValueError(f"the {name} is {value!r}, no whole number")
+        raise ValueError(f"the {name} is {value!r}, not a whole number")
     return value
 
 

@@ -63,7 +63,7 @@ OF_PARTITIONS = {
     "cleaning": _CLEANING,
     "read": "`log.consumer(topic)` reads records here, too",
 }
-"""What a `Log` and its partitions have, and the client half has not, with the way round."""
+"""The names of a `Log` and its partitions that the client half lacks, with the way round."""
 
 
 def connect(

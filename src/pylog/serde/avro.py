@@ -90,7 +90,7 @@ def whole_schema(schema: Schema, find: Callable[[Reference], Schema]) -> Any:
 
 
 class _Whole:
-    """The parts of one schema. What is referred to twice is read twice, so their number is bounded."""
+    """The parts of one schema. A part that is referred to twice is read twice, so their number is bounded."""
 
     def __init__(self, find: Callable[[Reference], Schema]) -> None:
         self._find = find

@@ -1,7 +1,7 @@
 """`SchemaDecoder`: plain values of keys and values in Confluent's format, by the schema that each of them names.
 
-A serde is made for one type and knows it. A decoder knows none: for those who look at records of all topics. What it
-gives grows with the bytes that it is given, whatever a schema says: fields of Protobuf that are not set are left out.
+A serde knows its type. A decoder takes any: it is for pages that show records of all topics. Its result grows with the
+payload alone, whatever a schema says: fields of Protobuf that are not set are left out.
 
     Avro             the extra `avro`
     JSON Schema      the payload is JSON; it is not checked

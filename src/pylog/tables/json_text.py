@@ -24,7 +24,7 @@ UNSAFE_CONTROL = "[\\x00-\\x1f]"
 
 
 def json_text(cells: Array) -> Array:
-    """A column as binary: the JSON of each cell; null stays null. Raises TypeError for a type that JSON has not."""
+    """A column as binary: the JSON of each cell; null stays null. Raises TypeError for a type that JSON lacks."""
     texts = compute.if_else(compute.is_valid(cells), _texts(cells, ""), pa.scalar(None, pa.string()))
     return texts.cast(pa.binary())
 
@@ -55,7 +55,7 @@ def _texts(cells: Array, name: str) -> Array:
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         found = _joined("[", _lists(cells, _texts(cells.flatten(), f"{name}[]")), "]")
     else:
-        raise TypeError(f"{_place(name)} is {kind}, which JSON has not: cast it, or leave it out with fields=[...]")
+        raise TypeError(f"{_place(name)} is {kind}, which JSON lacks: cast it, or leave it out with fields=[...]")
     return compute.fill_null(found, "null")
 
 

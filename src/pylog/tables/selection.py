@@ -173,7 +173,7 @@ class Selection(Tabular):
         from pylog.tables.decoder import RecordDecoder
 
         decoder = RecordDecoder(self._columns, self._decoding)
-        # What is appended meanwhile would be decoded, and was not looked at for its types.
+        # Records that are appended meanwhile would be decoded by types that were learnt without them.
         ranges = [(part, *self._bounded(part)) for part in self._parts]
         if not decoder.knows_types:
             for part, batch in self._read(ranges, decoder.read, max_rows):

@@ -92,9 +92,9 @@ def test_json_lines_may_leave_out_all_but_the_value(run: Run) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (b"nonsense", "it is no JSON"),
-        (b"[1]", 'no object with a "value"'),
-        (b'{"key":"a"}', 'no object with a "value"'),
+        (b"nonsense", "it is not JSON"),
+        (b"[1]", 'not an object with a "value"'),
+        (b'{"key":"a"}', 'not an object with a "value"'),
         (b'{"value":5}', '"value" is no string'),
         (b'{"value":{"a":1}}', '"value" is no string'),
         (b'{"value":{"base64":"?"}}', '"value" is no base64'),
@@ -126,7 +126,7 @@ def test_a_template_takes_lines_apart() -> None:
     only = parser("{{{value}}}")
     assert only is not None and only(b"{x}") == Line(b"x")
     for line in (b"no tab", b"k\tx|3 :v", b"k\t12|-1 :v", b"k\t%s|3 :v" % (b"9" * 5000), b"k\t12|3 \xff=1:v"):
-        with pytest.raises(ValueError, match=r"it is not like|no whole number|ISO 8601|name of a header is no UTF-8"):
+        with pytest.raises(ValueError, match=r"it is not like|not a whole number|ISO 8601|a header is not UTF-8"):
             parse(line)
 
 
@@ -400,7 +400,7 @@ def test_a_key_may_have_a_column_of_another_name(run: Run, tmp_path: Path, end: 
 def test_rows_that_are_no_objects_say_why(run: Run, tmp_path: Path) -> None:
     run("topic", "create", "t")
     path = tmp_path / "a.jsonl"
-    for text, words in (("[1]", "it is no object"), ("{", "it is no JSON"), ('{"id": 1.5}', "id is of type float")):
+    for text, words in (("[1]", "is not an object"), ("{", "is not JSON"), ('{"id": 1.5}', "id is of type float")):
         path.write_text(text)
         failed(run("produce", "t", "-q", "--input", str(path), "--as-json", "--key-column", "id"), "line 1", words)
     pyarrow = pytest.importorskip("pyarrow")
@@ -422,9 +422,9 @@ def test_rows_that_are_no_objects_say_why(run: Run, tmp_path: Path) -> None:
         ("a.csv", "value,key\n1\n", "row 1: it has more or fewer cells"),
         ("a.csv", "value,key\n1,2,3\n", "row 1: it has more or fewer cells"),
         ("a.csv", "value,timestamp\n1,x\n", "row 1: its timestamp is 'x'"),
-        ("a.csv", 'value\na\n"x\n', "row 2: it is no CSV"),
+        ("a.csv", 'value\na\n"x\n', "row 2: it is not CSV"),
         ("a.csv", 'value\na\n"x\n', "the rows before it were appended"),
-        ("a.csv", "value\n\udcff\n", "it is no CSV in UTF-8"),
+        ("a.csv", "value\n\udcff\n", "it is not CSV in UTF-8"),
         ("a.parquet", "nonsense", "a.parquet, row 1"),
     ],
 )
@@ -441,7 +441,7 @@ def test_a_table_that_makes_no_records_says_why(run: Run, tmp_path: Path, name: 
     [
         ({"value": [1]}, "the value is of type int"),
         ({"value": ["a"], "key": [1.5]}, "the key is of type float"),
-        ({"value": ["a"], "partition": ["0"]}, "the partition is '0', no whole number"),
+        ({"value": ["a"], "partition": ["0"]}, "the partition is '0', not a whole number"),
         ({"value": ["a"], "headers": [["x"]]}, "the header 'x' is not a struct"),
     ],
 )

@@ -83,9 +83,9 @@ def test_numbers_that_json_has_not_are_null() -> None:
     [
         (pa.array([b"x"]), "the column is binary"),
         (pa.array([{"a": {"b": [b"x"]}}]), r"the column 'a\.b\[\]' is binary"),
-        (pa.array([1], pa.duration("s")), r"the column is duration\[s\], which JSON has not: cast it, or leave it out"),
+        (pa.array([1], pa.duration("s")), r"the column is duration\[s\], which JSON lacks: cast it, or leave it out"),
     ],
 )
-def test_what_json_has_not_is_refused_with_its_place(column: "pa.Array[Any]", where: str) -> None:
+def test_what_json_lacks_is_refused_with_its_place(column: "pa.Array[Any]", where: str) -> None:
     with pytest.raises(TypeError, match=where):
         json_text(column)
