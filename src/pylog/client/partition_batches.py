@@ -59,22 +59,21 @@ class PartitionBatches:
         (the node cannot read them), UnknownTopicOrPartition, UnknownTopicId, RequestTimedOut (there was nothing more
         for `timeout_ms`), and other errors of nodes that do not pass.
         """
-        position, asked = start, None
+        self.position, asked = start, None
         until_ms = self._clock.tick_ms() + self._timeout_ms
-        while position < end:
-            self.position = position
-            part = self._answer(asked, position, until_ms)
+        while self.position < end:
+            part = self._answer(asked, self.position, until_ms)
             asked = None
             if part is None:
-                self._check_time(until_ms, position, end)
+                self._check_time(until_ms, self.position, end)
                 continue
-            batches = self._split(part, position)
+            batches = self._split(part, self.position)
             following = batches[-1].next_offset
             if following < end:
                 asked = self._ask(following)
             visible = VisibleBatches(part.aborted)
-            yield Chunk(position, end, [batch for batch in batches if visible.gives(batch)])
-            position = following
+            yield Chunk(self.position, end, [batch for batch in batches if visible.gives(batch)])
+            self.position = following
             until_ms = self._clock.tick_ms() + self._timeout_ms
 
     def _answer(self, asked: "Future[Fetched] | None", position: int, until_ms: int) -> FetchedPart | None:
