@@ -68,8 +68,9 @@ class Creation:
     def _refusal(self, topic: CreateTopicsRequest.CreatableTopic, new: NewTopic) -> PylogError | None:
         """The error of what the controller does not look at, behind those that it tells."""
         fault = self._fault(topic)
-        tried = fault and self._create(replace(new, partitions=NODE_DEFAULT), validate_only=True)
-        return tried or fault
+        if fault is None:
+            return None
+        return self._create(replace(new, partitions=NODE_DEFAULT), validate_only=True) or fault
 
     def _fault(self, topic: CreateTopicsRequest.CreatableTopic) -> PylogError | None:
         without = next((config.name for config in topic.configs if config.value is None), None)

@@ -26,7 +26,7 @@ from pylog.errors import (
     for_code,
 )
 
-__all__ = ["brief", "error_code", "error_message", "of_code", "own_error", "untold"]
+__all__ = ["brief", "error_code", "error_message", "of_code", "untold"]
 
 TEXT_MAX = 1000
 """How many characters of a text are told."""
@@ -67,7 +67,7 @@ def brief(text: str, most: int = TEXT_MAX) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def own_error(code: int, text: str | None) -> PylogError | None:
+def _own_error(code: int, text: str | None) -> PylogError | None:
     """The error of pylog's own that an `error_message` beside a code tells; None where it tells none."""
     name, _, reason = (text or "").partition(": ")
     kind = _BY_NAME.get(name)
@@ -88,7 +88,7 @@ def of_code(code: int, text: str | None = None) -> PylogError | None:
     """
     if code == 0:
         return None
-    own = own_error(code, text)
+    own = _own_error(code, text)
     if own is not None:
         return own
     kind = for_code(code)

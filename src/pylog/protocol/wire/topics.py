@@ -18,9 +18,6 @@ from pylog.protocol.wire.mapping import Body
 __all__ = ["partition_body", "topic_body"]
 
 
-# --- descriptions -----------------------------------------------------------------------------------------------------
-
-
 def topic_body(topic: TopicMetadata, version: int) -> Body:
     """One topic of the response to Metadata."""
     is_nameless = not topic.name and topic.id != NO_ID

@@ -18,7 +18,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
     UnsupportedFormat,
 )
-from pylog.protocol.error_codes import error_code, error_message, of_code, own_error
+from pylog.protocol.error_codes import error_code, error_message, of_code
 from pylog.protocol.wire.mapping import by_topic, named_again, named_code, topic_partitions
 from pylog.protocol.wire.table import MAPPINGS
 from pylog.record import TopicPartition
@@ -60,7 +60,6 @@ def test_an_error_is_the_same_on_both_sides_of_a_socket(error: PylogError) -> No
     ("code", "text"), [(56, "DiskIsFull: x"), (3, "DiskFull: x"), (56, None), (56, "Exception: x"), (56, "")]
 )
 def test_no_text_makes_an_error_of_another_code(code: int, text: str | None) -> None:
-    assert own_error(code, text) is None
     assert type(of_code(code, text)) in (KafkaStorage, UnknownTopicOrPartition)
 
 

@@ -20,9 +20,6 @@ __all__ = ["QUESTIONS"]
 BY_ID_FROM = versions.BY_ID_FROM["Metadata"]
 
 
-# --- descriptions -----------------------------------------------------------------------------------------------------
-
-
 def _metadata_versions(message: Metadata) -> tuple[int, int]:
     return (BY_ID_FROM if message.topic_ids else 4), 1 << 15
 
