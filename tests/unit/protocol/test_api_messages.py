@@ -19,7 +19,7 @@ from pylog.protocol.messages.requests import REQUESTS
 from pylog.protocol.messages.transactions import ListTransactionsRequest
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from pylog.protocol.schema import message
-from pylog.protocol.schema.classes import ERROR_CODE, ERROR_MESSAGE, attribute
+from pylog.protocol.schema.classes import ERROR_CODE, ERROR_MESSAGE, attribute, ours
 from pylog.protocol.schema.runtime import default_maker
 from pylog.protocol.schema.table import ZERO_UUID, Field, load
 from support.schema_values import SIMPLE, same, struct_values
@@ -189,6 +189,8 @@ def test_a_class_has_the_fields_of_its_schema_with_their_types_and_defaults(kind
     for made, schema in structs(kind, load(kind.__name__).fields):
         attributes = {one.name: one for one in dataclasses.fields(made) if one.metadata != OURS}
         assert attributes.keys() == {attribute(one) for one in schema}, made
+        # A decoder gives one value to all messages.
+        assert all(default is not dataclasses.MISSING for _, default in ours(made)), made
         for one in schema:
             found = attributes[attribute(one)]
             if one.name in (ERROR_CODE, ERROR_MESSAGE):

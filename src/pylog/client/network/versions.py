@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from pylog.errors import UnsupportedFormat, UnsupportedVersion
+from pylog.protocol.error_codes import brief
 from pylog.protocol.messages import ApiRequest, EndTxn, Produce
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.mapping import Body
@@ -57,7 +58,8 @@ class NodeVersions:
             with suppress(UnsupportedFormat):
                 return version, known.encode_pieces(version, request.said_in(version))
         raise UnsupportedVersion(
-            f"the node serves {name} in the versions {low} to {high}, which cannot say all that is asked for: {request}"
+            f"the node serves {name} in the versions {low} to {high}, which cannot say all that is asked for: "
+            f"{brief(str(request))}"
         )
 
     def common(self, name: str, low: int, high: int) -> int:
