@@ -191,5 +191,8 @@ async def _sample(app: Starlette) -> None:
             rates.note(begun_ms, app.state.sample.ends)
             app.state.history.note(begun_ms, app.state.sample.counted())
         except PylogError as error:
-            logger.debug("no sample of the rates: %s", error)
+            logger.debug("no sample of the log: %s", error)
+        except Exception:
+            # A mistake of pylog's own. Pages have the last sample until the next one.
+            logger.exception("no sample of the log")
         await asyncio.sleep(max(SAMPLE_SECONDS, SHARE * (clock.tick_ms() - begun_ms) / 1000))

@@ -129,3 +129,16 @@ def test_a_sample_that_fails_is_left_out(
     lived(app, 2, monkeypatch)
     assert "the server has gone" in caplog.text
     assert Visitor(app).get("/").status == 502
+
+
+def test_a_mistake_in_a_sample_is_logged_and_the_next_one_is_taken(
+    log: pylog.Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ends = Source.ends
+    fails = iter([True])
+    monkeypatch.setattr(Source, "ends", lambda source: 1 / 0 if next(fails, False) else ends(source))
+    app = application(Source("data", log), Policy())
+    lived(app, 2, monkeypatch)
+    assert "ZeroDivisionError" in caplog.text
+    state: Any = app._app.state  # type: ignore[attr-defined]
+    assert state.sample is not None
