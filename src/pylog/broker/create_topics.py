@@ -1,7 +1,7 @@
 """CreateTopics and CreatePartitions: this node keeps every partition of a topic.
 
 -1 partitions and -1 replicas are the defaults. More than one replica is InvalidReplicationFactor, and an assignment to
-another node InvalidReplicaAssignment; a name, a config, or a number of partitions that is refused is told before. A
+another node is InvalidReplicaAssignment. The error of a name, a config or a number of partitions comes before these. A
 topic that is named twice is InvalidRequest, for each of its places. (Kafka: ReplicationControlManager)
 """
 
@@ -66,7 +66,7 @@ class Creation:
         return CreateTopicsResponse(topics=results)
 
     def _refusal(self, topic: CreateTopicsRequest.CreatableTopic, new: NewTopic) -> PylogError | None:
-        """The error of what the controller does not look at, behind those that it tells."""
+        """The error of what the controller does not check. The controller's own errors come first."""
         fault = self._fault(topic)
         if fault is None:
             return None

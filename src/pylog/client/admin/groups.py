@@ -108,7 +108,7 @@ class PartitionLag(NamedTuple):
     end_offset: int
     lag: int | None
     member_id: str | None
-    """Who has the partition now."""
+    """The member that has the partition now."""
 
 
 class OffsetMove(NamedTuple):
@@ -181,8 +181,7 @@ class GroupAdmin:
         group shares their partitions at once. A member that still runs joins again, as a new one.
 
         Raises GroupIdNotFound, UnknownMemberId (the group has no member with that id; the others are out), after all
-        were tried
-        (Kafka: removeMembersFromConsumerGroup).
+        were tried. (Kafka: removeMembersFromConsumerGroup)
         """
         if instance_ids is None:
             leaving = [
@@ -244,13 +243,12 @@ class GroupAdmin:
         time_ms: int | None = None, shift: int | None = None,
         partitions: Sequence[TopicPartition] | None = None, dry_run: bool = False,
     ) -> dict[TopicPartition, OffsetMove]:  # fmt: skip
-        """Reset the committed offsets of a group: to an end, at an offset, at the first record that is not older than a
-        time, or
-        so many records further on (or back). In `partitions`, or in all that it has committed.
+        """Reset the committed offsets of a group in `partitions`, or in all that it has committed: to an end, to an
+        offset, to the first record that is not older than a time, or by so many records on (or back).
 
-        Where that is outside of the log, at the nearest end. With `dry_run` nothing is changed. Raises GroupNotEmpty,
-        GroupIdNotFound (and no partitions were given), UnknownTopicOrPartition, TypeError, ValueError (none or several
-        of them were given).
+        An offset outside of the log becomes the nearest end. With `dry_run` nothing is changed. Raises GroupNotEmpty,
+        GroupIdNotFound (where no partitions are given), UnknownTopicOrPartition, TypeError, ValueError (none or several
+        of the ways are given).
         """
         _check_ways(to, offset=offset, time_ms=time_ms, shift=shift)
         committed = self.committed(group_id)
@@ -319,7 +317,7 @@ def _classic_member(protocol_type: str, member: ClassicGroup.DescribedGroupMembe
     topics: list[str] = []
     assigned: list[TopicPartition] = []
     if protocol_type == "consumer":
-        # What other clients put there is theirs.
+        # Other clients may put anything there.
         with suppress(CorruptBatch):
             assigned, _ = decode_assignment(member.member_assignment)
         with suppress(CorruptBatch):

@@ -85,19 +85,20 @@ class AllNodesRequest(ApiRequest[R]):
 
 
 class Named(NamedTuple):
-    """The fields of a request that have its names, and of its response that have a part for each."""
+    """The fields of a request about names, and of its response."""
 
     names: str
+    """The field of the request with the names."""
     parts: str
+    """The field of the response with a part for each name."""
     name: str
-    """The field of a part that has its name."""
+    """The field of a part with its name."""
     part: type[Any]
+    """The class of a part."""
 
 
 class NamesRequest(ApiRequest[R]):
-    """A request about several groups, or transactional ids. Each has its coordinator, so it is split by these, and the
-    answers are joined again.
-    """
+    """A request about several groups, or transactional ids. It is split by coordinators, and the answers are joined."""
 
     __slots__ = ()
     fields: ClassVar[Named]
@@ -109,7 +110,7 @@ class NamesRequest(ApiRequest[R]):
         return found
 
     def only(self, names: list[str]) -> Self:
-        """The same about these names."""
+        """The request about these names alone."""
         whole: Any = self
         made: Self = replace(whole, **{self.fields.names: names})
         return made

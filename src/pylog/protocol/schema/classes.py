@@ -1,6 +1,6 @@
 """The fields of a schema, bound to the attributes of the class of a message.
 
-    class       its name is that of the schema; that of a struct inside of it is an inner class
+    class       it has the name of the schema; a struct in it is an inner class, with the name of the struct
     attribute   the name of the field in snake_case: `resourceType` -> `resource_type`
     error       one attribute for two fields, errorCode and errorMessage: a PylogError, or None
     OURS        the metadata of an attribute that is not on the wire; it is at its default when it comes from there

@@ -247,8 +247,8 @@ class DecodeSource(FunctionSource):
 
 
 class EncodeSource(FunctionSource):
-    """The source of `encode`. `write` is the variable that takes the pieces: another one inside a tagged field. Those
-    of bytes and records go to `whole`, where they are in none.
+    """The source of `encode`. `write` is the variable that takes the pieces: another one inside a tagged field. Outside
+    of tagged fields `whole` takes the pieces of bytes and records.
     """
 
     def __init__(self, version: int, flexible: bool, *, is_typed: bool) -> None:
