@@ -38,10 +38,7 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
     except ModuleNotFoundError as error:
         raise ImportError(f"Avro needs fastavro: pip install fastavro ({error})") from error
 
-    def parsed(one: Schema) -> tuple[Any, ReadAvro]:
-        return parsed_avro(one, lambda used: registry.version(used.subject, used.version).schema)
-
-    schemas = ParsedSchemas(registry, subject, schema, AVRO, parsed)
+    schemas = ParsedSchemas(registry, subject, schema, AVRO, lambda one: parsed_avro(one, registry.referenced))
 
     def serialize(value: Any) -> bytes:
         first, (of, _) = schemas.writer()

@@ -65,7 +65,7 @@ def _referred(schema: Schema, registry: SchemaRegistry, found: dict[str, Any]) -
     """`found` with the schemas that `schema` refers to, and those that these refer to, by their names there."""
     for used in schema.references:
         if used.name not in found:
-            there = registry.version(used.subject, used.version).schema
+            there = registry.referenced(used)
             found[used.name] = loads(there.text)
             _referred(there, registry, found)
     return found

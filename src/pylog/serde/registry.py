@@ -116,6 +116,10 @@ class SchemaRegistry(ABC):
     def version(self, subject: str, version: int | None = None) -> RegisteredSchema:
         """A version of a subject; None: the latest. Raises SchemaNotFound, SchemaRegistryError."""
 
+    def referenced(self, reference: Reference) -> Schema:
+        """The schema that a reference names. Raises SchemaNotFound, SchemaRegistryError."""
+        return self.version(reference.subject, reference.version).schema
+
 
 class HttpRegistry(SchemaRegistry):
     """A Confluent Schema Registry, or another with its API, at a URL. It follows no redirects."""

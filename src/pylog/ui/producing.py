@@ -100,6 +100,6 @@ def _by_schema(registry: LogRegistry, subject: str, value: Any, name: str) -> by
 def _message(registry: LogRegistry, schema: Schema, value: Any) -> bytes:
     from google.protobuf.json_format import ParseDict
 
-    of = message_class(schema, lambda used: registry.version(used.subject, used.version).schema)([0])
+    of = message_class(schema, registry.referenced)([0])
     data: bytes = ParseDict(value, of()).SerializeToString()
     return data
