@@ -7,7 +7,7 @@ defaults and other properties are part of a schema. (Avro 1.12: names, schema de
 import re
 from typing import Any
 
-__all__ = ["check_avro", "defined_name", "full_name", "plain_avro"]
+__all__ = ["NAMED", "check_avro", "defined_name", "full_name", "plain_avro"]
 
 PRIMITIVES = frozenset("null boolean int long float double bytes string".split())
 NAMED = frozenset({"record", "error", "enum", "fixed"})

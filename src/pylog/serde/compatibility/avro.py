@@ -8,7 +8,7 @@ branches does.
 
 from typing import Any
 
-from pylog.serde.avro_schema import defined_name, full_name
+from pylog.serde.avro_schema import NAMED, defined_name, full_name
 
 PROMOTED = {
     "int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",),
@@ -17,7 +17,6 @@ PROMOTED = {
 """For each primitive type of a writer, the other types that read it."""
 STEPS_MOST = 20_000
 """The most pairs of schemas that one check compares. Nested unions multiply them."""
-NAMED = ("record", "error", "enum", "fixed")
 
 
 def faults(reader: Any, writer: Any) -> list[str]:
