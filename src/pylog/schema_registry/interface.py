@@ -55,7 +55,7 @@ class Call(NamedTuple):
     """One request, as the resources take it."""
 
     names: list[str]
-    """What stands in the places of the path: a subject, a version, an id."""
+    """The words in the places of the path: a subject, a version, an id."""
     parameters: Parameters
     data: bytes
 

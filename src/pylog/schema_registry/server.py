@@ -1,8 +1,8 @@
 """`SchemaRegistryServer`: the HTTP server of a registry.
 
-Each connection has a thread. What a client may take is bounded: connections in number, a request in bytes and in time,
-an answer in time. Where all connections are in use, a new one takes the place of the one that has waited longest for a
-request, so clients that hold connections keep no other one out.
+Each connection has a thread. The number of connections is bounded, and so are the bytes and the time of a request, and
+the time of an answer. Where all connections are in use, a new one takes the place of the one that has waited longest
+for a request, so clients that hold connections cannot keep others out.
 
 A page of another site cannot use it: a body has to be JSON by its type, which a browser sends to another site only
 after asking, and at a loopback address the name of the host has to be a local one.

@@ -42,7 +42,7 @@ VERSION_SOFT_DELETED, VERSION_NOT_SOFT_DELETED = 40406, 40407
 INVALID_LEVEL, INVALID_MODE, NOT_PERMITTED = 42203, 42204, 42205
 REFERENCE_EXISTS, INVALID_SUBJECT = 42206, 42208
 CONFIGS = frozenset({"compatibility", "normalize"})
-"""What a request may set."""
+"""The configs that a request may set."""
 LATEST = -1
 """The version of a reference to the latest one."""
 RESERVED = frozenset({"__GLOBAL", "__EMPTY"})

@@ -46,7 +46,7 @@ class Term:
     sign: str
     wanted: str
     number: int | None = None
-    """What an offset, a partition or a time is compared with."""
+    """The number that an offset, a partition or a time is compared with."""
 
 
 class RecordFilter:

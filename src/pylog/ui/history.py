@@ -17,7 +17,7 @@ POINTS_MAX = 121
 WIDTH, HEIGHT = 600, 80
 
 Key = tuple[str, str]
-"""What is counted, and of which topic or group."""
+"""The name of a number, and the topic or group that has it."""
 Point = tuple[int, float]
 """A time in milliseconds, and a number."""
 
@@ -30,7 +30,7 @@ class LogHistory:
         self._last: tuple[int, Mapping[Key, int]] = (0, {})
 
     def note(self, tick_ms: int, values: Mapping[Key, int]) -> None:
-        """Add a look. What is not in it any more goes."""
+        """Add a look. A key that it lacks loses its points."""
         times, series = self._kept
         if not times or tick_ms - times[-1] >= STEP_MS:
             none = array("q")

@@ -35,7 +35,7 @@ def produce_form(request: Request) -> Response:
 
 
 def produce(request: Request) -> Response:
-    """Append a record. What cannot be sent is said above the form, which keeps what was typed."""
+    """Append a record. An error stands above the form, which keeps what was typed."""
     topic, words = request.path_params["topic"], form(request)
     try:
         number = partition(words)

@@ -1,4 +1,4 @@
-"""A look at the whole log that the server takes every few seconds, as pages do not wait for what takes long.
+"""A look at the whole log, which the server takes every few seconds, so that no page waits for it.
 
 how far each partition reaches      rates (`rates`), and sizes
 how far groups are behind           the lag of topics
