@@ -1,7 +1,7 @@
 """`SchemaStore`: the state of a registry, kept in a compacted topic of a log. (Confluent: KafkaStore)
 
-A state that was given out does not change any more: new records make another one. So nobody holds a lock while a schema
-is checked or compared, and a client whose schemas take long to compare keeps no other one waiting.
+A state that was given out does not change any more: new records make another one. So no lock is held while a schema is
+checked or compared, and other clients do not wait for one whose schemas take long to compare.
 
 Several threads and processes may change the topic at once. A change is decided from a state. It is then written in a
 transaction, under one transactional id: the producer first fences the one before it, reads up to the end, and writes
