@@ -25,6 +25,7 @@ TOPIC, TRANSACTIONS, GROUP = "records", "transactions", "group"
 BURST, IN_TRANSACTION = 20, 3
 SESSION_MS = 900
 """A member that was killed is gone soon."""
+LOOK_SECONDS = 0.02
 CONFIG = {"group.min.session.timeout.ms": SESSION_MS}
 
 
@@ -143,10 +144,19 @@ def main() -> int:
         if how:
             child = os.fork()
             if child:
-                signal.signal(signal.SIGTERM, lambda *_: end(child))
-                _, status = os.waitpid(child, 0)
-                return os.waitstatus_to_exitcode(status)
+                return wait_for(child)
         return work(kind, log, name, history)
+
+
+def wait_for(child: int) -> int:
+    """The exit code of a child, which is asked to end where this process is."""
+    signal.signal(signal.SIGTERM, lambda *_: end(child))
+    # It looks again and again: a handler does not run for a signal that comes just before a wait without an end begins.
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(LOOK_SECONDS)
 
 
 def end(child: int) -> None:
