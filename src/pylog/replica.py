@@ -40,13 +40,12 @@ from pylog.protocol.messages import (
     NO_EPOCH,
     NO_HIGH_WATERMARK,
     NO_ID,
-    EpochEndPart,
     FetchedPart,
     FetchPart,
     ListedPart,
     ListOffsetsPart,
-    OffsetForLeaderEpochPart,
 )
+from pylog.protocol.messages.records import EpochEnd, OffsetForLeaderPartition
 from pylog.replication.in_sync import InSync
 from pylog.runtime.signals import WholeLock
 from pylog.storage.producer_state import Verification
@@ -233,16 +232,16 @@ class Leader:
             answer.leader_epoch = self._latest_epoch if is_empty else self.partition.epochs.at(answer.offset)
         return answer
 
-    def epoch_end(self, part: OffsetForLeaderEpochPart) -> EpochEndPart:
+    def epoch_end(self, part: OffsetForLeaderPartition) -> EpochEnd:
         """Where a leader epoch ends in the log. Raises FencedLeaderEpoch, UnknownLeaderEpoch."""
         if part.current_leader_epoch != NO_EPOCH:
             self._check_epoch(part.current_leader_epoch)
         epochs, end = self.partition.epochs, self.partition.next_offset
         if part.leader_epoch == self._latest_epoch or (not epochs.entries and NO_EPOCH < part.leader_epoch < self._own):
             # Nothing may have been written in it yet.
-            return EpochEndPart(part.topic, part.partition, None, part.leader_epoch, end)
+            return EpochEnd(partition=part.partition, leader_epoch=part.leader_epoch, end_offset=end)
         epoch, end = epochs.end_offset_for(part.leader_epoch, end)
-        return EpochEndPart(part.topic, part.partition, None, epoch, end)
+        return EpochEnd(partition=part.partition, leader_epoch=epoch, end_offset=end)
 
     @property
     def _own(self) -> int:

@@ -44,7 +44,6 @@ from pylog.protocol.messages import (
     LeavingMember,
     OffsetCommit,
     OffsetCommitPart,
-    OffsetDelete,
     OffsetFetch,
     OffsetFetchedPart,
     SyncGroup,
@@ -54,6 +53,7 @@ from pylog.protocol.messages.groups import DeleteGroupsRequest
 from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
 from support.group_host import Ended, GroupHost, Logged
+from support.messages import offset_delete
 
 SESSION_MS = 6_000
 REBALANCE_MS = 10_000
@@ -282,7 +282,7 @@ class World(GroupHost):
             removed = self.random.choice(list(group.roster.members))
             self.send(LeaveGroup(group_id, [LeavingMember(removed)]))
         else:
-            self.send(OffsetDelete(group_id, [TopicPartition(TOPIC, 0), TopicPartition("u", 0)]))
+            self.send(offset_delete(group_id, [TopicPartition(TOPIC, 0), TopicPartition("u", 0)]))
 
     # --- a member ----------------------------------------------------------------------------------------------------
 

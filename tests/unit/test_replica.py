@@ -25,8 +25,8 @@ from pylog.protocol.messages import (
     FetchedPart,
     FetchPart,
     ListOffsetsPart,
-    OffsetForLeaderEpochPart,
 )
+from pylog.protocol.messages.records import OffsetForLeaderPartition
 from pylog.replica import Follower, Leader, bounds_part, list_offset
 
 NOW = 1_700_000_000_000
@@ -399,7 +399,7 @@ def test_a_log_that_came_from_elsewhere_and_was_only_read_knows_its_own_epochs()
 @pytest.mark.parametrize(("asked", "found"), [(0, (0, 0)), (2, (2, 0)), (3, (3, 0)), (4, (-1, -1)), (-1, (-1, -1))])
 def test_a_log_that_was_never_written_ends_in_the_epoch_of_its_leader(asked: int, found: tuple[int, int]) -> None:
     leader = read_only_leader(make(), 3)
-    answer = leader.epoch_end(OffsetForLeaderEpochPart("t", 0, asked))
+    answer = leader.epoch_end(OffsetForLeaderPartition(partition=0, leader_epoch=asked))
     assert (answer.leader_epoch, answer.end_offset) == found
     for when in (EARLIEST, LATEST):
         assert leader.list_offset(ListOffsetsPart("t", 0, when), Isolation.READ_UNCOMMITTED).leader_epoch == 3

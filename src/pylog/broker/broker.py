@@ -57,7 +57,6 @@ from pylog.protocol.messages import (
     ListOffsets,
     Message,
     Metadata,
-    OffsetForLeaderEpoch,
     Produce,
     Replacement,
     Session,
@@ -71,7 +70,11 @@ from pylog.protocol.messages.configs import (
     ListConfigResourcesRequest,
     ResourceChange,
 )
-from pylog.protocol.messages.records import DeleteRecordsRequest, DeleteRecordsResponse
+from pylog.protocol.messages.records import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    OffsetForLeaderEpochRequest,
+)
 from pylog.protocol.messages.topics import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -178,7 +181,7 @@ class Broker:
             Produce: self._produce.produce,
             Fetch: self._purgatory.fetch,
             ListOffsets: self._purgatory.list_offsets,
-            OffsetForLeaderEpoch: self._reads.epoch_ends,
+            OffsetForLeaderEpochRequest: self._reads.epoch_ends,
             Metadata: lambda message, _: completed(described(node, self.config, message)),
             CreateTopicsRequest: lambda message, _: self._changed(creation.topics(message)),
             CreatePartitionsRequest: lambda message, _: self._changed(creation.partitions(message)),
@@ -378,11 +381,11 @@ class Broker:
             self._coordinating.topic_deleted(name, image.id)
 
     def _delete_records(self, message: DeleteRecordsRequest, session: Session) -> Future[DeleteRecordsResponse]:
-        parts = self.node.changes.delete_records(message.offsets)
+        parts = self.node.changes.delete_records({key: one.offset for key, one in message.keyed()})
         if any(part.error is None for part in parts.values()):
             self._produce.room.note()
             self.housekeeping.note_deleted()
-        return completed(message.answered(parts))
+        return completed(message.answered(lambda key, _: parts[key]))
 
     # --- background ------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,6 @@ from pylog.protocol.messages import (
     EndTxn,
     InitProducerId,
     OffsetCommit,
-    OffsetDelete,
     OffsetsAdded,
     OffsetsCommitted,
     PartitionsAdded,
@@ -59,12 +58,15 @@ from pylog.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
 )
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
+    ProducersOf,
 )
 from pylog.record import TopicPartition
 from pylog.replica import Leader
@@ -78,7 +80,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pylog.broker")
 
-Producers = DescribeProducersResponse.TopicResponse.PartitionResponse
 R = TypeVar("R")
 ANSWER_SECONDS_MAX = 60.0
 PROCESS = "process "
@@ -132,7 +133,7 @@ class CoordinatorRouter:
         self._routes: dict[type, Callable[[Any, Session], Future[Any]]] = {
             OffsetCommit: self._commit_offsets,
             TxnOffsetCommit: self._commit_offsets,
-            OffsetDelete: self._delete_offsets,
+            OffsetDeleteRequest: self._delete_offsets,
             ListGroupsRequest: partial(self._by_all, GROUPS),
             DescribeGroupsRequest: partial(self._by_names, GROUPS),
             ConsumerGroupDescribeRequest: partial(self._by_names, GROUPS),
@@ -310,11 +311,10 @@ class CoordinatorRouter:
         answer = self._handled(host, replace(message, parts=kept), session, guard)
         return gathered([answer], lambda parts: OffsetsCommitted({**errors, **parts[0].errors}, parts[0].error))
 
-    def _delete_offsets(self, message: OffsetDelete, session: Session) -> Future[OffsetsCommitted]:
-        errors = self._missing(message.partitions)
-        kept = [key for key in message.partitions if key not in errors]
-        answer = self._to_group(replace(message, partitions=kept), session)
-        return gathered([answer], lambda parts: OffsetsCommitted({**errors, **parts[0].errors}, parts[0].error))
+    def _delete_offsets(self, message: OffsetDeleteRequest, session: Session) -> Future[OffsetDeleteResponse]:
+        errors = self._missing(key for key, _ in message.keyed())
+        answer = self._to_group(message.without(errors), session)
+        return gathered([answer], lambda answers: message.with_errors(errors, answers[0]))
 
     def _missing(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PylogError]:
         missing: dict[TopicPartition, PylogError] = {}
@@ -455,21 +455,18 @@ class CoordinatorRouter:
     ) -> Future[DescribeProducersResponse]:  # fmt: skip
         return completed(message.answered(self._producers_of))
 
-    def _producers_of(self, key: TopicPartition) -> Producers:
-        found = Producers(partition_index=key.partition)
-        try:
-            entries = self._replica_manager.roles.leader(*key).partition.producers.entries()
-        except PylogError as error:
-            found.error = error.with_traceback(None)
-            return found
-        found.active_producers = [
-            Producers.ProducerState(
-                producer_id=producer_id, producer_epoch=entry.epoch, last_sequence=entry.last_sequence,
-                last_timestamp=entry.last_timestamp, coordinator_epoch=entry.coordinator_epoch,
-                current_txn_start_offset=(
-                    -1 if entry.current_txn_first_offset is None else entry.current_txn_first_offset
-                ),
-            )
-            for producer_id, entry in sorted(dict(entries).items())
-        ]  # fmt: skip
-        return found
+    def _producers_of(self, key: TopicPartition, _: int) -> ProducersOf:
+        entries = self._replica_manager.roles.leader(*key).partition.producers.entries()
+        return ProducersOf(
+            partition_index=key.partition,
+            active_producers=[
+                ProducersOf.ProducerState(
+                    producer_id=producer_id, producer_epoch=entry.epoch, last_sequence=entry.last_sequence,
+                    last_timestamp=entry.last_timestamp, coordinator_epoch=entry.coordinator_epoch,
+                    current_txn_start_offset=(
+                        -1 if entry.current_txn_first_offset is None else entry.current_txn_first_offset
+                    ),
+                )
+                for producer_id, entry in sorted(dict(entries).items())
+            ],
+        )  # fmt: skip

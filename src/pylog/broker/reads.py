@@ -12,8 +12,6 @@ from pylog.errors import OffsetOutOfRange, PylogError
 from pylog.partition import Partition
 from pylog.protocol.messages import (
     CONSUMER,
-    EpochEndPart,
-    EpochEnds,
     Fetch,
     Fetched,
     FetchedPart,
@@ -21,9 +19,9 @@ from pylog.protocol.messages import (
     ListedOffsets,
     ListedPart,
     ListOffsets,
-    OffsetForLeaderEpoch,
     Session,
 )
+from pylog.protocol.messages.records import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from pylog.record import TopicPartition
 from pylog.replica import Leader, bounds_part
 from pylog.runtime.clock import Clock
@@ -132,12 +130,9 @@ class Reads:
                 parts.append(ListedPart(part.topic, part.partition, error.with_traceback(None)))
         return ListedOffsets(parts)
 
-    def epoch_ends(self, message: OffsetForLeaderEpoch, session: Session) -> Future[EpochEnds]:
+    def epoch_ends(
+        self, message: OffsetForLeaderEpochRequest, session: Session
+    ) -> Future[OffsetForLeaderEpochResponse]:  # fmt: skip
         """Answer an OffsetForLeaderEpoch."""
-        parts = []
-        for part in message.parts:
-            try:
-                parts.append(self._node.roles.leader(part.topic, part.partition).epoch_end(part))
-            except PylogError as error:
-                parts.append(EpochEndPart(part.topic, part.partition, error.with_traceback(None)))
-        return completed(EpochEnds(parts))
+        leader = self._node.roles.leader
+        return completed(message.answered(lambda key, asked: leader(*key).epoch_end(asked)))

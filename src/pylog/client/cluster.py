@@ -73,11 +73,6 @@ def sole(parts: Sequence[P], what: str) -> P:
     return parts[0]
 
 
-def by_partition(topics: Iterable[Any]) -> dict[TopicPartition, Any]:
-    """The parts of an answer that has them by topic."""
-    return {TopicPartition(topic.name, one.partition_index): one for topic in topics for one in topic.partitions}
-
-
 def about(what: str, name: str, error: PylogError) -> PylogError:
     """The error of an answer about one thing, which names it: a response may have no place for the text of an error."""
     return error if name in str(error) else type(error)(f"{what} {name!r}: {error}")

@@ -26,7 +26,6 @@ from pylog.protocol.messages import (
     NewTopic,
     OffsetCommit,
     OffsetCommitPart,
-    OffsetDelete,
     OffsetFetch,
     Produce,
     Produced,
@@ -50,6 +49,7 @@ from pylog.runtime.future import completed
 from pylog.testing import SimClock
 from support.clients.values import until
 from support.killed import killed_at_last
+from support.messages import errors_in, offset_delete
 from tests.support.faults import FaultFiles
 
 SESSION = Session("tester")
@@ -676,8 +676,9 @@ def test_offsets_of_partitions_that_are_not_there_cannot_be_deleted(log: pylog.L
     for one in missing:
         with pytest.raises(errors.UnknownTopicOrPartition):
             log.admin.delete_offsets("g", [one])
-    answer = log.broker.handle(OffsetDelete("g", [*missing, here]), SESSION).result()
-    assert {key: type(error) for key, error in answer.errors.items()} == {
+    message = offset_delete("g", [*missing, here])
+    errors_of = errors_in(message, log.broker.handle(message, SESSION).result())
+    assert {key: type(error) for key, error in errors_of.items()} == {
         **dict.fromkeys(missing, errors.UnknownTopicOrPartition), here: type(None)
     }  # fmt: skip
     assert log.admin.committed("g") == {}

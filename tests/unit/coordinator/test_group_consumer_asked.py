@@ -28,7 +28,6 @@ from pylog.protocol.messages import (
     JoinGroup,
     OffsetCommit,
     OffsetCommitPart,
-    OffsetDelete,
     OffsetFetch,
     TxnOffsetCommit,
 )
@@ -38,6 +37,7 @@ from pylog.protocol.messages.groups import (
 )
 from pylog.record import TopicPartition
 from support.consumer_group_host import SESSION_MS, Client, ConsumerHost, heartbeat, member, settle, slots
+from support.messages import errors_in, offset_delete
 
 
 @pytest.fixture
@@ -166,11 +166,11 @@ def test_members_fetch_in_their_epoch(host: ConsumerHost) -> None:
 def test_offsets_of_topics_that_are_read_are_kept(host: ConsumerHost) -> None:
     client = member(host).beat()
     commit(host, client.epoch)
-    message = OffsetDelete("g", [TopicPartition("t", 0)])
-    assert host.ask(message).errors[TopicPartition("t", 0)] is not None
+    message = offset_delete("g", [TopicPartition("t", 0)])
+    assert errors_in(message, host.ask(message))[TopicPartition("t", 0)] is not None
     client.topics, client.has_new_topics = ["u"], True
     client.beat()
-    assert host.ask(message).errors == {TopicPartition("t", 0): None}
+    assert errors_in(message, host.ask(message)) == {TopicPartition("t", 0): None}
 
 
 def test_an_empty_group_expires_with_its_offsets(host: ConsumerHost) -> None:

@@ -46,7 +46,6 @@ from pylog.protocol.messages import (
     LeavingMember,
     OffsetCommit,
     OffsetCommitPart,
-    OffsetDelete,
     OffsetFetch,
     SyncGroup,
     TxnOffsetCommit,
@@ -55,6 +54,7 @@ from pylog.protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRe
 from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
 from support.group_host import Ended, GroupHost, Logged
+from support.messages import errors_in, offset_delete
 
 AT = TopicPartition("t", 0)
 OTHER = TopicPartition("u", 1)
@@ -68,6 +68,10 @@ class Offsets:
 
     def __init__(self, **config: Any) -> None:
         self.host = GroupHost(NodeConfig(**config))
+
+    def deleted(self, *keys: TopicPartition) -> dict[TopicPartition, PylogError | None]:
+        message = offset_delete("g", keys)
+        return errors_in(message, self.host.ask(message))
 
     def commit(self, offset: int, at: TopicPartition = AT, group: str = "g", **said: Any) -> PylogError | None:
         parts = [OffsetCommitPart(*at, offset)]
@@ -263,7 +267,7 @@ def test_a_fetch_tells_what_is_safe_and_waits_for_nothing() -> None:
     offsets.commit(3)
     offsets.host.sync_always = False
     committed = offsets.host.send(OffsetCommit("g", [OffsetCommitPart(*AT, 5)]))
-    deleted = offsets.host.send(OffsetDelete("g", [AT]))
+    deleted = offsets.host.send(offset_delete("g", [AT]))
     assert (offsets.all(), offsets.fetched()) == ({AT: 3}, (3, None))
     assert not {committed, deleted} & offsets.host.answers.keys()
     offsets.host.sync()
@@ -278,37 +282,37 @@ def test_offsets_are_deleted_where_no_member_reads_the_topic() -> None:
     offsets.commit(1)
     offsets.commit(2, OTHER)
     offsets.member()
-    answer = offsets.host.ask(OffsetDelete("g", [AT, OTHER, TopicPartition("u", 7)]))
-    assert isinstance(answer.errors[AT], GroupSubscribedToTopic)
-    assert (answer.errors[OTHER], answer.errors[TopicPartition("u", 7)]) == (None, None)
+    errors = offsets.deleted(AT, OTHER, TopicPartition("u", 7))
+    assert isinstance(errors[AT], GroupSubscribedToTopic)
+    assert (errors[OTHER], errors[TopicPartition("u", 7)]) == (None, None)
     assert offsets.all() == {AT: 1}
-    assert offsets.host.ask(OffsetDelete("g", [OTHER])).errors == {OTHER: None}
+    assert offsets.deleted(OTHER) == {OTHER: None}
 
 
 def test_pending_offsets_are_deleted_too() -> None:
     offsets = Offsets()
     offsets.stage(1)
-    assert offsets.host.ask(OffsetDelete("g", [AT])).errors == {AT: None}
+    assert offsets.deleted(AT) == {AT: None}
     offsets.host.end(STAMP, committed=True)
     assert offsets.all() == {}
 
 
 def test_a_deletion_that_cannot_be_logged_or_makes_no_sense_is_refused() -> None:
     offsets = Offsets()
-    assert isinstance(offsets.host.ask(OffsetDelete("g", [AT])).error, GroupIdNotFound)
-    assert isinstance(offsets.host.ask(OffsetDelete("", [AT])).error, InvalidGroupId)
+    assert isinstance(offsets.host.ask(offset_delete("g", [AT])).error, GroupIdNotFound)
+    assert isinstance(offsets.host.ask(offset_delete("", [AT])).error, InvalidGroupId)
     offsets.commit(1)
     offsets.host.failures = [DiskFull("full")]
-    assert isinstance(offsets.host.ask(OffsetDelete("g", [AT])).errors[AT], NotCoordinator)
+    assert isinstance(offsets.deleted(AT)[AT], NotCoordinator)
     offsets.member(b"", "connect")
-    assert isinstance(offsets.host.ask(OffsetDelete("g", [AT])).error, GroupNotEmpty)
+    assert isinstance(offsets.host.ask(offset_delete("g", [AT])).error, GroupNotEmpty)
 
 
 def test_consumers_whose_subscription_cannot_be_read_are_taken_to_read_all() -> None:
     offsets = Offsets()
     offsets.commit(1)
     offsets.member(b"\xff")
-    assert isinstance(offsets.host.ask(OffsetDelete("g", [AT])).errors[AT], GroupSubscribedToTopic)
+    assert isinstance(offsets.deleted(AT)[AT], GroupSubscribedToTopic)
 
 
 # --- expiry ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import pytest
 
 from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import Closed
-from pylog.protocol.messages import EpochEnds, Produce, Produced
+from pylog.protocol.messages import Produce, Produced
+from pylog.protocol.messages.records import OffsetForLeaderEpochResponse
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import MovableClock
 from pylog.runtime.future import Future, completed
@@ -84,7 +85,7 @@ def desk() -> Iterator[Desk]:
 def test_an_answer_that_comes_by_another_thread_goes_out(desk: Desk) -> None:
     desk.calls.begin(desk.connection, bytearray(AT_ONCE))
     assert not desk.connection.outgoing.size
-    desk.answers[0].set_result(EpochEnds([]))
+    desk.answers[0].set_result(OffsetForLeaderEpochResponse())
     desk.turn()
 
     assert desk.connection.outgoing.size
@@ -103,7 +104,7 @@ def test_an_answer_that_cannot_be_written_ends_its_connection(desk: Desk) -> Non
 def test_an_answer_to_a_connection_that_has_ended_goes_nowhere(desk: Desk) -> None:
     desk.calls.begin(desk.connection, bytearray(AT_ONCE))
     desk.connection.close()
-    desk.answers[0].set_result(EpochEnds([]))
+    desk.answers[0].set_result(OffsetForLeaderEpochResponse())
     desk.turn()
 
     assert (desk.connection.outgoing.size, desk.went_on) == (0, 0)
@@ -136,7 +137,7 @@ def test_the_next_produce_waits_for_the_call_of_the_pool_and_not_for_its_answer(
 def test_a_late_answer_to_a_connection_that_has_ended_goes_nowhere() -> None:
     desk = Desk(Fate(delay_ms=1000))
     desk.calls.begin(desk.connection, bytearray(AT_ONCE))
-    desk.answers[0].set_result(EpochEnds([]))
+    desk.answers[0].set_result(OffsetForLeaderEpochResponse())
     desk.turn()
     assert not desk.connection.outgoing.size, "it comes a second later"
     desk.connection.close()

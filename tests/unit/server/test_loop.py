@@ -17,8 +17,6 @@ from pylog.protocol.messages import (
     ClusterMetadata,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
-    EpochEndPart,
-    EpochEnds,
     Heartbeat,
     Heartbeaten,
     JoinedGroup,
@@ -29,6 +27,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from pylog.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from pylog.protocol.messages.records import OffsetForLeaderEpochResponse
 from pylog.protocol.messages.transactions import ListTransactionsResponse
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
@@ -53,7 +52,7 @@ def epochs(topic: str, partitions: int = 1) -> tuple[str, int, dict[str, Any]]:
 
 def epoch_ends(message: Any) -> Future[Any]:
     """The answer to it."""
-    return completed(EpochEnds([EpochEndPart(part.topic, part.partition) for part in message.parts]))
+    return completed(message.answered(lambda key, _: message.told(key)))
 
 
 AT_ONCE = epochs("t")
@@ -176,7 +175,7 @@ def test_a_client_with_many_requests_gives_others_their_turn(server: Server, nod
         def answer(message: Any) -> Future[Any]:
             if not begun:
                 other.send(*epochs("other"))
-            begun.append(message.parts[0].topic)
+            begun.append(message.topics[0].topic)
             return epoch_ends(message)
 
         node.answer = answer
@@ -209,7 +208,7 @@ def test_a_request_of_many_elements_holds_nobody_up(server: Server, node: Node, 
     entered, gate = threading.Event(), threading.Event()
 
     def answer(message: Any) -> Future[Any]:
-        if len(message.parts) > 1:
+        if len(message.keyed()) > 1:
             entered.set()
             gate.wait(240)
         return epoch_ends(message)
@@ -231,7 +230,7 @@ def test_a_request_of_many_elements_that_waits_lets_the_next_ones_begin(
     entered, gate = threading.Event(), threading.Event()
 
     def answer(message: Any) -> Future[Any]:
-        if message.parts[0].topic == "slow":
+        if message.topics[0].topic == "slow":
             entered.set()
             gate.wait(240)
         return epoch_ends(message)
@@ -262,7 +261,9 @@ def test_an_answer_is_made_and_encoded_by_the_thread_that_its_key_has(node: Node
         if isinstance(message, DescribeConfigsRequest):
             return completed(DescribeConfigsResponse())
         return completed(
-            ListGroupsResponse(groups=Noted()) if isinstance(message, ListGroupsRequest) else EpochEnds(Noted())
+            ListGroupsResponse(groups=Noted())
+            if isinstance(message, ListGroupsRequest)
+            else OffsetForLeaderEpochResponse(topics=Noted())
         )
 
     node.answer = answer
@@ -285,8 +286,8 @@ def test_a_late_answer_to_many_elements_is_encoded_by_their_thread(
     threads: list[str] = []
     asked, future = threading.Event(), Future[Any]()
 
-    class Noted(list[EpochEndPart]):
-        def __iter__(self) -> Iterator[EpochEndPart]:
+    class Noted(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
             threads.append(threading.current_thread().name)
             return iter(())
 
@@ -301,7 +302,7 @@ def test_a_late_answer_to_many_elements_is_encoded_by_their_thread(
     node.answer = epoch_ends
     with WireClient(server.bootstrap_servers) as other:
         other.ask(*LARGE)
-    future.set_result(EpochEnds(Noted()))
+    future.set_result(OffsetForLeaderEpochResponse(topics=Noted()))
 
     assert client.receive(*LARGE[:2])[1]["topics"] == []
     assert pools(threads) == {"pylog-server-large"}
@@ -375,13 +376,13 @@ def test_a_request_of_many_elements_without_an_answer_is_logged(
 def test_an_answer_to_many_elements_is_dropped_where_nobody_is_left(server: Server, node: Node) -> None:
     entered, gate = threading.Event(), threading.Event()
 
-    class Slow(list[EpochEndPart]):
-        def __iter__(self) -> Iterator[EpochEndPart]:
+    class Slow(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
             entered.set()
             gate.wait(240)
             return iter(())
 
-    node.answer = lambda message: completed(EpochEnds(Slow()))
+    node.answer = lambda message: completed(OffsetForLeaderEpochResponse(topics=Slow()))
     with WireClient(server.bootstrap_servers) as client:
         client.send(*LARGE)
         entered.wait(240)

@@ -25,7 +25,6 @@ from pylog.protocol.messages import (
     LeftGroup,
     OffsetCommit,
     OffsetCommitPart,
-    OffsetDelete,
     OffsetFetch,
     OffsetsCommitted,
     OffsetsFetched,
@@ -39,6 +38,7 @@ from pylog.protocol.messages.groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
+    OffsetDeleteRequest,
 )
 from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition, checked_positions
 
@@ -289,9 +289,12 @@ class GroupAdmin:
 
         Raises GroupIdNotFound, GroupSubscribedToTopic, UnknownTopicOrPartition.
         """
-        wanted = [checked_partition(key) for key in partitions]
-        answer: OffsetsCommitted = self._cluster.ask(OffsetDelete(checked_name("group_id", group_id), wanted))
-        raise_first([answer.error, *answer.errors.values()])
+        part = OffsetDeleteRequest.OffsetDeleteRequestTopic.OffsetDeleteRequestPartition
+        topics = OffsetDeleteRequest.by_topic(
+            (key, part(partition_index=key.partition)) for key in map(checked_partition, partitions)
+        )
+        message = OffsetDeleteRequest(group_id=checked_name("group_id", group_id), topics=topics)
+        raise_first(one.error for one in message.found(self._cluster.ask(message)).values())
 
     def delete_group(self, group_id: str) -> None:
         """Forget a group that has no members, with all that it has committed. Raises GroupNotEmpty, GroupIdNotFound."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pylog.client.admin.configs import config_texts
-from pylog.client.cluster import Cluster, by_partition, checked_names, raise_first, sole
+from pylog.client.cluster import Cluster, checked_names, raise_first, sole
 from pylog.errors import PylogError
 from pylog.protocol.error_codes import untold
 from pylog.protocol.isolation import Isolation, IsolationLevel
@@ -24,7 +24,7 @@ from pylog.protocol.messages.topics import (
     DeleteTopicsRequest,
     DescribeLogDirsRequest,
 )
-from pylog.record import TopicPartition, by_topic, checked_partition
+from pylog.record import TopicPartition, checked_partition
 
 SPECS = {"earliest": EARLIEST, "latest": LATEST, "max_timestamp": MAX_TIMESTAMP}
 MoveTo = AlterReplicaLogDirsRequest.AlterReplicaLogDir
@@ -108,25 +108,16 @@ class TopicAdmin:
         started: dict[TopicPartition, int] = {}
         failed: list[PylogError] = []
         for node, keys in self._cluster.by_leader(list(offsets)).items():
-            topic = DeleteRecordsRequest.DeleteRecordsTopic
-            topics = [
-                topic(
-                    name=name,
-                    partitions=[
-                        topic.DeleteRecordsPartition(partition_index=one, offset=offsets[TopicPartition(name, one)])
-                        for one in numbers
-                    ],
-                )
-                for name, numbers in by_topic(keys).items()
-            ]
-            answer = self._cluster.ask(DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS), node=node)
-            parts = by_partition(answer.topics)
-            for key in keys:
-                error = parts[key].error if key in parts else untold(*key)
-                if error is not None:
-                    failed.append(error)
+            part = DeleteRecordsRequest.DeleteRecordsTopic.DeleteRecordsPartition
+            topics = DeleteRecordsRequest.by_topic(
+                (key, part(partition_index=key.partition, offset=offsets[key])) for key in keys
+            )
+            message = DeleteRecordsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
+            for key, found in message.found(self._cluster.ask(message, node=node)).items():
+                if found.error is not None:
+                    failed.append(found.error)
                 else:
-                    started[key] = parts[key].low_watermark
+                    started[key] = found.low_watermark
         raise_first(failed)
         return started
 

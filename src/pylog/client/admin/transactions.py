@@ -7,9 +7,8 @@ readers of committed records wait for it. (Kafka: kafka-transactions.sh, KIP-664
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pylog.client.cluster import Cluster, about, by_partition, checked_words, raise_first, sole
+from pylog.client.cluster import Cluster, about, checked_words, raise_first, sole
 from pylog.errors import UnknownTopicOrPartition
-from pylog.protocol.error_codes import untold
 from pylog.protocol.messages import (
     ANY_TRANSACTION_VERSION,
     NO_EPOCH,
@@ -24,7 +23,7 @@ from pylog.protocol.messages.transactions import (
     DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
-from pylog.record import TopicPartition, by_topic, checked_partition
+from pylog.record import TopicPartition, checked_partition
 
 ActiveProducer = DescribeProducersResponse.TopicResponse.PartitionResponse.ProducerState
 
@@ -107,19 +106,15 @@ class TransactionAdmin:
     ) -> dict[TopicPartition, list[ActiveProducer]]:
         found: dict[TopicPartition, list[ActiveProducer]] = {}
         for node, keys in self._cluster.by_leader(partitions).items():
-            topics = [
-                DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=numbers)
-                for topic, numbers in by_topic(keys).items()
-            ]
-            answer = self._cluster.ask(DescribeProducersRequest(topics=topics), node=node)
-            parts = by_partition(answer.topics)
-            for key in keys:
-                error = parts[key].error if key in parts else untold(*key)
-                if may_be_gone and isinstance(error, UnknownTopicOrPartition):
+            message = DescribeProducersRequest(
+                topics=DescribeProducersRequest.by_topic((key, key.partition) for key in keys)
+            )
+            for key, part in message.found(self._cluster.ask(message, node=node)).items():
+                if may_be_gone and isinstance(part.error, UnknownTopicOrPartition):
                     continue
-                if error is not None:
-                    raise error
-                found[key] = parts[key].active_producers
+                if part.error is not None:
+                    raise part.error
+                found[key] = part.active_producers
         return found
 
     def find_hanging_transactions(

@@ -18,7 +18,7 @@ from pylog.protocol.messages import (
     SyncedGroup,
     TxnEnded,
 )
-from pylog.protocol.messages.api import NamesRequest
+from pylog.protocol.messages.api import ApiRequest
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import Question, error_in
 from pylog.protocol.wire.versions import SEVERAL_FROM
@@ -61,8 +61,8 @@ _WITH_ERROR = (
 
 
 def coordinator_error(message: Any, answer: Any) -> PylogError | None:
-    """The error of a coordinator's answer as a whole: of a commit, or of names, that of the first part with one."""
-    if isinstance(message, NamesRequest):
+    """The first error of a coordinator's answer: of all of it, or of a part."""
+    if isinstance(message, ApiRequest):
         return message.first_error(answer)
     if isinstance(answer, OffsetsCommitted):
         return answer.error or next((error for error in answer.errors.values() if error is not None), None)

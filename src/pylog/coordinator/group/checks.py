@@ -28,13 +28,13 @@ from pylog.protocol.messages import (
     JoinGroup,
     LeaveGroup,
     LeftGroup,
-    OffsetDelete,
     OffsetsCommitted,
     Session,
     SyncedGroup,
     SyncGroup,
     TxnOffsetCommit,
 )
+from pylog.protocol.messages.groups import OffsetDeleteRequest
 
 NOT_SAID = -1
 STRING_BYTES_MAX = 0x7FFF
@@ -120,7 +120,9 @@ def refusal(message: Any, error: ProtocolError) -> Any:
             return LeftGroup(None, [error for _ in message.members])
         case LeaveGroup():
             return LeftGroup(error)
-        case OffsetDelete() | TxnOffsetCommit():
+        case TxnOffsetCommit():
             return OffsetsCommitted(error=error)
+        case OffsetDeleteRequest():
+            return message.refused(error)
         case _:
             return ConsumerGroupHeartbeaten(error)

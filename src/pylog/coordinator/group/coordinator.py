@@ -39,7 +39,6 @@ from pylog.protocol.messages import (
     JoinGroup,
     LeaveGroup,
     OffsetCommit,
-    OffsetDelete,
     OffsetFetch,
     Session,
     SyncGroup,
@@ -53,6 +52,7 @@ from pylog.protocol.messages.groups import (
     DescribeGroupsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
+    OffsetDeleteRequest,
 )
 from pylog.protocol.operations import of_group
 from pylog.record import TopicPartition
@@ -298,7 +298,7 @@ class GroupCoordinator:
             case OffsetFetch():
                 self._offsets.note_safe(self.safe_end)
                 self._committing.fetch(message, ticket, out)
-            case OffsetDelete():
+            case OffsetDeleteRequest():
                 checks.check_group_id(message.group_id)
                 self._committing.delete(message, ticket, out)
             case ListGroupsRequest():

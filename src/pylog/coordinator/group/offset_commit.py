@@ -26,13 +26,13 @@ from pylog.errors import (
 from pylog.protocol.messages import (
     OffsetCommit,
     OffsetCommitPart,
-    OffsetDelete,
     OffsetFetch,
     OffsetFetchedPart,
     OffsetsCommitted,
     OffsetsFetched,
     TxnOffsetCommit,
 )
+from pylog.protocol.messages.groups import OffsetDeleteRequest
 from pylog.record import TopicPartition
 
 MINUTE_MS = 60 * 1000
@@ -171,7 +171,7 @@ class Committing:
 
     # --- delete and expire -------------------------------------------------------------------------------------------
 
-    def delete(self, message: OffsetDelete, ticket: int, out: EffectsBuilder) -> None:
+    def delete(self, message: OffsetDeleteRequest, ticket: int, out: EffectsBuilder) -> None:
         """Delete offsets of topics that no member reads; those of open transactions, too."""
         group = self._groups.get(message.group_id)
         try:
@@ -179,24 +179,26 @@ class Committing:
                 raise GroupIdNotFound(f"there is no group {message.group_id!r}")
             group.check_offset_delete()
         except ProtocolError as error:
-            out.answer(ticket, OffsetsCommitted(error=error))
+            out.answer(ticket, message.refused(error))
             return
         errors: Errors = {}
         gone = []
-        for at in dict.fromkeys(TopicPartition(*asked) for asked in message.partitions):
+        for at in dict.fromkeys(at for at, _ in message.keyed()):
             errors[at] = None
             if group.is_subscribed(at.topic):
                 errors[at] = GroupSubscribedToTopic(f"members of {message.group_id!r} read {at.topic!r}")
             elif self._offsets.get(message.group_id, at) is not None or self._offsets.is_pending(message.group_id, at):
                 gone.append(at)
-        if not gone:
-            out.answer(ticket, OffsetsCommitted(errors))
-            return
 
         def failed(error: PylogError, out: EffectsBuilder) -> None:
-            out.answer(ticket, OffsetsCommitted({at: errors[at] or not_stored(error) for at in errors}))
+            unstored = not_stored(error)
+            out.answer(ticket, message.answered(lambda at, _: message.told(at, errors[at] or unstored)))
 
-        out.write(tombstones(message.group_id, gone), [Answer(ticket, OffsetsCommitted(errors))], failed)
+        answer = message.answered(lambda at, _: message.told(at, errors[at]))
+        if gone:
+            out.write(tombstones(message.group_id, gone), [Answer(ticket, answer)], failed)
+        else:
+            out.answer(ticket, answer)
 
     def all_tombstones(self, group_id: str) -> list[LogRecord]:
         """The records that delete all offsets of a group."""

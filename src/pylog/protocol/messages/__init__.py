@@ -43,7 +43,6 @@ from pylog.protocol.messages.groups import (
     LeftGroup,
     OffsetCommit,
     OffsetCommitPart,
-    OffsetDelete,
     OffsetFetch,
     OffsetFetchedPart,
     OffsetsCommitted,
@@ -63,8 +62,6 @@ from pylog.protocol.messages.records import (
     MAX_TIMESTAMP,
     NO_HIGH_WATERMARK,
     NO_ID,
-    EpochEndPart,
-    EpochEnds,
     Extent,
     Fetch,
     Fetched,
@@ -74,8 +71,6 @@ from pylog.protocol.messages.records import (
     ListedPart,
     ListOffsets,
     ListOffsetsPart,
-    OffsetForLeaderEpoch,
-    OffsetForLeaderEpochPart,
     Produce,
     Produced,
     ProducedPart,
@@ -145,8 +140,6 @@ __all__ = [
     "DescribeQuorum",
     "DescribedQuorum",
     "EndTxn",
-    "EpochEndPart",
-    "EpochEnds",
     "Extent",
     "Fetch",
     "FetchPart",
@@ -173,11 +166,8 @@ __all__ = [
     "OfTransaction",
     "OffsetCommit",
     "OffsetCommitPart",
-    "OffsetDelete",
     "OffsetFetch",
     "OffsetFetchedPart",
-    "OffsetForLeaderEpoch",
-    "OffsetForLeaderEpochPart",
     "OffsetsAdded",
     "OffsetsCommitted",
     "OffsetsFetched",
@@ -207,7 +197,6 @@ Message = (
     Produce
     | Fetch
     | ListOffsets
-    | OffsetForLeaderEpoch
     | Metadata
     | OfGroup
     | OfTransaction

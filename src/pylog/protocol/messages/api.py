@@ -6,18 +6,23 @@ errorMessage. A field of pylog's own, which is not on the wire, has `metadata=OU
 `tests/unit/protocol/test_api_messages.py` holds every class to the table.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast, dataclass_transform, get_args
 
 from pylog.errors import PylogError
 from pylog.protocol.error_codes import untold
 from pylog.protocol.messages.message import keyword_message
+from pylog.record import TopicPartition
 
-__all__ = ["AllNodesRequest", "ApiRequest", "ApiResponse", "Named", "NamesRequest", "api_message"]
+__all__ = [
+    "AllNodesRequest", "ApiRequest", "ApiResponse", "ByTopic", "Named", "NamesRequest", "PartitionsRequest",
+    "api_message",
+]  # fmt: skip
 
 Class = TypeVar("Class", bound=type)
 R = TypeVar("R", covariant=True)
+P = TypeVar("P")
 REQUEST = "Request"
 
 
@@ -43,8 +48,9 @@ class ApiRequest(Generic[R]):
     """The lowest version to send: in an older one a value means something else."""
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         # A class that names no response has no bases of its own there, and is refused by a KeyError.
-        (cls.response,) = get_args(vars(cls)["__orig_bases__"][0])
+        cls.response = get_args(vars(cls)["__orig_bases__"][0])[0]
 
     @classmethod
     def api_name(cls) -> str:
@@ -59,6 +65,11 @@ class ApiRequest(Generic[R]):
         """The response that says one error for all of the request. (Kafka: AbstractRequest.getErrorResponse)"""
         made: R = self.response(error=error)
         return made
+
+    def first_error(self, answer: Any) -> PylogError | None:
+        """The first error in a response, of all of it or of a part."""
+        error: PylogError | None = answer.error
+        return error
 
 
 class AllNodesRequest(ApiRequest[R]):
@@ -126,7 +137,6 @@ class NamesRequest(ApiRequest[R]):
         return self._of([self._failed(name, error) for name in self.names])
 
     def first_error(self, answer: Any) -> PylogError | None:
-        """The first error of a name in a response."""
         return next((one.error for one in getattr(answer, self.fields.parts) if one.error is not None), None)
 
     def _of(self, parts: list[Any]) -> R:
@@ -135,3 +145,106 @@ class NamesRequest(ApiRequest[R]):
 
     def _failed(self, name: str, error: PylogError) -> Any:
         return self.fields.part(**{self.fields.name: name, "error": error})
+
+
+class ByTopic(NamedTuple):
+    """The fields of a request about partitions, and of its response."""
+
+    name: str = "name"
+    """The field of a topic with its name."""
+    parts: str = "partitions"
+    """The field of a topic of the request with its parts: structs, or the numbers of the partitions."""
+    number: str = "partition_index"
+    """The field of a part with the number of its partition."""
+
+
+class PartitionsRequest(ApiRequest[R], Generic[R, P]):
+    """A request about partitions, with the class of its response and that of a part of it.
+
+    Both have the partitions by topic. A response has a part for each, in the order of the request.
+    """
+
+    __slots__ = ()
+    fields: ClassVar[ByTopic] = ByTopic()
+    topics: list[Any]
+    part: ClassVar[type[Any]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.part = get_args(vars(cls)["__orig_bases__"][0])[1]
+
+    @classmethod
+    def by_topic(cls, parts: Iterable[tuple[TopicPartition, Any]]) -> list[Any]:
+        """The topics of a request with these parts, each given with its partition."""
+        name, field_name, _ = cls.fields
+        return _grouped(cls, name, field_name, parts)
+
+    def keyed(self) -> list[tuple[TopicPartition, Any]]:
+        """Each partition with its part of the request, in its order."""
+        name, parts, number = self.fields
+        return [
+            (TopicPartition(getattr(topic, name), getattr(one, number, one)), one)
+            for topic in self.topics
+            for one in getattr(topic, parts)
+        ]
+
+    def answered(self, part: Callable[[TopicPartition, Any], P]) -> R:
+        """The response with what `part` makes of each partition and its part of the request; an error that it raises
+        is that of the partition.
+        """
+        parts = []
+        for key, asked in self.keyed():
+            try:
+                parts.append((key, part(key, asked)))
+            except PylogError as error:
+                parts.append((key, self.told(key, error.with_traceback(None))))
+        made: R = self.response(topics=_grouped(self.response, self.fields.name, "partitions", parts))
+        return made
+
+    def told(self, key: TopicPartition, error: PylogError | None = None) -> P:
+        """The part of a response for a partition, with an error or with nothing but defaults."""
+        made: P = self.part(**{self.fields.number: key.partition, "error": error})
+        return made
+
+    def refused(self, error: PylogError) -> R:
+        """The response with an error for each partition."""
+        return self.answered(lambda key, _: self.told(key, error))
+
+    def found(self, answer: Any) -> dict[TopicPartition, P]:
+        """The part of each partition in a response, with an error where the response lacks it."""
+        name, _, number = self.fields
+        there = {
+            TopicPartition(getattr(topic, name), getattr(one, number)): one
+            for topic in answer.topics
+            for one in topic.partitions
+        }
+        return {key: there.get(key) or self.told(key, untold(*key)) for key, _ in self.keyed()}
+
+    def without(self, errors: Mapping[TopicPartition, PylogError]) -> Self:
+        """The request without the partitions that have an error."""
+        if not errors:
+            return self
+        whole: Any = self
+        left = self.by_topic((key, part) for key, part in self.keyed() if key not in errors)
+        made: Self = replace(whole, topics=left)
+        return made
+
+    def with_errors(self, errors: Mapping[TopicPartition, PylogError], answer: Any) -> R:
+        """The response to all of it: these errors, and the answer to the request without them."""
+        if answer.error is not None or not errors:
+            return cast(R, answer)
+        found = self.found(answer)
+        return self.answered(lambda key, _: self.told(key, errors[key]) if key in errors else found[key])
+
+    def first_error(self, answer: Any) -> PylogError | None:
+        parts = (one.error for topic in answer.topics for one in topic.partitions)
+        return answer.error or next((error for error in parts if error is not None), None)
+
+
+def _grouped(made: Any, name: str, parts_name: str, parts: Iterable[tuple[TopicPartition, Any]]) -> list[Any]:
+    """The topics of a message, each with its parts, in the order of their first."""
+    found: dict[str, list[Any]] = {}
+    for key, part in parts:
+        found.setdefault(key.topic, []).append(part)
+    (topic,) = get_args(made.__dataclass_fields__["topics"].type)
+    return [topic(**{name: known, parts_name: given}) for known, given in found.items()]

@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 from pylog.errors import PylogError
 from pylog.kernel.format import NO_EPOCH
-from pylog.protocol.messages.api import AllNodesRequest, ApiResponse, Named, NamesRequest, api_message
+from pylog.protocol.messages.api import (
+    AllNodesRequest,
+    ApiResponse,
+    Named,
+    NamesRequest,
+    PartitionsRequest,
+    api_message,
+)
 from pylog.protocol.messages.message import OURS, message
 from pylog.protocol.operations import UNTOLD
 from pylog.record import TopicPartition
@@ -197,11 +204,11 @@ class TxnOffsetCommit:
 
 @message
 class OffsetsCommitted:
-    """The answer to both; and to OffsetDelete."""
+    """The answer to both."""
 
     errors: dict[TopicPartition, PylogError | None] = field(default_factory=dict)
     error: PylogError | None = None
-    """OffsetDelete: the error of the group as a whole."""
+    """The error of all of a TxnOffsetCommit."""
 
 
 @message
@@ -232,10 +239,42 @@ class OffsetsFetched:
     parts: list[OffsetFetchedPart] = field(default_factory=list)
 
 
-@message
-class OffsetDelete:
+@api_message
+class OffsetDeleteResponse(ApiResponse):
+    @api_message
+    class OffsetDeleteResponseTopic:
+        @api_message
+        class OffsetDeleteResponsePartition:
+            partition_index: int
+            error: PylogError | None = None
+
+        name: str
+        partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)
+
+    error: PylogError | None = None
+    throttle_time_ms: int = 0
+    topics: list[OffsetDeleteResponseTopic] = field(default_factory=list)
+
+
+DeletedOffset = OffsetDeleteResponse.OffsetDeleteResponseTopic.OffsetDeleteResponsePartition
+
+
+@api_message
+class OffsetDeleteRequest(PartitionsRequest[OffsetDeleteResponse, DeletedOffset]):
+    @api_message
+    class OffsetDeleteRequestTopic:
+        @api_message
+        class OffsetDeleteRequestPartition:
+            partition_index: int
+
+        name: str
+        partitions: list[OffsetDeleteRequestPartition] = field(default_factory=list)
+
     group_id: str
-    partitions: list[TopicPartition]
+    topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
+
+    def refused(self, error: PylogError) -> OffsetDeleteResponse:
+        return OffsetDeleteResponse(error=error)
 
 
 # --- groups as a whole -----------------------------------------------------------------------------------------------
@@ -392,6 +431,6 @@ OfGroup = (
     | OffsetCommit
     | TxnOffsetCommit
     | OffsetFetch
-    | OffsetDelete
+    | OffsetDeleteRequest
 )
 """The messages that the coordinator of one group answers."""

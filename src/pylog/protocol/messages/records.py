@@ -1,7 +1,6 @@
 """Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, and the session that sends them."""
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol
 
@@ -9,9 +8,9 @@ from pylog.errors import PylogError
 from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
+from pylog.protocol.messages.api import ApiResponse, ByTopic, PartitionsRequest, api_message
 from pylog.protocol.messages.message import message
-from pylog.record import TopicPartition, by_topic
+from pylog.record import TopicPartition
 
 LATEST = -1
 EARLIEST = -2
@@ -228,37 +227,52 @@ class ListedOffsets:
     parts: list[ListedPart]
 
 
-@message
-class OffsetForLeaderEpochPart:
-    topic: str
-    partition: int
-    leader_epoch: int
-    """The epoch whose end is asked for."""
-    current_leader_epoch: int = NO_EPOCH
-    """As in `ListOffsetsPart`."""
+@api_message
+class OffsetForLeaderEpochResponse(ApiResponse):
+    @api_message
+    class OffsetForLeaderTopicResult:
+        @api_message
+        class EpochEndOffset:
+            error: PylogError | None = None
+            partition: int
+            leader_epoch: int = NO_EPOCH
+            """The largest epoch up to the one asked that the log has; NO_EPOCH, and the offset -1: it has none."""
+            end_offset: int = -1
+            """The first offset that is not of that epoch."""
+
+        topic: str
+        partitions: list[EpochEndOffset] = field(default_factory=list)
+
+    throttle_time_ms: int = 0
+    topics: list[OffsetForLeaderTopicResult] = field(default_factory=list)
 
 
-@message
-class OffsetForLeaderEpoch:
+EpochEnd = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult.EpochEndOffset
+
+
+@api_message
+class OffsetForLeaderEpochRequest(PartitionsRequest[OffsetForLeaderEpochResponse, EpochEnd]):
     """Where leader epochs end in the log: a consumer finds by it whether the log was cut (KIP-320)."""
 
-    parts: list[OffsetForLeaderEpochPart]
+    @api_message
+    class OffsetForLeaderTopic:
+        @api_message
+        class OffsetForLeaderPartition:
+            partition: int
+            current_leader_epoch: int = NO_EPOCH
+            """As in `ListOffsetsPart`."""
+            leader_epoch: int
+            """The epoch whose end is asked for."""
+
+        topic: str
+        partitions: list[OffsetForLeaderPartition] = field(default_factory=list)
+
+    fields = ByTopic(name="topic", number="partition")
+    replica_id: int = -2
+    topics: list[OffsetForLeaderTopic] = field(default_factory=list)
 
 
-@message
-class EpochEndPart:
-    topic: str
-    partition: int
-    error: PylogError | None = None
-    leader_epoch: int = NO_EPOCH
-    """The largest epoch up to the one asked that the log has; NO_EPOCH, and the offset -1: it has none."""
-    end_offset: int = -1
-    """The first offset that is not of that epoch."""
-
-
-@message
-class EpochEnds:
-    parts: list[EpochEndPart]
+OffsetForLeaderPartition = OffsetForLeaderEpochRequest.OffsetForLeaderTopic.OffsetForLeaderPartition
 
 
 # --- deleting ---------------------------------------------------------------------------------------------------------
@@ -286,7 +300,7 @@ DeletedRecords = DeleteRecordsResponse.DeleteRecordsTopicResult.DeleteRecordsPar
 
 
 @api_message
-class DeleteRecordsRequest(ApiRequest[DeleteRecordsResponse]):
+class DeleteRecordsRequest(PartitionsRequest[DeleteRecordsResponse, DeletedRecords]):
     @api_message
     class DeleteRecordsTopic:
         @api_message
@@ -301,26 +315,9 @@ class DeleteRecordsRequest(ApiRequest[DeleteRecordsResponse]):
     topics: list[DeleteRecordsTopic] = field(default_factory=list)
     timeout_ms: int = 0
 
-    @property
-    def offsets(self) -> dict[TopicPartition, int]:
+    def keyed(self) -> list[tuple[TopicPartition, DeleteRecordsTopic.DeleteRecordsPartition]]:
         """Each partition once, as it was named last: one takes a sync. (Kafka: KafkaApis.handleDeleteRecordsRequest)"""
-        return {
-            TopicPartition(topic.name, one.partition_index): one.offset
-            for topic in self.topics
-            for one in topic.partitions
-        }
+        return list(dict(PartitionsRequest.keyed(self)).items())
 
-    def refused(self, error: PylogError) -> DeleteRecordsResponse:
-        return self.answered({
-            key: DeletedRecords(partition_index=key.partition, low_watermark=-1, error=error) for key in self.offsets
-        })  # fmt: skip
-
-    def answered(self, parts: Mapping[TopicPartition, DeletedRecords]) -> DeleteRecordsResponse:
-        """The response with these parts."""
-        topic_result = DeleteRecordsResponse.DeleteRecordsTopicResult
-        return DeleteRecordsResponse(
-            topics=[
-                topic_result(name=topic, partitions=[parts[TopicPartition(topic, number)] for number in numbers])
-                for topic, numbers in by_topic(parts).items()
-            ]
-        )
+    def told(self, key: TopicPartition, error: PylogError | None = None) -> DeletedRecords:
+        return DeletedRecords(partition_index=key.partition, low_watermark=-1, error=error)

@@ -3,12 +3,19 @@
 Transactions are of version 2 (KIP-890): every end of one raises the epoch, and a partition joins by being written to.
 """
 
-from collections.abc import Callable
 from dataclasses import field
 from typing import NamedTuple
 
 from pylog.errors import InvalidRequest, PylogError
-from pylog.protocol.messages.api import AllNodesRequest, ApiRequest, ApiResponse, Named, NamesRequest, api_message
+from pylog.protocol.messages.api import (
+    AllNodesRequest,
+    ApiResponse,
+    ByTopic,
+    Named,
+    NamesRequest,
+    PartitionsRequest,
+    api_message,
+)
 from pylog.protocol.messages.message import message
 from pylog.record import TopicPartition
 
@@ -204,33 +211,18 @@ class DescribeProducersResponse(ApiResponse):
     topics: list[TopicResponse] = field(default_factory=list)
 
 
+ProducersOf = DescribeProducersResponse.TopicResponse.PartitionResponse
+
+
 @api_message
-class DescribeProducersRequest(ApiRequest[DescribeProducersResponse]):
+class DescribeProducersRequest(PartitionsRequest[DescribeProducersResponse, ProducersOf]):
     @api_message
     class TopicRequest:
         name: str
         partition_indexes: list[int]
 
+    fields = ByTopic(parts="partition_indexes")
     topics: list[TopicRequest] = field(default_factory=list)
-
-    def refused(self, error: PylogError) -> DescribeProducersResponse:
-        part = DescribeProducersResponse.TopicResponse.PartitionResponse
-        return self.answered(lambda key: part(partition_index=key.partition, error=error))
-
-    def answered(
-        self, part: Callable[[TopicPartition], DescribeProducersResponse.TopicResponse.PartitionResponse]
-    ) -> DescribeProducersResponse:  # fmt: skip
-        """The response, with the part that `part` makes for each partition."""
-        topic_response = DescribeProducersResponse.TopicResponse
-        return DescribeProducersResponse(
-            topics=[
-                topic_response(
-                    name=topic.name,
-                    partitions=[part(TopicPartition(topic.name, number)) for number in topic.partition_indexes],
-                )
-                for topic in self.topics
-            ]
-        )
 
 
 OfTransaction = InitProducerId | AddPartitionsToTxn | AddOffsetsToTxn | EndTxn

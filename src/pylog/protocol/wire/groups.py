@@ -27,7 +27,6 @@ from pylog.protocol.messages import (
     LeftGroup,
     OffsetCommit,
     OffsetCommitPart,
-    OffsetDelete,
     OffsetFetch,
     OffsetFetchedPart,
     OffsetsCommitted,
@@ -166,7 +165,7 @@ def commit_parts(body: Body) -> list[OffsetCommitPart]:
 
 
 def committed(body: Body, answer: OffsetsCommitted, version: int) -> Body:
-    """The response to these two, and to an OffsetDelete."""
+    """The response to these two."""
     topics = []
     for topic in body["topics"]:
         entries = []
@@ -200,21 +199,6 @@ def _committed(body: Body, answer: OffsetsCommitted, version: int) -> Body:
 
 def _refused_commit(message: Any, error: PylogError) -> OffsetsCommitted:
     return OffsetsCommitted({TopicPartition(part.topic, part.partition): error for part in message.parts})
-
-
-def _delete(body: Body, version: int) -> OffsetDelete:
-    partitions = [
-        TopicPartition(topic["name"], part["partitionIndex"])
-        for topic in body["topics"]
-        for part in topic["partitions"]
-    ]
-    return OffsetDelete(body["groupId"], partitions)
-
-
-def _deleted(body: Body, answer: OffsetsCommitted, version: int) -> Body:
-    if answer.error is not None:
-        return {"errorCode": error_code(answer.error)}
-    return {**committed(body, answer, version), "errorCode": 0}
 
 
 def _fetches(body: Body, version: int) -> list[OffsetFetch]:
@@ -296,10 +280,6 @@ MAPPINGS = (
         refusal=_refused(ConsumerGroupHeartbeaten),
     ),
     Mapping(name="OffsetCommit", message=_commit, response=_committed, refusal=_refused_commit),
-    Mapping(
-        name="OffsetDelete", message=_delete, response=_deleted,
-        refusal=lambda message, error: OffsetsCommitted(error=error),
-    ),
     Mapping(
         name="OffsetFetch", message=_fetches, response=_offsets_fetched, refusal=_refused(OffsetsFetched), is_many=True
     ),

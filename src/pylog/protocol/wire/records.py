@@ -1,4 +1,4 @@
-"""Produce, Fetch, ListOffsets, OffsetForLeaderEpoch, as bodies and as messages.
+"""Produce, Fetch, ListOffsets, as bodies and as messages.
 
     Produce      from 13 on topics are named by id         errors of records from 8, the current leader from 10 on
     Fetch        from 13 on topics are named by id         sessions from 7, the current leader from 12 on
@@ -18,8 +18,6 @@ from pylog.protocol.messages import (
     HIGH_WATERMARK_UNTOLD,
     NO_EPOCH,
     NO_ID,
-    EpochEndPart,
-    EpochEnds,
     Fetch,
     FetchedPart,
     FetchPart,
@@ -27,8 +25,6 @@ from pylog.protocol.messages import (
     ListedPart,
     ListOffsets,
     ListOffsetsPart,
-    OffsetForLeaderEpoch,
-    OffsetForLeaderEpochPart,
     ProducedPart,
 )
 from pylog.protocol.wire import versions
@@ -179,26 +175,6 @@ def _listed_offsets(body: Body, answer: ListedOffsets, version: int) -> Body:
     return {"topics": by_topic(answer.parts, one)}
 
 
-def _offset_for_leader_epoch(body: Body, version: int) -> OffsetForLeaderEpoch:
-    return OffsetForLeaderEpoch([
-        OffsetForLeaderEpochPart(
-            topic["topic"], part["partition"], part["leaderEpoch"], part["currentLeaderEpoch"]
-        )
-        for topic in body["topics"]
-        for part in topic["partitions"]
-    ])  # fmt: skip
-
-
-def _epoch_ends(body: Body, answer: EpochEnds, version: int) -> Body:
-    def one(part: EpochEndPart) -> Body:
-        return {
-            "partition": part.partition, "errorCode": error_code(part.error), "leaderEpoch": part.leader_epoch,
-            "endOffset": part.end_offset,
-        }  # fmt: skip
-
-    return {"topics": by_topic(answer.parts, one, topics="topic")}
-
-
 def _refused_parts(answer: Any, part: Any) -> Any:
     return lambda message, error: answer([part(one.topic, one.partition, error) for one in message.parts])
 
@@ -207,9 +183,5 @@ MAPPINGS = (
     Mapping(
         name="ListOffsets", message=_list_offsets, response=_listed_offsets,
         refusal=_refused_parts(ListedOffsets, ListedPart),
-    ),
-    Mapping(
-        name="OffsetForLeaderEpoch", message=_offset_for_leader_epoch, response=_epoch_ends,
-        refusal=_refused_parts(EpochEnds, EpochEndPart),
     ),
 )  # fmt: skip

@@ -100,9 +100,10 @@ def _identified(body: Any, request: Request, node: ServedNode) -> Body:
 
 
 APIS: tuple[Api, ...] = tuple(
-    api(mapping.name, _answer(mapping), high=HIGHEST.get(mapping.name), may_wait=mapping.name not in AT_ONCE)
+    api(mapping.name, _answer(mapping), high=HIGHEST.get(mapping.name), may_wait=True)
     for mapping in MAPPINGS.values()
 ) + tuple(
-    api(name, handed_on, may_wait=True, is_long=name in LONG, into=kind) for name, kind in REQUESTS.items()
+    api(name, handed_on, may_wait=name not in AT_ONCE, is_long=name in LONG, into=kind)
+    for name, kind in REQUESTS.items()
 )  # fmt: skip
 """All keys that have a mapping, or a class. `table` puts those that have a file of their own in their places."""

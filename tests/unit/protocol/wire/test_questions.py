@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from pylog.errors import (
-    GroupIdNotFound,
     InvalidRecord,
     NotLeaderOrFollower,
     RecordError,
@@ -37,8 +36,6 @@ ONE = encode([Record(b"x"), Record(b"y")], now_ms=1)
 MESSAGES: list[tuple[Any, Any]] = [
     (m.ListOffsets([m.ListOffsetsPart("t", 0, -1), m.ListOffsetsPart("t", 1, 5)]),
      m.ListedOffsets([m.ListedPart("t", 0, None, -1, 9), m.ListedPart("t", 1, FAILED)])),
-    (m.OffsetForLeaderEpoch([m.OffsetForLeaderEpochPart("t", 0, 3, 4)]),
-     m.EpochEnds([m.EpochEndPart("t", 0, None, 3, 17)])),
     (m.JoinGroup("g", "m", None, "consumer", [("range", b"abc")], 10, 20, requires_known_member_id=True),
      m.JoinedGroup(None, 3, None, "range", "m", False, "m", [m.JoinedMember("m", None, b"abc")])),
     (m.SyncGroup("g", 3, "m", assignments=[("m", b"xyz")]), m.SyncedGroup(None, assignment=b"xyz")),
@@ -52,7 +49,6 @@ MESSAGES: list[tuple[Any, Any]] = [
         m.OffsetFetchedPart("t", 0, 5, -1, "note"), m.OffsetFetchedPart("t", 1, error=FAILED)])),
     (m.OffsetFetch("g", None), m.OffsetsFetched(None, [m.OffsetFetchedPart("t", 0, 5)])),
     (m.OffsetFetch("g", [T0], require_stable=True), m.OffsetsFetched(FAILED)),
-    (m.OffsetDelete("g", [T0, T1]), m.OffsetsCommitted({T0: None, T1: FAILED})),
     (m.InitProducerId("tx", 5, 9, 2), m.ProducerIdGiven(None, 9, 3)),
     (m.InitProducerId(), m.ProducerIdGiven(FAILED, -1, -1)),
     (m.TxnOffsetCommit("tx", "g", 9, 2, COMMITS, 3, "m"),
@@ -227,7 +223,6 @@ def test_a_code_without_a_text_has_the_text_of_its_error() -> None:
     [
         (m.Produce([m.ProducePart("t", 0, ONE)]), {"responses": []}),
         (m.ListOffsets([m.ListOffsetsPart("t", 0, -1)]), {"topics": []}),
-        (m.OffsetForLeaderEpoch([m.OffsetForLeaderEpochPart("t", 0, 3)]), {"topics": []}),
         (m.OffsetFetch("g", [T0]), {"groups": [{"groupId": "g", "topics": [], "errorCode": 0}]}),
     ],
 )
@@ -242,8 +237,6 @@ def test_an_error_for_a_request_as_a_whole_is_that_of_its_parts() -> None:
     assert isinstance(part.error, NotLeaderOrFollower)
     answer = QUESTIONS[m.OffsetFetch].answer(m.OffsetFetch("g"), {"groups": []}, 9)
     assert "without a word of group 'g'" in str(answer.error)
-    refused = QUESTIONS[m.OffsetDelete].answer(m.OffsetDelete("g", [T0]), {"errorCode": 69, "topics": []}, 0)
-    assert isinstance(refused.error, GroupIdNotFound)
 
 
 def test_a_topic_of_an_id_that_was_not_asked_for_is_left_out() -> None:

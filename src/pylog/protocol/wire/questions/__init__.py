@@ -1,9 +1,9 @@
 """The client's direction of the mapping: a message becomes a request, and a response becomes its answer.
 
     question       an API key as a client asks it
-    records        Produce, Fetch, ListOffsets, OffsetForLeaderEpoch
+    records        Produce, Fetch, ListOffsets
     topics         Metadata
-    groups         JoinGroup to OffsetDelete
+    groups         JoinGroup to OffsetFetch
     transactions   InitProducerId to WriteTxnMarkers
     table          all of them, by the class of the message
 

@@ -23,7 +23,6 @@ from pylog.protocol.messages import (
     LeftGroup,
     OffsetCommit,
     OffsetCommitPart,
-    OffsetDelete,
     OffsetFetch,
     OffsetFetchedPart,
     OffsetsCommitted,
@@ -252,24 +251,6 @@ def _fetched_part(key: TopicPartition, entry: Body | None) -> OffsetFetchedPart:
     )  # fmt: skip
 
 
-def _delete(message: OffsetDelete, version: int) -> Body:
-    found: dict[str, list[Body]] = {}
-    for key in message.partitions:
-        found.setdefault(key.topic, []).append({"partitionIndex": key.partition})
-    topics = [{"name": topic, "partitions": numbers} for topic, numbers in found.items()]
-    return {"groupId": message.group_id, "topics": topics}
-
-
-def _deleted(message: OffsetDelete, body: Body, version: int) -> OffsetsCommitted:
-    error = of_code(body["errorCode"])
-    if error is not None:
-        return OffsetsCommitted(error=error)
-    found = entries(body["topics"])
-    return OffsetsCommitted({
-        key: of_code(found[key]["errorCode"]) if key in found else untold(*key) for key in message.partitions
-    })  # fmt: skip
-
-
 QUESTIONS: dict[type, Question] = {
     JoinGroup: Question(name="JoinGroup", body=_join, answer=_joined, versions=_join_versions),
     SyncGroup: Question(name="SyncGroup", body=_sync, answer=_synced),
@@ -281,5 +262,4 @@ QUESTIONS: dict[type, Question] = {
     ),
     OffsetCommit: Question(name="OffsetCommit", body=_commit, answer=_committed, versions=_commit_versions),
     OffsetFetch: Question(name="OffsetFetch", body=_fetch, answer=_fetched, versions=_fetch_versions),
-    OffsetDelete: Question(name="OffsetDelete", body=_delete, answer=_deleted),
 }  # fmt: skip

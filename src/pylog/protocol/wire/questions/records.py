@@ -18,8 +18,6 @@ from pylog.protocol.messages import (
     CONSUMER,
     MAX_TIMESTAMP,
     NO_EPOCH,
-    EpochEndPart,
-    EpochEnds,
     Fetch,
     Fetched,
     FetchedPart,
@@ -28,8 +26,6 @@ from pylog.protocol.messages import (
     ListedPart,
     ListOffsets,
     ListOffsetsPart,
-    OffsetForLeaderEpoch,
-    OffsetForLeaderEpochPart,
     Produce,
     Produced,
     ProducedPart,
@@ -220,34 +216,8 @@ def _listed_part(part: ListOffsetsPart, entry: Body | None) -> ListedPart:
     )
 
 
-def _epochs(message: OffsetForLeaderEpoch, version: int) -> Body:
-    def one(part: OffsetForLeaderEpochPart) -> Body:
-        return {
-            "partition": part.partition, "leaderEpoch": part.leader_epoch,
-            "currentLeaderEpoch": part.current_leader_epoch,
-        }  # fmt: skip
-
-    body: Body = {"topics": by_topic(message.parts, one, topics="topic")}
-    return {**body, "replicaId": -1} if version >= 3 else body
-
-
-def _epoch_ends(message: OffsetForLeaderEpoch, body: Body, version: int) -> EpochEnds:
-    found = entries(body["topics"], name="topic", index="partition")
-    parts = []
-    for part in message.parts:
-        entry = found.get(_key(part))
-        if entry is None:
-            parts.append(EpochEndPart(part.topic, part.partition, untold(part.topic, part.partition)))
-        else:
-            parts.append(
-                EpochEndPart(part.topic, part.partition, error_in(entry), entry["leaderEpoch"], entry["endOffset"])
-            )
-    return EpochEnds(parts)
-
-
 QUESTIONS: dict[type, Question] = {
     Produce: Question(name="Produce", body=_produce, answer=_produced, versions=_produce_versions),
     Fetch: Question(name="Fetch", body=_fetch, answer=_fetched, versions=_fetch_versions),
     ListOffsets: Question(name="ListOffsets", body=_list_offsets, answer=_listed_offsets, versions=_list_versions),
-    OffsetForLeaderEpoch: Question(name="OffsetForLeaderEpoch", body=_epochs, answer=_epoch_ends),
 }

@@ -1,0 +1,90 @@
+"""Requests about partitions: their topics, and the parts of their responses, for every key that is one."""
+
+from typing import Any
+
+import pytest
+
+from pylog.errors import NotLeaderOrFollower
+from pylog.protocol.messages.api import PartitionsRequest
+from pylog.protocol.messages.groups import OffsetDeleteRequest
+from pylog.protocol.messages.records import DeleteRecordsRequest, OffsetForLeaderPartition
+from pylog.protocol.messages.requests import REQUESTS
+from pylog.record import TopicPartition
+
+KEYS = [TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("b", 0)]
+MOVED = NotLeaderOrFollower("elsewhere")
+DeletePartition = DeleteRecordsRequest.DeleteRecordsTopic.DeleteRecordsPartition
+DeletedPartition = OffsetDeleteRequest.OffsetDeleteRequestTopic.OffsetDeleteRequestPartition
+GIVEN = {"group_id": "g"}
+"""Fields without a default, where a request has them."""
+PARTS: dict[str, Any] = {
+    "DeleteRecords": lambda number: DeletePartition(partition_index=number, offset=7),
+    "DescribeProducers": lambda number: number,
+    "OffsetDelete": lambda number: DeletedPartition(partition_index=number),
+    "OffsetForLeaderEpoch": lambda number: OffsetForLeaderPartition(partition=number, leader_epoch=3),
+}
+"""The part of a request for a partition, by key."""
+
+
+@pytest.fixture(params=[name for name, kind in REQUESTS.items() if issubclass(kind, PartitionsRequest)])
+def request_(request: pytest.FixtureRequest) -> Any:
+    kind: Any = REQUESTS[request.param]
+    topics = kind.by_topic((key, PARTS[request.param](key.partition)) for key in KEYS)
+    return kind(topics=topics, **{name: value for name, value in GIVEN.items() if name in kind.__dataclass_fields__})
+
+
+def test_parts_are_by_topic_in_the_order_of_their_first(request_: Any) -> None:
+    name, parts, number = request_.fields
+    topics = [(getattr(topic, name), getattr(topic, parts)) for topic in request_.topics]
+    assert [(topic, [getattr(one, number, one) for one in parts]) for topic, parts in topics] == [
+        ("b", [1, 0]),
+        ("a", [0]),
+    ]
+    assert [key for key, _ in request_.keyed()] == [KEYS[0], KEYS[2], KEYS[1]]
+
+
+def test_an_answer_has_a_part_for_each_and_an_error_is_that_of_its_partition(request_: Any) -> None:
+    def part(key: TopicPartition, asked: Any) -> Any:
+        assert asked in [one for _, one in request_.keyed()]
+        if key == KEYS[0]:
+            raise MOVED
+        return request_.told(key)
+
+    answer = request_.answered(part)
+    assert type(answer) is request_.response
+    assert {key: one.error for key, one in request_.found(answer).items()} == {
+        KEYS[0]: MOVED, KEYS[1]: None, KEYS[2]: None
+    }  # fmt: skip
+    assert request_.first_error(answer) is MOVED
+    assert request_.first_error(request_.answered(lambda key, _: request_.told(key))) is None
+    refused = request_.refused(MOVED)
+    assert refused.error is MOVED or all(one.error is MOVED for one in request_.found(refused).values())
+
+
+def test_a_part_that_a_response_lacks_is_an_error_of_its_partition(request_: Any) -> None:
+    answer = request_.answered(lambda key, _: request_.told(key))
+    del answer.topics[1:]
+    errors = {key: one.error for key, one in request_.found(answer).items()}
+    assert (errors[KEYS[0]], errors[KEYS[2]]) == (None, None)
+    assert "without a word of a-0" in str(errors[KEYS[1]])
+
+
+def test_the_rest_of_a_request_is_asked_and_answered_beside_known_errors(request_: Any) -> None:
+    rest = request_.without({KEYS[2]: MOVED})
+    assert [key for key, _ in rest.keyed()] == [KEYS[0], KEYS[1]]
+    answer = request_.with_errors({KEYS[2]: MOVED}, rest.answered(lambda key, _: rest.told(key)))
+    assert {key: one.error for key, one in request_.found(answer).items()} == {
+        KEYS[0]: None, KEYS[1]: None, KEYS[2]: MOVED
+    }  # fmt: skip
+    assert request_.without({}) is request_
+    assert request_.with_errors({}, answer) is answer
+    failed = request_.response(error=MOVED) if "error" in request_.response.__dataclass_fields__ else None
+    assert failed is None or request_.with_errors({KEYS[2]: MOVED}, failed) is failed
+
+
+def test_records_of_a_partition_are_deleted_once_as_it_was_named_last() -> None:
+    parts = [(key, DeletePartition(partition_index=0, offset=at)) for at, key in enumerate([KEYS[1], KEYS[2], KEYS[1]])]
+    message = DeleteRecordsRequest(topics=DeleteRecordsRequest.by_topic(parts))
+    assert [(key, one.offset) for key, one in message.keyed()] == [(KEYS[1], 2), (KEYS[2], 1)]
+    (first, second) = message.refused(MOVED).topics
+    assert [one.low_watermark for one in first.partitions + second.partitions] == [-1, -1]
