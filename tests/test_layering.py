@@ -62,6 +62,7 @@ ON_EXTRAS = {
     "pylog.kernel.columns",
     "pylog.kernel.pure.columns",
     "pylog.kernel.compiled.columns",
+    "pylog.cli.parquet_input",
     "pylog.metrics.otel_instruments",
     "pylog.metrics.prometheus_collector",
     "pylog.serde.arrow_types",

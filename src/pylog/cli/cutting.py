@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from pylog.errors import RecordTooLarge
 from pylog.runtime.words import size_text
 
-__all__ = ["LINES", "WHOLE", "Cut", "delimited"]
+__all__ = ["LINES", "WHOLE", "Cut", "TableError", "delimited"]
 
 CHUNK = 1 << 16
 Pieces = Iterator[tuple[Any, int]]
@@ -23,6 +23,10 @@ class Cut(NamedTuple):
 
     noun: str
     pieces: Callable[[BinaryIO, int], Pieces]
+
+
+class TableError(ValueError):
+    """The columns of a table make no records, whatever is in its rows."""
 
 
 def delimited(delimiter: bytes) -> Cut:

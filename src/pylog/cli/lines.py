@@ -73,8 +73,13 @@ def _json(line: bytes) -> Line:
         raise ValueError(f"it is not JSON: {error}") from error
     except RecursionError as error:
         raise ValueError("it is JSON that is nested too deep") from error
-    if not isinstance(found, dict) or "value" not in found:
+    if not isinstance(found, dict):
         raise ValueError('it is not an object with a "value", as `pylog consume --format json` prints them')
+    if "value" not in found:
+        there = f"but {', '.join(map(repr, found))}" if found else "and no other field"
+        raise ValueError(
+            f'it has no "value", {there}: rename one, or give --input FILE --as-json to make a record of a whole object'
+        )
     timestamp = _number(found, "timestamp")
     return Line(
         _bytes(found["value"], '"value"'), _bytes(found.get("key"), '"key"'), _number(found, "partition"),

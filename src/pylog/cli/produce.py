@@ -26,14 +26,17 @@ from pylog.cli.output import rate_text, say
 from pylog.cli.params import argument, at_most_one, option
 from pylog.cli.place import LogPlace
 from pylog.cli.sending import STDIN, Brake, Count, Input, send_all
+from pylog.client.producer import Producer
 from pylog.config import ProducerConfig
 from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
 from pylog.handles.client_half import ClientHalf
+from pylog.handles.table_sinks import topic_rules
 from pylog.logdirs.foreign import require_directory
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.words import plural, size_text
 from pylog.tables.appended import CompressionType
+from pylog.tables.schema import schema_of
 
 __all__ = ["command"]
 
@@ -141,9 +144,11 @@ def command(
     at_most_one({"--key-separator": key_separator, "--key": given["key"]})
     made: Parser | None = JSON if is_json else parser
     cut: Cut = WHOLE if is_whole else LINES if delimiter is None else delimited(delimiter)
+    form = None
     if table is not None:
-        files = (table,)
-        cut, made = rows.reading(table, rows.RowForm(as_json, key_column))
+        files, form = (table,), rows.RowForm(as_json, key_column)
+        if not rows.is_parquet(table):
+            cut, made = rows.reading(table, form)
     elif as_json or key_column is not None:
         raise click.UsageError("--as-json and --key-column are for the rows of a table: give --input")
     options: dict[str, Any] = {
@@ -154,11 +159,13 @@ def command(
     source = Input(topic, files or (STDIN,), made or raw(key_separator), longest, cut=cut, **given)
     if source.transaction_records is not None and source.transactional_id is None:
         raise click.UsageError("--transaction-records needs --transactional-id")
-    _produce(place, source, flush, options)
+    _produce(place, source, flush, options, form)
     return 0
 
 
-def _produce(place: LogPlace, source: Input, flush: str | None, options: dict[str, Any]) -> None:
+def _produce(
+    place: LogPlace, source: Input, flush: str | None, options: dict[str, Any], form: rows.RowForm | None
+) -> None:
     clock = SystemClock()
     started = clock.tick_ms()
     went_in = Count()
@@ -167,7 +174,10 @@ def _produce(place: LogPlace, source: Input, flush: str | None, options: dict[st
             _check_place(log, source.topic, source.partition)
             with log.producer(**options) as producer:
                 with Brake() as brake:
-                    send_all(source, producer, went_in, brake)
+                    if form is not None and rows.is_parquet(source.sources[0]):
+                        _send_parquet(source, form, log, producer, went_in, brake)
+                    else:
+                        send_all(source, producer, went_in, brake)
                 brake.check()
     except KeyboardInterrupt:
         if went_in.aborted is not None:
@@ -177,6 +187,18 @@ def _produce(place: LogPlace, source: Input, flush: str | None, options: dict[st
         # Also after an error or Ctrl-C: how much went in is what one needs to know then.
         if not source.is_quiet and (went_in.sent or sys.exc_info()[0] is None):
             _summary(source.topic, went_in, clock.tick_ms() - started)
+
+
+def _send_parquet(
+    source: Input, form: rows.RowForm, log: ClientHalf[Any], producer: Producer, went_in: Count, brake: Brake
+) -> None:
+    # It says what to install where pyarrow is missing.
+    schema_of(())
+    from pylog.cli.parquet_input import send_parquet
+
+    topic = log.topic(source.topic)
+    rules = topic_rules(len(topic), topic.config, SystemClock().wall_ms())
+    send_parquet(source, form, rules, producer, went_in, brake)
 
 
 def _check_place(log: ClientHalf[Any], topic: str, partition: int | None) -> None:
@@ -190,7 +212,8 @@ def _check_place(log: ClientHalf[Any], topic: str, partition: int | None) -> Non
 def _summary(topic: str, count: Count, elapsed_ms: int) -> None:
     failed = count.sent - count.acknowledged
     missing = f"; {plural(failed, 'record')} sent and not acknowledged" if failed else ""
+    size = "" if count.size is None else f" ({size_text(count.size)})"
     say(
-        f"appended {plural(count.acknowledged, 'record')} ({size_text(count.size)}) to {topic} "
+        f"appended {plural(count.acknowledged, 'record')}{size} to {topic} "
         f"in {elapsed_ms / 1000:.1f} s, {rate_text(count.acknowledged, elapsed_ms)}{missing}"
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, BinaryIO, Self
 
-from pylog.cli.cutting import LINES, Cut
+from pylog.cli.cutting import LINES, Cut, TableError
 from pylog.cli.lines import Parser
 from pylog.cli.meter import Meter
 from pylog.cli.output import is_terminal, say
@@ -23,7 +23,7 @@ from pylog.files import DiskFiles
 from pylog.record import RecordMetadata
 from pylog.runtime.future import Future
 
-__all__ = ["STDIN", "Brake", "Count", "Input", "send_all"]
+__all__ = ["STDIN", "Brake", "Count", "Input", "commit_if_due", "named", "seen_through", "send_all", "total"]
 
 WAITING = 10_000
 STDIN = "-"
@@ -97,46 +97,60 @@ class Brake:
 class Count:
     """The number of records that were sent and acknowledged. In a transaction only committed records count.
 
-    `size` is how many bytes the keys, values and headers of acknowledged records have, `read` how many bytes of input
-    were read, `aborted` how many records were in a transaction that was given up, if one was.
+    `size` is how many bytes the keys, values and headers of acknowledged records have; None where that is not known, as
+    some batches of a table failed. `read` is how many bytes of input were read, `aborted` how many records were in a
+    transaction that was given up, if one was.
     """
 
     def __init__(self) -> None:
         self.read = 0
-        self.size = 0
+        self.size: int | None = 0
         self.sent = 0
         self.acknowledged = 0
         self.aborted: int | None = None
+        self._landed_bytes = 0
+        self._table_bytes = 0
         self._committed = 0
-        self._committed_size = 0
-        self._waiting: deque[tuple[Future[RecordMetadata], int]] = deque()
+        self._committed_size: int | None = 0
+        self._waiting: deque[tuple[Future[RecordMetadata], int, int]] = deque()
 
-    def add(self, future: Future[RecordMetadata], size: int) -> None:
-        """A record of so many bytes was sent. Waits for the oldest where many wait."""
-        self.sent += 1
-        self._waiting.append((future, size))
+    def add(self, future: Future[RecordMetadata], size: int, records: int = 1) -> None:
+        """Records of so many bytes were sent, in one batch. Waits for the oldest where many wait."""
+        self.sent += records
+        self._waiting.append((future, size, records))
         while len(self._waiting) > WAITING or (self._waiting and self._waiting[0][0].done()):
             self._settle()
 
+    def add_bytes(self, size: int) -> None:
+        """Rows of so many bytes are in batches that were added, or will be: no batch has a size of its own."""
+        self._table_bytes += size
+
     def _settle(self) -> None:
         """Wait for the oldest record. Raises what became of it."""
-        future, size = self._waiting.popleft()
+        future, size, records = self._waiting.popleft()
         future.result()
-        self.acknowledged += 1
-        self.size += size
+        self.acknowledged += records
+        self._landed_bytes += size
 
     def settle_all(self) -> None:
         """Wait for all records; they count now. Raises what became of the first that failed."""
         while self._waiting:
             self._settle()
+        self._measure()
         self._committed, self._committed_size = self.acknowledged, self.size
 
     def settle_rest(self) -> None:
         """After an error: what became of the others, without raising anything. Every future must be done."""
-        landed = [size for future, size in self._waiting if future.exception() is None]
-        self.acknowledged += len(landed)
-        self.size += sum(landed)
+        for future, size, records in self._waiting:
+            if future.exception() is None:
+                self.acknowledged += records
+                self._landed_bytes += size
         self._waiting.clear()
+        self._measure()
+
+    def _measure(self) -> None:
+        is_known = self.acknowledged == self.sent or not self._table_bytes
+        self.size = self._landed_bytes + self._table_bytes if is_known else None
 
     def give_up(self) -> None:
         """The open transaction is aborted: what was sent in it counts for nothing."""
@@ -155,25 +169,32 @@ def send_all(source: Input, producer: Producer, count: Count, brake: Brake) -> N
         say("one line is one record; Ctrl-D ends it" if source.cut is LINES else "Ctrl-D ends the input")
     is_shown = not source.is_quiet and not is_typed
     with (
-        Meter(source.topic, _total(source.sources), is_shown=is_shown) as meter,
-        _seen_through(source, producer, count),
+        Meter(source.topic, total(source.sources), is_shown=is_shown) as meter,
+        seen_through(source, producer, count),
     ):
         for name, number, piece in _pieces(source, count, brake):
             try:
                 future, size = _send(source, producer, piece)
             except (RecordTooLarge, UnknownTopicOrPartition, ValueError) as error:
-                raise _named(error, f"{name}, {source.cut.noun} {number}", source, count) from error
+                raise named(error, f"{name}, {source.cut.noun} {number}", source.cut.noun, source, count) from error
             count.add(future, size)
-            if source.transaction_records is not None and count.sent % source.transaction_records == 0:
-                producer.commit()
-                count.settle_all()
-                producer.begin()
+            commit_if_due(source, producer, count)
             meter.update(count.read, count.sent)
             brake.check()
 
 
+def commit_if_due(source: Input, producer: Producer, count: Count) -> None:
+    """End the transaction, and begin the next one, where it has as many records as it should. Raises what a commit
+    does.
+    """
+    if source.transaction_records is not None and count.sent % source.transaction_records == 0:
+        producer.commit()
+        count.settle_all()
+        producer.begin()
+
+
 @contextmanager
-def _seen_through(source: Input, producer: Producer, count: Count) -> Iterator[None]:
+def seen_through(source: Input, producer: Producer, count: Count) -> Iterator[None]:
     """Let what was sent become durable; after an error, or Ctrl-C, too, unless it is in a transaction."""
     is_transactional = source.transactional_id is not None
     if is_transactional:
@@ -195,11 +216,11 @@ def _seen_through(source: Input, producer: Producer, count: Count) -> Iterator[N
         raise
 
 
-def _named(error: Exception, where: str, source: Input, count: Count) -> Exception:
-    """The error, with the piece that it is about."""
+def named(error: Exception, where: str, noun: str, source: Input, count: Count) -> Exception:
+    """The error, with the piece that it is about; `noun`: what a piece is."""
     if isinstance(error, RecordTooLarge):
         return RecordTooLarge(f"{where}: {error}")
-    before = f"the {source.cut.noun}s before it were appended: correct the {source.cut.noun} and go on from there"
+    before = f"the {noun}s before it were appended: correct the {noun} and go on from there"
     if not count.sent:
         before = "nothing was appended"
     if source.transactional_id is not None:
@@ -229,7 +250,7 @@ def _send(source: Input, producer: Producer, piece: object) -> tuple[Future[Reco
     return future, size
 
 
-def _total(sources: Sequence[str]) -> int | None:
+def total(sources: Sequence[str]) -> int | None:
     """The bytes of all sources; None when one of them is a stream."""
     if STDIN in sources:
         return None
@@ -259,7 +280,8 @@ def _numbered(stream: BinaryIO, name: str, source: Input, count: Count, brake: B
         try:
             piece, size = next(pieces, (None, 0))
         except (RecordTooLarge, ValueError) as error:
-            raise _named(error, f"{name}, {source.cut.noun} {number + 1}", source, count) from error
+            where = name if isinstance(error, TableError) else f"{name}, {source.cut.noun} {number + 1}"
+            raise named(error, where, source.cut.noun, source, count) from error
         finally:
             brake.is_reading = False
         if piece is None:

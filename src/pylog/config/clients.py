@@ -114,6 +114,16 @@ class ProducerConfig(Config):
     value_serializer: Serializer | None = option(None, Function("(value) -> bytes"))
     """Turns a value into bytes. It is not called for None."""
 
+    @property
+    def compression_level(self) -> int | None:
+        """The level of `compression_type`; None where it has none."""
+        levels = {
+            "gzip": self.compression_gzip_level,
+            "lz4": self.compression_lz4_level,
+            "zstd": self.compression_zstd_level,
+        }
+        return levels.get(self.compression_type)
+
     def _check_together(self) -> None:
         wanted: bool | None = self.enable_idempotence
         excluded = "acks=all" if self.acks != -1 else "retries above 0" if self.retries == 0 else None

@@ -16,19 +16,18 @@ from pylog.client.admin.topics import TopicAdmin
 from pylog.client.cluster import Cluster
 from pylog.client.network.transport import reached
 from pylog.client.partition_batches import Chunk, PartitionBatches
-from pylog.config import ProducerConfig, TopicConfig
+from pylog.config import ProducerConfig
 from pylog.errors import CorruptBatch, CorruptRecord, NotLocal
 from pylog.handles.client_half import ClientHalf
 from pylog.handles.left_out import is_whole, warn_left_out
 from pylog.handles.open_log import OpenLog
-from pylog.handles.table_sinks import ProducerSink, append_rows
-from pylog.kernel import LONG_MAX
+from pylog.handles.table_sinks import ProducerSink, append_rows, topic_rules
 from pylog.protocol.isolation import Isolation, IsolationLevel
 from pylog.protocol.messages import TopicMetadata
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.tables import AppendedTable, RecordSource, TableInput
-from pylog.tables.appended import CompressionType, TopicRules
+from pylog.tables.appended import CompressionType
 from pylog.tables.record_batches import record_batches
 from pylog.tables.selection import MAX_ROWS, OnDamage, must_skip
 from pylog.tables.topic_table import PartitionTable, TopicTable
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectedLog", "ConnectedPartition", "ConnectedTopic", "connect"]
 
-LIMITS = """cleanup.policy max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
-    message.timestamp.type segment.bytes""".split()
-"""The configs of a topic that bound its records."""
 TIMEOUT_MS = 60_000
 """As Kafka's default.api.timeout.ms."""
 _THERE = "open its directory, where it lies"
@@ -151,11 +147,8 @@ class ConnectedTopic(TopicTable["ConnectedPartition"]):
     def _append(
         self, table: TableInput, source: RecordSource, compression_type: CompressionType
     ) -> AppendedTable:  # fmt: skip
-        clock, config = SystemClock(), self.config
-        # Kafka before 3.6 has no such bound.
-        found = {"message.timestamp.after.max.ms": str(LONG_MAX)}
-        found |= {name: config[name].value for name in LIMITS if name in config}
-        rules = TopicRules.of(len(self), TopicConfig.loaded(found), clock.wall_ms())
+        clock = SystemClock()
+        rules = topic_rules(len(self), self.config, clock.wall_ms())
         most = max(rules.max_message_bytes, ProducerConfig().max_request_size)
         with self._log.producer(max_request_size=most) as producer:
             return append_rows(table, source, rules, ProducerSink(producer, self.name), compression_type, clock)

@@ -1,12 +1,15 @@
 """`append_table` of a topic: batches to the files of a node, or to a producer."""
 
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol
 
+from pylog.client.admin.configs import ConfigValue
 from pylog.client.producer import Producer
+from pylog.config import TopicConfig
 from pylog.errors import PylogError
-from pylog.kernel import Appended
+from pylog.kernel import LONG_MAX, Appended
 from pylog.protocol.batch import Batch
 from pylog.record import RecordMetadata
 from pylog.runtime.clock import Clock
@@ -15,7 +18,11 @@ from pylog.tables import AppendedTable, RecordSource, TableInput
 from pylog.tables.appended import AppendedBatches, TopicRules
 from pylog.tables.schema import schema_of
 
-__all__ = ["FilesSink", "ProducerSink", "append_rows"]
+__all__ = ["FilesSink", "ProducerSink", "append_rows", "topic_rules"]
+
+LIMITS = """cleanup.policy max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
+    message.timestamp.type segment.bytes""".split()
+"""The configs of a topic that bound its records."""
 
 
 class AppendingNode(Protocol):
@@ -81,6 +88,16 @@ class ProducerSink:
         while self._sent and self._sent[0][2].done():
             partition, count, future = self._sent.popleft()
             self._batches.note(partition, future.result().offset, count)
+
+
+def topic_rules(partitions: int, config: TopicConfig | Mapping[str, ConfigValue], now_ms: int) -> TopicRules:
+    """The bounds of a topic with so many partitions and this config, as its view or a cluster gives that."""
+    if isinstance(config, TopicConfig):
+        return TopicRules.of(partitions, config, now_ms)
+    # Kafka before 3.6 has no such bound.
+    found = {"message.timestamp.after.max.ms": str(LONG_MAX)}
+    found |= {name: config[name].value for name in LIMITS if name in config}
+    return TopicRules.of(partitions, TopicConfig.loaded(found), now_ms)
 
 
 def append_rows(

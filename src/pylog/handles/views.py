@@ -14,7 +14,7 @@ from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch
 from pylog.handles.left_out import is_whole, warn_left_out
-from pylog.handles.table_sinks import FilesSink, append_rows
+from pylog.handles.table_sinks import FilesSink, append_rows, topic_rules
 from pylog.kernel import ConsumerRecord, Record
 from pylog.kernel.notebook import table
 from pylog.partition import Appended, Partition
@@ -26,7 +26,7 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease
 from pylog.storage.file_ranges import Slice
 from pylog.tables import AppendedTable, RecordSource, TableInput
-from pylog.tables.appended import CompressionType, TopicRules
+from pylog.tables.appended import CompressionType
 from pylog.tables.record_batches import record_batches
 from pylog.tables.selection import MAX_ROWS, OnDamage, must_skip
 from pylog.tables.topic_table import PartitionTable, TopicTable
@@ -310,7 +310,7 @@ class TopicView(TopicTable[PartitionView]):
     def _append(
         self, table: TableInput, source: RecordSource, compression_type: CompressionType
     ) -> AppendedTable:  # fmt: skip
-        rules = TopicRules.of(len(self), self.config, self._clock.wall_ms())
+        rules = topic_rules(len(self), self.config, self._clock.wall_ms())
         sink = FilesSink(self._node, self.name, self._clock)
         return append_rows(table, source, rules, sink, compression_type, self._clock)
 

@@ -55,7 +55,7 @@ def _texts(cells: Array, name: str) -> Array:
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         found = _joined("[", _lists(cells, _texts(cells.flatten(), f"{name}[]")), "]")
     else:
-        raise TypeError(f"{_place(name)} is {kind}, which JSON lacks: cast it, or leave it out with fields=[...]")
+        raise TypeError(f"{_place(name)} is {kind}, which JSON lacks: cast it, or leave it out")
     return compute.fill_null(found, "null")
 
 

@@ -43,12 +43,7 @@ class Sealer:
 
     def __init__(self, config: ProducerConfig) -> None:
         self._codec = Codec.parse(config.compression_type)
-        levels = {
-            Codec.GZIP: config.compression_gzip_level,
-            Codec.LZ4: config.compression_lz4_level,
-            Codec.ZSTD: config.compression_zstd_level,
-        }
-        self._level = levels.get(self._codec)
+        self._level = config.compression_level
         self._is_transactional = config.transactional_id is not None
 
     def seal(self, batch: InFlightBatch) -> Batch:

@@ -23,6 +23,7 @@ __all__ = [
     "RowFault",
     "as_bytes",
     "as_times",
+    "makes_bytes",
     "objects_of",
     "out_of_range",
     "without_name",
@@ -163,8 +164,7 @@ class RecordPlan:
         sizes = _sizes(found)
         if len(sizes) and int(sizes.max()) > rules.max_message_bytes:
             row = int(np.argmax(sizes > rules.max_message_bytes))
-            most = rules.max_message_bytes
-            words = f"the record takes up to {sizes[row]} bytes, over the topic's max.message.bytes {most}"
+            words = f"the record takes up to {sizes[row]} bytes, over {rules.limit_name} {rules.max_message_bytes}"
             faults.append(RowFault(row, self._value.what, words, RecordTooLarge))
         return faults
 
@@ -249,9 +249,14 @@ def _is_bytes(kind: Any) -> bool:
     )
 
 
+def makes_bytes(kind: pa.DataType) -> bool:
+    """Whether `as_bytes` takes a column of this type."""
+    kind = _stored(kind)
+    return bool(_is_bytes(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind))
+
+
 def _check_bytes(field: pa.Field, what: str) -> None:
-    kind = _stored(field.type)
-    if not (_is_bytes(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+    if not makes_bytes(field.type):
         raise TypeError(
             f"{what}: the column {field.name!r} is {field.type}, not text, bytes or a whole number: cast it, or give "
             f"{what}=({field.name!r}, serde)"
