@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from pylog.kernel import ConsumerRecord
 
-__all__ = ["HEAD", "csv_line"]
+__all__ = ["HEAD", "csv_cells", "csv_line", "csv_time"]
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 MS_MOST = 253_402_300_799_999
@@ -22,19 +22,20 @@ def csv_line(record: ConsumerRecord) -> bytes:
     headers = [(header.key, _text(record, header.value, f"the header {header.key!r}")) for header in record.headers]
     if any("," in value or "," in name or "=" in name for name, value in headers):
         raise _refused(record, "a header has a comma, or its name has an equals sign")
-    return _line(
-        record.topic, record.partition, record.offset, _time(record.timestamp), _text(record, record.key, "the key"),
+    return csv_cells(
+        record.topic, record.partition, record.offset, csv_time(record.timestamp), _text(record, record.key, "the key"),
         _text(record, record.value, "the value"), ",".join(f"{name}={value}" for name, value in headers),
     )  # fmt: skip
 
 
-def _line(*cells: object) -> bytes:
+def csv_cells(*cells: object) -> bytes:
+    """A line with these cells; None is an empty one."""
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(cells)
     return line.getvalue().encode()
 
 
-def _time(timestamp_ms: int) -> object:
+def csv_time(timestamp_ms: int) -> object:
     """A time as ISO 8601 in UTC; nothing for none, and the number beyond the year 9999."""
     if not 0 <= timestamp_ms <= MS_MOST:
         return timestamp_ms if timestamp_ms > 0 else ""
@@ -56,5 +57,5 @@ def _refused(record: ConsumerRecord, reason: str) -> ValueError:
     )
 
 
-HEAD = _line(*COLUMNS)
+HEAD = csv_cells(*COLUMNS)
 """The first line."""

@@ -8,11 +8,12 @@ A value that was meant to be decoded and cannot be is shown as it is, with the r
 decoded are bounded, so its object is, too; its text is cut (`values.json_text`).
 """
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from functools import cached_property
-from json import loads
+from math import isfinite
 from typing import Any
 
 from pylog.errors import PylogError
@@ -152,7 +153,7 @@ def _bounded(data: bytes) -> bytes:
 
 def _json(data: bytes) -> Decoded | None:
     try:
-        return Decoded("JSON", loads(data))
+        return Decoded("JSON", json.loads(data))
     except (ValueError, RecursionError) as error:
         if data.lstrip()[:1] == b"[":
             # A line of text, as "[info] started".
@@ -181,8 +182,11 @@ def _message_pack(data: bytes) -> Decoded | None:
 
 def _plain(value: Any) -> Any:
     """The same with texts in the place of all that JSON does not have. Raises RecursionError."""
-    if value is None or isinstance(value, str | int | float):
+    if value is None or isinstance(value, str | int):
         return value
+    if isinstance(value, float):
+        # JSON has neither infinities nor NaN: these are texts, as in Protobuf's JSON.
+        return value if isfinite(value) else json.dumps(value)
     if isinstance(value, dict):
         return {key if isinstance(key, str) else _text(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -1,11 +1,12 @@
 """The records that a page has found, and those that follow them, as a file: JSON lines, CSV or Parquet.
 
-The files are those of `pylog consume --output`, and `pylog produce --input` reads them. A file is made as it is sent.
-One that cannot be made whole breaks off, so that no visitor takes a part of it for all: a record is damaged, is not
-text (CSV), or the time is over. `RECORDS_MAX` records are a whole file.
+The files are those of `pylog consume --output`, and `pylog produce --input` reads them; or keys and values are decoded,
+for other programs (`decoded_rows`). A file is made as it is sent. One that cannot be made whole breaks off, so that no
+visitor takes a part of it for all: a record is damaged, is not text (CSV that is not decoded), or the time is over.
+`RECORDS_MAX` records are a whole file.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from itertools import chain
 from typing import Any
@@ -19,9 +20,10 @@ from pylog.record import ConsumerRecord
 from pylog.tables.csv_lines import HEAD, csv_line
 from pylog.tables.json_lines import json_record
 from pylog.tables.schema import COLUMNS, schema_of
-from pylog.ui.parameters import choice
+from pylog.ui.decoded_rows import DecodedRows, arrow_schema
+from pylog.ui.parameters import choice, flag
 from pylog.ui.reading import Reader
-from pylog.ui.records import RECORDS_MAX, WantedRecords, ranges_of, reader_of, wanted_of
+from pylog.ui.records import RECORDS_MAX, WantedRecords, decoder_of, ranges_of, reader_of, wanted_of
 
 __all__ = ["BrokenDownloadError", "download", "formats"]
 
@@ -50,13 +52,16 @@ def download(request: Request) -> Response:
     wanted = wanted_of(request)
     reader = reader_of(request, wanted, ms_max=MS_MAX)
     name = choice(request.query_params, "format", formats())
-    found = _made(name, _groups(reader, wanted))
+    is_decoded = flag(request.query_params, "decoded")
+    groups = _groups(reader, wanted)
+    found = _decoded(name, groups, DecodedRows(decoder_of(request))) if is_decoded else _made(name, groups)
     try:
         # The first part is made before an answer begins: what goes wrong at once is a page.
         first = next(found, b"")
     except ValueError as error:
         raise HTTPException(400, str(error)) from error
-    headers = {"content-disposition": f'attachment; filename="{request.path_params["topic"]}.{name}"'}
+    title = request.path_params["topic"] + (".decoded" if is_decoded else "")
+    headers = {"content-disposition": f'attachment; filename="{title}.{name}"'}
     return StreamingResponse(chain([first], _rest(found)), media_type=MEDIA[name], headers=headers)
 
 
@@ -93,13 +98,32 @@ def _made(name: str, groups: Groups) -> Iterator[bytes]:
         return _lines(groups, csv_line, HEAD)
     if name == "jsonl":
         return _lines(groups, json_record)
-    return _parquet(groups)
+    from pylog.tables.record_file import record_batch
+
+    schema = schema_of(COLUMNS)
+    return _parquet(schema, (record_batch(schema, group) for group in groups))
+
+
+def _decoded(name: str, groups: Groups, rows: DecodedRows) -> Iterator[bytes]:
+    if name == "csv":
+        return _lines(groups, rows.csv_line, rows.head)
+    if name == "jsonl":
+        return _lines(groups, rows.json_line)
+    schema = arrow_schema()
+    return _parquet(schema, rows.batches(schema, groups))
 
 
 def _lines(groups: Groups, render: Callable[[ConsumerRecord], bytes], head: bytes = b"") -> Iterator[bytes]:
+    """Lines in chunks of a bounded size: decoded ones may be much longer than their records."""
+    chunk = bytearray(head)
     for group in groups:
-        yield head + b"".join(map(render, group))
-        head = b""
+        for record in group:
+            chunk += render(record)
+            if len(chunk) > CHUNK_BYTES:
+                yield bytes(chunk)
+                chunk.clear()
+        yield bytes(chunk)
+        chunk.clear()
 
 
 class _Sink:
@@ -121,17 +145,15 @@ class _Sink:
         return found
 
 
-def _parquet(groups: Groups) -> Iterator[bytes]:
+def _parquet(schema: Any, batches: Iterable[Any]) -> Iterator[bytes]:
     from pyarrow import PythonFile
     from pyarrow.parquet import ParquetWriter
 
-    from pylog.tables.record_file import record_batch
-
-    schema, sink = schema_of(COLUMNS), _Sink()
+    sink = _Sink()
     with ParquetWriter(PythonFile(sink, mode="w"), schema, compression="zstd") as writer:
         waiting: list[Any] = []
-        for group in groups:
-            waiting.append(record_batch(schema, group))
+        for batch in batches:
+            waiting.append(batch)
             if sum(one.nbytes for one in waiting) > GROUP_BYTES:
                 _write(writer, waiting)
             yield sink.take()
