@@ -10,7 +10,7 @@ from typing import Any
 
 from pylog.runtime.words import count_text, printable
 
-__all__ = ["Shown", "hex_lines", "json_text", "middle", "shown", "visible"]
+__all__ = ["LAID_OUT", "Shown", "hex_lines", "json_text", "middle", "shown", "visible"]
 
 CELL_BYTES = 200
 """How much of a value a table shows."""
@@ -18,6 +18,7 @@ VISIBLE_CHARS_MAX = 4 << 10
 NAME_CHARS_MAX = 48
 HEX_COLUMNS = 16
 LAID_OUT = "\n\t"
+"""The marks that do not print, and stay."""
 
 
 @dataclass(frozen=True, slots=True)
