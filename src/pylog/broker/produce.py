@@ -19,7 +19,7 @@ log, on which this room stands, appends for itself (`logdirs.metadata_log`).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
@@ -54,7 +54,7 @@ from pylog.protocol.messages import (
     ProducePart,
     Session,
 )
-from pylog.replica import Leader, told_isr
+from pylog.replica import Follower, Leader, told_isr
 from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future, completed, gathered
 from pylog.runtime.signals import WHOLE, WholeLock
@@ -64,6 +64,7 @@ WITH_START = (BatchRefused, InvalidProducerEpoch, OutOfOrderSequence)
 """The errors that are told together with the start of the log."""
 
 Enroll = Callable[[Leader, Batch, Produce], Verification | None]
+Role = Leader | Follower
 
 
 class ProduceHandler:
@@ -108,13 +109,13 @@ class ProduceHandler:
 
         Raises what `Partition.append` raises, and what a Produce answers.
         """
-        leader = self._held(topic, number)
-        if isinstance(leader, Leader) and leader.partition.state.rules.is_short:
-            appended = self._append_short(leader, batch, now_ms)
+        role = self._held(topic, number)
+        if isinstance(role, Leader) and role.partition.state.rules.is_short:
+            appended = self._append_short(role, batch, now_ms)
             if appended is not None:
                 return appended
         with WHOLE:
-            answer = self._produce_general(Produce([ProducePart(topic, number, batch)]))
+            answer = self._produce_general(Produce([ProducePart(topic, number, batch)]), [role])
         part = _told(answer)
         return Appended(part.base_offset, part.next_offset, part.log_append_time)
 
@@ -142,20 +143,20 @@ class ProduceHandler:
 
         Where an append may block, and the message may not, nothing is done, and the answer has no parts.
         """
+        roles: list[Role | None]
         if len(message.parts) == 1:
             part = message.parts[0]
-            leader = self._held(part.topic, part.partition)
-            if isinstance(leader, Leader) and leader.partition.state.rules.is_short:
-                answer = self._produce_short(leader, part, message)
+            role = self._held(part.topic, part.partition)
+            if isinstance(role, Leader) and role.partition.state.rules.is_short:
+                answer = self._produce_short(role, part, message)
                 if answer is not None:
                     return answer
-        if not message.may_block and any(map(self._may_block, message.parts)):
+            roles = [role]
+        else:
+            roles = [self._held(part.topic, part.partition) for part in message.parts]
+        if not message.may_block and any(role is None or role.partition.state.rules.may_block for role in roles):
             return completed(Produced([]))
-        return self._produce_general(message)
-
-    def _may_block(self, part: ProducePart) -> bool:
-        role = self._held(part.topic, part.partition)
-        return role is None or role.partition.state.rules.may_block
+        return self._produce_general(message, roles)
 
     def _produce_short(self, leader: Leader, part: ProducePart, message: Produce) -> Future[Produced] | None:
         """Append the only part of a Produce; None: it goes the general way, nothing was done."""
@@ -209,16 +210,17 @@ class ProduceHandler:
                 # The leader leads on in a later one since just now.
                 epoch = leader.epoch
 
-    def _produce_general(self, message: Produce) -> Future[Produced]:
+    def _produce_general(self, message: Produce, roles: Sequence[Role | None]) -> Future[Produced]:
+        """Answer a Produce. `roles`: those that the node held for its parts just now."""
         leaders: list[Leader | None] = []
         parts: list[ProducedPart] = []
         full: dict[int, PartitionFull] = {}
-        for index, asked in enumerate(message.parts):
+        for index, (asked, role) in enumerate(zip(message.parts, roles, strict=True)):
             leader = None
             try:
                 if self.room.is_awaited(asked.topic, asked.partition):
                     raise PartitionFull(f"{asked.topic}-{asked.partition}: other appends wait for room before this one")
-                leader, part = self._append_part(asked, message)
+                leader, part = self._append_part(asked, message, role)
             except PylogError as error:
                 if isinstance(error, PartitionFull) and self._may_wait(message, asked):
                     full[index] = error
@@ -248,12 +250,14 @@ class ProduceHandler:
             return completed(produced)
         return self._purgatory.produce(produced, leaders, waiting, self._clock.tick_ms() + message.timeout_ms)
 
-    def _append_part(self, part: ProducePart, message: Produce) -> tuple[Leader, ProducedPart]:
+    def _append_part(
+        self, part: ProducePart, message: Produce, role: Role | None = None
+    ) -> tuple[Leader, ProducedPart]:  # fmt: skip
         topic, number = part.topic, part.partition
         if topic in INTERNAL_TOPICS:
             raise InvalidTopic(f"{topic!r} is the log of coordinators: commit offsets, or end transactions, instead")
         self._topics.check_id(topic, part.topic_id)
-        leader = self._roles.writer(topic, number)
+        leader = role if isinstance(role, Leader) and role.epoch is not None else self._roles.writer(topic, number)
         if message.acks == ACKS_ALL and leader.is_under_min_isr:
             raise NotEnoughReplicas(f"{topic}-{number}: nothing was appended: {told_isr(leader)}")
         batch = part.batch
@@ -333,7 +337,7 @@ class ProduceHandler:
         """Answer an append of a group; where nothing was done for it, it goes by itself."""
         message, asked, leader = pending.message, pending.asked, pending.leader
         if outcome is None:
-            alone = self._produce_general(message)
+            alone = self._produce_general(message, [None])
             alone.add_done_callback(lambda done: pending.set_result(done.result()))
             return
         if isinstance(outcome, BaseException):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import pylog
+from pylog import Record
 from pylog.broker.room import Room
 from pylog.errors import PartitionFull
 from pylog.protocol.batch import Batch, encode
@@ -39,6 +40,31 @@ def fill(log: pylog.Log) -> None:
     while (answer := produce(log, "full", timeout_ms=0)).result(240).parts[0].error is None:
         pass
     assert isinstance(answer.result().parts[0].error, PartitionFull)
+
+
+class LookUps(dict[Any, Any]):
+    """Roles that count how often each is looked up."""
+
+    def __init__(self, roles: dict[Any, Any]) -> None:
+        super().__init__(roles)
+        self.asked: list[Any] = []
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self.asked.append(key)
+        return super().get(key, default)
+
+
+@pytest.mark.parametrize("topics", [["full"], ["full", "other"]])
+@pytest.mark.parametrize("may_block", [True, False])
+def test_the_leader_is_looked_up_once_an_append(log: pylog.Log, topics: list[str], may_block: bool) -> None:
+    for topic in topics:
+        log.topic(topic)[0].append([Record(b"the first takes an epoch")])
+    log.broker.node.roles._roles = roles = LookUps(log.broker.node.roles._roles)
+    parts = [ProducePart(topic, 0, batch(100)) for topic in topics]
+    answer = log.broker.handle(Produce(parts, may_block=may_block), Session())
+    # A bounded queue may block: where the message may not, nothing is done.
+    assert len(answer.result(0).parts) == (len(topics) if may_block else 0)
+    assert roles.asked == [(topic, 0) for topic in topics]
 
 
 def test_produces_that_wait_go_on_in_their_order_when_records_are_deleted(log: pylog.Log) -> None:
