@@ -13,6 +13,7 @@ hanging_transactions    what a crash left of transactions, ended at the open
 housekeeping            retention, compaction (log_cleaner), checkpoints, the scrubber, and the flush_scheduler
 describe                what is said of topics; create_topics and delete_topics change them
 describe_configs        what is said of configs; alter_configs changes them
-read_only_broker        the same entry where another process owns the log, over read_only_topics,
-                        read_only_partitions, read_only_purgatory and read_only_coordinators
+descriptions            what is answered from the list of topics alone
+read_only_broker        the same entry where another process owns the log, over read_only_catalogue,
+                        read_only_purgatory and read_only_coordinators
 """

@@ -28,9 +28,8 @@ from pylog.broker.auto_create import described
 from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.create_topics import Creation
 from pylog.broker.delete_topics import topics_deleted
-from pylog.broker.describe import describe_log_dirs, describe_quorum
-from pylog.broker.describe_configs import describe_configs, list_config_resources
-from pylog.broker.describe_users import describe_users
+from pylog.broker.describe import describe_quorum
+from pylog.broker.descriptions import Routes, at_once, descriptions
 from pylog.broker.flush_scheduler import FlushScheduler
 from pylog.broker.follower_fetcher import LeaderEndPoint
 from pylog.broker.followers import Followers
@@ -64,10 +63,8 @@ from pylog.protocol.messages import (
 from pylog.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
-    DescribeConfigsRequest,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
-    ListConfigResourcesRequest,
     ResourceChange,
 )
 from pylog.protocol.messages.records import (
@@ -81,9 +78,8 @@ from pylog.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
-    DescribeLogDirsRequest,
 )
-from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from pylog.protocol.messages.users import AlterUserScramCredentialsRequest
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.record import TopicPartition
 from pylog.replica import Follower, Leader
@@ -156,7 +152,9 @@ class Broker:
         self.measure = Measures(
             self.node, self._produce, self._reads, self._purgatory, self._coordinating, self.housekeeping
         ).measure
-        self._routes = self._routes_of(partial(describe_log_dirs, files, paths, self.node.directories.failures))
+        self._routes = self._routes_of() | descriptions(
+            files, paths, self.node.directories.failures, lambda: self.image, self.configs, self.node.id
+        )  # fmt: skip
         try:
             self._coordinating.settle()
             self._worker.begin()
@@ -168,9 +166,7 @@ class Broker:
         # Transactions may have been left open.
         self._worker.wake()
 
-    def _routes_of(
-        self, describe_directories: Callable[[Any], Any]
-    ) -> dict[type, Callable[[Any, Session], Future[Any]]]:
+    def _routes_of(self) -> Routes:
         """The function that answers each class of message of a session. Coordinators answer all others."""
         node = self.node
         creation = Creation(
@@ -182,7 +178,7 @@ class Broker:
             Fetch: self._purgatory.fetch,
             ListOffsets: self._purgatory.list_offsets,
             OffsetForLeaderEpochRequest: self._reads.epoch_ends,
-            Metadata: lambda message, _: completed(described(node, self.config, message)),
+            Metadata: at_once(partial(described, node, self.config)),
             CreateTopicsRequest: lambda message, _: self._changed(creation.topics(message)),
             CreatePartitionsRequest: lambda message, _: self._changed(creation.partitions(message)),
             DeleteTopicsRequest: lambda message, _: self._changed(
@@ -192,16 +188,8 @@ class Broker:
             IncrementalAlterConfigsRequest: partial(self._alter_configs, some_of),
             AlterReplicaLogDirsRequest: self._alter_log_dirs,
             DeleteRecordsRequest: self._delete_records,
-            DescribeLogDirsRequest: lambda message, _: completed(describe_directories(message)),
-            DescribeQuorum: lambda message, _: completed(describe_quorum(node.topics.metadata_log)),
-            DescribeUserScramCredentialsRequest: lambda message, _: completed(describe_users(self.image, message)),
-            AlterUserScramCredentialsRequest: lambda message, _: completed(node.cluster_changes.alter_users(message)),
-            DescribeConfigsRequest: lambda message, _: completed(
-                describe_configs(self.image, self.configs, node.id, message)
-            ),
-            ListConfigResourcesRequest: lambda message, _: completed(
-                list_config_resources(self.image, node.id, message)
-            ),
+            DescribeQuorum: at_once(lambda _: describe_quorum(node.topics.metadata_log)),
+            AlterUserScramCredentialsRequest: at_once(node.cluster_changes.alter_users),
         }
 
     @property

@@ -11,19 +11,14 @@ from typing import Any, TypeVar
 
 from pylog.broker.coordinator_host import replay_log
 from pylog.broker.coordinators import GROUPS, TRANSACTIONS
-from pylog.commitlog.partition_reader import ReadablePartition
-from pylog.config import DynamicBrokerConfig
+from pylog.broker.read_only_catalogue import ReadOnlyCatalogue
 from pylog.coordinator.effects import Answer, Append, Coordinator, Now, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.transaction import TransactionCoordinator
-from pylog.protocol.messages import (
-    OffsetFetch,
-    Session,
-)
+from pylog.protocol.messages import OffsetFetch, Session
 from pylog.protocol.messages.api import AllNodesRequest, NamesRequest
 from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
-from pylog.protocol.metadata_image import MetadataImage
 from pylog.protocol.partitioner import partition_for
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
@@ -32,21 +27,13 @@ R = TypeVar("R")
 
 
 class ReadOnlyCoordinators:
-    """Answers for the coordinators of a log that is only read. Its caller holds a lock around it.
+    """Answers for the coordinators of a log that is only read. Thread-safe."""
 
-    `find` gives a partition as it is published now, `image` the topics of now.
-    """
-
-    def __init__(
-        self, find: Callable[[str, int], ReadablePartition], image: Callable[[], MetadataImage],
-        configs: DynamicBrokerConfig, clock: Clock,
-    ) -> None:  # fmt: skip
-        self._find = find
-        self._image = image
-        self._configs = configs
+    def __init__(self, catalogue: ReadOnlyCatalogue, clock: Clock) -> None:
+        self._catalogue = catalogue
         self._clock = clock
         self._machines: dict[TopicPartition, tuple[Coordinator, int]] = {}
-        self.routes: dict[type, Callable[[Any], Any]] = {
+        answers: dict[type, Callable[[Any], Any]] = {
             OffsetFetch: lambda message: self._ask(self._of(GROUPS, message.group_id), message),
             ListGroupsRequest: partial(self._by_all, GROUPS),
             DescribeGroupsRequest: partial(self._by_names, GROUPS),
@@ -54,6 +41,13 @@ class ReadOnlyCoordinators:
             ListTransactionsRequest: partial(self._by_all, TRANSACTIONS),
             DescribeTransactionsRequest: partial(self._by_names, TRANSACTIONS),
         }
+        self.routes = {kind: partial(self._answer, answer) for kind, answer in answers.items()}
+
+    def _answer(self, answer: Callable[[Any], Any], message: object) -> Any:
+        with self._catalogue.lock:
+            # A topic of the coordinators' may be new.
+            self._catalogue.refresh()
+            return answer(message)
 
     def _by_all(self, topic: str, message: AllNodesRequest[R]) -> R:
         return message.joined(self._ask(one, message) for one in self._all(topic))
@@ -63,11 +57,11 @@ class ReadOnlyCoordinators:
 
     def named(self) -> Mapping[str, TopicInfo]:
         """The topics, as `effects.Topics` has them."""
-        topics = self._image().topics.values()
+        topics = self._catalogue.image.topics.values()
         return {topic.name: TopicInfo(topic.id, len(topic.partitions)) for topic in topics}
 
     def _all(self, topic: str) -> list[TopicPartition]:
-        image = self._image().topics.get(topic)
+        image = self._catalogue.image.topics.get(topic)
         return [TopicPartition(topic, number) for number in sorted(image.partitions)] if image is not None else []
 
     def _of(self, topic: str, key: str) -> TopicPartition:
@@ -87,7 +81,7 @@ class ReadOnlyCoordinators:
         return Now(self._clock.wall_ms(), self._clock.tick_ms())
 
     def _successor(self, key: TopicPartition) -> Coordinator:
-        partition = self._find(*key) if key.topic in self._image().topics else None
+        partition = self._catalogue.find(*key) if key.topic in self._catalogue.image.topics else None
         end = partition.high_watermark if partition is not None else 0
         known, position = self._machines.get(key, (None, 0))
         if known is not None and position == end:
@@ -102,5 +96,5 @@ class ReadOnlyCoordinators:
 
     def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:
-            return GroupCoordinator(key.partition, self._configs, self, is_lost=lambda _: False)
-        return TransactionCoordinator(key.partition, self._configs.given, new_producer_id=lambda: -1)
+            return GroupCoordinator(key.partition, self._catalogue.configs, self, is_lost=lambda _: False)
+        return TransactionCoordinator(key.partition, self._catalogue.configs.given, new_producer_id=lambda: -1)

@@ -11,11 +11,13 @@ import pytest
 import pylog
 from pylog import Record, errors
 from pylog.broker.read_only_broker import ReadOnlyBroker
-from pylog.broker.read_only_topics import ReadOnlyTopics
+from pylog.broker.read_only_catalogue import ReadOnlyCatalogue
 from pylog.commitlog.read_only_partition import ReadOnlyPartition
+from pylog.config import NodeConfig
 from pylog.files import DiskFiles, File
 from pylog.protocol.batch import split
 from pylog.protocol.messages import Fetch, FetchPart, Session
+from pylog.protocol.messages.configs import ListConfigResourcesRequest
 from support.partition_log import InterruptingFiles
 from support.patience import HANG_SECONDS
 
@@ -108,7 +110,7 @@ def test_a_partition_is_followed_as_long_as_it_gets_records_and_nothing_else(tmp
         fill(owner, 5)
         node = reader._node
         assert isinstance(node, ReadOnlyBroker)
-        known = node._partitions.find("t", 0)
+        known = node.node.find("t", 0)
         assert isinstance(known, ReadOnlyPartition)
         fill(owner, 2)
         assert known.follow() and known.next_offset == 7
@@ -139,7 +141,7 @@ def test_a_reader_of_a_partition_hears_of_its_topics_end(tmp_path: Path, change:
         if "anew" in change:
             owner.create_topic("t")
             fill(owner, 7)
-        assert node._followed(message) is None
+        assert node.node.grown("t", 0) is None
         (part,) = node._read(message).parts
         if "anew" in change:
             assert [batch.base_offset for batch in split(part.data)] == [5, 6]
@@ -164,6 +166,13 @@ def test_an_empty_fetch_is_answered_when_its_time_is_up(tmp_path: Path) -> None:
         owner.create_topic("t")
         assert isinstance(reader._node, ReadOnlyBroker)
         assert reader._node.handle(Fetch([], max_wait_ms=1), Session()).result(HANG_SECONDS).parts == []
+
+
+def test_a_reader_tells_which_resources_have_configs(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
+        owner.create_topic("later")
+        told, wanted = (one._node.handle(ListConfigResourcesRequest(), Session()).result() for one in (reader, owner))
+        assert told == wanted and any(one.resource_name == "later" for one in told.config_resources)
 
 
 def test_an_owner_that_comes_later_is_noticed(tmp_path: Path) -> None:
@@ -332,15 +341,14 @@ def test_a_snapshot_that_goes_while_it_is_read_is_followed_by_the_next_one(tmp_p
 
         files = SnapshotFiles(DiskFiles(read_only=True))
         grow()
-        topics = ReadOnlyTopics(files, [str(tmp_path)])  # type: ignore[arg-type]
         files.begin(1, ("open a snapshot",), grow)
         if is_always:
             with pytest.raises(errors.LogNotFound):
-                topics.refresh()
+                ReadOnlyCatalogue(files, [str(tmp_path)], NodeConfig(), 1)  # type: ignore[arg-type]
         else:
-            topics.refresh()
+            topics = ReadOnlyCatalogue(files, [str(tmp_path)], NodeConfig(), 1)  # type: ignore[arg-type]
             assert sorted(topics.image.topics) == names == ["t0", "t1", "t2", "t3"]
-        topics.close()
+            topics.close()
 
 
 def test_directories_without_a_list_of_topics_are_read_together(tmp_path: Path) -> None:

@@ -1,0 +1,39 @@
+"""The messages that are answered from the list of topics alone: by its owner, and by a reader in its absence."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from pylog.broker.describe import describe_log_dirs
+from pylog.broker.describe_configs import describe_configs, list_config_resources
+from pylog.broker.describe_users import describe_users
+from pylog.config import DynamicBrokerConfig
+from pylog.errors import PylogError
+from pylog.files import Files
+from pylog.protocol.messages import Session
+from pylog.protocol.messages.configs import DescribeConfigsRequest, ListConfigResourcesRequest
+from pylog.protocol.messages.topics import DescribeLogDirsRequest
+from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest
+from pylog.protocol.metadata_image import MetadataImage
+from pylog.runtime.future import Future, completed
+
+Route = Callable[[Any, Session], Future[Any]]
+Routes = dict[type, Route]
+
+
+def at_once(answer: Callable[[Any], Any]) -> Route:
+    """The route of a message that is answered without waiting, and the same to every session."""
+    return lambda message, session: completed(answer(message))
+
+
+def descriptions(
+    files: Files, paths: Iterable[str], failures: Mapping[str, PylogError], image: Callable[[], MetadataImage],
+    configs: DynamicBrokerConfig, node_id: int,
+) -> Routes:  # fmt: skip
+    """The routes of these messages. `image` gives the topics of now; see `describe_log_dirs` for `failures`."""
+    return {
+        DescribeLogDirsRequest: at_once(partial(describe_log_dirs, files, paths, failures)),
+        DescribeUserScramCredentialsRequest: at_once(lambda message: describe_users(image(), message)),
+        DescribeConfigsRequest: at_once(lambda message: describe_configs(image(), configs, node_id, message)),
+        ListConfigResourcesRequest: at_once(lambda message: list_config_resources(image(), node_id, message)),
+    }
