@@ -83,6 +83,11 @@ class Log(ClientHalf[TopicView]):
     A process that is killed loses nothing that was acknowledged; the next open reads a little more. A process that ends
     in the ordinary way delivers what was sent and closes the log. A log that is dropped without `close`, with all that
     was made with it, is closed in the background, with a ResourceWarning.
+
+    >>> log
+    <Log :memory: node 1, own>
+    >>> log.topics()
+    ['orders']
     """
 
     def __init__(
@@ -165,7 +170,14 @@ class Log(ClientHalf[TopicView]):
     # --- files ---------------------------------------------------------------------------------------------------
 
     def apply_retention(self) -> dict[TopicPartition, int]:
-        """Drop expired segments now, and return how many for each partition. A background thread does so regularly."""
+        """Drop expired segments now, and return how many for each partition. A background thread does so regularly.
+
+        >>> topic = log.create_topic("clicks", config={"retention.ms": 60_000})
+        >>> topic[0].append([pylog.Record(b"page 1", timestamp=0)]).base_offset
+        0
+        >>> log.apply_retention()
+        {TopicPartition(topic='clicks', partition=0): 1}
+        """
         self._check_open()
         return self.broker.housekeeping.retain()
 
@@ -175,6 +187,12 @@ class Log(ClientHalf[TopicView]):
         The active segment of each partition is rolled first, and compacted with the others. A background thread
         compacts the other segments where it is worth it. Raises CorruptBatch, DiskFull, PartitionFailed, ReadOnly,
         ConcurrentUse (in a signal's handler that struck in it).
+
+        >>> topic = log.create_topic("prices", config={"cleanup.policy": "compact"})
+        >>> appended = topic[0].append([pylog.Record(b"2.50", b"pen"), pylog.Record(b"2.40", b"pen")])
+        >>> cleaned = log.clean("prices")[TopicPartition("prices", 0)]
+        >>> cleaned.records_read, cleaned.records_kept
+        (2, 1)
         """
         self._check_open()
         partitions = None if topic is None else [TopicPartition(topic, view.partition) for view in self.topic(topic)]
@@ -184,6 +202,9 @@ class Log(ClientHalf[TopicView]):
         """Read every byte of a partition, a topic or the whole log, and return the damage. Changes nothing.
 
         Raises UnknownTopicOrPartition, ReadOnly, and every error of opening a partition: none is left out silently.
+
+        >>> log.find_damage("orders")
+        Findings(damages=(), indexes=(), changed=())
         """
         self._check_open()
         views = [] if topic is None else [view for view in self.topic(topic) if partition in (None, view.partition)]
@@ -199,6 +220,9 @@ class Log(ClientHalf[TopicView]):
         folder of this moment in `keep_in`; gives where, for each partition that has lost something. Raises
         CorruptBatch (there is more damage than was found: look again; nothing of that segment was changed), DiskFull,
         DurabilityUnknown, ReadOnly, ValueError (`keep_in` lies in the log directory).
+
+        >>> log.repair(log.find_damage())
+        {}
         """
         self._check_open()
         where = os.path.abspath(os.fspath(keep_in)) if keep_in is not None else None
@@ -218,7 +242,11 @@ class Log(ClientHalf[TopicView]):
         return table(repr(self), ("topic", "partitions", "offsets", "bytes"), rows)
 
     def topic(self, name: str) -> TopicView:
-        """A topic as it is now. Raises UnknownTopicOrPartition."""
+        """A topic as it is now. Raises UnknownTopicOrPartition.
+
+        >>> log.topic("orders")
+        <TopicView orders with 1 partitions>
+        """
         self._check_open()
         self._topics.topic(name)
         self._node.image.topic(name)
@@ -253,6 +281,10 @@ class Log(ClientHalf[TopicView]):
         (`server.security.SecurityOptions`). Closing the log closes the server.
         Raises: ValueError (an address that no client could use, or that others would reach without TLS; a file that
         is not a certificate), OSError (it is taken), TypeError (an option that is not known), ReadOnly.
+
+        >>> with log.serve("127.0.0.1:0") as server:
+        ...     server.bootstrap_servers
+        '127.0.0.1:...'
         """
         from pylog.server.security import LogUsers
         from pylog.server.served_node import ServedNode
@@ -287,6 +319,11 @@ class Log(ClientHalf[TopicView]):
         DuplicateBrokerRegistration (both have one node id), InconsistentClusterId, InconsistentTopicId (what is here is
         something else), FencedLeaderEpoch (this node has records of a later leader), LogDiverged (two nodes have led in
         one epoch), ReadOnly, ValueError (a topic is followed already). Later ones are in `Following.lag`.
+
+        >>> with log.serve() as server, pylog.open(":memory:", node_id=7) as copy:
+        ...     with copy.follow(server.bootstrap_servers, ["orders"]) as following:
+        ...         following.topics
+        ['orders']
         """
         from pylog.handles.following import Following
 
@@ -313,6 +350,11 @@ class Log(ClientHalf[TopicView]):
         not, and promote a follower in its ISR (`PartitionView.isr`), or the records that it lacks are lost.
 
         Raises: UnknownTopicOrPartition, FencedLeaderEpoch (there is no epoch left), ReadOnly, ValueError.
+
+        >>> log.lead("orders", followers=[7])
+        {0: 1}
+        >>> log.topic("orders")[0].replicas
+        (1, 7)
         """
         self._check_open()
         broker, counted = self.broker, frozenset(followers)
@@ -331,6 +373,11 @@ class Log(ClientHalf[TopicView]):
     def flush(self) -> None:
         """Make everything appended so far durable, whatever the flush mode. Raises DurabilityUnknown, Closed, NotOwner.
         In a process that only reads there is nothing to do.
+
+        >>> log.flush()
+        >>> partition = log.topic("orders")[0]
+        >>> partition.durable_offset == partition.next_offset
+        True
         """
         self._check_open()
         if self.mode != "read":
@@ -366,6 +413,11 @@ def open(  # noqa: A001
     Raises: DirectoryLocked (names the owner's pid), NoOwner (nobody to attach to), SettingsDiffer, LogNotFound (reader,
     nothing there; or the directory named first is not the one with the list of topics: it is not mounted, say),
     UnsupportedFormat, ReadOnly, StorageError (a file where the directory should be...), InvalidConfig.
+
+    >>> with pylog.open("data") as log, log.producer() as producer:
+    ...     topic = log.create_topic("clicks", exist_ok=True)
+    ...     producer.send("clicks", b"page 1").result().offset
+    0
     """
     load_parts()
     return open_lazily(
@@ -426,6 +478,10 @@ def serve(
     """Open a log directory, or `":memory:"`, and serve it to Kafka clients; closing the server closes the log.
 
     See `open` and `Log.serve`, and what they raise.
+
+    >>> with pylog.serve(":memory:", "127.0.0.1:0") as server, pylog.connect(server.bootstrap_servers) as log:
+    ...     log.create_topic("clicks", partitions=2)
+    <ConnectedTopic clicks with 2 partitions>
     """
     log = open(path, mode="own", flush=flush, config=config)
     try:

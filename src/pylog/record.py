@@ -21,7 +21,11 @@ __all__ = [
 
 
 class TopicPartition(NamedTuple):
-    """One partition of a topic, by name and number (from 0 on)."""
+    """One partition of a topic, by name and number (from 0 on).
+
+    >>> TopicPartition("orders", 0).topic
+    'orders'
+    """
 
     topic: str
     partition: int

@@ -19,7 +19,11 @@ ANY_NODE = -1
 
 
 class Transport(Protocol):
-    """The network as clients and followers see it."""
+    """The network as clients and followers see it.
+
+    >>> transport = pylog.MemoryTransport()
+    >>> other = pylog.open(":memory:", node_id=7, transport=transport)
+    """
 
     def attach(self, node: int, handle: Handle) -> None:
         """From now on messages to `node` go to `handle`."""
@@ -41,7 +45,13 @@ class Transport(Protocol):
 
 
 class MemoryTransport:
-    """Nodes of one process, called in the caller's thread; nothing is copied. Several logs may share one."""
+    """Nodes of one process, called in the caller's thread; nothing is copied. Several logs may share one.
+
+    >>> transport = pylog.MemoryTransport()
+    >>> with pylog.open(":memory:", node_id=7, transport=transport) as first:
+    ...     first.node_id
+    7
+    """
 
     def __init__(self) -> None:
         self._handles: dict[int, Handle] = {}

@@ -29,6 +29,10 @@ class Log(Generic[View]):
     `pylog.aio.connect`; close it, or use it as a context manager.
 
     `sync` is the log as threads use it: its calls wait in the thread that makes them.
+
+    >>> log = await pylog.aio.open(":memory:")
+    >>> await log.create_topic("orders")
+    <TopicView orders with 1 partitions>
     """
 
     def __init__(self, log: ClientHalf[View], threads: Threads) -> None:
@@ -46,7 +50,11 @@ class Log(Generic[View]):
         return Admin(self.sync.admin, self._threads)
 
     def metrics(self) -> Metrics:
-        """See `Log.metrics`. It waits for nothing."""
+        """See `Log.metrics`. It waits for nothing.
+
+        >>> log.metrics()
+        <Metrics, ... of them>
+        """
         return self.sync.metrics()
 
     # --- topics ------------------------------------------------------------------------------------------------------
@@ -54,39 +62,75 @@ class Log(Generic[View]):
     async def create_topic(
         self, name: str, partitions: int = 1, config: "TopicOptions | None" = None, *, exist_ok: bool = False
     ) -> View:
-        """See `Log.create_topic`. What it gives is for threads, as `sync` is."""
+        """See `Log.create_topic`. What it gives is for threads, as `sync` is.
+
+        >>> await log.create_topic("clicks", partitions=3)
+        <TopicView clicks with 3 partitions>
+        """
         return await self._threads.call(self.sync.create_topic, name, partitions, config, exist_ok=exist_ok)
 
     async def delete_topic(self, name: str) -> None:
-        """See `Log.delete_topic`."""
+        """See `Log.delete_topic`.
+
+        >>> await log.delete_topic("orders")
+        >>> await log.topics()
+        []
+        """
         await self._threads.call(self.sync.delete_topic, name)
 
     async def alter_config(
         self, name: str, config: "TopicOptions | None" = None, *, delete: Iterable[str] = (),
         append: "TopicOptions | None" = None, subtract: "TopicOptions | None" = None,
     ) -> View:  # fmt: skip
-        """See `Log.alter_config`."""
+        """See `Log.alter_config`.
+
+        >>> (await log.alter_config("orders", {"retention.ms": 86_400_000})).overrides
+        {'retention.ms': '86400000'}
+        """
         alter = self.sync.alter_config
         return await self._threads.call(alter, name, config, delete=delete, append=append, subtract=subtract)
 
     async def create_partitions(self, name: str, total: int) -> View:
-        """See `Log.create_partitions`."""
+        """See `Log.create_partitions`.
+
+        >>> await log.create_partitions("orders", 4)
+        <TopicView orders with 4 partitions>
+        """
         return await self._threads.call(self.sync.create_partitions, name, total)
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """See `Log.delete_records`."""
+        """See `Log.delete_records`.
+
+        >>> await log.delete_records({orders: -1})
+        {TopicPartition(topic='orders', partition=0): 0}
+        """
         return await self._threads.call(self.sync.delete_records, offsets)
 
     async def move_partition(self, topic: str, partition: int, path: str | os.PathLike[str]) -> None:
-        """See `Log.move_partition`."""
+        """See `Log.move_partition`.
+
+        >>> async with pylog.aio.open(["fast", "large"]) as disks:
+        ...     topic = await disks.create_topic("clicks")
+        ...     await disks.move_partition("clicks", 0, "large")
+        ...     topic[0].path
+        '.../large/clicks-0'
+        """
         await self._threads.call(self.sync.move_partition, topic, partition, path)
 
     async def topics(self, *, internal: bool = False) -> list[str]:
-        """See `Log.topics`."""
+        """See `Log.topics`.
+
+        >>> await log.topics()
+        ['orders']
+        """
         return await self._threads.call(self.sync.topics, internal=internal)
 
     async def topic(self, name: str) -> View:
-        """See `Log.topic`. What it gives is for threads, as `sync` is."""
+        """See `Log.topic`. What it gives is for threads, as `sync` is.
+
+        >>> await log.topic("orders")
+        <TopicView orders with 1 partitions>
+        """
         return await self._threads.call(self.sync.topic, name)
 
     # --- clients -----------------------------------------------------------------------------------------------------
@@ -95,7 +139,13 @@ class Log(Generic[View]):
         self, *, key_serializer: Callable[[SentKey], BytesLike] | None = None,
         value_serializer: Callable[[SentValue], BytesLike] | None = None, **config: Unpack["ProducerOptions"],
     ) -> Producer[SentKey, SentValue]:  # fmt: skip
-        """A producer. Configs and errors are those of `Log.producer`."""
+        """A producer. Configs and errors are those of `Log.producer`.
+
+        >>> async with log.producer(compression_type="lz4") as producer:
+        ...     placed = await producer.send_and_wait("orders", b"cup", key=b"bob")
+        >>> placed.offset
+        0
+        """
         log = self.sync
         given = {**config, "key_serializer": key_serializer, "value_serializer": value_serializer}
         settings = log._producer_config(given)
@@ -110,6 +160,11 @@ class Log(Generic[View]):
     ) -> Consumer[Key, Value]:  # fmt: skip
         """A consumer of `topics`, which it subscribes to when it is entered, or at its first poll. Configs and errors
         are those of `Log.consumer`.
+
+        >>> async with log.consumer("orders", group_id="billing") as consumer:
+        ...     found = await consumer.getmany()
+        >>> found
+        {}
         """
         log = self.sync
         given = {**config, "key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
@@ -122,7 +177,10 @@ class Log(Generic[View]):
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Close the clients made here, then the log, as `Log.close` does, and raise what that raises."""
+        """Close the clients made here, then the log, as `Log.close` does, and raise what that raises.
+
+        >>> await log.close()
+        """
         await self.__aexit__(None, None, None)
 
     async def __aenter__(self) -> Self:
@@ -142,7 +200,12 @@ class Log(Generic[View]):
 
 
 class Admin:
-    """The calls of `pylog.Admin` by the same names: each gives what is to be awaited."""
+    """The calls of `pylog.Admin` by the same names: each gives what is to be awaited.
+
+    >>> async with pylog.aio.open(":memory:") as log:
+    ...     await log.admin.create_topics({"orders": 1, "clicks": 3})
+    {'orders': None, 'clicks': None}
+    """
 
     def __init__(self, admin: Any, threads: Threads) -> None:
         self._admin = admin

@@ -62,7 +62,14 @@ def open(  # noqa: A001
     clock: "Clock | None" = None,
     wait: float | None = None,
 ) -> "Opening[TopicView]":
-    """`pylog.open` for a loop: `async with pylog.aio.open("data") as log`, or `log = await pylog.aio.open("data")`."""
+    """`pylog.open` for a loop: `async with pylog.aio.open("data") as log`, or `log = await pylog.aio.open("data")`.
+
+    >>> async with pylog.aio.open("data") as log, log.producer() as producer:
+    ...     topic = await log.create_topic("clicks")
+    ...     placed = await producer.send_and_wait("clicks", b"page 1")
+    >>> placed.offset
+    0
+    """
 
     def make() -> "ClientHalf[TopicView]":
         from pylog import log as opening
@@ -78,7 +85,13 @@ def connect(
     bootstrap_servers: str | Sequence[str], *, config: Mapping[str, Any] | None = None,
     **configs: Unpack["ConnectionOptions"],
 ) -> "Opening[ConnectedTopic]":  # fmt: skip
-    """`pylog.connect` for a loop: `async with pylog.aio.connect("host:9092") as log`, or await it."""
+    """`pylog.connect` for a loop: `async with pylog.aio.connect("host:9092") as log`, or await it.
+
+    >>> server = log.serve("127.0.0.1:0")
+    >>> async with pylog.aio.connect(server.bootstrap_servers) as there:
+    ...     await there.topics()
+    ['orders']
+    """
 
     def make() -> "ClientHalf[ConnectedTopic]":
         from pylog.handles import connected_log

@@ -31,6 +31,12 @@ class Producer(Generic[SentKey, SentValue]):
     Made by `Log.producer`. With `transactional_id` it takes that up when it is started (`start`, `async with`), or at
     the first transaction. A producer that is dropped open delivers its records in the background, and is a
     ResourceWarning.
+
+    >>> log = await pylog.aio.open(":memory:")
+    >>> topic = await log.create_topic("orders")
+    >>> producer = log.producer()
+    >>> (await producer.send_and_wait("orders", b"book", key=b"alice")).offset
+    0
     """
 
     _lease: Lease | None = None
@@ -74,6 +80,10 @@ class Producer(Generic[SentKey, SentValue]):
 
         Waits up to `max_block_ms` until the topic is known and the buffer has room. Raises what `pylog.Producer.send`
         does.
+
+        >>> future = await producer.send("orders", b"cup")
+        >>> (await future).offset
+        1
         """
         client, config = self._client, self.config
         # Before it waits for anything: the buffer is the caller's.
@@ -102,6 +112,9 @@ class Producer(Generic[SentKey, SentValue]):
         """Send a record, and wait until it is there; gives where. Raises what `send` does, and the record's error.
 
         Where this is cancelled, the record was sent, or was never taken.
+
+        >>> await producer.send_and_wait("orders", b"cup", key=b"bob")
+        RecordMetadata(topic='orders', partition=0, offset=1, timestamp=...)
         """
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
@@ -145,6 +158,11 @@ class Producer(Generic[SentKey, SentValue]):
     async def flush(self) -> Undelivered | None:
         """Send everything that was given to `send` before, and wait until it is answered. Gives what `close` would
         raise now.
+
+        >>> future = await producer.send("orders", b"cup")
+        >>> await producer.flush()
+        >>> future.done()
+        True
         """
         waiting = self._client.sender.push()
         with self._changes() as changed:
@@ -171,25 +189,51 @@ class Producer(Generic[SentKey, SentValue]):
             lifetime.listen_no_more(note)
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """The partition numbers of a topic. Raises UnknownTopicOrPartition."""
+        """The partition numbers of a topic. Raises UnknownTopicOrPartition.
+
+        >>> await producer.partitions_for("orders")
+        [0]
+        """
         await self._know(topic, None)
         return self._client.partitions_for(topic)
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
     async def begin_transaction(self) -> None:
-        """See `pylog.Producer.begin`. Waits for calls that go on, as their callers were cancelled."""
+        """See `pylog.Producer.begin`. Waits for calls that go on, as their callers were cancelled.
+
+        >>> teller = log.producer(transactional_id="teller")
+        >>> await teller.begin_transaction()
+        >>> future = await teller.send("orders", b"cup")
+        >>> await teller.commit_transaction()
+        """
         await self.start()
         if self._last is not None:
             await asyncio.wait([self._last])
         self._client.transactions.begin()
 
     async def commit_transaction(self) -> None:
-        """See `pylog.Producer.commit`. It goes on where this is cancelled."""
+        """See `pylog.Producer.commit`. It goes on where this is cancelled.
+
+        >>> teller = log.producer(transactional_id="teller")
+        >>> await teller.begin_transaction()
+        >>> future = await teller.send("orders", b"cup")
+        >>> await teller.commit_transaction()
+        >>> (await future).offset
+        1
+        """
         await self._in_turn(partial(self._client.transactions.end_transaction, None, is_commit=True))
 
     async def abort_transaction(self) -> None:
-        """See `pylog.Producer.abort`. It goes on where this is cancelled."""
+        """See `pylog.Producer.abort`. It goes on where this is cancelled.
+
+        >>> teller = log.producer(transactional_id="teller")
+        >>> await teller.begin_transaction()
+        >>> future = await teller.send("orders", b"cup")
+        >>> await teller.abort_transaction()
+        >>> [record.value for record in topic.records(isolation_level="read_committed")]
+        [b'book']
+        """
         await self._in_turn(partial(self._client.transactions.end_transaction, None, is_commit=False))
 
     async def _in_turn(self, call: Callable[[], None]) -> None:
@@ -204,7 +248,14 @@ class Producer(Generic[SentKey, SentValue]):
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
-        """A transaction as a block: it commits at the end, or aborts where the block raises, or is cancelled."""
+        """A transaction as a block: it commits at the end, or aborts where the block raises, or is cancelled.
+
+        >>> teller = log.producer(transactional_id="teller")
+        >>> async with teller.transaction():
+        ...     future = await teller.send("orders", b"cup")
+        >>> (await future).offset
+        1
+        """
         await self.begin_transaction()
         try:
             yield self
@@ -225,7 +276,14 @@ class Producer(Generic[SentKey, SentValue]):
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: ConsumerGroupMetadata | str
     ) -> None:
-        """See `pylog.Producer.send_offsets`."""
+        """See `pylog.Producer.send_offsets`.
+
+        >>> teller = log.producer(transactional_id="teller")
+        >>> async with teller.transaction():
+        ...     await teller.send_offsets_to_transaction({orders: 1}, "billing")
+        >>> (await log.admin.committed("billing"))[orders].offset
+        1
+        """
         await self._in_turn(partial(self._client.transactions.send_offsets, offsets, group))
 
     # --- beginning and end -------------------------------------------------------------------------------------------
@@ -233,6 +291,10 @@ class Producer(Generic[SentKey, SentValue]):
     async def start(self) -> None:
         """With a transactional id, take it up: an earlier producer with that id is fenced then. Raises what
         `pylog.Producer` does. `async with` does this, too.
+
+        >>> teller = log.producer(transactional_id="teller")
+        >>> await teller.start()
+        >>> await teller.stop()
         """
         async with self._starting:
             if not self._is_started:
@@ -242,11 +304,16 @@ class Producer(Generic[SentKey, SentValue]):
     async def close(self) -> None:
         """Abort an open transaction, flush and stop; later sends raise Closed. Raises Undelivered as
         `pylog.Producer.close` does.
+
+        >>> await producer.close()
         """
         tell_failures(await self._close())
 
     async def stop(self) -> None:
-        """The same, by aiokafka's name."""
+        """The same, by aiokafka's name.
+
+        >>> await producer.stop()
+        """
         await self.close()
 
     async def _close(self) -> Undelivered | None:

@@ -77,6 +77,9 @@ class ClientHalf(ABC, Generic[View]):
         With `exist_ok` a topic that exists already is given as it is: its partitions and its config stay.
         Raises: TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidConfig (suggests the nearest name),
         ReadOnly.
+
+        >>> log.create_topic("clicks", partitions=3, config={"retention.ms": 86_400_000})
+        <TopicView clicks with 3 partitions>
         """
         self._check_open()
         with suppress(TopicAlreadyExists) if exist_ok else nullcontext():
@@ -84,7 +87,12 @@ class ClientHalf(ABC, Generic[View]):
         return self.topic(name)
 
     def delete_topic(self, name: str) -> None:
-        """Remove a topic with all its records. Raises UnknownTopicOrPartition, ReadOnly."""
+        """Remove a topic with all its records. Raises UnknownTopicOrPartition, ReadOnly.
+
+        >>> log.delete_topic("orders")
+        >>> log.topics()
+        []
+        """
         self._check_open()
         self._topics.delete_topic(name)
 
@@ -96,6 +104,11 @@ class ClientHalf(ABC, Generic[View]):
         them away (`append={"cleanup.policy": "compact"}`); the others stay.
 
         Open partitions go by it at once. Raises UnknownTopicOrPartition, InvalidConfig, ReadOnly; nothing is changed.
+
+        >>> log.alter_config("orders", {"retention.ms": 86_400_000}).overrides
+        {'retention.ms': '86400000'}
+        >>> log.alter_config("orders", delete=["retention.ms"]).overrides
+        {}
         """
         self._check_open()
         self._configs.alter_config(name, config, delete, append=append, subtract=subtract)
@@ -105,6 +118,9 @@ class ClientHalf(ABC, Generic[View]):
         """Let a topic have `total` partitions, more than it has. Records with a key go elsewhere from then on.
 
         Raises UnknownTopicOrPartition, InvalidPartitions, ReadOnly.
+
+        >>> log.create_partitions("orders", 4)
+        <TopicView orders with 4 partitions>
         """
         self._check_open()
         self._topics.create_partitions(name, total)
@@ -114,6 +130,9 @@ class ClientHalf(ABC, Generic[View]):
         """Let partitions start at these offsets (-1: at the high watermark); gives where they start now.
 
         Raises OffsetOutOfRange, PolicyViolation (a topic that is only compacted), UnknownTopicOrPartition, ReadOnly.
+
+        >>> log.delete_records({orders: 2})
+        {TopicPartition(topic='orders', partition=0): 2}
         """
         self._check_open()
         return self._topics.delete_records(offsets)
@@ -122,18 +141,32 @@ class ClientHalf(ABC, Generic[View]):
         """Move a partition into another of the log directories of its node, while it is in use.
 
         Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull (it stays where it is), ReadOnly.
+
+        >>> with pylog.open(["fast", "large"]) as disks:
+        ...     topic = disks.create_topic("clicks")
+        ...     disks.move_partition("clicks", 0, "large")
+        ...     topic[0].path
+        '.../large/clicks-0'
         """
         self._check_open()
         self._topics.move_partition(topic, partition, os.path.abspath(os.fspath(path)))
 
     def topics(self, *, internal: bool = False) -> list[str]:
-        """The names of the topics, sorted; internal ones (the logs of coordinators) on request."""
+        """The names of the topics, sorted; internal ones (the logs of coordinators) on request.
+
+        >>> log.topics()
+        ['orders']
+        """
         self._check_open()
         return [topic.name for topic in self._topics.topics() if internal or topic.name not in INTERNAL_TOPICS]
 
     @abstractmethod
     def topic(self, name: str) -> View:
-        """A topic as it is now. Raises UnknownTopicOrPartition."""
+        """A topic as it is now. Raises UnknownTopicOrPartition.
+
+        >>> log.topic("orders")
+        <TopicView orders with 1 partitions>
+        """
 
     # --- clients -----------------------------------------------------------------------------------------------------
 
@@ -163,6 +196,10 @@ class ClientHalf(ABC, Generic[View]):
         `key_serializer` and `value_serializer` turn what `send` is given into bytes. Without one it is bytes, a
         bytearray or a memoryview.
         Raises: InvalidConfig, ReadOnly.
+
+        >>> with log.producer(compression_type="lz4", value_serializer=serde.json().serialize) as producer:
+        ...     producer.send("orders", {"item": "cup"}, key=b"bob").result()
+        RecordMetadata(topic='orders', partition=0, offset=3, timestamp=...)
         """
         settings = self._producer_config(config)
         return Producer(self._transport, self._node_id, settings, self._clock, self._lease)
@@ -199,6 +236,10 @@ class ClientHalf(ABC, Generic[View]):
         committed; without, a consumer has all of them. A topic that is not there yet is read as soon as it is made.
         `key_deserializer` and `value_deserializer` make keys and values of bytes, which they are without.
         Raises: InvalidTopic, InvalidConfig, ReadOnly, TypeError (a list in place of names).
+
+        >>> with log.consumer("orders", group_id="billing", auto_offset_reset="earliest") as consumer:
+        ...     next(consumer).value
+        b'book'
         """
         settings = self._consumer_config(topics, group_id, config)
         from pylog.client.consumer.consumer import Consumer
@@ -239,6 +280,9 @@ class ClientHalf(ABC, Generic[View]):
         Those of the node, where it is in this process; of the servers that were made here, and the producers and
         consumers that are open; and of the connections to a node elsewhere. Counters begin at 0 when the log, or the
         client, is opened. Nothing is asked over a network, and no partition is opened. Raises Closed.
+
+        >>> log.metrics().total("MessagesInPerSec", topic="orders")
+        3
         """
         self._check_open()
         return self._opened.metrics()
@@ -257,6 +301,12 @@ class ClientHalf(ABC, Generic[View]):
         Raises: RuntimeError where `Producer.flush` does, and nothing is closed then; StorageError where records could
         not be made durable, and descriptors and locks are given back all the same; Undelivered, as `Producer.close`
         does, when all is closed.
+
+        >>> log.close()
+        >>> log.topics()
+        Traceback (most recent call last):
+            ...
+        pylog.errors.Closed: this log is closed; open :memory: again
         """
         tell_failures(self._opened.close())
 

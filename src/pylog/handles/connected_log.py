@@ -74,6 +74,11 @@ def connect(
 
     Raises: NetworkError (no node can be reached), SaslAuthentication, SslAuthentication, UnsupportedVersion (a node is
     too old), InvalidConfig, ValueError (no address).
+
+    >>> server = log.serve("127.0.0.1:0")
+    >>> with pylog.connect(server.bootstrap_servers, client_id="billing") as there:
+    ...     there.topics()
+    ['orders']
     """
     clock = SystemClock()
     where, network, transport = reached(bootstrap_servers, {**(config or {}), **configs}, clock)
@@ -92,10 +97,17 @@ class ConnectedLog(ClientHalf["ConnectedTopic"]):
     Close it, or use it as a context manager: that delivers what was sent, as `Log.close` does. Calls that need the
     files of the log (`find_damage`, `serve`...) raise NotLocal. In a process that was forked it is closed: connect
     again.
+
+    >>> there = pylog.connect(log.serve().bootstrap_servers)
+    >>> there.topics()
+    ['orders']
     """
 
     def check_connection(self) -> None:
-        """Ask any node for nothing. Raises what `connect` raises."""
+        """Ask any node for nothing. Raises what `connect` raises.
+
+        >>> there.check_connection()
+        """
         self._check_open()
         self._cluster.refresh([])
 
@@ -110,7 +122,11 @@ class ConnectedLog(ClientHalf["ConnectedTopic"]):
         return PartitionBatches(self._readers, key, topic_id, isolation, self._clock, timeout_ms)
 
     def topic(self, name: str) -> "ConnectedTopic":
-        """A topic as it is now. Raises UnknownTopicOrPartition."""
+        """A topic as it is now. Raises UnknownTopicOrPartition.
+
+        >>> there.topic("orders")
+        <ConnectedTopic orders with 1 partitions>
+        """
         self._check_open()
         return ConnectedTopic(self, self._topics, self._configs, self._topics.topic(name))
 
@@ -124,6 +140,11 @@ class ConnectedTopic(TopicTable["ConnectedPartition"]):
     """A topic behind a network: its name, its id, its configs, and its partitions by number.
 
     As a table it is all of its records, partition after partition (`select` chooses).
+
+    >>> there = pylog.connect(log.serve().bootstrap_servers)
+    >>> topic = there.topic("orders")
+    >>> topic.name, len(topic), topic.config["cleanup.policy"].value
+    ('orders', 1, 'delete')
     """
 
     def __init__(self, log: ConnectedLog, admin: TopicAdmin, configs: ConfigAdmin, found: TopicMetadata) -> None:
@@ -158,6 +179,11 @@ class ConnectedPartition(PartitionTable):
     """A partition behind a network. Each look asks its leader; the errors are those of `Admin.list_offsets`.
 
     As a table it is all of its records (`select` chooses).
+
+    >>> there = pylog.connect(log.serve().bootstrap_servers)
+    >>> partition = there.topic("orders")[0]
+    >>> partition.start_offset, partition.high_watermark
+    (0, 3)
     """
 
     def __init__(self, log: ConnectedLog, admin: TopicAdmin, key: TopicPartition, topic_id: UUID) -> None:
@@ -202,6 +228,9 @@ class ConnectedPartition(PartitionTable):
         """The offset of the first visible record, in offset order, whose timestamp is at least this; None if none is.
 
         Raises ValueError (a negative time).
+
+        >>> partition.offset_for_time(0)
+        0
         """
         offset = self._offset(timestamp_ms)
         return offset if offset >= 0 else None
@@ -215,6 +244,9 @@ class ConnectedPartition(PartitionTable):
         With `isolation_level="read_committed"` up to the last stable offset, and without those of aborted transactions.
         With `on_damage="skip"` damaged batches are left out, and each is a warning in the log.
         Raises: OffsetOutOfRange, CorruptBatch, CorruptRecord (the node cannot read them), ValueError.
+
+        >>> [record.value for record in partition.records(offset=1)]
+        [b'pen', b'ink']
         """
         skips = must_skip(on_damage)
         start, limit = self._range(offset, end, isolation_level)
@@ -252,6 +284,9 @@ class ConnectedPartition(PartitionTable):
         timestamp_type, headers, in that order. Where there are no records it is one batch without rows. Needs pyarrow
         and numpy (the extra `arrow`). Raises as `PartitionView.columns` does; CorruptRecord, UnknownTopicId (the topic
         was made again), RequestTimedOut (no records for `timeout_ms`).
+
+        >>> [batch.column("value").to_pylist() for batch in partition.columns(columns=["value"])]
+        [[b'book', b'pen', b'ink']]
         """
         skips, isolation = must_skip(on_damage), Isolation.named(isolation_level)
         start, limit = self._range(offset, end, isolation_level)

@@ -118,6 +118,12 @@ class Following:
     """Topics of this log that copy those of a leader elsewhere. Thread-safe. Made by `Log.follow`, which see.
 
     Closing it stops the copying; what is here stays.
+
+    >>> leader = log.serve("127.0.0.1:0")
+    >>> copy = pylog.open(":memory:", node_id=7)
+    >>> following = copy.follow(leader.bootstrap_servers)
+    >>> following.topics
+    ['orders']
     """
 
     def __init__(
@@ -168,6 +174,9 @@ class Following:
         """The lag of each partition, and its error, if any.
 
         The leaders are asked where their logs end. What one does not answer within half a second is as it was before.
+
+        >>> following.lag()[orders].leader_end
+        3
         """
         self._ask_ends()
         return self._lags()
@@ -393,7 +402,10 @@ class Following:
         self._network.measure(found)
 
     def close(self) -> None:
-        """Stop copying. What is here stays, and can be followed on. Again: nothing."""
+        """Stop copying. What is here stays, and can be followed on. Again: nothing.
+
+        >>> following.close()
+        """
         with self._lock:
             self._closed = True
             leaders, self._leaders, self._roles = self._leaders, set(), {}

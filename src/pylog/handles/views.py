@@ -68,7 +68,12 @@ class SegmentInfo(NamedTuple):
 
 
 class PartitionView(PartitionTable):
-    """One partition as it lies on this node. As a table it is all of its records (`select` chooses)."""
+    """One partition as it lies on this node. As a table it is all of its records (`select` chooses).
+
+    >>> partition = log.topic("orders")[0]
+    >>> partition.start_offset, partition.high_watermark, len(partition.segments)
+    (0, 3, 1)
+    """
 
     def __init__(self, node: FilesNode, topic: str, partition: int, clock: Clock, lease: Lease | None = None) -> None:
         self.topic = topic
@@ -163,6 +168,9 @@ class PartitionView(PartitionTable):
 
         Raises: what refuses the batch (RecordTooLarge, InvalidTimestamp...), DiskFull, DurabilityUnknown (the disk
         failed, or the process that owns the log ended meanwhile), ReadOnly, TypeError.
+
+        >>> partition.append([pylog.Record(b"cup"), pylog.Record(b"hat", b"bob")])
+        Appended(base_offset=3, next_offset=5, log_append_time=None, duplicate=False)
         """
         now_ms = self._clock.wall_ms()
         return self._node.append(self.topic, self.partition, Batch.of(records, now_ms, True), now_ms)
@@ -171,6 +179,10 @@ class PartitionView(PartitionTable):
         """Whole batches from the one that holds `offset` on, at least one if there is one; empty at the high watermark.
 
         The first batch may begin below `offset`. Raises: OffsetOutOfRange, CorruptBatch, ValueError.
+
+        >>> appended = partition.append([pylog.Record(b"cup"), pylog.Record(b"hat")])
+        >>> int.from_bytes(partition.read(4)[:8])
+        3
         """
         if max_bytes < 0:
             raise ValueError(f"max_bytes={max_bytes}: at least 0")
@@ -187,6 +199,9 @@ class PartitionView(PartitionTable):
         With `isolation_level="read_committed"` up to the last stable offset, and without those of aborted transactions.
         With `on_damage="skip"` damaged batches are left out, and each is a warning in the log.
         Raises: OffsetOutOfRange, CorruptBatch (names file, position and offset), ValueError.
+
+        >>> [record.value for record in partition.records(offset=1)]
+        [b'pen', b'ink']
         """
         for first, last, batches in self._chunks(offset, end, Isolation.named(isolation_level), on_damage):
             for batch in batches:
@@ -210,6 +225,9 @@ class PartitionView(PartitionTable):
         `columns`: which of key, value, topic, partition, offset, timestamp, timestamp_type, headers, in that order.
         Where there are no records it is one batch without rows. Needs pyarrow and numpy (the extra `arrow`).
         Raises ValueError for an unknown column and for a `max_rows` below 1.
+
+        >>> [batch.column("value").to_pylist() for batch in partition.columns(columns=["value"])]
+        [[b'book', b'pen', b'ink']]
         """
         chunks = self._chunks(offset, end, Isolation.named(isolation_level), on_damage)
         yield from record_batches(chunks, self.topic, self.partition, columns, max_rows)
@@ -276,13 +294,19 @@ class PartitionView(PartitionTable):
     def offset_for_time(self, timestamp_ms: int) -> int | None:
         """The offset of the first visible record, in offset order, whose timestamp is at least this;
         None if none is.
+
+        >>> partition.offset_for_time(0)
+        0
         """
         partition = self._now()
         found = partition.offset_for_time(timestamp_ms, upto=partition.high_watermark)
         return found.offset if found is not None else None
 
     def check(self) -> None:
-        """Read everything and verify every invariant. Raises CorruptBatch at the first that does not hold."""
+        """Read everything and verify every invariant. Raises CorruptBatch at the first that does not hold.
+
+        >>> partition.check()
+        """
         self._now().check()
 
 
@@ -290,6 +314,12 @@ class TopicView(TopicTable[PartitionView]):
     """A topic: its name, its id, its config, and its partitions by number, as they were when the view was made.
 
     As a table it is all of its records, partition after partition (`select` chooses).
+
+    >>> topic = log.topic("orders")
+    >>> len(topic), topic.config.retention_ms
+    (1, -1)
+    >>> [partition.high_watermark for partition in topic]
+    [3]
     """
 
     def __init__(self, node: FilesNode, name: str, clock: Clock, lease: Lease | None = None) -> None:

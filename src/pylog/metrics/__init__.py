@@ -43,6 +43,12 @@ def prometheus(log: Measured) -> "LogCollector":
 
     Names are those that Prometheus' JMX exporter gives to Kafka's: `kafka_server_brokertopicmetrics_messagesin_total`.
     After the log is closed there are no samples. Raises ImportError, which says what to install.
+
+    >>> from prometheus_client import CollectorRegistry, generate_latest
+    >>> registry = CollectorRegistry()
+    >>> registry.register(pylog.metrics.prometheus(log))
+    >>> b"kafka_server_brokertopicmetrics_messagesin_total" in generate_latest(registry)
+    True
     """
     try:
         from pylog.metrics.prometheus_collector import LogCollector
@@ -57,6 +63,13 @@ def opentelemetry(log: Measured, meter_provider: "MeterProvider | None" = None) 
     Their names are those of `prometheus`, without `_total`. A histogram is two counters, `_count` and `_sum`: the API
     has no observable histogram. After the log is closed they observe nothing. Raises ImportError, which says
     what to install.
+
+    >>> from opentelemetry.sdk.metrics import MeterProvider
+    >>> from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    >>> reader = InMemoryMetricReader()
+    >>> pylog.metrics.opentelemetry(log, MeterProvider([reader], shutdown_on_exit=False))
+    >>> len(reader.get_metrics_data().resource_metrics)
+    1
     """
     try:
         from pylog.metrics.otel_instruments import make_instruments

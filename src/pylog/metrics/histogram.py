@@ -15,7 +15,12 @@ BOUNDS_MS = tuple(2**index / 1000 for index in range(LAST))
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The durations of calls, as a reader gets them."""
+    """The durations of calls, as a reader gets them.
+
+    >>> times = pylog.metrics.Histogram(counts=(3, 1, 0), sum=6.0, bounds=(1.0, 4.0))
+    >>> times.count, times.mean
+    (4, 1.5)
+    """
 
     counts: tuple[int, ...]
     """How many calls were in each class."""
@@ -37,6 +42,9 @@ class Histogram:
     def quantile(self, share: float) -> float:
         """A bound in milliseconds: `share` of the calls (0.99, say) took less. 0.0 where there were no calls, infinity
         where they took longer than the largest bound. Raises ValueError (`share` is not in 0..1).
+
+        >>> times.quantile(0.5), times.quantile(0.99)
+        (1.0, 4.0)
         """
         if not 0 <= share <= 1:
             raise ValueError(f"a share is a number from 0 to 1, not {share!r}")

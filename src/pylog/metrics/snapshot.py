@@ -14,7 +14,12 @@ Value = int | float | Histogram
 
 
 class Metrics(Mapping[MetricName, Value]):
-    """Metrics by their names. It does not change: ask again for the numbers of a later moment."""
+    """Metrics by their names. It does not change: ask again for the numbers of a later moment.
+
+    >>> metrics = log.metrics()
+    >>> metrics.total("MessagesInPerSec", topic="orders")
+    3
+    """
 
     def __init__(self) -> None:
         self._values: dict[MetricName, Value] = {}
@@ -42,13 +47,21 @@ class Metrics(Mapping[MetricName, Value]):
         return f"<Metrics, {len(self)} of them>"
 
     def metric(self, name: MetricName) -> Metric:
-        """The metric that a number of this name belongs to. Raises KeyError."""
+        """The metric that a number of this name belongs to. Raises KeyError.
+
+        >>> name = next(name for name in metrics if name.name == "MessagesInPerSec")
+        >>> metrics.metric(name).kind
+        <MetricKind.COUNTER: 'counter'>
+        """
         return self._metrics[name]
 
     def total(self, name: str, **tags: object) -> Value:
         """The sum of all numbers with this name, whatever their group is, that have these tags: `total("Size",
         topic="clicks")`. Histograms are added class by class. The sum of no numbers is 0. `tags` have an underscore for
         each hyphen in the name of a tag.
+
+        >>> metrics.total("LogEndOffset", topic="orders", partition=0)
+        3
         """
         wanted = {(tag.replace("_", "-"), str(value)) for tag, value in tags.items()}
         found: list[Any] = [

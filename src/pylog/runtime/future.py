@@ -40,7 +40,13 @@ class Absent:
 
 
 class Future(Generic[T], metaclass=ABCMeta):
-    """An answer that will come. Thread-safe; any asyncio loop can await it."""
+    """An answer that will come. Thread-safe; any asyncio loop can await it.
+
+    >>> with log.producer() as producer:
+    ...     future = producer.send("orders", b"cup")
+    >>> future
+    <RecordFuture RecordMetadata(topic='orders', partition=0, offset=3, timestamp=...)>
+    """
 
     __slots__ = ("_callbacks", "_done", "_error", "_traceback", "_value")
 
@@ -58,13 +64,20 @@ class Future(Generic[T], metaclass=ABCMeta):
         self._callbacks: deque[Callable[[Future[T]], object]] | None = None
 
     def done(self) -> bool:
-        """True once the answer is there: then `result` and `exception` do not wait."""
+        """True once the answer is there: then `result` and `exception` do not wait.
+
+        >>> future.done()
+        True
+        """
         return self._done
 
     def result(self, timeout: float | None = None) -> T:
         """The answer; waits up to `timeout` seconds (None: for ever).
 
         Raises the error that was the answer, TimeoutError without an answer in time (the future stays as it is).
+
+        >>> future.result(timeout=60).offset
+        3
         """
         if not self._done:
             self._wait(timeout)
@@ -74,7 +87,11 @@ class Future(Generic[T], metaclass=ABCMeta):
         return self._value  # type: ignore[return-value]  # None is a T where the answer is None
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """The error that was the answer, None for a good one; waits as `result` does. Raises TimeoutError."""
+        """The error that was the answer, None for a good one; waits as `result` does. Raises TimeoutError.
+
+        >>> future.exception() is None
+        True
+        """
         if not self._done:
             self._wait(timeout)
         return self._error
@@ -100,6 +117,9 @@ class Future(Generic[T], metaclass=ABCMeta):
 
         Callbacks run in the order they were added in. An error of one comes out where the future is completed, after
         the others have run.
+
+        >>> future.add_done_callback(lambda done: print("stored at", done.result().offset))
+        stored at 3
         """
         if self._done and not self._callbacks:
             fn(self)

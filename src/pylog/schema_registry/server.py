@@ -51,7 +51,13 @@ ANSWER_SECONDS = 10.0
 
 
 class SchemaRegistryServer:
-    """Confluent's HTTP interface to the schemas in a topic of a log. Close it before the log, or use it in `with`."""
+    """Confluent's HTTP interface to the schemas in a topic of a log. Close it before the log, or use it in `with`.
+
+    >>> from pylog.schema_registry import SchemaRegistryServer
+    >>> server = SchemaRegistryServer(log)
+    >>> serde.HttpRegistry(server.url).register("orders-value", serde.Schema('"string"'))
+    1
+    """
 
     def __init__(
         self, log: ClientHalf[Any], listen: str = "127.0.0.1:0", *, topic: str = TOPIC, allow_plaintext: bool = False
@@ -92,7 +98,10 @@ class SchemaRegistryServer:
         return f"http://{self.address}"
 
     def close(self) -> None:
-        """End at once: connections break. A second call does nothing."""
+        """End at once: connections break. A second call does nothing.
+
+        >>> server.close()
+        """
         if self._listening.fileno() < 0:
             return
         self._connections.stop()

@@ -25,13 +25,21 @@ ReadAvro = Callable[[bytes, Any], Any]
 
 
 def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str | None = None) -> Serde[Any]:
-    """Values of an Avro schema: dicts for records, as fastavro has them.
+    r"""Values of an Avro schema: dicts for records, as fastavro has them.
 
     `subject`: "orders-value" for the values of a topic `orders`. `schema`: what is written, and registered with the
     first value; what is read is turned into it from the schema that it was written by. None: the latest version of the
     subject is written, and what is read stays as it was written. What asks for endless work is refused before it is
     decoded (`avro_bounds`). Raises ImportError (says what to install) and, as it
     is used, SchemaNotFound, SchemaRegistryError, ValueError and what fastavro raises for a value that does not fit.
+
+    >>> fields = [{"name": "item", "type": "string"}]
+    >>> registry = serde.LogRegistry(log)
+    >>> orders = serde.avro(registry, "orders-value", {"type": "record", "name": "Order", "fields": fields})
+    >>> orders.serialize({"item": "book"})
+    b'\x00\x00\x00\x00\x01\x08book'
+    >>> orders.deserialize(b"\0\0\0\0\1\x08book")
+    {'item': 'book'}
     """
     try:
         from fastavro import schemaless_writer

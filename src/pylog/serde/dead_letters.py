@@ -22,6 +22,12 @@ class DeadLetters:
     A record is sent before it is skipped, so it may be there twice after a crash, and is not lost. Where the schema
     registry cannot be asked nothing is put aside: that error is raised. The producer has no serializers; in a
     transaction of it the record belongs to that.
+
+    >>> dead = log.create_topic("orders.dead")
+    >>> dead_letters = serde.DeadLetters(log.producer(), "orders.dead")
+    >>> numbers = log.consumer(
+    ...     "orders", auto_offset_reset="earliest", value_deserializer=int, consumer_timeout_ms=0
+    ... )
     """
 
     def __init__(self, producer: Producer, topic: str) -> None:
@@ -31,7 +37,13 @@ class DeadLetters:
     def poll(
         self, consumer: Consumer[K, V], timeout_ms: float = 0, max_records: int | None = None
     ) -> list[ConsumerRecord[K, V]]:
-        """As `Consumer.poll`; what cannot be read is put aside. Empty where nothing else came."""
+        """As `Consumer.poll`; what cannot be read is put aside. Empty where nothing else came.
+
+        >>> dead_letters.poll(numbers, timeout_ms=60_000)
+        []
+        >>> [record.value for record in dead.records()]
+        [b'book']
+        """
         try:
             return consumer.poll(timeout_ms, max_records)
         except DeserializationError as error:
@@ -39,7 +51,13 @@ class DeadLetters:
             return []
 
     def records(self, consumer: Consumer[K, V]) -> Iterator[ConsumerRecord[K, V]]:
-        """As a loop over the consumer; what cannot be read is put aside."""
+        """As a loop over the consumer; what cannot be read is put aside.
+
+        >>> list(dead_letters.records(numbers))
+        []
+        >>> [record.value for record in dead.records()]
+        [b'book', b'pen', b'ink']
+        """
         while True:
             try:
                 yield from consumer

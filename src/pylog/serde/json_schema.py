@@ -13,7 +13,7 @@ from pylog.serde.wire import split
 
 
 def json_schema(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str | None = None) -> Serde[Any]:
-    """Values of a JSON Schema, checked as they are written and, by the schema that is given, as they are read.
+    r"""Values of a JSON Schema, checked as they are written and, by the schema that is given, as they are read.
 
     `subject`: "orders-value" for the values of a topic `orders`. `schema`: registered with the first value that is
     written, and what is read is held to it; None: the latest version of the subject is written, and what is read is
@@ -22,6 +22,11 @@ def json_schema(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any
     the registry alone, never by their URLs. Raises ImportError (says what to install) and, as it is used,
     SchemaNotFound, SchemaRegistryError, ValueError, jsonschema's ValidationError for a value that does not fit, and
     referencing's Unresolvable for a reference that the registry does not have.
+
+    >>> schema = {"type": "object", "required": ["item"]}
+    >>> orders = serde.json_schema(serde.LogRegistry(log), "orders-value", schema)
+    >>> orders.serialize({"item": "book"})
+    b'\x00\x00\x00\x00\x01{"item":"book"}'
     """
     try:
         from jsonschema.validators import validator_for

@@ -14,7 +14,12 @@ from pylog.serde.schema_store import TOPIC, SchemaStore
 
 
 class LogRegistry(SchemaRegistry):
-    """The schemas in a topic of a log, here or elsewhere (`pylog.connect`)."""
+    """The schemas in a topic of a log, here or elsewhere (`pylog.connect`).
+
+    >>> registry = serde.LogRegistry(log)
+    >>> registry.register("orders-value", serde.Schema('"string"'))
+    1
+    """
 
     def __init__(self, log: ClientHalf[Any], topic: str = TOPIC) -> None:
         """`topic`: Confluent's `kafkastore.topic`. It is made with the first schema."""

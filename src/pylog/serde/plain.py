@@ -21,7 +21,11 @@ T = TypeVar("T")
 
 
 def string(encoding: str = "utf-8") -> Serde[str]:
-    """Text."""
+    r"""Text.
+
+    >>> serde.string().serialize("café")
+    b'caf\xc3\xa9'
+    """
     is_utf8 = lookup(encoding).name == "utf-8"
     return Serde(
         lambda text: text.encode(encoding), lambda data: data.decode(encoding),
@@ -30,12 +34,20 @@ def string(encoding: str = "utf-8") -> Serde[str]:
 
 
 def integer() -> Serde[int]:
-    """Whole numbers of 32 bits, the highest byte first, as Java's IntegerSerializer. Raises ValueError for others."""
+    r"""Whole numbers of 32 bits, the highest byte first, as Java's IntegerSerializer. Raises ValueError for others.
+
+    >>> serde.integer().serialize(258)
+    b'\x00\x00\x01\x02'
+    """
     return _number(Struct(">i"))
 
 
 def long() -> Serde[int]:
-    """Whole numbers of 64 bits, the highest byte first, as Java's LongSerializer. Raises ValueError for others."""
+    r"""Whole numbers of 64 bits, the highest byte first, as Java's LongSerializer. Raises ValueError for others.
+
+    >>> serde.long().deserialize(b"\0\0\0\0\0\0\x01\x02")
+    258
+    """
     return _number(Struct(">q"))
 
 
@@ -99,6 +111,16 @@ def json(of: Any = None, /) -> Serde[Any]:
     `of`: a pydantic model, or a type with models in it: `Annotated[Cat | Dog, Field(discriminator="kind")]`,
     `list[Cat]`... Or what msgspec knows: a Struct, a dataclass, a TypedDict, `list[int]`, a tagged union of Structs...
     Reading checks the types then. Raises ImportError, which says what to install.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Order:
+    ...     item: str
+    ...     amount: int = 1
+    >>> serde.json(Order).serialize(Order("book"))
+    b'{"item":"book","amount":1}'
+    >>> serde.json(Order).deserialize(b'{"item":"pen","amount":3}')
+    Order(item='pen', amount=3)
     """
     if of is None:
         return Serde(*_untyped(), serialize_column=_json_column)

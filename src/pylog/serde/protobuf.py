@@ -33,12 +33,17 @@ M = TypeVar("M", bound=ProtobufMessage)
 
 
 def protobuf(registry: SchemaRegistry, subject: str, message: type[M]) -> Serde[M]:
-    """Messages of a class that protoc has made.
+    r"""Messages of a class that protoc has made.
 
     `subject`: "orders-value" for the values of a topic `orders`. The file of the message and those that it imports are
     registered with the first one that is written, the latter under their names. Reading needs no registry: fields go by
     their numbers, and unknown ones are kept. Raises, as it is used, SchemaRegistryError, ValueError, TypeError (another
     class), and protobuf's DecodeError.
+
+    >>> from google.protobuf.wrappers_pb2 import StringValue
+    >>> names = serde.protobuf(serde.LogRegistry(log), "names-value", StringValue)
+    >>> names.serialize(StringValue(value="bob"))
+    b'\x00\x00\x00\x00\x01\x02\x0e\n\x03bob'
     """
     wanted = _path(message.DESCRIPTOR)
     indexes = b"\0" if wanted == [0] else b"".join(map(_zigzag, [len(wanted), *wanted]))

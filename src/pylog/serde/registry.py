@@ -87,42 +87,76 @@ def _error_code(said: bytes) -> int | None:
 
 
 class SchemaRegistry(ABC):
-    """Keeps schemas. Thread-safe. Schemas that were found are kept in memory."""
+    """Keeps schemas. Thread-safe. Schemas that were found are kept in memory.
+
+    >>> registry = serde.LogRegistry(log)
+    """
 
     @abstractmethod
     def register(self, subject: str, schema: Schema) -> int:
         """Give a schema's id in a subject, of which it becomes a new version if it is in none. Raises
         IncompatibleSchema (the subject's level of compatibility does not allow it), SchemaRegistryError (the registry
         refuses it, or cannot be asked).
+
+        >>> registry.register("orders-value", serde.Schema('"string"'))
+        1
         """
 
     @abstractmethod
     def by_id(self, schema_id: int) -> Schema:
-        """The schema with this id. Raises SchemaNotFound, SchemaRegistryError."""
+        """The schema with this id. Raises SchemaNotFound, SchemaRegistryError.
+
+        >>> registry.by_id(registry.register("orders-value", serde.Schema('"string"')))
+        Schema(text='"string"', type='AVRO', references=())
+        """
 
     @abstractmethod
     def compatibility(self, subject: str | None = None) -> Level:
         """The level by which new versions of a subject are held to those before, "BACKWARD" where none was set; None:
         the level of all subjects that have none of their own. Raises SchemaRegistryError.
+
+        >>> registry.compatibility("orders-value")
+        'BACKWARD'
         """
 
     @abstractmethod
     def set_compatibility(self, level: Level, subject: str | None = None) -> None:
         """Set the level of a subject, or of all that have none of their own: NONE, BACKWARD, FORWARD, FULL, or one of
         these but the first with _TRANSITIVE. Raises ValueError, SchemaRegistryError.
+
+        >>> registry.set_compatibility("FULL", "orders-value")
+        >>> registry.compatibility("orders-value")
+        'FULL'
         """
 
     @abstractmethod
     def version(self, subject: str, version: int | None = None) -> RegisteredSchema:
-        """A version of a subject; None: the latest. Raises SchemaNotFound, SchemaRegistryError."""
+        """A version of a subject; None: the latest. Raises SchemaNotFound, SchemaRegistryError.
+
+        >>> schema_id = registry.register("orders-value", serde.Schema('"string"'))
+        >>> registry.version("orders-value").version
+        1
+        """
 
     def referenced(self, reference: Reference) -> Schema:
-        """The schema that a reference names. Raises SchemaNotFound, SchemaRegistryError."""
+        """The schema that a reference names. Raises SchemaNotFound, SchemaRegistryError.
+
+        >>> schema_id = registry.register("names", serde.Schema('"string"'))
+        >>> registry.referenced(serde.Reference("Name", "names", 1))
+        Schema(text='"string"', type='AVRO', references=())
+        """
         return self.version(reference.subject, reference.version).schema
 
 
 class HttpRegistry(SchemaRegistry):
-    """A Confluent Schema Registry, or another with its API, at a URL. It follows no redirects."""
+    """A Confluent Schema Registry, or another with its API, at a URL. It follows no redirects.
+
+    >>> from pylog.testing import StandIn
+    >>> kafka = StandIn(schema_registry=True)
+    >>> registry = serde.HttpRegistry(kafka.schema_registry_url)
+    >>> registry.register("orders-value", serde.Schema('"string"'))
+    1
+    """
 
     def __init__(
         self, url: str, *, username: str | None = None, password: str | None = None, timeout: float = 10.0

@@ -16,7 +16,12 @@ __all__ = ["Serde", "plain_of"]
 
 @dataclass(frozen=True, slots=True)
 class Serde(Generic[T]):
-    """The serialization of the objects of a type to bytes, and back."""
+    """The serialization of the objects of a type to bytes, and back.
+
+    >>> cents = serde.Serde(lambda price: b"%d" % (100 * price), lambda data: int(data) / 100)
+    >>> cents.serialize(2.5), cents.deserialize(b"250")
+    (b'250', 2.5)
+    """
 
     serialize: Callable[[T], bytes]
     """For `key_serializer` and `value_serializer` of a producer."""

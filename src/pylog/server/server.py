@@ -46,6 +46,10 @@ class Server:
 
     Raises: ValueError (not an address, an address on every interface without one to advertise, a listener without TLS
     that other hosts would reach, no certificate), TypeError (an option that is not known), OSError.
+
+    >>> server = log.serve("127.0.0.1:0")
+    >>> server
+    <Server 127.0.0.1:...>
     """
 
     def __init__(
@@ -124,7 +128,12 @@ class Server:
         self._loop.measure(found)
 
     def close(self) -> None:
-        """Stop serving; a second time does nothing."""
+        """Stop serving; a second time does nothing.
+
+        >>> server.close()
+        >>> server
+        <Server 127.0.0.1:..., closed>
+        """
         if not self._is_closed:
             self._is_closed = True
             with ExitStack() as closing:
@@ -136,7 +145,12 @@ class Server:
             self.owned.close()
 
     def kill(self) -> None:
-        """End as a killed process does: every connection ends at once, and nothing more is answered."""
+        """End as a killed process does: every connection ends at once, and nothing more is answered.
+
+        >>> server.kill()
+        >>> server
+        <Server 127.0.0.1:..., closed>
+        """
         if not self._is_closed:
             self._is_closed = True
             _running.discard(self)

@@ -113,7 +113,12 @@ def milliseconds(moment: Moment | None, name: str) -> int | None:
 
 
 class Selection(Tabular):
-    """Records of some partitions, and some of their columns. Holds nothing: each call reads again."""
+    """Records of some partitions, and some of their columns. Holds nothing: each call reads again.
+
+    >>> selection = log.topic("orders")[0].select(["key", "value"], offset=1)
+    >>> selection
+    <Selection of orders-0: key, value>
+    """
 
     def __init__(
         self,
@@ -141,7 +146,11 @@ class Selection(Tabular):
         return f"<Selection of {self._what}: {', '.join(self._columns)}>"
 
     def records(self) -> Iterator[ConsumerRecord]:
-        """The records, with all of their fields, as they lie in the log."""
+        """The records, with all of their fields, as they lie in the log.
+
+        >>> [record.value for record in selection.records()]
+        [b'pen', b'ink']
+        """
         for part in self._parts:
             yield from part.records(*self._wanted.of(part), isolation_level=self._isolation, on_damage=self._on_damage)
 
@@ -150,6 +159,9 @@ class Selection(Tabular):
         values are decoded.
 
         At least one batch, so that there is a schema; it is empty where there are no records.
+
+        >>> [batch.num_rows for batch in selection.columns(max_rows=1)]
+        [1, 1]
         """
         yield from self.stream(max_rows)[1]
 

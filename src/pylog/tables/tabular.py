@@ -44,14 +44,22 @@ class Tabular(ABC):
         return self._selection().stream()
 
     def to_arrow(self) -> "pyarrow.Table":
-        """All of it in memory."""
+        """All of it in memory.
+
+        >>> log.topic("orders").to_arrow().column("value").to_pylist()
+        [b'book', b'pen', b'ink']
+        """
         schema, batches = self._stream()
         import pyarrow
 
         return pyarrow.Table.from_batches(list(batches), schema=schema)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """All of it in memory. Needs pandas, too (the extra `pandas`)."""
+        """All of it in memory. Needs pandas, too (the extra `pandas`).
+
+        >>> log.topic("orders").to_pandas()["value"].tolist()
+        [b'book', b'pen', b'ink']
+        """
         try:
             import pandas  # noqa: F401
         except ModuleNotFoundError as error:
@@ -59,7 +67,11 @@ class Tabular(ABC):
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> "polars.DataFrame":
-        """All of it in memory. Needs polars, too (the extra `polars`)."""
+        """All of it in memory. Needs polars, too (the extra `polars`).
+
+        >>> log.topic("orders").to_polars()["value"].to_list()
+        [b'book', b'pen', b'ink']
+        """
         try:
             import polars
         except ModuleNotFoundError as error:
@@ -76,6 +88,9 @@ class Tabular(ABC):
         `path` has the whole file at the end, or what it had before. `compression`: as pyarrow names it. `progress`:
         whether a bar shows how far it is; None: where stderr is a terminal, and in a notebook with ipywidgets. Raises
         OSError, too.
+
+        >>> log.topic("orders").to_parquet("orders.parquet")
+        3
         """
         schema, batches = self._stream()
         from pylog.tables.parquet import export

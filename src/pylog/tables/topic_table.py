@@ -47,6 +47,9 @@ class PartitionTable(Tabular):
         columns in place of the value, "user.id" for a field of a field; by name, or with Arrow types. `on_error`: for a
         record that cannot be decoded. Raises ValueError and TypeError for wrong arguments; as it is read,
         DeserializationError, ValueError (a field has values of several types, and no type was given).
+
+        >>> partition.select(["offset", "value"], offset=1, value=serde.string()).to_arrow().to_pylist()
+        [{'offset': 1, 'value': 'pen'}, {'offset': 2, 'value': 'ink'}]
         """
         part = self._part()
         wanted = WantedRange(offset, end, milliseconds(since, "since"), milliseconds(until, "until"))
@@ -100,6 +103,11 @@ class TopicTable(Tabular, Generic[P]):
 
         The other arguments and errors are those of `PartitionView.select`; IndexError for a partition that there is
         not.
+
+        >>> topic.select(["key", "value"], partitions=[0]).to_arrow().to_pylist()[0]
+        {'key': b'alice', 'value': b'book'}
+        >>> topic.select(["value"], value=serde.string()).to_arrow().to_pylist()
+        [{'value': 'book'}, {'value': 'pen'}, {'value': 'ink'}]
         """
         wanted = WantedRange(since_ms=milliseconds(since, "since"), until_ms=milliseconds(until, "until"))
         decoding = Decoding(key, value, fields, on_error)
@@ -109,14 +117,22 @@ class TopicTable(Tabular, Generic[P]):
     def records(
         self, *, isolation_level: IsolationLevel = "read_uncommitted", on_damage: OnDamage = "raise"
     ) -> Iterator[ConsumerRecord]:
-        """All records, partition after partition. Raises what `records` of a partition does."""
+        """All records, partition after partition. Raises what `records` of a partition does.
+
+        >>> [record.value for record in topic.records()]
+        [b'book', b'pen', b'ink']
+        """
         return self.select(isolation_level=isolation_level, on_damage=on_damage).records()
 
     def columns(
         self, *, max_rows: int = MAX_ROWS, isolation_level: IsolationLevel = "read_uncommitted",
         on_damage: OnDamage = "raise",
     ) -> "Iterator[pyarrow.RecordBatch]":  # fmt: skip
-        """The same records as Arrow record batches. Raises what `columns` of a partition does."""
+        """The same records as Arrow record batches. Raises what `columns` of a partition does.
+
+        >>> [batch.num_rows for batch in topic.columns(max_rows=2)]
+        [2, 1]
+        """
         return self.select(isolation_level=isolation_level, on_damage=on_damage).columns(max_rows=max_rows)
 
     def append_table(
@@ -142,6 +158,11 @@ class TopicTable(Tabular, Generic[P]):
         Raises: ValueError, TypeError (a column, before anything is appended; a row), RecordTooLarge, InvalidRecord (a
         null key in a compacted topic), what an append raises, OSError, pyarrow's errors of files,
         ImportError (says what to install).
+
+        >>> import pyarrow
+        >>> table = pyarrow.table({"customer": ["bob", "eve"], "item": ["cup", "hat"]})
+        >>> topic.append_table(table, key="customer", value="item")
+        AppendedTable(records=2, offsets={0: range(3, 5)})
         """
         source = RecordSource(key, value, fields, timestamp, headers, partition)
         return self._append(table, source, compression_type)

@@ -18,6 +18,9 @@ def assert_records(log: Log, topic: str, expected: Iterable[Expected], *, partit
     Records of one partition are compared in their order. Those of several stand one partition after the other, so for
     a topic of several partitions that order is ignored. Raises AssertionError with both lists, line by line;
     UnknownTopicOrPartition.
+
+    >>> from pylog.testing import assert_records
+    >>> assert_records(log, "orders", [("alice", "book"), ("bob", "pen"), ("alice", "ink")])
     """
     wanted = list(expected)
     has_keys = any(isinstance(one, tuple) for one in wanted)

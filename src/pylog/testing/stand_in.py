@@ -68,6 +68,14 @@ class StandIn:
 
     A fault holds for the next `times` requests of a key, or for all until `heal` (None). Several for one key follow
     each other.
+
+    >>> from pylog.testing import StandIn
+    >>> kafka = StandIn()
+    >>> topic = kafka.log.create_topic("orders")
+    >>> there = pylog.connect(kafka.bootstrap_servers)
+    >>> producer = there.producer()
+    >>> producer.send("orders", b"book").result().offset
+    0
     """
 
     def __init__(self, *, config: Mapping[str, Any] | None = None, schema_registry: bool = False) -> None:
@@ -117,12 +125,19 @@ class StandIn:
     # --- looking at it -----------------------------------------------------------------------------------------------
 
     def requests_of(self, api: str) -> list[SeenRequest]:
-        """The requests of one key so far."""
+        """The requests of one key so far.
+
+        >>> len(kafka.requests_of("Produce"))
+        1
+        """
         _check_name(api)
         return [seen for seen in self.requests if seen.api == api]
 
     def assert_records(self, topic: str, expected: Iterable[Expected], *, partition: int | None = None) -> None:
-        """See `assert_records`."""
+        """See `assert_records`.
+
+        >>> kafka.assert_records("orders", ["book"])
+        """
         assert_records(self.log, topic, expected, partition=partition)
 
     # --- faults ------------------------------------------------------------------------------------------------------
@@ -133,6 +148,12 @@ class StandIn:
         A request whose answer has no place for an error (Metadata without topics) is answered as always, and the fault
         holds for the next one. Raises TypeError where `error` is not a class of `pylog.errors` with Kafka's code,
         ValueError where no request has that name.
+
+        >>> kafka.fail("Produce", pylog.errors.NotLeaderOrFollower)
+        >>> producer.send("orders", b"pen").result().offset
+        1
+        >>> len(kafka.requests_of("Produce"))
+        3
         """
         given: object = error
         if not (isinstance(given, type) and issubclass(given, ProtocolError)):
@@ -140,19 +161,41 @@ class StandIn:
         self._add(_Fault(api, times, error=error))
 
     def delay(self, api: str, ms: int, *, times: int | None = 1) -> None:
-        """Carry the request out, and answer so much later. Later requests of its connection are answered behind it."""
+        """Carry the request out, and answer so much later. Later requests of its connection are answered behind it.
+
+        >>> kafka.delay("Produce", 10)
+        >>> producer.send("orders", b"pen").result().offset
+        1
+        """
         self._add(_Fault(api, times, Fate(delay_ms=ms)))
 
     def drop(self, api: str, *, times: int | None = 1) -> None:
-        """Carry the request out, and never answer: the client has to give up waiting."""
+        """Carry the request out, and never answer: the client has to give up waiting.
+
+        >>> kafka.drop("Produce")
+        >>> impatient = there.producer(request_timeout_ms=50, delivery_timeout_ms=100)
+        >>> type(impatient.send("orders", b"pen").exception()).__name__
+        'RequestTimedOut'
+        """
         self._add(_Fault(api, times, Fate(is_lost=True)))
 
     def disconnect(self, api: str, *, times: int | None = 1, carried_out: bool = True) -> None:
-        """End the connection in place of an answer; `carried_out=False`: and do nothing else."""
+        """End the connection in place of an answer; `carried_out=False`: and do nothing else.
+
+        >>> kafka.disconnect("Produce", carried_out=False)
+        >>> producer.send("orders", b"pen").result().offset
+        1
+        """
         self._add(_Fault(api, times, Fate(None if carried_out else _nothing, ends_connection=True)))
 
     def heal(self) -> None:
-        """Forget all faults."""
+        """Forget all faults.
+
+        >>> kafka.fail("Produce", pylog.errors.NotLeaderOrFollower, times=None)
+        >>> kafka.heal()
+        >>> producer.send("orders", b"pen").result().offset
+        1
+        """
         with self._lock:
             self._faults.clear()
 
@@ -160,11 +203,18 @@ class StandIn:
         """Move the clock ahead: sessions, transactions, retention and idle connections end as if the time had passed.
 
         What a client waits for by a clock of its own takes as long as always.
+
+        >>> kafka.advance(45_000)
         """
         self.clock.advance(ms)
 
     def kill(self) -> None:
-        """End as by `kill -9`: connections break, nothing more is answered. What was written stays for `restart`."""
+        """End as by `kill -9`: connections break, nothing more is answered. What was written stays for `restart`.
+
+        >>> kafka.kill()
+        >>> kafka
+        <StandIn 127.0.0.1:..., killed>
+        """
         if self._is_killed:
             return
         self._is_killed = True
@@ -175,7 +225,11 @@ class StandIn:
         self.log.close()
 
     def restart(self) -> None:
-        """Kill it where that was not done, and serve what it has left at the same address, as a new process would."""
+        """Kill it where that was not done, and serve what it has left at the same address, as a new process would.
+
+        >>> kafka.restart()
+        >>> kafka.assert_records("orders", ["book"])
+        """
         address = self.bootstrap_servers
         registry = None if self._registry is None else str(self._registry.address)
         self.kill()
@@ -185,7 +239,12 @@ class StandIn:
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End at once, whatever clients still wait for."""
+        """End at once, whatever clients still wait for.
+
+        >>> kafka.close()
+        >>> kafka
+        <StandIn 127.0.0.1:..., killed>
+        """
         self.kill()
 
     def __enter__(self) -> Self:

@@ -10,7 +10,12 @@ from pylog.runtime.closing import Lease
 
 
 class Admin(TopicAdmin, ConfigAdmin, GroupAdmin, TransactionAdmin, UserAdmin):
-    """Administration of the nodes behind a transport. Thread-safe."""
+    """Administration of the nodes behind a transport. Thread-safe.
+
+    >>> admin = log.admin
+    >>> [topic.name for topic in admin.topics()]
+    ['orders']
+    """
 
     def __init__(self, cluster: Cluster, lease: Lease | None = None) -> None:
         super().__init__(cluster)

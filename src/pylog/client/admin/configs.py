@@ -49,18 +49,29 @@ class ConfigAdmin:
         self._cluster = cluster
 
     def describe_topic_config(self, name: str) -> dict[str, ConfigValue]:
-        """Every config that a topic goes by, by Kafka's names. Raises UnknownTopicOrPartition, InvalidTopic."""
+        """Every config that a topic goes by, by Kafka's names. Raises UnknownTopicOrPartition, InvalidTopic.
+
+        >>> admin.describe_topic_config("orders")["retention.ms"]
+        ConfigValue(value='-1', source=<ConfigSource.DEFAULT_CONFIG: 5>)
+        """
         return self._values_of(ConfigResource(ResourceType.TOPIC, name))
 
     def describe_group_config(self, group_id: str) -> dict[str, ConfigValue]:
         """Every config that a group of the consumer protocol goes by, by Kafka's names. The group need not be there.
 
         Raises InvalidRequest for a group without a name.
+
+        >>> admin.describe_group_config("billing")["consumer.session.timeout.ms"].value
+        '45000'
         """
         return self._values_of(ConfigResource(ResourceType.GROUP, group_id))
 
     def describe_node_config(self) -> dict[str, NodeConfigValue]:
-        """Every config that the node goes by, by Kafka's names. At a cluster it is the node with the lowest id."""
+        """Every config that the node goes by, by Kafka's names. At a cluster it is the node with the lowest id.
+
+        >>> admin.describe_node_config()["log.retention.ms"]
+        NodeConfigValue(value='-1', source=<ConfigSource.DEFAULT_CONFIG: 5>, is_read_only=False)
+        """
         found = self._configs_of(ConfigResource(ResourceType.BROKER, str(self._cluster.node)))
         return {
             one.name: NodeConfigValue(one.value, source_of(one), one.read_only)
@@ -77,6 +88,10 @@ class ConfigAdmin:
         them away (`append`, `subtract`); or only say what would be wrong with that (`validate_only`).
 
         Raises UnknownTopicOrPartition, InvalidConfig, TypeError; nothing is changed then.
+
+        >>> admin.alter_config("orders", {"retention.ms": 86_400_000})
+        >>> admin.describe_topic_config("orders")["retention.ms"].value
+        '86400000'
         """
         changes = _changes(config, delete, append, subtract)
         self._alter(ConfigResource(ResourceType.TOPIC, name), changes, validate_only)
@@ -92,6 +107,10 @@ class ConfigAdmin:
         The defaults of topics can be set by their broker names (`log.retention.ms`, `log.segment.bytes`), and few
         others: `describe_node_config` says which are read-only. `delete`, `append`, `subtract`, `validate_only`: see
         `alter_config`. Raises InvalidRequest, also for a bad value, as Kafka does; nothing is changed then.
+
+        >>> admin.alter_node_config({"log.retention.ms": 86_400_000})
+        >>> admin.describe_topic_config("orders")["retention.ms"].value
+        '86400000'
         """
         name = "" if node is None else str(node)
         changes = _changes(config, delete, append, subtract)
@@ -106,6 +125,10 @@ class ConfigAdmin:
 
         The node limits them (`group.consumer.min.session.timeout.ms`...). `delete`, `validate_only`: see
         `alter_config`. Raises InvalidConfig, InvalidRequest; nothing is changed then.
+
+        >>> admin.alter_group_config("billing", {"consumer.session.timeout.ms": 50_000})
+        >>> admin.describe_group_config("billing")["consumer.session.timeout.ms"].value
+        '50000'
         """
         changes = _changes(config, delete, None, None)
         self._alter(ConfigResource(ResourceType.GROUP, group_id), changes, validate_only)

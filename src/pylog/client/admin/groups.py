@@ -127,6 +127,10 @@ class GroupAdmin:
         """All groups, or those in one of these states or of one of these types, by name (Kafka: listGroups).
 
         Raises ValueError (no group is ever in such a state, or of such a type).
+
+        >>> admin.alter_offsets("billing", {orders: 1})
+        >>> [(group.group_id, group.state) for group in admin.list_groups()]
+        [('billing', 'Empty')]
         """
         request = ListGroupsRequest(
             states_filter=checked_words("states", states, STATES), types_filter=checked_words("types", types, TYPES)
@@ -138,7 +142,13 @@ class GroupAdmin:
         )
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """A group: its state, its members and what they have. Raises GroupIdNotFound."""
+        """A group: its state, its members and what they have. Raises GroupIdNotFound.
+
+        >>> with log.consumer("orders", group_id="billing", auto_offset_reset="earliest") as consumer:
+        ...     order = next(consumer)
+        ...     admin.describe_group("billing").members[0].assignment
+        (TopicPartition(topic='orders', partition=0),)
+        """
         found = self.describe_groups([group_id])[group_id]
         if isinstance(found, PylogError):
             raise found
@@ -147,6 +157,10 @@ class GroupAdmin:
     def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | PylogError]:
         """Several groups by one call; in the place of a group that cannot be described is its error: GroupIdNotFound...
         (Kafka: describeConsumerGroups).
+
+        >>> admin.alter_offsets("billing", {orders: 1})
+        >>> admin.describe_groups(["billing"])["billing"].state
+        'Empty'
         """
         asked = list(dict.fromkeys(checked_names("group_ids", group_ids)))
         found: dict[str, GroupDescription | PylogError] = {}
@@ -182,6 +196,12 @@ class GroupAdmin:
 
         Raises GroupIdNotFound, UnknownMemberId (the group has no member with that id; the others are out), after all
         were tried. (Kafka: removeMembersFromConsumerGroup)
+
+        >>> with log.consumer("orders", group_id="billing", group_instance_id="till-1") as consumer:
+        ...     records = consumer.poll()
+        >>> admin.remove_group_members("billing", ["till-1"])
+        >>> admin.describe_group("billing").members
+        ()
         """
         if instance_ids is None:
             leaving = [
@@ -199,6 +219,10 @@ class GroupAdmin:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets that a group has committed, everywhere or in these partitions (Kafka:
         listConsumerGroupOffsets).
+
+        >>> admin.alter_offsets("billing", {orders: 1})
+        >>> admin.committed("billing")
+        {TopicPartition(topic='orders', partition=0): OffsetAndMetadata(offset=1, metadata='', leader_epoch=-1)}
         """
         wanted = None if partitions is None else [checked_partition(key) for key in partitions]
         answer: OffsetsFetched = self._cluster.ask(OffsetFetch(checked_name("group_id", group_id), wanted))
@@ -213,6 +237,10 @@ class GroupAdmin:
         """The lag of a group in every partition that it has committed, or that a member has.
 
         Raises GroupIdNotFound.
+
+        >>> admin.alter_offsets("billing", {orders: 1})
+        >>> admin.lag("billing")[orders]
+        PartitionLag(committed=1, end_offset=3, lag=2, member_id=None)
         """
         group, committed = self.describe_group(group_id), self.committed(group_id)
         holders = {key: member.member_id for member in group.members for key in member.assignment}
@@ -229,6 +257,10 @@ class GroupAdmin:
         """Commit for a group that has no members.
 
         Raises GroupNotEmpty, UnknownTopicOrPartition, TypeError, ValueError (Kafka: alterConsumerGroupOffsets).
+
+        >>> admin.alter_offsets("billing", {orders: 1})
+        >>> admin.committed("billing")[orders].offset
+        1
         """
         parts = []
         for key, wanted in checked_positions(offsets).items():
@@ -249,6 +281,10 @@ class GroupAdmin:
         An offset outside of the log becomes the nearest end. With `dry_run` nothing is changed. Raises GroupNotEmpty,
         GroupIdNotFound (where no partitions are given), UnknownTopicOrPartition, TypeError, ValueError (none or several
         of the ways are given).
+
+        >>> admin.alter_offsets("billing", {orders: 2})
+        >>> admin.reset_offsets("billing", "earliest")
+        {TopicPartition(topic='orders', partition=0): OffsetMove(before=2, after=0)}
         """
         _check_ways(to, offset=offset, time_ms=time_ms, shift=shift)
         committed = self.committed(group_id)
@@ -288,6 +324,11 @@ class GroupAdmin:
         """Forget what a group has committed in partitions of topics that no member subscribes to.
 
         Raises GroupIdNotFound, GroupSubscribedToTopic, UnknownTopicOrPartition.
+
+        >>> admin.alter_offsets("billing", {orders: 1})
+        >>> admin.delete_offsets("billing", [orders])
+        >>> admin.committed("billing")
+        {}
         """
         part = OffsetDeleteRequest.OffsetDeleteRequestTopic.OffsetDeleteRequestPartition
         topics = OffsetDeleteRequest.by_topic(
@@ -297,12 +338,22 @@ class GroupAdmin:
         raise_first(one.error for one in message.found(self._cluster.ask(message)).values())
 
     def delete_group(self, group_id: str) -> None:
-        """Forget a group that has no members, with all that it has committed. Raises GroupNotEmpty, GroupIdNotFound."""
+        """Forget a group that has no members, with all that it has committed. Raises GroupNotEmpty, GroupIdNotFound.
+
+        >>> admin.alter_offsets("billing", {orders: 1})
+        >>> admin.delete_group("billing")
+        >>> admin.list_groups()
+        []
+        """
         raise_first(self.delete_groups([group_id]).values())
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, PylogError | None]:
         """Forget groups that have no members, with all that they have committed, by one call, and give the error of
         each, or None: GroupNotEmpty, GroupIdNotFound... (Kafka: deleteConsumerGroups).
+
+        >>> admin.alter_offsets("billing", {orders: 1})
+        >>> admin.delete_groups(["billing"])
+        {'billing': None}
         """
         wanted = list(dict.fromkeys(checked_names("group_ids", group_ids)))
         results = self._cluster.ask(DeleteGroupsRequest(groups_names=wanted)).results

@@ -51,6 +51,10 @@ class TopicAdmin:
     ) -> None:
         """Make a topic, or only say what would be wrong with it (`validate_only`). Raises TopicAlreadyExists,
         InvalidTopic, InvalidPartitions, InvalidConfig, TypeError; nothing is made then.
+
+        >>> admin.create_topic("clicks", 3, {"retention.ms": 86_400_000})
+        >>> log.topic("clicks")
+        <TopicView clicks with 3 partitions>
         """
         raise_first(self.create_topics({name: partitions}, config, validate_only=validate_only).values())
 
@@ -59,6 +63,9 @@ class TopicAdmin:
     ) -> dict[str, PylogError | None]:
         """Make topics with so many partitions each, by one request, and give the error of each, or None. Raises
         TypeError; nothing is made then.
+
+        >>> admin.create_topics({"clicks": 3, "orders": 1})
+        {'clicks': None, 'orders': TopicAlreadyExists("topic 'orders' exists already")}
         """
         for name, partitions in topics.items():
             _check_types(name, partitions)
@@ -67,11 +74,20 @@ class TopicAdmin:
         return _errors(topics, answer.topics)
 
     def delete_topic(self, name: str) -> None:
-        """Remove a topic with all its records. Raises UnknownTopicOrPartition, InvalidTopic (an internal one)."""
+        """Remove a topic with all its records. Raises UnknownTopicOrPartition, InvalidTopic (an internal one).
+
+        >>> admin.delete_topic("orders")
+        >>> log.topics()
+        []
+        """
         raise_first(self.delete_topics([name]).values())
 
     def delete_topics(self, names: Iterable[str]) -> dict[str, PylogError | None]:
-        """Remove topics by one request, and give the error of each, or None."""
+        """Remove topics by one request, and give the error of each, or None.
+
+        >>> admin.delete_topics(["orders"])
+        {'orders': None}
+        """
         wanted = list(dict.fromkeys(checked_names("names", names)))
         answer = self._cluster.ask(DeleteTopicsRequest.of(wanted, TIMEOUT_MS))
         return _errors(wanted, answer.responses)
@@ -79,6 +95,10 @@ class TopicAdmin:
     def create_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
         """Let a topic have `total` partitions, or only say what would be wrong with that (`validate_only`). Raises
         UnknownTopicOrPartition, InvalidPartitions, InvalidTopic (an internal one), TypeError.
+
+        >>> admin.create_partitions("orders", 4)
+        >>> log.topic("orders")
+        <TopicView orders with 4 partitions>
         """
         _check_types(name, total)
         wanted = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=total, assignments=None)
@@ -87,7 +107,15 @@ class TopicAdmin:
         self._cluster.refresh([name])
 
     def move_partition(self, topic: str, partition: int, path: str) -> None:
-        """Let a partition lie in another log directory. Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull."""
+        """Let a partition lie in another log directory. Raises LogDirNotFound, UnknownTopicOrPartition, DiskFull.
+
+        >>> from pathlib import Path
+        >>> with pylog.open(["fast", "large"]) as disks:
+        ...     topic = disks.create_topic("clicks")
+        ...     disks.admin.move_partition("clicks", 0, str(Path("large").absolute()))
+        ...     topic[0].path
+        '.../large/clicks-0'
+        """
         moved = MoveTo.AlterReplicaLogDirTopic(name=topic, partitions=[partition])
         target = MoveTo(path=path, topics=[moved])
         results = self._cluster.ask(AlterReplicaLogDirsRequest(dirs=[target])).results
@@ -98,6 +126,9 @@ class TopicAdmin:
 
         Raises the first partition's error, after all were tried: OffsetOutOfRange, PolicyViolation, InvalidTopic (an
         internal one)... TypeError.
+
+        >>> admin.delete_records({orders: 2})
+        {TopicPartition(topic='orders', partition=0): 2}
         """
         if not isinstance(offsets, Mapping):
             raise TypeError(f"offsets is a dict of partitions and offsets, not {type(offsets).__name__}")
@@ -128,6 +159,9 @@ class TopicAdmin:
         or the first record, in offset order, that is not older than a time in ms, or -1.
 
         Raises UnknownTopicOrPartition, ValueError.
+
+        >>> admin.list_offsets({orders: "latest"})[orders].offset
+        3
         """
         times = {checked_partition(key): _timestamp(spec) for key, spec in wanted.items()}
         found = self._cluster.list_offsets(times, Isolation.named(isolation_level))
@@ -135,7 +169,11 @@ class TopicAdmin:
         return found
 
     def describe_log_dirs(self) -> list[DescribedLogDir]:
-        """The log directories of the node, and how many bytes each partition takes there."""
+        """The log directories of the node, and how many bytes each partition takes there.
+
+        >>> [(found.path, sorted(found.partitions)) for found in admin.describe_log_dirs()]
+        [('log', [TopicPartition(topic='orders', partition=0)])]
+        """
         return [
             DescribedLogDir(
                 one.log_dir, one.error,
@@ -150,11 +188,19 @@ class TopicAdmin:
         ]  # fmt: skip
 
     def topics(self) -> list[TopicMetadata]:
-        """All topics there are, sorted by name."""
+        """All topics there are, sorted by name.
+
+        >>> [(topic.name, len(topic.partitions)) for topic in admin.topics()]
+        [('orders', 1)]
+        """
         return [self._cluster.topic(name) for name in self._cluster.topic_names()]
 
     def topic(self, name: str) -> TopicMetadata:
-        """One topic as it is now. Raises UnknownTopicOrPartition."""
+        """One topic as it is now. Raises UnknownTopicOrPartition.
+
+        >>> [part.leader for part in admin.topic("orders").partitions]
+        [1]
+        """
         self._cluster.refresh([name])
         return self._cluster.topic(name)
 

@@ -74,6 +74,12 @@ class TransactionAdmin:
         ids, open longer than `duration_ms`, or whose whole id matches a regular expression (`pattern`, KIP-1152).
 
         Raises ValueError (no transaction is ever in such a state), InvalidRegularExpression.
+
+        >>> teller = log.producer(transactional_id="teller")
+        >>> teller.begin()
+        >>> sent = teller.send("orders", b"cup").result()
+        >>> [(one.transactional_id, one.state) for one in admin.list_transactions()]
+        [('teller', 'Ongoing')]
         """
         wanted = checked_words("states", states, STATES)
         request = ListTransactionsRequest(
@@ -86,7 +92,14 @@ class TransactionAdmin:
         )
 
     def describe_transaction(self, transactional_id: str) -> DescribedTransaction:
-        """The transaction of a transactional id. Raises TransactionalIdNotFound."""
+        """The transaction of a transactional id. Raises TransactionalIdNotFound.
+
+        >>> teller = log.producer(transactional_id="teller")
+        >>> teller.begin()
+        >>> sent = teller.send("orders", b"cup").result()
+        >>> admin.describe_transaction("teller").partitions
+        [TopicPartition(topic='orders', partition=0)]
+        """
         answer = self._cluster.ask(DescribeTransactionsRequest(transactional_ids=[transactional_id]))
         found = sole(answer.transaction_states, "one transactional id")
         if found.error is not None:
@@ -98,7 +111,13 @@ class TransactionAdmin:
         )  # fmt: skip
 
     def describe_producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
-        """The producers that are known in partitions. Raises UnknownTopicOrPartition, NotLeaderOrFollower."""
+        """The producers that are known in partitions. Raises UnknownTopicOrPartition, NotLeaderOrFollower.
+
+        >>> with log.producer() as producer:
+        ...     sent = producer.send("orders", b"cup")
+        >>> [producer.last_sequence for producer in admin.describe_producers([orders])[orders]]
+        [0]
+        """
         return self._producers([checked_partition(key) for key in partitions], may_be_gone=False)
 
     def _producers(
@@ -123,6 +142,9 @@ class TransactionAdmin:
         """The transactions that are open in partitions (None: all) without a coordinator that will end them.
 
         `older_than_ms`: only where the last record of it has a timestamp below that.
+
+        >>> admin.find_hanging_transactions()
+        []
         """
         if partitions is not None:
             described = self.describe_producers(partitions)
@@ -161,6 +183,9 @@ class TransactionAdmin:
         """End a transaction that hangs, in its partition alone: its records are never read as committed.
 
         Raises what the partition's leader refuses: InvalidProducerEpoch, TransactionCoordinatorFenced.
+
+        >>> for hanging in admin.find_hanging_transactions([orders]):
+        ...     admin.abort_transaction(hanging)
         """
         key = TopicPartition(hanging.topic, hanging.partition)
         markers = TxnMarkers(

@@ -28,6 +28,10 @@ class UserAdmin:
 
         Raises: UnacceptableCredential (no name; iterations below 4096 or above 16384), ValueError (a mechanism that is
         not known, an empty password).
+
+        >>> admin.set_password("alice", "correct horse", mechanisms=["SCRAM-SHA-256"])
+        >>> admin.users()
+        {'alice': {'SCRAM-SHA-256': 4096}}
         """
         # It loads OpenSSL.
         from pylog.protocol.sasl.hashing import new_salt, salted_password
@@ -46,7 +50,11 @@ class UserAdmin:
             self._alter_users(AlterUserScramCredentialsRequest(upsertions=[upsertion]))
 
     def delete_user(self, user: str) -> None:
-        """Let a user in no more. Connections that are open stay. Raises ResourceNotFound."""
+        """Let a user in no more. Connections that are open stay. Raises ResourceNotFound.
+
+        >>> admin.set_password("alice", "correct horse", mechanisms=["SCRAM-SHA-256"])
+        >>> admin.delete_user("alice")
+        """
         found = self.users().get(checked_name("user", user))
         if found is None:
             raise ResourceNotFound(f"there is no user {user!r}")
@@ -55,7 +63,11 @@ class UserAdmin:
             self._alter_users(AlterUserScramCredentialsRequest(deletions=[deletion]))
 
     def users(self) -> dict[str, dict[str, int]]:
-        """The users, by name: the iterations of each of their mechanisms."""
+        """The users, by name: the iterations of each of their mechanisms.
+
+        >>> admin.users()
+        {}
+        """
         answer = self._cluster.ask(DescribeUserScramCredentialsRequest(users=None))
         return {
             one.user: {ScramMechanism(info.mechanism).sasl_name: info.iterations for info in one.credential_infos}

@@ -48,6 +48,10 @@ class Consumer(Generic[Key, Value]):
     `ConsumerConfig`. `pause`, `resume` and the two `seek_to_` take partitions as arguments, `pause(a, b)`, as in
     kafka-python; all other calls that take several take one collection, `assign([a, b])`. `Key` and `Value` are what
     the deserializers give: bytes without deserializers.
+
+    >>> consumer = log.consumer("orders", group_id="billing", auto_offset_reset="earliest")
+    >>> [next(consumer).value, next(consumer).value]
+    [b'book', b'pen']
     """
 
     _lease: Lease | None = None
@@ -101,6 +105,10 @@ class Consumer(Generic[Key, Value]):
         where there is nothing else to do, after `metadata_max_age_ms` at the latest. So is a topic that is not there
         yet, which is logged, as in Kafka. Raises InvalidTopic (no topic can have that name), TypeError (a name that is
         no str); nothing changes then.
+
+        >>> consumer.subscribe(pattern="ord.*")
+        >>> next(consumer).value
+        b'ink'
         """
         self._run(self._client.subscribe(topics, pattern, listener))
 
@@ -109,6 +117,10 @@ class Consumer(Generic[Key, Value]):
         """Read exactly these partitions; a consumer that has subscribed leaves its group.
 
         Positions of partitions that stay are kept. Raises UnknownTopicOrPartition; nothing changes then.
+
+        >>> consumer.assign([orders])
+        >>> consumer.assignment()
+        {TopicPartition(topic='orders', partition=0)}
         """
         self._run(self._client.assign(partitions))
 
@@ -117,6 +129,11 @@ class Consumer(Generic[Key, Value]):
         """Read these partitions besides those that are read; the others stay as they are.
 
         Raises UnknownTopicOrPartition, ValueError (it has subscribed to topics); nothing changes then.
+
+        >>> reader = log.consumer()
+        >>> reader.incremental_assign([orders])
+        >>> reader
+        <Consumer of <Log :memory: node 1, own> reads orders-0>
         """
         self._run(self._client.assign_more(partitions))
 
@@ -124,6 +141,12 @@ class Consumer(Generic[Key, Value]):
     def incremental_unassign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions no more; the others stay as they are. Raises ValueError (one is not read, or it has
         subscribed to topics).
+
+        >>> reader = log.consumer()
+        >>> reader.assign([orders])
+        >>> reader.incremental_unassign([orders])
+        >>> reader
+        <Consumer of <Log :memory: node 1, own> reads nothing>
         """
         self._run(self._client.assign_less(partitions))
 
@@ -132,46 +155,81 @@ class Consumer(Generic[Key, Value]):
         """Let the next poll begin a rebalance of the group, as where something has changed that it cannot know of.
 
         Raises InvalidGroupId (there is no group), ValueError (with group_protocol="consumer" the coordinator assigns).
+
+        >>> consumer.enforce_rebalance()
+        >>> records = consumer.poll()
         """
         self._client.need_group().rebalance()
 
     @alone
     def unsubscribe(self) -> None:
-        """Read nothing, and leave the group."""
+        """Read nothing, and leave the group.
+
+        >>> consumer.unsubscribe()
+        >>> consumer.assignment()
+        set()
+        """
         self.assign([])
 
     @alone
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read."""
+        """The partitions that are read.
+
+        >>> consumer.assignment()
+        {TopicPartition(topic='orders', partition=0)}
+        """
         return set(self._client.subscription.states)
 
     @alone
     def subscription(self) -> set[str]:
-        """The topics subscribed to."""
+        """The topics subscribed to.
+
+        >>> consumer.subscription()
+        {'orders'}
+        """
         return set(self._client.subscription.topics)
 
     @alone
     def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Give no records of these partitions until `resume`; fetched records are kept. They are given one by one, or
         as a list. Raises ValueError (one is not assigned), TypeError.
+
+        >>> consumer.pause(orders)
+        >>> consumer.paused()
+        {TopicPartition(topic='orders', partition=0)}
         """
         self._client.pause(partitions)
 
     @alone
     def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Undo `pause`."""
+        """Undo `pause`.
+
+        >>> consumer.pause(orders)
+        >>> consumer.resume(orders)
+        >>> next(consumer).value
+        b'ink'
+        """
         self._client.resume(partitions)
 
     @alone
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
+        """The partitions that are paused.
+
+        >>> consumer.paused()
+        set()
+        """
         return self._client.paused()
 
     # --- its positions -----------------------------------------------------------------------------------------------
 
     @alone
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at `offset`. Outside the log, the next poll does what `auto_offset_reset` says."""
+        """Go on at `offset`. Outside the log, the next poll does what `auto_offset_reset` says.
+
+        >>> consumer.seek(orders, 1)
+        >>> next(consumer).value
+        b'pen'
+        """
         self._client.positions.seek(self._client.checked([partition]), offset)
 
     @alone
@@ -179,6 +237,10 @@ class Consumer(Generic[Key, Value]):
         """Go on at the first record of these partitions, or of all assigned.
 
         The offset is looked up when it is needed.
+
+        >>> consumer.seek_to_beginning(orders)
+        >>> next(consumer).value
+        b'book'
         """
         self._client.move_to(EARLIEST, partitions)
 
@@ -187,6 +249,10 @@ class Consumer(Generic[Key, Value]):
         """Go on behind the last record of these partitions, or of all assigned.
 
         The offset is looked up at the next poll or position.
+
+        >>> consumer.seek_to_end()
+        >>> consumer.position(orders)
+        3
         """
         self._client.move_to(LATEST, partitions)
 
@@ -196,6 +262,14 @@ class Consumer(Generic[Key, Value]):
 
         Damaged records are given up, whole batches of them: this is the one call that does so. Raises ValueError when
         the last poll has not raised one of these, or the position was moved since.
+
+        >>> numbers = log.consumer("orders", auto_offset_reset="earliest", value_deserializer=int)
+        >>> try:
+        ...     next(numbers)
+        ... except pylog.errors.DeserializationError:
+        ...     numbers.skip()
+        >>> numbers.position(orders)
+        1
         """
         self._run(self._client.skip())
 
@@ -204,12 +278,19 @@ class Consumer(Generic[Key, Value]):
         """The offset of the next record that `poll` gives of a partition.
 
         Raises: NoOffsetForPartition, RequestTimedOut (after `default_api_timeout_ms`).
+
+        >>> consumer.position(orders)
+        2
         """
         return self._run(self._client.position(partition))
 
     @alone
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset of the first record of each partition. Raises UnknownTopicOrPartition."""
+        """The offset of the first record of each partition. Raises UnknownTopicOrPartition.
+
+        >>> consumer.beginning_offsets([orders])
+        {TopicPartition(topic='orders', partition=0): 0}
+        """
         return self._run(self._client.ends(partitions, EARLIEST))
 
     @alone
@@ -218,6 +299,9 @@ class Consumer(Generic[Key, Value]):
         last stable offset.
 
         Raises UnknownTopicOrPartition.
+
+        >>> consumer.end_offsets([orders])
+        {TopicPartition(topic='orders', partition=0): 3}
         """
         return self._run(self._client.ends(partitions, LATEST))
 
@@ -225,6 +309,9 @@ class Consumer(Generic[Key, Value]):
     def get_watermark_offsets(self, partition: TopicPartition) -> tuple[int, int]:
         """The offset of the first record of a partition, and the one behind the last visible record. The node is asked
         for both, one after the other. Raises UnknownTopicOrPartition.
+
+        >>> consumer.get_watermark_offsets(orders)
+        (0, 3)
         """
         return self._run(self._client.watermarks(partition))
 
@@ -233,6 +320,9 @@ class Consumer(Generic[Key, Value]):
         """The number of offsets that the end of each assigned partition is ahead of the position: 0 when all was read.
 
         Raises what `position` and `end_offsets` raise.
+
+        >>> consumer.lag()
+        {TopicPartition(topic='orders', partition=0): 1}
         """
         return self._run(self._client.lag())
 
@@ -243,17 +333,29 @@ class Consumer(Generic[Key, Value]):
         """The first record of each partition, in offset order, whose timestamp (ms) is at least the one given; or None.
 
         With timestamps out of order later records may be older than it. Raises UnknownTopicOrPartition, ValueError.
+
+        >>> found = consumer.offsets_for_times({orders: 0})
+        >>> found[orders].offset
+        0
         """
         return self._run(self._client.offsets_for_times(timestamps))
 
     @alone
     def partitions_for_topic(self, topic: str) -> set[int]:
-        """The partition numbers of a topic. Raises UnknownTopicOrPartition."""
+        """The partition numbers of a topic. Raises UnknownTopicOrPartition.
+
+        >>> consumer.partitions_for_topic("orders")
+        {0}
+        """
         return self._run(self._client.partitions_for_topic(topic))
 
     @alone
     def topics(self) -> list[str]:
-        """All topics there are, internal ones too."""
+        """All topics there are, internal ones too.
+
+        >>> "orders" in consumer.topics()
+        True
+        """
         return self._run(self._client.topics())
 
     # --- commits -----------------------------------------------------------------------------------------------------
@@ -269,6 +371,11 @@ class Consumer(Generic[Key, Value]):
         otherwise. Raises: CommitFailed (the group has moved on),
         RebalanceInProgress (poll, then commit again), FencedInstanceId, InvalidGroupId (there is no group),
         RequestTimedOut, and other errors of the coordinator.
+
+        >>> consumer.commit()
+        >>> consumer.commit({orders: 1})
+        >>> consumer.committed([orders])[orders].offset
+        1
         """
         self._run(self._client.commit(offsets, timeout_ms))
 
@@ -280,6 +387,10 @@ class Consumer(Generic[Key, Value]):
     ) -> None:
         """Commit as `commit` does, without waiting; a later poll, commit or close calls `callback(offsets, error)`,
         with None for an error where all went well.
+
+        >>> consumer.commit_async({orders: 1}, lambda offsets, error: print(offsets[orders].offset, error))
+        >>> consumer.commit()
+        1 None
         """
         self._client.commit_in_background(offsets, callback)
 
@@ -289,6 +400,15 @@ class Consumer(Generic[Key, Value]):
         record to read. With `enable_auto_offset_store=False` nothing else is. They are forgotten with their partition.
 
         Raises ValueError (a partition is not assigned, or the positions are committed), TypeError.
+
+        >>> worker = log.consumer(
+        ...     "orders", group_id="packing", auto_offset_reset="earliest", enable_auto_offset_store=False
+        ... )
+        >>> order = next(worker)
+        >>> worker.store_offsets({orders: order.offset + 1})
+        >>> worker.commit()
+        >>> worker.committed([orders])[orders].offset
+        1
         """
         self._client.store(offsets)
 
@@ -298,12 +418,20 @@ class Consumer(Generic[Key, Value]):
 
         Waits for open transactions that commit offsets for it. Raises InvalidGroupId (there is no group), and errors
         of the coordinator.
+
+        >>> consumer.commit({orders: 2})
+        >>> consumer.committed([orders])
+        {TopicPartition(topic='orders', partition=0): OffsetAndMetadata(offset=2, metadata='', leader_epoch=-1)}
         """
         return self._run(self._client.committed(partitions))
 
     @alone
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """The identity of this consumer in its group now, for a producer's `send_offsets`. Raises InvalidGroupId."""
+        """The identity of this consumer in its group now, for a producer's `send_offsets`. Raises InvalidGroupId.
+
+        >>> consumer.group_metadata().group_id
+        'billing'
+        """
         return self._client.need_group().identity
 
     # --- reading ---------------------------------------------------------------------------------------------------
@@ -318,6 +446,10 @@ class Consumer(Generic[Key, Value]):
         NoOffsetForPartition (with auto_offset_reset="none"); Wakeup; what a listener raises; FencedInstanceId,
         InconsistentGroupProtocol, GroupMaxSizeReached and others that make it impossible to be a member; RuntimeError
         (it reads nothing: neither `subscribe` nor `assign` was called); Closed.
+
+        >>> reader = log.consumer("orders", auto_offset_reset="earliest")
+        >>> [record.value for record in reader.poll(timeout_ms=60_000, max_records=2)]
+        [b'book', b'pen']
         """
         records: list[ConsumerRecord[Key, Value]] = []
         try:
@@ -335,7 +467,14 @@ class Consumer(Generic[Key, Value]):
         self._client.take_back(records)
 
     def wakeup(self) -> None:
-        """Let the poll in progress, or the next one, raise Wakeup. From any thread, and from a signal handler."""
+        """Let the poll in progress, or the next one, raise Wakeup. From any thread, and from a signal handler.
+
+        >>> consumer.wakeup()
+        >>> consumer.poll(60_000)
+        Traceback (most recent call last):
+            ...
+        pylog.errors.Wakeup: wakeup was called
+        """
         self._client.wakeup()
 
     def __iter__(self) -> Iterator[ConsumerRecord[Key, Value]]:
@@ -360,6 +499,10 @@ class Consumer(Generic[Key, Value]):
 
         A static member (`group_instance_id`) does not leave: it may be back before its session ends. Waits for answers
         up to `timeout_ms`. Later calls raise Closed. Raises what a listener raises.
+
+        >>> consumer.close()
+        >>> consumer
+        <Consumer of group 'billing' of <Log :memory: node 1, own>, closed>
         """
         self._run(self._client.end("it was closed", timeout_ms))
 

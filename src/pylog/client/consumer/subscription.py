@@ -30,17 +30,42 @@ class RebalanceListener:
     methods is one, too. What a method raises comes out of `poll`, when the rebalance step is done.
 
     (Kafka: ConsumerRebalanceListener.)
+
+    >>> class Told(pylog.RebalanceListener):
+    ...     def on_partitions_assigned(self, partitions):
+    ...         print("assigned:", partitions)
+    >>> consumer = log.consumer(group_id="billing", auto_offset_reset="earliest")
+    >>> consumer.subscribe(["orders"], listener=Told())
+    >>> record = next(consumer)
+    assigned: [TopicPartition(topic='orders', partition=0)]
     """
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """These go to another member, and are still here: the last chance to commit. Never called with none."""
+        """These go to another member, and are still here: the last chance to commit. Never called with none.
+
+        >>> class Committing(pylog.RebalanceListener):
+        ...     def on_partitions_revoked(self, partitions):
+        ...         consumer.commit()
+        >>> consumer.subscribe(["orders"], listener=Committing())
+        """
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """These are new here. Called at the end of each rebalance, even where none are."""
+        """These are new here. Called at the end of each rebalance, even where none are.
+
+        >>> class Replaying(pylog.RebalanceListener):
+        ...     def on_partitions_assigned(self, partitions):
+        ...         consumer.seek_to_beginning(*partitions)
+        >>> consumer.subscribe(["orders"], listener=Replaying())
+        """
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Another member may have these already: a commit would be refused. Where there is no such method,
         `on_partitions_revoked` is called. Never called with none.
+
+        >>> class Forgetting(pylog.RebalanceListener):
+        ...     def on_partitions_lost(self, partitions):
+        ...         print("work is dropped:", partitions)
+        >>> consumer.subscribe(["orders"], listener=Forgetting())
         """
         self.on_partitions_revoked(partitions)
 

@@ -52,6 +52,10 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
     Made by `Log.producer`; the configs are Kafka's, in `ProducerConfig`. With `transactional_id` it is ready when it is
     made: an earlier producer with that id is fenced then. A producer that is dropped without `close` delivers its
     records in the background, or when the process ends, and is a ResourceWarning.
+
+    >>> producer = log.producer()
+    >>> producer.send("orders", b"cup", key=b"bob").result().offset
+    3
     """
 
     _lease: Lease | None = None
@@ -94,6 +98,10 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         """Send each of `records`: a `Record`, or anything else that is a value. Gives their futures, in order.
 
         Raises what `send` does; the records before that one are sent.
+
+        >>> sent = producer.send_many("orders", [b"hat", pylog.Record(b"tea", b"eve")])
+        >>> [future.result().offset for future in sent]
+        [4, 5]
         """
         send: Any = self.send
         return [
@@ -111,11 +119,20 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         node has all of them or none. Do not change the bytes before the future is done.
         Raises: CorruptBatch, UnsupportedFormat, ValueError (control records, none, or gaps), RecordTooLarge (the batch
         is over `max_request_size` or `buffer_memory`), and what `send` does.
+
+        >>> topic = log.create_topic("copies", partitions=2)
+        >>> appended = topic[0].append([pylog.Record(b"hat"), pylog.Record(b"tea")])
+        >>> producer.send_batch("copies", 1, topic[0].read(0)).result().offset
+        0
         """
         return self._client.send_batch(topic, partition, batch)
 
     def partitions_for(self, topic: str) -> list[int]:
-        """The partition numbers of a topic. Raises UnknownTopicOrPartition."""
+        """The partition numbers of a topic. Raises UnknownTopicOrPartition.
+
+        >>> producer.partitions_for("orders")
+        [0]
+        """
         return self._client.partitions_for(topic)
 
     # --- transactions ----------------------------------------------------------------------------------------------
@@ -128,6 +145,11 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         aborts it; a killed process of the log does not.
 
         Raises InvalidTxnState (one is open; this producer has no transactional_id), ProducerFenced, Closed.
+
+        >>> teller = log.producer(transactional_id="teller")
+        >>> teller.begin()
+        >>> sent = teller.send("orders", b"hat")
+        >>> teller.commit()
         """
         self._client.transactions.begin()
 
@@ -139,6 +161,13 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         took up the id), InvalidTxnState (no transaction is open, or it was too slow and was aborted: make a new
         producer),
         TimeoutError after `timeout` seconds (None: `max_block_ms`): how it ends is open then, and `commit` again tells.
+
+        >>> with log.producer(transactional_id="teller") as teller:
+        ...     teller.begin()
+        ...     sent = teller.send("orders", b"hat")
+        ...     teller.commit()
+        >>> sent.result().offset
+        4
         """
         self._client.transactions.end_transaction(timeout, is_commit=True)
 
@@ -146,6 +175,13 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         """End the transaction as if it had not been. What was not sent yet fails with TransactionAborted.
 
         Raises ProducerFenced, InvalidTxnState, TimeoutError as `commit` does; then `abort` again.
+
+        >>> with log.producer(transactional_id="teller") as teller:
+        ...     teller.begin()
+        ...     sent = teller.send("orders", b"hat")
+        ...     teller.abort()
+        >>> [record.value for record in log.topic("orders").records(isolation_level="read_committed")]
+        [b'book', b'pen', b'ink', b'cup']
         """
         self._client.transactions.end_transaction(timeout, is_commit=False)
 
@@ -154,6 +190,12 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         """`begin`, and `commit` at the end of the block, or `abort` where it raises, or cannot be committed.
 
         Raises what they do; a producer that was fenced raises ProducerFenced, whatever the block raised.
+
+        >>> teller = log.producer(transactional_id="teller")
+        >>> with teller.transaction():
+        ...     sent = teller.send_many("orders", [b"hat", b"tea"])
+        >>> [future.result().offset for future in sent]
+        [4, 5]
         """
         has_begun = False
         try:
@@ -176,6 +218,15 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         `group` is what the consumer's `group_metadata` gives, so that a former member is refused; a
         mere group id is not checked. Raises TransactionAbortable (refused: `abort` the transaction), ProducerFenced,
         InvalidTxnState, TimeoutError (`abort` the transaction: some of them may have been taken).
+
+        >>> consumer = log.consumer(
+        ...     "orders", group_id="billing", auto_offset_reset="earliest", enable_auto_commit=False
+        ... )
+        >>> order, teller = next(consumer), log.producer(transactional_id="teller")
+        >>> with teller.transaction():
+        ...     teller.send_offsets({orders: order.offset + 1}, consumer.group_metadata())
+        >>> log.admin.committed("billing")[orders].offset
+        1
         """
         self._client.transactions.send_offsets(offsets, group, timeout)
 
@@ -189,6 +240,11 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         that is full and makes its senders wait (`pylog.full.policy`) may turn into `request_timeout_ms`. Raises
         RuntimeError in a callback of a record of any producer, and in the handler of a signal that has interrupted a
         send, where it would wait for itself.
+
+        >>> future = producer.send("orders", b"hat")
+        >>> producer.flush()
+        >>> future.done()
+        True
         """
         return self._client.flush(timeout)
 
@@ -201,6 +257,10 @@ class Producer(RecordAppender[SentKey, SentValue], Generic[SentKey, SentValue]):
         may have it. Raises Undelivered, when all is closed, where records have failed that were not looked at: by
         `result` or `exception` of the future, or with a callback. Where another error ends the block, it is logged.
         Records of a transaction that is aborted do not count.
+
+        >>> producer.close()
+        >>> producer
+        <Producer of <Log :memory: node 1, own>, closed>
         """
         tell_failures(self._client.close(timeout))
 

@@ -283,6 +283,9 @@ class RecordAppender(Generic[SentKey, SentValue]):
         BufferExhausted (the buffer stayed full for `max_block_ms`), RequestTimedOut (no node has said in that time what
         the topic is), Closed, TypeError, ValueError; with transactions InvalidTxnState and TransactionAbortable; after
         a fatal error that one; what a serializer or partitioner raises.
+
+        >>> producer.send("orders", b"hat", key=b"bob", headers=[("source", b"web")]).result()
+        RecordMetadata(topic='orders', partition=0, offset=4, timestamp=...)
         """
         if on_delivery is not None and not callable(on_delivery):
             raise TypeError(f"on_delivery is {type(on_delivery).__name__}: it cannot be called")

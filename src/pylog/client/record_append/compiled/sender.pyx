@@ -173,6 +173,9 @@ cdef class RecordAppender:
         BufferExhausted (the buffer stayed full for `max_block_ms`), RequestTimedOut (no node has said in that time what
         the topic is), Closed, TypeError, ValueError; with transactions InvalidTxnState and TransactionAbortable; after
         a fatal error that one; what a serializer or partitioner raises.
+
+        >>> producer.send("orders", b"hat", key=b"bob", headers=[("source", b"web")]).result()
+        RecordMetadata(topic='orders', partition=0, offset=4, timestamp=...)
         """
         cdef RecordFuture future = None
         cdef object answer
