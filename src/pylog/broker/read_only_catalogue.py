@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 from pylog.broker.describe import unknown_partition
 from pylog.broker.describe_configs import looked_up
@@ -75,6 +76,8 @@ class ReadOnlyCatalogue:
         self._log: ReadOnlyPartition | None = None
         """The metadata log, where there is one: it may say more than `image` by now."""
         self._replayed = NOTHING
+        self._ids = set[UUID]()
+        """Of the directories, as far as they were asked for."""
         self._made: dict[tuple[str, int], ReadOnlyPartition] = {}
         self._former: list[ReadOnlyPartition] = []
         """Of topics that were made again: a reader may be in the middle of one."""
@@ -178,7 +181,10 @@ class ReadOnlyCatalogue:
         given.
         """
         recorded = {one for one in state.directories if one.int >= RESERVED_IDS}
-        if recorded and recorded.isdisjoint(directory_ids(self._files, self._paths)):
+        if recorded and recorded.isdisjoint(self._ids):
+            # Read once: a directory that is replaced is another log (`check_in_place`).
+            self._ids = directory_ids(self._files, self._paths)
+        if recorded and recorded.isdisjoint(self._ids):
             missing = ", ".join(map(kafka_uuid, sorted(recorded)))
             raise KafkaStorage(
                 f"{folder_name(*key)} is in none of {', '.join(self._paths)}, but in the log directory with id "

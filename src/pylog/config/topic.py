@@ -163,6 +163,8 @@ class TopicConfig(Config):
 
         A `segment.bytes` below Kafka's minimum is taken; so is `internal.segment.bytes`, and wins, as in Kafka.
         """
+        if not stored:
+            return defaults or cls()
         config = replace(defaults or cls())
         options = {kafka_name(spec.name): spec for spec in fields(cls)}
         inner = "internal.segment.bytes"

@@ -140,6 +140,7 @@ def test_defaults_stand_for_missing_values() -> None:
     config = TopicConfig.from_kafka({"segment.ms": 6}, defaults=defaults)
     assert (config.segment_ms, config.retention_bytes) == (6, 100)
     assert TopicConfig.loaded({"segment.ms": "6"}, defaults=defaults) == config
+    assert TopicConfig.loaded({}, defaults=defaults) is defaults
     assert defaults.segment_ms == 5
 
 
