@@ -57,7 +57,7 @@ from pylog.ui import (
 from pylog.ui.history import LogHistory
 from pylog.ui.pages import Pages
 from pylog.ui.rates import Rates
-from pylog.ui.sampling import sample
+from pylog.ui.sampling import PATIENCE_SECONDS, LogLooks
 from pylog.ui.security import Guard, Policy
 from pylog.ui.source import Source
 
@@ -82,8 +82,10 @@ OWN_WORDS = {
 logger = logging.getLogger("pylog.ui")
 
 
-def application(source: Source, policy: Policy) -> ASGIApp:
-    """The pages of a log. The log stays open when the application ends."""
+def application(source: Source, policy: Policy, *, patience_seconds: float = PATIENCE_SECONDS) -> ASGIApp:
+    """The pages of a log. The log stays open when the application ends. `patience_seconds`: how long a page waits for
+    the first look at the log.
+    """
     pages = Pages(source, policy.csrf)
     app = Starlette(
         routes=[*_looking(), *(_changing() if source.change is not None else [])],
@@ -91,7 +93,7 @@ def application(source: Source, policy: Policy) -> ASGIApp:
         lifespan=_lifespan,
     )
     app.state.source, app.state.pages, app.state.rates = source, pages, Rates()
-    app.state.sample, app.state.history = None, LogHistory()
+    app.state.looks, app.state.history = LogLooks(source, patience_seconds), LogHistory()
     app.state.checking = Lock()
     app.state.formats = download.formats()
     app.state.schemas = SchemaStore(source.log)
@@ -186,13 +188,13 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 async def _sample(app: Starlette) -> None:
     """Look at the log every few seconds."""
-    clock, source, rates = SystemClock(), app.state.source, app.state.rates
+    clock, looks, rates = SystemClock(), app.state.looks, app.state.rates
     while True:
         begun_ms = clock.tick_ms()
         try:
-            app.state.sample = await run_in_threadpool(sample, source)
-            rates.note(begun_ms, app.state.sample.ends)
-            app.state.history.note(begun_ms, app.state.sample.counted())
+            taken = await run_in_threadpool(looks.take)
+            rates.note(begun_ms, taken.ends)
+            app.state.history.note(begun_ms, taken.counted())
         except PylogError as error:
             logger.debug("no sample of the log: %s", error)
         except Exception:

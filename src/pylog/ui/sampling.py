@@ -1,4 +1,4 @@
-"""A look at the whole log, which the server takes every few seconds, so that no page waits for it.
+"""A look at the whole log, which the server takes every few seconds, so that no page waits long for it.
 
 how far each partition reaches      rates (`rates`), and sizes
 how far groups are behind           the lag of topics
@@ -7,20 +7,24 @@ what recoveries could not read      damaged topics
 
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-
-from starlette.requests import Request
+from functools import partial
+from threading import Lock
 
 from pylog.errors import PylogError
 from pylog.handles.topic_facts import Ends
 from pylog.record import TopicPartition
+from pylog.runtime.threads import started
 from pylog.ui.damage import lost_ranges
 from pylog.ui.source import Source
 
-__all__ = ["GROUPS_MAX", "Sample", "sample", "sample_of"]
+__all__ = ["GROUPS_MAX", "PATIENCE_SECONDS", "LogLooks", "Sample", "sample"]
 
 GROUPS_MAX = 200
 """How many groups are asked for their offsets or members, each by itself."""
+PATIENCE_SECONDS = 0.05
+"""How long a page waits for the first look. With 10,000 topics that takes a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +67,43 @@ def sample(source: Source) -> Sample:
     return Sample(ends, _lags(source, ends), damaged)
 
 
-def sample_of(request: Request) -> Sample:
-    """The last look; the first page takes one itself."""
-    last: Sample | None = request.app.state.sample
-    return sample(request.app.state.source) if last is None else last
+class LogLooks:
+    """The looks at one log, one at a time. Thread-safe."""
+
+    def __init__(self, source: Source, patience_seconds: float) -> None:
+        self._source = source
+        self._patience_seconds = patience_seconds
+        self._lock = Lock()
+        self._running: Future[Sample] | None = None
+        self._last: Sample | None = None
+
+    def take(self) -> Sample:
+        """A look, which is the last one from then on. Raises PylogError."""
+        self._last = self._begun().result()
+        return self._last
+
+    def last(self) -> Sample | None:
+        """The last look; before there is one, the first, where it comes in time, or None. Raises PylogError."""
+        if self._last is not None:
+            return self._last
+        first = self._begun()
+        wait([first], self._patience_seconds)
+        return first.result() if first.done() else None
+
+    def _begun(self) -> Future[Sample]:
+        """The look that runs, so that a page and the server share one; another one where none does."""
+        with self._lock:
+            if self._running is None or self._running.done():
+                future = Future[Sample]()
+                started(partial(self._look, future), "pylog-ui-look")
+                self._running = future
+            return self._running
+
+    def _look(self, future: Future[Sample]) -> None:
+        try:
+            future.set_result(sample(self._source))
+        except Exception as error:  # noqa: BLE001
+            future.set_exception(error)
 
 
 def _lags(source: Source, ends: Mapping[TopicPartition, Ends]) -> dict[tuple[str, str], int]:

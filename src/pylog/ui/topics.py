@@ -16,7 +16,7 @@ from pylog.ui.history import LogHistory, level_line, rate_line
 from pylog.ui.pages import page, seen
 from pylog.ui.parameters import flag
 from pylog.ui.rates import GrowthRate
-from pylog.ui.sampling import GROUPS_MAX, Sample, sample_of
+from pylog.ui.sampling import GROUPS_MAX, LogLooks, Sample
 from pylog.ui.sorting import sorted_lines
 from pylog.ui.source import Source
 
@@ -25,12 +25,14 @@ __all__ = ["config", "topic", "topics"]
 
 @dataclass(frozen=True, slots=True)
 class TopicLine:
-    """A topic in the list; `lag` is that of all groups together, None without one."""
+    """A topic in the list; `size`: None before the first look at the log; `lag`: that of all groups together, None
+    without one.
+    """
 
     name: str
     partitions: int
     offsets: int
-    size: int
+    size: int | None
     rate: GrowthRate | None
     lag: int | None
     under_replicated: int
@@ -47,14 +49,17 @@ COLUMNS: dict[str, Callable[[TopicLine], Any]] = {
 
 def topics(request: Request) -> Response:
     """All topics, those with problems first: partitions, records, sizes, how quickly they grow, and the lag."""
-    source, words, sample = seen(request), request.query_params, sample_of(request)
+    source, words, looks = seen(request), request.query_params, request.app.state.looks
+    assert isinstance(looks, LogLooks)
+    last = looks.last()
+    sample = last or Sample({})
     metadata, lags = {one.name: one for one in source.topics()}, sample.lag_of_topic()
 
     def line(one: TopicMetadata, ends: Mapping[TopicPartition, Ends]) -> TopicLine:
         keys = [TopicPartition(one.name, part.partition) for part in one.partitions]
         known = [ends[key] for key in keys if key in ends]
         return TopicLine(
-            one.name, len(keys), sum(one.count for one in known), sum(one.size for one in known),
+            one.name, len(keys), sum(one.count for one in known), sum(one.size for one in known) if last else None,
             request.app.state.rates.of(keys), lags.get(one.name), _under_replicated(one), one.name in sample.damaged,
             one.name in INTERNAL_TOPICS,
         )  # fmt: skip
@@ -69,7 +74,9 @@ def topics(request: Request) -> Response:
     live = _ends_now(source, [metadata[one.name] for one in view.lines], sample)
     view = replace(view, lines=[line(metadata[one.name], live) for one in view.lines])
     facts = _facts(list(metadata.values()), sample)
-    return page(request, "topics.html", view=view, wanted=wanted, is_whole=is_whole, facts=facts)
+    return page(
+        request, "topics.html", view=view, wanted=wanted, is_whole=is_whole, facts=facts, is_looked_at=last is not None
+    )
 
 
 def _under_replicated(topic: TopicMetadata) -> int:

@@ -14,6 +14,8 @@ from pylog.ui.security import Policy
 from pylog.ui.source import Source
 from support.visitor import Visitor
 
+PATIENT = 240.0
+"""Pages of tests wait for the first look, however busy the machine is."""
 HOSTILE = b"<script>alert(1)</script>"
 
 
@@ -43,7 +45,8 @@ def pages_of(log: pylog.Log, *, can_write: bool = True, policy: Policy | None = 
     source = Source(
         "data", log, DiskFiles(read_only=True), (log.path,), (lambda: nullcontext(log)) if can_write else None
     )
-    return Visitor(application(source, policy or Policy(csrf="the secret")), csrf="the secret")
+    app = application(source, policy or Policy(csrf="the secret"), patience_seconds=PATIENT)
+    return Visitor(app, csrf="the secret")
 
 
 @pytest.fixture
@@ -61,4 +64,5 @@ def elsewhere() -> Iterator[Visitor]:
             for one in range(40):
                 producer.send("clicks", b"value %d" % one, partition=one % 2)
         source = Source("elsewhere", connected, change=lambda: nullcontext(connected))
-        yield Visitor(application(source, Policy(csrf="the secret")), csrf="the secret")
+        app = application(source, Policy(csrf="the secret"), patience_seconds=PATIENT)
+        yield Visitor(app, csrf="the secret")

@@ -20,6 +20,7 @@ from pylog.ui.security import Policy
 from pylog.ui.serving import bound, run
 from pylog.ui.source import Source
 from support.visitor import Visitor
+from unit.ui.conftest import PATIENT
 
 
 def test_a_server_of_this_host_that_only_shows_needs_no_token() -> None:
@@ -112,7 +113,7 @@ def lived(app: Any, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rates_are_sampled_while_the_pages_are_served(log: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter(range(0, 100_000, 500))
     monkeypatch.setattr(applications.SystemClock, "tick_ms", lambda _: next(ticks))
-    app = application(Source("data", log), Policy())
+    app = application(Source("data", log), Policy(), patience_seconds=PATIENT)
     lived(app, 3, monkeypatch)
     assert "clicks 3 90 3.0 KiB 0.0 0 B" in Visitor(app).get("/").words
 
@@ -125,7 +126,7 @@ def test_a_sample_that_fails_is_left_out(
 
     monkeypatch.setattr(Source, "ends", fail)
     caplog.set_level(logging.DEBUG, "pylog.ui")
-    app = application(Source("data", log), Policy())
+    app = application(Source("data", log), Policy(), patience_seconds=PATIENT)
     lived(app, 2, monkeypatch)
     assert "the server has gone" in caplog.text
     assert Visitor(app).get("/").status == 502
@@ -137,8 +138,8 @@ def test_a_mistake_in_a_sample_is_logged_and_the_next_one_is_taken(
     ends = Source.ends
     fails = iter([True])
     monkeypatch.setattr(Source, "ends", lambda source: 1 / 0 if next(fails, False) else ends(source))
-    app = application(Source("data", log), Policy())
+    app = application(Source("data", log), Policy(), patience_seconds=PATIENT)
     lived(app, 2, monkeypatch)
     assert "ZeroDivisionError" in caplog.text
     state: Any = app._app.state  # type: ignore[attr-defined]
-    assert state.sample is not None
+    assert state.looks.last() is not None

@@ -2,6 +2,7 @@
 
 import os
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from pylog.ui.security import Policy
 from pylog.ui.source import Source
 from pylog.ui.values import middle
 from support.visitor import Visitor
-from unit.ui.conftest import pages_of
+from unit.ui.conftest import PATIENT, pages_of
 
 KEY = TopicPartition("clicks", 0)
 
@@ -48,7 +49,7 @@ def names(pages: Visitor, query: str = "") -> list[str]:
 
 def in_memory(log: pylog.Log) -> Visitor:
     """A visitor of the pages of a log that has no files here."""
-    return Visitor(application(Source("three", log), Policy()))
+    return Visitor(application(Source("three", log), Policy(), patience_seconds=PATIENT))
 
 
 @pytest.fixture
@@ -112,13 +113,33 @@ def test_damaged_topics_stand_first(log: pylog.Log, pages: Visitor, monkeypatch:
 
 def test_topics_are_listed_though_a_log_directory_cannot_be_read(three: pylog.Log, tmp_path: Path) -> None:
     source = Source("three", three, DiskFiles(read_only=True), (os.fspath(tmp_path / "gone"),))
-    assert names(Visitor(application(source, Policy()))) == ["a", "b", "c"]
+    assert names(Visitor(application(source, Policy(), patience_seconds=PATIENT))) == ["a", "b", "c"]
+
+
+def test_no_page_waits_long_for_the_first_look(three: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end, begun, look = threading.Event(), list[Source](), sampling.sample
+
+    def slow(source: Source) -> sampling.Sample:
+        begun.append(source)
+        may_end.wait(PATIENT)
+        return look(source)
+
+    monkeypatch.setattr(sampling, "sample", slow)
+    pages = Visitor(application(Source("three", three), Policy(), patience_seconds=0))
+    for _ in range(2):
+        words = pages.get("/").words
+        assert "The first look at the log runs" in words and "a 2 1 … … … - records" in words
+    assert len(begun) == 1
+    may_end.set()
+    state: Any = pages.app._app.state  # type: ignore[attr-defined]
+    assert state.looks.take().lags["behind", "c"] == 2
+    assert "Largest lag 2" in pages.get("/").words
 
 
 def test_the_last_look_serves_a_page_and_the_ends_are_of_now(three: pylog.Log) -> None:
     pages = in_memory(three)
     state: Any = pages.app._app.state  # type: ignore[attr-defined]
-    state.sample = sampling.sample(state.source)
+    state.looks.take()
     three.topic("a")[0].append([pylog.Record(b"y")])
     three.create_topic("new")
     three.topic("new")[0].append([pylog.Record(b"y")])
