@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from io import BytesIO
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -10,12 +11,13 @@ from starlette.responses import Response
 
 from pylog.errors import PylogError
 from pylog.handles.client_half import ClientHalf
-from pylog.serde.avro import avro
+from pylog.serde.avro import parsed_avro
 from pylog.serde.json_schema import json_schema
 from pylog.serde.log_registry import LogRegistry
 from pylog.serde.registry import AVRO, JSON, Schema
 from pylog.serde.schema_decoder import message_class
 from pylog.serde.wire import head
+from pylog.ui.avro_input import InputError, avro_datum
 from pylog.ui.pages import Pages, after, form
 from pylog.ui.parameters import choice, needed, pairs, partition
 from pylog.ui.topic_changes import changing
@@ -85,16 +87,40 @@ def _bytes(log: ClientHalf[Any], words: Mapping[str, str], name: str) -> bytes |
 def _by_schema(registry: LogRegistry, subject: str, value: Any, name: str) -> bytes:
     """A value by the latest schema of a subject, in Confluent's format."""
     latest = registry.version(subject)
+    unfit = f"{name} does not fit schema {latest.id} of {subject}"
     try:
         if latest.schema.type == AVRO:
-            return avro(registry, subject).serialize(value)
+            return head(latest.id) + _avro(registry, latest.schema, value, name)
         if latest.schema.type == JSON:
-            return json_schema(registry, subject).serialize(value)
+            return _checked_json(registry, subject, value, name)
         return head(latest.id) + FIRST_MESSAGE + _message(registry, latest.schema, value)
+    except InputError as error:
+        raise HTTPException(400, f"{unfit}: {error}") from error
     except Exception as error:
         # A library raises what it likes for a value that does not fit; so does one that is missing.
-        text = f"{name} does not fit schema {latest.id} of {subject}: {type(error).__name__}: {error}"
-        raise HTTPException(400, text) from error
+        raise HTTPException(400, f"{unfit}: {type(error).__name__}: {error}") from error
+
+
+def _avro(registry: LogRegistry, schema: Schema, value: Any, name: str) -> bytes:
+    try:
+        from fastavro import schemaless_writer
+    except ModuleNotFoundError as error:
+        raise InputError(f"Avro needs fastavro: pip install fastavro ({error})") from error
+
+    parsed, _ = parsed_avro(schema, registry.referenced)
+    out = BytesIO()
+    schemaless_writer(out, parsed, avro_datum(parsed, value, name), strict_allow_default=True)
+    return out.getvalue()
+
+
+def _checked_json(registry: LogRegistry, subject: str, value: Any, name: str) -> bytes:
+    checked = json_schema(registry, subject)
+    from jsonschema import ValidationError
+
+    try:
+        return checked.serialize(value)
+    except ValidationError as error:
+        raise InputError(f"{name}{error.json_path[1:]}: {error.message}") from error
 
 
 def _message(registry: LogRegistry, schema: Schema, value: Any) -> bytes:

@@ -35,6 +35,10 @@ def produced(log: pylog.Log, **words: str) -> Answer:
     return Visitor(pages_of(log).app, csrf="the secret").post("/topics/users/produce", form)
 
 
+def by_schema(subject: str, value: str) -> dict[str, str]:
+    return {"value_format": "schema", "value_subject": subject, "value": value}
+
+
 def last(log: pylog.Log, partition: int = 0) -> pylog.ConsumerRecord:
     return list(log.topic("users")[partition].records())[-1]
 
@@ -65,7 +69,7 @@ def test_there_is_no_form_where_nothing_is_changed(log: pylog.Log) -> None:
             b"\0\xff\1",
             b' {"a": 1}',
         ),
-        ({"value_format": "schema", "value_subject": "users-value", "value": '{"id": "ann"}'}, b"", b"\0\0\0\0\1\6ann"),
+        (by_schema("users-value", '{"id": "ann"}'), b"", b"\0\0\0\0\1\6ann"),
         (
             {"value_format": "schema", "value_subject": "checked-value", "value": '{"id": 7}'},
             b"",
@@ -103,10 +107,11 @@ def test_a_record_goes_to_the_partition_of_its_key(log: pylog.Log) -> None:
         ({"key_format": "json", "key": "[" * 20_000}, "key is not JSON"),
         ({"value_format": "xml"}, "value-format is 'xml', not one of text"),
         ({"value_format": "schema", "value": "1"}, "value-subject is missing"),
-        ({"value_format": "schema", "value": "1", "value_subject": "none"}, "no schema of subject none"),
-        ({"value_format": "schema", "value": "{}", "value_subject": "users-value"}, "does not fit schema 1 of users"),
-        ({"value_format": "schema", "value": "{}", "value_subject": "checked-value"}, "'id' is a required property"),
-        ({"value_format": "schema", "value": '{"x":1}', "value_subject": "fruit-value"}, "does not fit schema 3"),
+        (by_schema("none", "1"), "no schema of subject none"),
+        (by_schema("users-value", "{}"), "does not fit schema 1 of users-value: value.id is missing"),
+        (by_schema("users-value", '{"id": 7}'), "value.id is 7, not a string"),
+        (by_schema("checked-value", "{}"), "of checked-value: value: 'id' is a required"),
+        (by_schema("fruit-value", '{"x":1}'), "does not fit schema 3"),
         ({"partition": "7"}, "partition"),
         ({"partition": "x"}, "partition is 'x', not a whole number"),
         ({"headers": "<b>"}, "'<b>' is not NAME=VALUE"),
