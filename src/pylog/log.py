@@ -82,7 +82,9 @@ class Log(ClientHalf[TopicView]):
 
     A process that is killed loses nothing that was acknowledged; the next open reads a little more. A process that ends
     in the ordinary way delivers what was sent and closes the log. A log that is dropped without `close`, with all that
-    was made with it, is closed in the background, with a ResourceWarning.
+    was made with it, is closed in the background, with a ResourceWarning. Calls raise Closed after `close`. In a
+    process that is attached to the owner, `apply_retention`, `clean`, `find_damage`, `repair`, `flush`, `serve`,
+    `follow` and `lead` raise NotOwner.
 
     >>> log
     <Log :memory: node 1, own>
@@ -171,6 +173,8 @@ class Log(ClientHalf[TopicView]):
 
     def apply_retention(self) -> dict[TopicPartition, int]:
         """Drop expired segments now, and return how many for each partition. A background thread does so regularly.
+
+        Raises ReadOnly, NotOwner, StorageError (the disk).
 
         >>> topic = log.create_topic("clicks", config={"retention.ms": 60_000})
         >>> topic[0].append([pylog.Record(b"page 1", timestamp=0)]).base_offset

@@ -107,6 +107,8 @@ class Consumer(Generic[Key, Value]):
     async def start(self) -> None:
         """Subscribe to the topics that it was made with. `async with` and the first poll do this, too.
 
+        Raises what `pylog.Consumer.subscribe` does.
+
         >>> reader = log.consumer("orders")
         >>> await reader.start()
         >>> reader.assignment()
@@ -215,7 +217,7 @@ class Consumer(Generic[Key, Value]):
         self._client.pause(partitions)
 
     def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Undo `pause`.
+        """Undo `pause`. Raises ValueError (a partition is not assigned), TypeError.
 
         >>> consumer.pause(orders)
         >>> consumer.resume(orders)
@@ -248,6 +250,8 @@ class Consumer(Generic[Key, Value]):
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on at the first record of these partitions, or of all assigned.
 
+        Raises ValueError (a partition is not assigned), TypeError.
+
         >>> await consumer.seek_to_beginning(orders)
         >>> (await consumer.getone()).value
         b'book'
@@ -257,6 +261,8 @@ class Consumer(Generic[Key, Value]):
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go on behind the last record of these partitions, or of all assigned.
+
+        Raises ValueError (a partition is not assigned), TypeError.
 
         >>> await consumer.seek_to_end()
         >>> await consumer.position(orders)

@@ -64,6 +64,8 @@ def open(  # noqa: A001
 ) -> "Opening[TopicView]":
     """`pylog.open` for a loop: `async with pylog.aio.open("data") as log`, or `log = await pylog.aio.open("data")`.
 
+    Raises what `pylog.open` does.
+
     >>> async with pylog.aio.open("data") as log, log.producer() as producer:
     ...     topic = await log.create_topic("clicks")
     ...     placed = await producer.send_and_wait("clicks", b"page 1")
@@ -86,6 +88,8 @@ def connect(
     **configs: Unpack["ConnectionOptions"],
 ) -> "Opening[ConnectedTopic]":  # fmt: skip
     """`pylog.connect` for a loop: `async with pylog.aio.connect("host:9092") as log`, or await it.
+
+    Raises what `pylog.connect` does.
 
     >>> server = log.serve("127.0.0.1:0")
     >>> async with pylog.aio.connect(server.bootstrap_servers) as there:

@@ -96,7 +96,7 @@ class ConnectedLog(ClientHalf["ConnectedTopic"]):
 
     Close it, or use it as a context manager: that delivers what was sent, as `Log.close` does. Calls that need the
     files of the log (`find_damage`, `serve`...) raise NotLocal. In a process that was forked it is closed: connect
-    again.
+    again. Calls raise Closed after `close`, and NetworkError or RequestTimedOut where no node answers.
 
     >>> there = pylog.connect(log.serve().bootstrap_servers)
     >>> there.topics()

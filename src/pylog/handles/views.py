@@ -70,6 +70,9 @@ class SegmentInfo(NamedTuple):
 class PartitionView(PartitionTable):
     """One partition as it lies on this node. As a table it is all of its records (`select` chooses).
 
+    Each look raises UnknownTopicOrPartition where the topic was deleted meanwhile, and Closed where the log was
+    closed.
+
     >>> partition = log.topic("orders")[0]
     >>> partition.start_offset, partition.high_watermark, len(partition.segments)
     (0, 3, 1)

@@ -39,6 +39,9 @@ class DeadLetters:
     ) -> list[ConsumerRecord[K, V]]:
         """As `Consumer.poll`; what cannot be read is put aside. Empty where nothing else came.
 
+        Raises what `Consumer.poll` and `Producer.send` do; DeserializationError only where the schema registry could
+        not be asked.
+
         >>> dead_letters.poll(numbers, timeout_ms=60_000)
         []
         >>> [record.value for record in dead.records()]
@@ -51,7 +54,7 @@ class DeadLetters:
             return []
 
     def records(self, consumer: Consumer[K, V]) -> Iterator[ConsumerRecord[K, V]]:
-        """As a loop over the consumer; what cannot be read is put aside.
+        """As a loop over the consumer; what cannot be read is put aside. Raises what `poll` does.
 
         >>> list(dead_letters.records(numbers))
         []

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def string(encoding: str = "utf-8") -> Serde[str]:
-    r"""Text.
+    r"""Text. Raises LookupError (there is no such encoding) and, as it is used, UnicodeError.
 
     >>> serde.string().serialize("café")
     b'caf\xc3\xa9'

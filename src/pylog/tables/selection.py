@@ -148,6 +148,8 @@ class Selection(Tabular):
     def records(self) -> Iterator[ConsumerRecord]:
         """The records, with all of their fields, as they lie in the log.
 
+        Raises, as it reads, what `PartitionView.records` does.
+
         >>> [record.value for record in selection.records()]
         [b'pen', b'ink']
         """
@@ -158,7 +160,8 @@ class Selection(Tabular):
         """The records as Arrow record batches of at most `max_rows` rows, without an object a record unless keys or
         values are decoded.
 
-        At least one batch, so that there is a schema; it is empty where there are no records.
+        At least one batch, so that there is a schema; it is empty where there are no records. Raises, as it reads,
+        what `PartitionView.columns` does; DeserializationError where keys or values are decoded.
 
         >>> [batch.num_rows for batch in selection.columns(max_rows=1)]
         [1, 1]

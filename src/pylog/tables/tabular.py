@@ -46,6 +46,9 @@ class Tabular(ABC):
     def to_arrow(self) -> "pyarrow.Table":
         """All of it in memory.
 
+        Raises OffsetOutOfRange, CorruptBatch, DeserializationError (where keys or values are decoded), ImportError
+        (says what to install).
+
         >>> log.topic("orders").to_arrow().column("value").to_pylist()
         [b'book', b'pen', b'ink']
         """
@@ -55,7 +58,7 @@ class Tabular(ABC):
         return pyarrow.Table.from_batches(list(batches), schema=schema)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """All of it in memory. Needs pandas, too (the extra `pandas`).
+        """All of it in memory. Needs pandas, too (the extra `pandas`). Raises what `to_arrow` does.
 
         >>> log.topic("orders").to_pandas()["value"].tolist()
         [b'book', b'pen', b'ink']
@@ -67,7 +70,7 @@ class Tabular(ABC):
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> "polars.DataFrame":
-        """All of it in memory. Needs polars, too (the extra `polars`).
+        """All of it in memory. Needs polars, too (the extra `polars`). Raises what `to_arrow` does.
 
         >>> log.topic("orders").to_polars()["value"].to_list()
         [b'book', b'pen', b'ink']

@@ -67,7 +67,7 @@ class StandIn:
     waits for something else: a poll for records, an append for a disk. The list grows until `requests.clear()`.
 
     A fault holds for the next `times` requests of a key, or for all until `heal` (None). Several for one key follow
-    each other.
+    each other. Raises InvalidConfig.
 
     >>> from pylog.testing import StandIn
     >>> kafka = StandIn()
@@ -125,7 +125,7 @@ class StandIn:
     # --- looking at it -----------------------------------------------------------------------------------------------
 
     def requests_of(self, api: str) -> list[SeenRequest]:
-        """The requests of one key so far.
+        """The requests of one key so far. Raises ValueError where no request has that name.
 
         >>> len(kafka.requests_of("Produce"))
         1
@@ -147,7 +147,7 @@ class StandIn:
 
         A request whose answer has no place for an error (Metadata without topics) is answered as always, and the fault
         holds for the next one. Raises TypeError where `error` is not a class of `pylog.errors` with Kafka's code,
-        ValueError where no request has that name.
+        ValueError where no request has that name, or `times` is below 1.
 
         >>> kafka.fail("Produce", pylog.errors.NotLeaderOrFollower)
         >>> producer.send("orders", b"pen").result().offset
@@ -163,6 +163,8 @@ class StandIn:
     def delay(self, api: str, ms: int, *, times: int | None = 1) -> None:
         """Carry the request out, and answer so much later. Later requests of its connection are answered behind it.
 
+        Raises ValueError as `fail` does.
+
         >>> kafka.delay("Produce", 10)
         >>> producer.send("orders", b"pen").result().offset
         1
@@ -171,6 +173,8 @@ class StandIn:
 
     def drop(self, api: str, *, times: int | None = 1) -> None:
         """Carry the request out, and never answer: the client has to give up waiting.
+
+        Raises ValueError as `fail` does.
 
         >>> kafka.drop("Produce")
         >>> impatient = there.producer(request_timeout_ms=50, delivery_timeout_ms=100)
@@ -181,6 +185,8 @@ class StandIn:
 
     def disconnect(self, api: str, *, times: int | None = 1, carried_out: bool = True) -> None:
         """End the connection in place of an answer; `carried_out=False`: and do nothing else.
+
+        Raises ValueError as `fail` does.
 
         >>> kafka.disconnect("Produce", carried_out=False)
         >>> producer.send("orders", b"pen").result().offset
@@ -202,7 +208,7 @@ class StandIn:
     def advance(self, ms: int) -> None:
         """Move the clock ahead: sessions, transactions, retention and idle connections end as if the time had passed.
 
-        What a client waits for by a clock of its own takes as long as always.
+        What a client waits for by a clock of its own takes as long as always. Raises ValueError for a negative time.
 
         >>> kafka.advance(45_000)
         """
@@ -226,6 +232,8 @@ class StandIn:
 
     def restart(self) -> None:
         """Kill it where that was not done, and serve what it has left at the same address, as a new process would.
+
+        Raises OSError where another program has taken the address.
 
         >>> kafka.restart()
         >>> kafka.assert_records("orders", ["book"])

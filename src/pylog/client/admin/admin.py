@@ -12,6 +12,8 @@ from pylog.runtime.closing import Lease
 class Admin(TopicAdmin, ConfigAdmin, GroupAdmin, TransactionAdmin, UserAdmin):
     """Administration of the nodes behind a transport. Thread-safe.
 
+    Calls raise NetworkError or RequestTimedOut where no node answers.
+
     >>> admin = log.admin
     >>> [topic.name for topic in admin.topics()]
     ['orders']

@@ -156,7 +156,7 @@ class GroupAdmin:
 
     def describe_groups(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | PylogError]:
         """Several groups by one call; in the place of a group that cannot be described is its error: GroupIdNotFound...
-        (Kafka: describeConsumerGroups).
+        (Kafka: describeConsumerGroups). Raises TypeError.
 
         >>> admin.alter_offsets("billing", {orders: 1})
         >>> admin.describe_groups(["billing"])["billing"].state
@@ -194,8 +194,8 @@ class GroupAdmin:
         """Take static members out of a group, by their `group_instance_id`; None: all its members, static or not. The
         group shares their partitions at once. A member that still runs joins again, as a new one.
 
-        Raises GroupIdNotFound, UnknownMemberId (the group has no member with that id; the others are out), after all
-        were tried. (Kafka: removeMembersFromConsumerGroup)
+        Raises GroupIdNotFound (None, and there is no such group), UnknownMemberId (the group has no member with that
+        id; the others are out), after all were tried. (Kafka: removeMembersFromConsumerGroup)
 
         >>> with log.consumer("orders", group_id="billing", group_instance_id="till-1") as consumer:
         ...     records = consumer.poll()
@@ -218,7 +218,7 @@ class GroupAdmin:
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets that a group has committed, everywhere or in these partitions (Kafka:
-        listConsumerGroupOffsets).
+        listConsumerGroupOffsets). Raises TypeError, and errors of the coordinator.
 
         >>> admin.alter_offsets("billing", {orders: 1})
         >>> admin.committed("billing")
@@ -349,7 +349,8 @@ class GroupAdmin:
 
     def delete_groups(self, group_ids: Iterable[str]) -> dict[str, PylogError | None]:
         """Forget groups that have no members, with all that they have committed, by one call, and give the error of
-        each, or None: GroupNotEmpty, GroupIdNotFound... (Kafka: deleteConsumerGroups).
+        each, or None: GroupNotEmpty, GroupIdNotFound... (Kafka: deleteConsumerGroups). Raises TypeError; no group is
+        forgotten then.
 
         >>> admin.alter_offsets("billing", {orders: 1})
         >>> admin.delete_groups(["billing"])

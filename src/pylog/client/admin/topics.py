@@ -85,6 +85,8 @@ class TopicAdmin:
     def delete_topics(self, names: Iterable[str]) -> dict[str, PylogError | None]:
         """Remove topics by one request, and give the error of each, or None.
 
+        Raises TypeError; nothing is removed then.
+
         >>> admin.delete_topics(["orders"])
         {'orders': None}
         """

@@ -141,7 +141,8 @@ class TransactionAdmin:
     ) -> list[HangingTransaction]:
         """The transactions that are open in partitions (None: all) without a coordinator that will end them.
 
-        `older_than_ms`: only where the last record of it has a timestamp below that.
+        `older_than_ms`: only where the last record of it has a timestamp below that. Raises UnknownTopicOrPartition
+        (one of `partitions`), NotLeaderOrFollower.
 
         >>> admin.find_hanging_transactions()
         []

@@ -27,7 +27,7 @@ class UserAdmin:
         """Let a user in with this password, by these mechanisms; a missing user is made.
 
         Raises: UnacceptableCredential (no name; iterations below 4096 or above 16384), ValueError (a mechanism that is
-        not known, an empty password).
+        not known, an empty password), TypeError.
 
         >>> admin.set_password("alice", "correct horse", mechanisms=["SCRAM-SHA-256"])
         >>> admin.users()

@@ -202,7 +202,7 @@ class Consumer(Generic[Key, Value]):
 
     @alone
     def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Undo `pause`.
+        """Undo `pause`. Raises ValueError (a partition is not assigned), TypeError.
 
         >>> consumer.pause(orders)
         >>> consumer.resume(orders)
@@ -226,6 +226,8 @@ class Consumer(Generic[Key, Value]):
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on at `offset`. Outside the log, the next poll does what `auto_offset_reset` says.
 
+        Raises ValueError (the partition is not assigned, the offset is negative), TypeError.
+
         >>> consumer.seek(orders, 1)
         >>> next(consumer).value
         b'pen'
@@ -236,7 +238,7 @@ class Consumer(Generic[Key, Value]):
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on at the first record of these partitions, or of all assigned.
 
-        The offset is looked up when it is needed.
+        The offset is looked up when it is needed. Raises ValueError (a partition is not assigned), TypeError.
 
         >>> consumer.seek_to_beginning(orders)
         >>> next(consumer).value
@@ -248,7 +250,8 @@ class Consumer(Generic[Key, Value]):
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go on behind the last record of these partitions, or of all assigned.
 
-        The offset is looked up at the next poll or position.
+        The offset is looked up at the next poll or position. Raises ValueError (a partition is not assigned),
+        TypeError.
 
         >>> consumer.seek_to_end()
         >>> consumer.position(orders)
@@ -351,7 +354,7 @@ class Consumer(Generic[Key, Value]):
 
     @alone
     def topics(self) -> list[str]:
-        """All topics there are, internal ones too.
+        """All topics there are, internal ones too. Raises RequestTimedOut.
 
         >>> "orders" in consumer.topics()
         True
@@ -386,7 +389,8 @@ class Consumer(Generic[Key, Value]):
         callback: OnCommit | None = None,
     ) -> None:
         """Commit as `commit` does, without waiting; a later poll, commit or close calls `callback(offsets, error)`,
-        with None for an error where all went well.
+        with None for an error where all went well. Raises InvalidGroupId (there is no group), TypeError, ValueError;
+        other errors are for the callback, and are logged without one.
 
         >>> consumer.commit_async({orders: 1}, lambda offsets, error: print(offsets[orders].offset, error))
         >>> consumer.commit()
