@@ -5,7 +5,8 @@
     [ segment 0 ][ segment 4096 ][ segment 9001, active ]
       sealed, immutable            the only one that is written
 
-`Partition` (Kafka: UnifiedLog) is the face of its parts in `commitlog/`. It makes them, opens them, and closes them:
+`Partition` (Kafka: UnifiedLog) is the face of its parts in `commitlog/`. It makes them, opens them, and closes them. A
+call that is one part's alone is an attribute: `sync` is `Durability.sync`.
 
     state        `kernel.AppendState`: all numbers, in one place; each part says which of them it writes
     local_log    the segments, and what replaces them
@@ -24,7 +25,6 @@ from pylog.commitlog.durability import Durability
 from pylog.commitlog.local_log import LocalLog
 from pylog.commitlog.opening import Opening
 from pylog.commitlog.partition_reader import PartitionReader
-from pylog.commitlog.plain_rules import Duty
 from pylog.commitlog.recovery import Checkpoint, Quarantined, Recovered
 from pylog.commitlog.retention import Retention
 from pylog.commitlog.roller import Roller
@@ -35,7 +35,7 @@ from pylog.config import TopicConfig
 from pylog.errors import Closed, CorruptBatch, DirectoryReplaced, LogNotFound, PolicyViolation
 from pylog.files import Files, join
 from pylog.kernel import Appended, AppendState
-from pylog.protocol.batch import Batch, Buffer, Origin
+from pylog.protocol.batch import Batch, Origin
 from pylog.record import TopicPartition
 from pylog.segment import Segment
 from pylog.storage.checkpoint import write_topic_id
@@ -101,12 +101,14 @@ class Partition:
         self._appender = appender = Appender(
             state, local, durability, watermarks, roller, retention, epochs, producers, name
         )  # fmt: skip
-        self.look_at = appender.look_at
-        """Prove the header of a client's batch: see `Appender.look_at`."""
+        self.look_at, self.append_follower = appender.look_at, appender.append_follower
+        self.take_duty, self.begin_epoch = appender.take_duty, appender.begin_epoch
         self._truncation = truncation = Truncation(state, key, local, durability, watermarks, epochs, producers)
         self._opening = Opening(state, key, local, watermarks, epochs, producers, roller, truncation)
         self.sealed = SealedSegments(state, local, durability, watermarks)
-        self._reader = PartitionReader(directory, name, state, local.segments)
+        self._reader = reader = PartitionReader(directory, name, state, local.segments)
+        self.sync, self.publish, self.latch = durability.sync, durability.publish, durability.latch
+        self.note_start, self.aborted = watermarks.note_start, reader.aborted
 
     def __repr__(self) -> str:
         return f"<Partition {self.topic}-{self.number} [{self.start_offset}, {self.next_offset})>"
@@ -232,10 +234,6 @@ class Partition:
             self._local.reconfigure(config)
             self._appender.reconfigure(config)
 
-    def take_duty(self, duty: Duty | None) -> None:
-        """See `Appender.take_duty`: a role says so when it begins, and when it changes."""
-        self._appender.take_duty(duty)
-
     # --- what comes in ---------------------------------------------------------------------------------------------
 
     def append(
@@ -252,14 +250,6 @@ class Partition:
             batch, epoch=epoch, now_ms=now_ms, origin=origin, transaction_version=transaction_version, guard=guard,
             wall_ms=wall_ms,
         )  # fmt: skip
-
-    def append_follower(self, data: Buffer, *, epoch: int, now_ms: int, as_one: bool = True) -> Appended:
-        """See `Appender.append_follower`."""
-        return self._appender.append_follower(data, epoch=epoch, now_ms=now_ms, as_one=as_one)
-
-    def begin_epoch(self, epoch: int) -> None:
-        """See `Appender.begin_epoch`."""
-        self._appender.begin_epoch(epoch)
 
     def roll(self, now_ms: int) -> int:
         """Start a new segment at the end of the log, unless the active one is empty; gives where it begins."""
@@ -282,18 +272,6 @@ class Partition:
             return self.producers.expire(now_ms)
 
     # --- what is durable, and what may be seen ---------------------------------------------------------------------
-
-    def sync(self, upto: int | None = None) -> int:
-        """See `Durability.sync`."""
-        return self._durability.sync(upto)
-
-    def publish(self) -> None:
-        """See `Durability.publish`."""
-        self._durability.publish()
-
-    def latch(self, error: BaseException) -> None:
-        """See `Durability.latch`."""
-        self._durability.latch(error)
 
     def check_in_place(self) -> None:
         """Latch it where its folder is not the one any more that it was opened in."""
@@ -351,10 +329,6 @@ class Partition:
                 if generation == self.state.generation:
                     return found, self.aborted(offset, found.next_offset) if found is not None else []
 
-    def aborted(self, start: int, upto: int) -> list[AbortedTxn]:
-        """See `PartitionReader.aborted`."""
-        return self._reader.aborted(start, upto)
-
     def max_timestamp(self, upto: int) -> TimestampAndOffset | None:
         """See `PartitionReader.max_timestamp`."""
         return self._steadily(lambda: self._reader.max_timestamp(upto))
@@ -401,10 +375,6 @@ class Partition:
         if self.config.cleanup_policy == {"compact"}:
             raise PolicyViolation(f"{self.topic} has cleanup.policy=compact: its records cannot be deleted")
         return self._watermarks.delete_records(offset)
-
-    def note_start(self) -> None:
-        """See `Watermarks.note_start`."""
-        self._watermarks.note_start()
 
     def advance_start(self, offset: int) -> bool:
         """See `Watermarks.start_at`."""
