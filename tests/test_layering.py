@@ -229,6 +229,17 @@ def test_each_module_opens_with_words_and_stays_short(modules: Modules) -> None:
         assert lines <= 600, f"{module.path} has {lines} lines: split it where the data path bends"
 
 
+def test_the_name_of_a_class_has_one_meaning(modules: Modules) -> None:
+    found: dict[str, list[str]] = {}
+    for module in modules.values():
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module.room)
+    twice = {name for name, rooms in found.items() if len(rooms) > 1}
+    # Users of asyncio have the same nouns.
+    assert twice == {name for name in twice if found[name].count("aio") == 1 and len(found[name]) == 2} != set()
+
+
 def test_the_design_page_has_a_line_for_each_room_and_no_other(inner: list[Module]) -> None:
     assert set(MAY_IMPORT) == {module.room for module in inner}
 

@@ -48,9 +48,8 @@ from pylog.protocol.messages import (
 from pylog.protocol.messages.records import EpochEnd, OffsetForLeaderPartition
 from pylog.replication.in_sync import InSync
 from pylog.runtime.signals import WholeLock
+from pylog.storage.leader_epochs import UNDEFINED
 from pylog.storage.producer_state import Verification
-
-UNDEFINED = (-1, -1)
 
 
 class Leader:

@@ -31,7 +31,7 @@ from pylog.errors import DiskFull
 from pylog.files import Files
 from pylog.index import OffsetIndex, TimeIndex
 from pylog.kernel import MAX_TIMESTAMP, Spans, Tail
-from pylog.kernel.format import NO_TIMESTAMP, OFFSET_MAX
+from pylog.kernel.format import NO_TIMESTAMP, OFFSET_MAX, UNKNOWN_TIMESTAMP
 from pylog.storage.file_ranges import DamagedRange, Fault, Slice, Window
 from pylog.storage.log_file import LogFile
 from pylog.storage.segment_checksum import NOBODY, Identity
@@ -39,8 +39,6 @@ from pylog.storage.segment_end import EndFinder, SegmentEnd
 from pylog.storage.segment_files import SegmentFiles, SegmentPaths
 from pylog.storage.segment_reader import SegmentReader, TimestampAndOffset
 from pylog.storage.transaction_index import TransactionIndex
-
-UNKNOWN = -2
 
 UNINDEXED_BYTES_MAX = 1 << 16
 """How much may lie behind the last index entry where a segment is written to again."""
@@ -210,7 +208,7 @@ class Segment:
 
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch; -1 where it has none, or there is no batch."""
-        if self.tail.first_max_timestamp == UNKNOWN:
+        if self.tail.first_max_timestamp == UNKNOWN_TIMESTAMP:
             head = self.log.file.read(_MAX_TIMESTAMP_AT, 8)
             if len(head) < 8:
                 return NO_TIMESTAMP
@@ -360,7 +358,7 @@ class Segment:
         self.log.truncate(position)
         self.tail.unindexed_bytes = self.tail.room = 0
         if position == 0:
-            self.tail.first_max_timestamp = UNKNOWN
+            self.tail.first_max_timestamp = UNKNOWN_TIMESTAMP
         self.load()
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 View = TypeVar("View")
 
 
-class Opening(Generic[View]):
+class OpeningLog(Generic[View]):
     """A log that is about to be open: await it, or enter it."""
 
     def __init__(self, make: Callable[[], ClientHalf[View]]) -> None:
@@ -61,7 +61,7 @@ def open(  # noqa: A001
     transport: "Transport | None" = None,
     clock: "Clock | None" = None,
     wait: float | None = None,
-) -> "Opening[TopicView]":
+) -> "OpeningLog[TopicView]":
     """`pylog.open` for a loop: `async with pylog.aio.open("data") as log`, or `log = await pylog.aio.open("data")`.
 
     Raises what `pylog.open` does.
@@ -80,13 +80,13 @@ def open(  # noqa: A001
             path, mode=mode, flush=flush, config=config, node_id=node_id, transport=transport, clock=clock, wait=wait
         )
 
-    return Opening(make)
+    return OpeningLog(make)
 
 
 def connect(
     bootstrap_servers: str | Sequence[str], *, config: Mapping[str, Any] | None = None,
     **configs: Unpack["ConnectionOptions"],
-) -> "Opening[ConnectedTopic]":  # fmt: skip
+) -> "OpeningLog[ConnectedTopic]":  # fmt: skip
     """`pylog.connect` for a loop: `async with pylog.aio.connect("host:9092") as log`, or await it.
 
     Raises what `pylog.connect` does.
@@ -102,4 +102,4 @@ def connect(
 
         return connected_log.connect(bootstrap_servers, config=config, **configs)
 
-    return Opening(make)
+    return OpeningLog(make)

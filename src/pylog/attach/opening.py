@@ -20,11 +20,12 @@ from typing import Literal, TypeVar
 from pylog.attach.notice import Notice
 from pylog.attach.places import find_owner
 from pylog.attach.settings import Settings
-from pylog.broker.nodes import Closeable, made_whole, once_free
+from pylog.broker.nodes import made_whole, once_free
 from pylog.errors import DirectoryLocked, NoOwner, ReadOnly
 from pylog.files import DiskFiles
 from pylog.files.outside import is_read_only
 from pylog.files.protocol import typed_error
+from pylog.runtime.closing import Closeable
 from pylog.runtime.signals import pause
 
 __all__ = ["owned_or_attached", "when_free"]

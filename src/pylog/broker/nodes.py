@@ -3,32 +3,26 @@
 import gc
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
 from pylog.errors import DirectoryLocked
 from pylog.files import DiskFiles, MemoryFiles, refuse_network
 from pylog.runtime.clock import Clock
-from pylog.runtime.closing import has_dropped, settle
+from pylog.runtime.closing import Closeable, has_dropped, settle
 from pylog.runtime.signals import WholeLock
 from pylog.transport import Transport
 
 if TYPE_CHECKING:
     from pylog.broker.read_only_broker import ReadOnlyBroker
 
-__all__ = ["MEMORY", "Closeable", "checked_paths", "in_memory", "made_whole", "once_free", "owner", "reader"]
+__all__ = ["MEMORY", "checked_paths", "in_memory", "made_whole", "once_free", "owner", "reader"]
 
 MEMORY = ":memory:"
 
 T = TypeVar("T")
-Made = TypeVar("Made", bound="Closeable")
-
-
-class Closeable(Protocol):
-    """An object that holds a resource until it is closed."""
-
-    def close(self) -> None: ...
+Made = TypeVar("Made", bound=Closeable)
 
 
 def checked_paths(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:

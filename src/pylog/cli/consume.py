@@ -129,7 +129,7 @@ def command(
     or --since, or --follow, or --group.
     """
     at_most_one({"--json": is_json, "--format": render})
-    reading = _Reading(topics, ReadRange.of(from_beginning, offsets, since, until, until_offset), **given)
+    reading = _Selected(topics, ReadRange.of(from_beginning, offsets, since, until, until_offset), **given)
     reading.check()
     end = "" if output is None else os.path.splitext(output)[1].lower()
     is_table, is_csv = end == ".parquet", end == ".csv"
@@ -155,13 +155,13 @@ def command(
     return 0
 
 
-def _opened(place: LogPlace, reading: "_Reading") -> ClientHalf[Any]:
+def _opened(place: LogPlace, reading: "_Selected") -> ClientHalf[Any]:
     # A member of a group writes: what it commits.
     return (looking if reading.group is None else changing)(place, client=ConsumerConfig)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _Selected:
     """The selection of records to read."""
 
     topics: Sequence[str]

@@ -8,10 +8,8 @@ names of librdkafka: Kafka's own for these are about Java (`ssl.truststore.locat
 from dataclasses import dataclass
 
 from pylog.config.options import Config, Secret, Switch, Words, integer, long, option
-from pylog.config.protocol_map import SecurityProtocol
+from pylog.config.protocol_map import SASL_MECHANISMS, SecurityProtocol
 from pylog.errors import InvalidConfig
-
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class ConnectionConfig(Config):
     """The longest wait before a coordinator is asked again."""
     retry_backoff_ms: int = option(100, long(0))
     """The first wait before a coordinator that has moved, or begins, is asked again."""
-    sasl_mechanism: str = option("", Words("", *MECHANISMS))
+    sasl_mechanism: str = option("", Words("", *SASL_MECHANISMS))
     """How to log in."""
     sasl_password: str | None = option(None, Secret())
     """The password of the user. From librdkafka; Kafka has it in `sasl.jaas.config`."""

@@ -26,13 +26,12 @@ from pylog.config.options import (
     option,
     parse_as,
 )
-from pylog.config.protocol_map import PROTOCOL_MAP, ProtocolMap
+from pylog.config.protocol_map import PROTOCOL_MAP, SASL_MECHANISMS, ProtocolMap
 from pylog.config.topic import SEGMENT_BYTES_MIN, TopicConfig
 from pylog.errors import InvalidConfig
 
 logger = logging.getLogger("pylog.config")
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _UNITS_MS = {"hours": 60 * 60 * 1000, "minutes": 60 * 1000}
 
 
@@ -138,7 +137,7 @@ class NodeConfig(Config):
     replica_lag_time_max_ms: int = option(30_000, long(1))
     """After how long a follower leaves the ISR that has not caught up: longer than `replica.fetch.wait.max.ms` of the
     followers, or one that waits for records lags when they come."""
-    sasl_enabled_mechanisms: tuple[str, ...] = option(MECHANISMS, Names(*MECHANISMS, others={}))
+    sasl_enabled_mechanisms: tuple[str, ...] = option(SASL_MECHANISMS, Names(*SASL_MECHANISMS, others={}))
     """The SASL mechanisms that a server takes (Kafka: GSSAPI)."""
     sasl_server_max_receive_size: int = option(16 << 10, integer())
     """How large a request may be before a client has proved its name by SASL, and a token ever (Kafka: 512 KiB)."""

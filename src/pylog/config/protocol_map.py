@@ -10,7 +10,7 @@ from enum import Enum
 
 from pylog.config.options import Words
 
-__all__ = ["PROTOCOL_MAP", "ProtocolMap", "SecurityProtocol", "protocols_of"]
+__all__ = ["PROTOCOL_MAP", "SASL_MECHANISMS", "ProtocolMap", "SecurityProtocol", "protocols_of"]
 
 
 class SecurityProtocol(Enum):
@@ -33,6 +33,7 @@ class SecurityProtocol(Enum):
 
 
 PROTOCOL_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 

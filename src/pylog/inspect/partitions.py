@@ -83,7 +83,7 @@ class Promises:
         return entry.read() if entry is not None else None
 
 
-class _Said(NamedTuple):
+class _Facts(NamedTuple):
     """The facts about a partition besides the files of its segments: its identity, its start and its end."""
 
     identity: Identity
@@ -148,7 +148,7 @@ def _partition(
     yield from _strangers(folder, names, suffixes, is_swapping=is_swapping)
     tally.partitions += 1
     bases = sorted(base for base, has in suffixes.items() if ".log" in has)
-    said = _Said(
+    said = _Facts(
         Identity(topic_id or NO_TOPIC, partition.partition),
         later.start_offset if later is not None else promises.offsets[START_OFFSETS].get(partition, 0),
         state.next_offset if state is not None else None,
@@ -169,7 +169,7 @@ def _partition(
 
 
 def _check_segments(
-    files: Files, folder: str, said: _Said, suffixes: dict[int, set[str]], bases: list[int], tally: Tally
+    files: Files, folder: str, said: _Facts, suffixes: dict[int, set[str]], bases: list[int], tally: Tally
 ) -> Generator[Problem | Checked, None, tuple[int, int, bool]]:
     """Check the segments in order.
 

@@ -20,14 +20,12 @@ from dataclasses import dataclass
 from pylog.errors import CorruptBatch, StorageError
 from pylog.files import File
 from pylog.kernel import walk
+from pylog.kernel.format import HEADER_BYTES, LOG_OVERHEAD
 from pylog.protocol.batch import Batch
 
 __all__ = ["Damage", "FoundBatch", "batches", "words"]
 
 WINDOW_BYTES = 4 << 20
-HEADER_BYTES = 61
-PREFIX_BYTES = 12
-"""The part of a batch that tells its size: base offset and batch length."""
 
 _HEADER = struct.Struct(">qiib")
 """Base offset, batch length, leader epoch, magic."""
@@ -98,15 +96,15 @@ def batches(file: File, start: int = 0) -> Iterator[FoundBatch | Damage]:
 
 def _window_for(data: bytes, window: int) -> int:
     """The number of bytes to read for the batch that begins `data` and is larger than it."""
-    return max(window + 1, PREFIX_BYTES + int.from_bytes(data[8:12], "big", signed=True))
+    return max(window + 1, LOG_OVERHEAD + int.from_bytes(data[8:12], "big", signed=True))
 
 
 def _torn(data: bytes, position: int, size: int) -> Damage:
     there = size - position
-    if len(data) < PREFIX_BYTES:
+    if len(data) < LOG_OVERHEAD:
         return Damage(position, there, None, f"the file ends {there} bytes into a batch header", None, is_torn=True)
     offset, length = struct.unpack_from(">qi", data)
-    what = f"the last batch is cut off: {there} of its {length + PREFIX_BYTES} bytes are there"
+    what = f"the last batch is cut off: {there} of its {length + LOG_OVERHEAD} bytes are there"
     return Damage(position, there, offset, what, None, is_torn=True)
 
 
@@ -122,8 +120,8 @@ def _faulty(file: File, data: bytes, good: int, position: int, fault: str, size:
     if len(data) < good + HEADER_BYTES:
         return Damage(position, there, None, fault, None)
     offset, length, _, magic = _HEADER.unpack_from(data, good)
-    end = position + PREFIX_BYTES + length
-    if length < HEADER_BYTES - PREFIX_BYTES or end > size or magic != 2 or not _bears_out(file, end, offset, size):
+    end = position + LOG_OVERHEAD + length
+    if length < HEADER_BYTES - LOG_OVERHEAD or end > size or magic != 2 or not _bears_out(file, end, offset, size):
         rest = f"{fault}; nothing in the {there} bytes from here to the end of the file can be trusted"
         return Damage(position, there, offset if offset >= 0 else None, rest, None)
     return Damage(position, end - position, offset, fault, _parsed(file.read(position, end - position)))
@@ -137,7 +135,7 @@ def _bears_out(file: File, position: int, after: int, size: int) -> bool:
     if len(head) < HEADER_BYTES:
         return False
     offset, length, _, magic = _HEADER.unpack_from(head)
-    return bool(offset > after and length >= HEADER_BYTES - PREFIX_BYTES and magic == 2)
+    return bool(offset > after and length >= HEADER_BYTES - LOG_OVERHEAD and magic == 2)
 
 
 def _parsed(data: bytes) -> Batch | None:

@@ -30,7 +30,7 @@ TIMESTAMP_TYPE_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
-LOG_OVERHEAD = 12
+LOG_OVERHEAD = 12  # base offset and length of a batch, which say how long it is
 STREAM_BYTES_MAX = 2**31 - 1
 SLOT = struct.Struct("<QQqqqqqqqIII")  # see `pylog.storage.published`; a CRC of four bytes follows
 SLOT_BYTES = 96  # from one slot to the next
@@ -54,6 +54,9 @@ NO_EPOCH = NO_OFFSET = -1
 
 NO_TIMESTAMP = -1
 """The timestamp of a record that has none, and the largest one of no records."""
+
+UNKNOWN_TIMESTAMP = -2
+"""A timestamp that was not looked up yet."""
 
 UNWRITTEN_MAX = 8
 """The file of an active index lacks fewer entries than this: a write for each would cost an append a tenth of its time.

@@ -22,6 +22,13 @@ from pylog.runtime.threads import started
 logger = logging.getLogger("pylog.runtime")
 
 
+class Closeable(Protocol):
+    """An object that holds a resource until it is closed."""
+
+    def close(self) -> None:
+        """Give it back; a second time does nothing."""
+
+
 class Droppable(Protocol):
     """The part that lives on behind a handle."""
 

@@ -30,7 +30,7 @@ from pylog.serde.registry_state import LookupFilter, RegistryState
 from pylog.serde.schema_forms import TYPES
 from pylog.serde.schema_store import SchemaStore
 
-__all__ = ["Answer", "Interface", "refused"]
+__all__ = ["Interface", "RestAnswer", "refused"]
 
 logger = logging.getLogger("pylog.schema_registry")
 
@@ -38,7 +38,7 @@ STORE_ERROR, TOO_LARGE, NO_SUBJECT_LEVEL, NO_SUBJECT_MODE = 50001, 42209, 40408,
 PARAMETERS_MAX = 100
 
 
-class Answer(NamedTuple):
+class RestAnswer(NamedTuple):
     """A code of HTTP, and a body of JSON."""
 
     status: int
@@ -51,7 +51,7 @@ class Raw(str):
     __slots__ = ()
 
 
-class Call(NamedTuple):
+class RestCall(NamedTuple):
     """One request, as the resources take it."""
 
     names: list[str]
@@ -70,9 +70,9 @@ class Call(NamedTuple):
         return body_of(self.data)
 
 
-def refused(code: int, message: str) -> Answer:
+def refused(code: int, message: str) -> RestAnswer:
     """The answer that has an error."""
-    return Answer(code if code < 1000 else code // 100, _json({"error_code": code, "message": message}))
+    return RestAnswer(code if code < 1000 else code // 100, _json({"error_code": code, "message": message}))
 
 
 class Interface:
@@ -81,7 +81,7 @@ class Interface:
     def __init__(self, store: SchemaStore) -> None:
         self._store = store
 
-    def answer(self, method: str, target: str, data: bytes) -> Answer:
+    def answer(self, method: str, target: str, data: bytes) -> RestAnswer:
         """The answer to a request. `target`: the path and the parameters, as they were sent."""
         try:
             return self._answer(method, target, data)
@@ -95,7 +95,7 @@ class Interface:
             logger.warning("a request to the registry failed: %s %s: %s", method, target[:200], error)
             return refused(STORE_ERROR, f"Error in the backend data store: {error}")
 
-    def _answer(self, method: str, target: str, data: bytes) -> Answer:
+    def _answer(self, method: str, target: str, data: bytes) -> RestAnswer:
         try:
             split = urlsplit(target)
             parameters = parse_qs(split.query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
@@ -108,8 +108,8 @@ class Interface:
         resource = methods.get(method)
         if resource is None:
             return refused(405, "HTTP 405 Method Not Allowed")
-        found = resource(self._store, Call(names, Parameters(parameters), data))
-        return Answer(200, found.encode() if isinstance(found, Raw) else _json(found))
+        found = resource(self._store, RestCall(names, Parameters(parameters), data))
+        return RestAnswer(200, found.encode() if isinstance(found, Raw) else _json(found))
 
 
 def _resource(path: list[str]) -> "tuple[dict[str, Resource] | None, list[str]]":
@@ -131,14 +131,14 @@ def _version(one: RegisteredSchema) -> dict[str, Any]:
     return {"subject": one.subject, "version": one.version, "id": one.id, **one.schema.to_json()}
 
 
-def _subjects(store: SchemaStore, call: Call) -> object:
+def _subjects(store: SchemaStore, call: RestCall) -> object:
     prefix = call.parameters.text("subjectPrefix")
     for context in (":*:", DEFAULT_CONTEXT):
         prefix = prefix.removeprefix(context)
     return call.parameters.page(store.state().subjects(prefix, call.parameters.which()))
 
 
-def _look_up(store: SchemaStore, call: Call) -> object:
+def _look_up(store: SchemaStore, call: RestCall) -> object:
     given = SchemaRequest.of(call.body).schema
     which = call.parameters.with_deleted()
     state = store.state()
@@ -152,12 +152,12 @@ def _look_up(store: SchemaStore, call: Call) -> object:
     return _version(found)
 
 
-def _delete_subject(store: SchemaStore, call: Call) -> object:
+def _delete_subject(store: SchemaStore, call: RestCall) -> object:
     permanent = call.parameters.is_true("permanent")
     return store.change(lambda state: changes.delete_subject(state, call.subject, permanent=permanent))
 
 
-def _versions(store: SchemaStore, call: Call) -> object:
+def _versions(store: SchemaStore, call: RestCall) -> object:
     which = call.parameters.which()
     state = store.state()
     found = state.versions(call.subject, which)
@@ -166,7 +166,7 @@ def _versions(store: SchemaStore, call: Call) -> object:
     return call.parameters.page([one.version for one in found])
 
 
-def _register(store: SchemaStore, call: Call) -> object:
+def _register(store: SchemaStore, call: RestCall) -> object:
     given, normalize = SchemaRequest.of(call.body), call.parameters.is_true("normalize")
     added = store.change(
         lambda state: changes.register(
@@ -176,19 +176,19 @@ def _register(store: SchemaStore, call: Call) -> object:
     return {"id": added.id, "version": added.version, **added.schema.to_json()}
 
 
-def _found(state: RegistryState, call: Call, which: LookupFilter) -> RegisteredSchema:
+def _found(state: RegistryState, call: RestCall, which: LookupFilter) -> RegisteredSchema:
     return changes.existing(state, call.subject, version_of(call.names[1]), which)
 
 
-def _version_of_subject(store: SchemaStore, call: Call) -> object:
+def _version_of_subject(store: SchemaStore, call: RestCall) -> object:
     return _version(_found(store.state(), call, call.parameters.with_deleted()))
 
 
-def _text_of_version(store: SchemaStore, call: Call) -> object:
+def _text_of_version(store: SchemaStore, call: RestCall) -> object:
     return Raw(_found(store.state(), call, call.parameters.with_deleted()).schema.text)
 
 
-def _referring(store: SchemaStore, call: Call) -> object:
+def _referring(store: SchemaStore, call: RestCall) -> object:
     which = call.parameters.with_deleted()
     state = store.state()
     one = _found(state, call, LookupFilter.INCLUDE_DELETED)
@@ -196,7 +196,7 @@ def _referring(store: SchemaStore, call: Call) -> object:
     return call.parameters.page(sorted(ids))
 
 
-def _delete_version(store: SchemaStore, call: Call) -> object:
+def _delete_version(store: SchemaStore, call: RestCall) -> object:
     version, permanent = version_of(call.names[1]), call.parameters.is_true("permanent")
     return store.change(lambda state: changes.delete_version(state, call.subject, version, permanent=permanent))
 
@@ -204,7 +204,7 @@ def _delete_version(store: SchemaStore, call: Call) -> object:
 # --- schemas -------------------------------------------------------------------------------------------------------
 
 
-def _schemas(store: SchemaStore, call: Call) -> object:
+def _schemas(store: SchemaStore, call: RestCall) -> object:
     prefix, is_latest = call.parameters.text("subjectPrefix"), call.parameters.is_true("latestOnly")
     which = call.parameters.with_deleted()
     state = store.state()
@@ -213,11 +213,11 @@ def _schemas(store: SchemaStore, call: Call) -> object:
     return [_version(one) for one in call.parameters.page(found)]
 
 
-def _types(store: SchemaStore, call: Call) -> object:
+def _types(store: SchemaStore, call: RestCall) -> object:
     return list(TYPES)
 
 
-def _known(state: RegistryState, call: Call) -> Schema:
+def _known(state: RegistryState, call: RestCall) -> Schema:
     number = integer(call.names[0])
     found = state.by_id(number)
     if found is None:
@@ -225,28 +225,28 @@ def _known(state: RegistryState, call: Call) -> Schema:
     return found
 
 
-def _schema(store: SchemaStore, call: Call) -> object:
+def _schema(store: SchemaStore, call: RestCall) -> object:
     state = store.state()
     most = {"maxId": state.id_max} if call.parameters.is_true("fetchMaxId") else {}
     return {**_known(state, call).to_json(), **most}
 
 
-def _text_of_id(store: SchemaStore, call: Call) -> object:
+def _text_of_id(store: SchemaStore, call: RestCall) -> object:
     return Raw(_known(store.state(), call).text)
 
 
-def _of_id(store: SchemaStore, call: Call) -> list[RegisteredSchema]:
+def _of_id(store: SchemaStore, call: RestCall) -> list[RegisteredSchema]:
     which = call.parameters.with_deleted()
     state = store.state()
     _known(state, call)
     return state.of_id(integer(call.names[0]), which)
 
 
-def _subjects_of_id(store: SchemaStore, call: Call) -> object:
+def _subjects_of_id(store: SchemaStore, call: RestCall) -> object:
     return call.parameters.page(list(dict.fromkeys(one.subject for one in _of_id(store, call))))
 
 
-def _versions_of_id(store: SchemaStore, call: Call) -> object:
+def _versions_of_id(store: SchemaStore, call: RestCall) -> object:
     found = [{"subject": one.subject, "version": one.version} for one in _of_id(store, call)]
     return call.parameters.page(found)
 
@@ -254,7 +254,7 @@ def _versions_of_id(store: SchemaStore, call: Call) -> object:
 # --- compatibility -------------------------------------------------------------------------------------------------
 
 
-def _is_compatible_with_version(store: SchemaStore, call: Call) -> object:
+def _is_compatible_with_version(store: SchemaStore, call: RestCall) -> object:
     version = version_of(call.names[1])
 
     def held_to(state: RegistryState) -> list[RegisteredSchema]:
@@ -266,12 +266,12 @@ def _is_compatible_with_version(store: SchemaStore, call: Call) -> object:
     return _compared(store, call, held_to)
 
 
-def _is_compatible(store: SchemaStore, call: Call) -> object:
+def _is_compatible(store: SchemaStore, call: RestCall) -> object:
     return _compared(store, call, lambda state: state.versions(call.subject))
 
 
 def _compared(
-    store: SchemaStore, call: Call, held_to: Callable[[RegistryState], list[RegisteredSchema]]
+    store: SchemaStore, call: RestCall, held_to: Callable[[RegistryState], list[RegisteredSchema]]
 ) -> dict[str, Any]:
     given, normalize = SchemaRequest.of(call.body).schema, call.parameters.is_true("normalize")
     is_verbose = call.parameters.is_true("verbose")
@@ -290,11 +290,11 @@ def _compared(
 # --- configs, modes and contexts -----------------------------------------------------------------------------------
 
 
-def _named(call: Call) -> str | None:
+def _named(call: RestCall) -> str | None:
     return call.subject or None if call.names else None
 
 
-def _config(store: SchemaStore, call: Call) -> object:
+def _config(store: SchemaStore, call: RestCall) -> object:
     subject = _named(call)
     state = store.state()
     is_shared = subject is not None and call.parameters.is_true("defaultToGlobal")
@@ -306,17 +306,17 @@ def _config(store: SchemaStore, call: Call) -> object:
     return found
 
 
-def _set_config(store: SchemaStore, call: Call) -> object:
+def _set_config(store: SchemaStore, call: RestCall) -> object:
     given = call.body
     store.change(lambda state: changes.set_config(state, _named(call), given))
     return given
 
 
-def _delete_config(store: SchemaStore, call: Call) -> object:
+def _delete_config(store: SchemaStore, call: RestCall) -> object:
     return store.change(lambda state: changes.delete_config(state, _named(call)))
 
 
-def _mode(store: SchemaStore, call: Call) -> object:
+def _mode(store: SchemaStore, call: RestCall) -> object:
     subject = _named(call)
     state = store.state()
     is_shared = call.parameters.is_true("defaultToGlobal")
@@ -326,24 +326,24 @@ def _mode(store: SchemaStore, call: Call) -> object:
     return {"mode": found}
 
 
-def _set_mode(store: SchemaStore, call: Call) -> object:
+def _set_mode(store: SchemaStore, call: RestCall) -> object:
     given, force = call.body.get("mode"), call.parameters.is_true("force")
     return {"mode": store.change(lambda state: changes.set_mode(state, _named(call), given, force=force))}
 
 
-def _delete_mode(store: SchemaStore, call: Call) -> object:
+def _delete_mode(store: SchemaStore, call: RestCall) -> object:
     return {"mode": store.change(lambda state: changes.delete_mode(state, _named(call)))}
 
 
-def _contexts(store: SchemaStore, call: Call) -> object:
+def _contexts(store: SchemaStore, call: RestCall) -> object:
     return ["."]
 
 
-def _root(store: SchemaStore, call: Call) -> object:
+def _root(store: SchemaStore, call: RestCall) -> object:
     return {}
 
 
-Resource = Callable[[SchemaStore, Call], object]
+Resource = Callable[[SchemaStore, RestCall], object]
 CONFIG: dict[str, Resource] = {"GET": _config, "PUT": _set_config, "DELETE": _delete_config}
 MODE: dict[str, Resource] = {"GET": _mode, "PUT": _set_mode, "DELETE": _delete_mode}
 RESOURCES: dict[str, dict[str, Resource]] = {

@@ -26,7 +26,7 @@ from pylog.runtime.forking import undivided
 from pylog.runtime.http import TimelyReader, TooManyBytes, host_name, is_rebindable
 from pylog.runtime.sockets import hang_up, stop_listening
 from pylog.runtime.threads import started
-from pylog.schema_registry.interface import Answer, Interface, refused
+from pylog.schema_registry.interface import Interface, RestAnswer, refused
 from pylog.serde.registry import CONTENT
 from pylog.serde.schema_store import TOPIC, SchemaStore
 from pylog.server.binding import bind
@@ -147,7 +147,7 @@ class SchemaRegistryServer:
             return connection
         return None
 
-    def answer(self, requests: "_Requests", body: bytes) -> Answer:
+    def answer(self, requests: "_Requests", body: bytes) -> RestAnswer:
         """The answer to a request that has come whole."""
         kind = requests.headers.get("Content-Type", "")
         if body and kind.partition(";")[0].strip().lower() not in CONTENTS:
@@ -308,7 +308,7 @@ class _Requests(BaseHTTPRequestHandler):
             while self.rfile.read(64 << 10):
                 pass
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: RestAnswer) -> None:
         self.send_response(answer.status)
         self.send_header("Content-Type", CONTENT)
         self.send_header("Content-Length", str(len(answer.body)))

@@ -91,10 +91,10 @@ def parsed_avro(schema: Schema, find: Callable[[Reference], Schema]) -> tuple[An
 
 def whole_schema(schema: Schema, find: Callable[[Reference], Schema]) -> Any:
     """An Avro schema as JSON, with those that it refers to, which `find` gives, in their places. Raises ValueError."""
-    return _Whole(find).of(schema)
+    return _SchemaParts(find).of(schema)
 
 
-class _Whole:
+class _SchemaParts:
     """The parts of one schema. A part that is referred to twice is read twice, so their number is bounded."""
 
     def __init__(self, find: Callable[[Reference], Schema]) -> None:

@@ -31,7 +31,7 @@ from pylog.serde.registry_state import (
 from pylog.serde.schema_forms import INVALID_SCHEMA, check_schema, normalized
 
 __all__ = [
-    "Change", "checked_schema", "delete_config", "delete_mode", "delete_subject", "delete_version", "existing",
+    "RegistryChange", "checked_schema", "delete_config", "delete_mode", "delete_subject", "delete_version", "existing",
     "faults_of", "register", "set_config", "set_mode", "subject_not_found",
 ]  # fmt: skip
 
@@ -48,7 +48,7 @@ LATEST = -1
 RESERVED = frozenset({"__GLOBAL", "__EMPTY"})
 
 
-class Change(NamedTuple, Generic[T]):
+class RegistryChange(NamedTuple, Generic[T]):
     """The records of a change, and what is answered once they are written."""
 
     result: T
@@ -157,14 +157,14 @@ def _check_unreferenced(state: RegistryState, one: RegisteredSchema, which: Look
 def register(
     state: RegistryState, subject: str, given: Schema, *, normalize: bool = False,
     schema_id: int | None = None, version: int | None = None,
-) -> Change[RegisteredSchema]:  # fmt: skip
+) -> RegistryChange[RegisteredSchema]:  # fmt: skip
     """A schema becomes a new version of a subject, unless it is one. `schema_id`: in the mode IMPORT alone."""
     _check_subject(subject)
     schema = checked_schema(state, subject, given, normalize=normalize, is_new=False)
     known = state.find(subject, schema)
     if known is not None and version is None and schema_id in (None, known.id):
         # Also where nothing can be registered: programs that register what is there go on.
-        return Change(known)
+        return RegistryChange(known)
     is_import = state.mode_in_scope(subject) == IMPORT
     _check_register_mode(state, subject, schema_id)
     schema = checked_schema(state, subject, given, normalize=normalize)
@@ -175,7 +175,7 @@ def register(
         if version not in (None, following):
             raise SchemaRegistryError("Version is not one more than previous version", INVALID_SCHEMA)
     added = RegisteredSchema(_id_for(state, schema, schema_id), subject, version or following, schema)
-    return Change(added, (*_replaced(state, every, added), schema_record(added)))
+    return RegistryChange(added, (*_replaced(state, every, added), schema_record(added)))
 
 
 def _check_register_mode(state: RegistryState, subject: str, schema_id: int | None) -> None:
@@ -213,7 +213,7 @@ def _replaced(
     )  # fmt: skip
 
 
-def delete_version(state: RegistryState, subject: str, version: int | None, *, permanent: bool) -> Change[int]:
+def delete_version(state: RegistryState, subject: str, version: int | None, *, permanent: bool) -> RegistryChange[int]:
     """A version of a subject is soft deleted, or (`permanent`) one that is soft deleted goes for good."""
     one = existing(state, subject, version, LookupFilter.INCLUDE_DELETED)
     _check_writable(state, subject)
@@ -225,17 +225,17 @@ def delete_version(state: RegistryState, subject: str, version: int | None, *, p
         )
     _check_unreferenced(state, one, LookupFilter.INCLUDE_DELETED if permanent else LookupFilter.DEFAULT)
     if not permanent:
-        return Change(one.version, (schema_record(one, is_deleted=True),))
+        return RegistryChange(one.version, (schema_record(one, is_deleted=True),))
     if not is_deleted:
         raise SchemaNotFound(
             f"Subject '{subject}' Version {one.version} was not deleted first before being permanently deleted",
             VERSION_NOT_SOFT_DELETED,
         )
     is_last = len(state.versions(subject, LookupFilter.INCLUDE_DELETED)) == 1
-    return Change(one.version, (tombstone(one), *(_settings_gone(state, subject) if is_last else ())))
+    return RegistryChange(one.version, (tombstone(one), *(_settings_gone(state, subject) if is_last else ())))
 
 
-def delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> Change[list[int]]:
+def delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> RegistryChange[list[int]]:
     """All versions of a subject are soft deleted, or (`permanent`) go for good when they are; the answer has them."""
     every = state.versions(subject, LookupFilter.INCLUDE_DELETED)
     there = state.versions(subject)
@@ -250,14 +250,14 @@ def delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> Ch
     for one in every if permanent else there:
         _check_unreferenced(state, one, which, subject)
     if not permanent:
-        return Change([one.version for one in there], (subject_deletion(subject, there[-1].version),))
+        return RegistryChange([one.version for one in there], (subject_deletion(subject, there[-1].version),))
     if there:
         raise SchemaNotFound(
             f"Subject '{subject}' was not deleted first before being permanently deleted", SUBJECT_NOT_SOFT_DELETED
         )
     # From the last on: a version may refer to one before it.
     gone = tuple(tombstone(one) for one in reversed(every))
-    return Change([one.version for one in every], (*gone, *_settings_gone(state, subject)))
+    return RegistryChange([one.version for one in every], (*gone, *_settings_gone(state, subject)))
 
 
 def _settings_gone(state: RegistryState, subject: str) -> tuple[RegistryRecord, ...]:
@@ -269,7 +269,7 @@ def _settings_gone(state: RegistryState, subject: str) -> tuple[RegistryRecord, 
 # --- configs and modes ---------------------------------------------------------------------------------------------
 
 
-def set_config(state: RegistryState, subject: str | None, given: Mapping[str, Any]) -> Change[dict[str, Any]]:
+def set_config(state: RegistryState, subject: str | None, given: Mapping[str, Any]) -> RegistryChange[dict[str, Any]]:
     """Set `compatibility` and `normalize` of a subject, or (None) of all without their own; what is not given stays."""
     if subject is not None:
         _check_subject(subject)
@@ -286,33 +286,35 @@ def set_config(state: RegistryState, subject: str | None, given: Mapping[str, An
     _check_writable(state, subject)
     old = (state.config(subject) or {}) if subject is not None else state.config_in_scope(None)
     whole = {**old, **new}
-    return Change(whole, (config_record(subject, whole),))
+    return RegistryChange(whole, (config_record(subject, whole),))
 
 
-def delete_config(state: RegistryState, subject: str | None) -> Change[dict[str, Any]]:
+def delete_config(state: RegistryState, subject: str | None) -> RegistryChange[dict[str, Any]]:
     """Take the config of a subject (None: that of all) back; the answer has what it was."""
     found = state.config(subject)
     if found is None:
         raise subject_not_found(str(subject))
     _check_writable(state, subject)
-    return Change(found, (config_record(subject, None),))
+    return RegistryChange(found, (config_record(subject, None),))
 
 
-def set_mode(state: RegistryState, subject: str | None, given: object, *, force: bool = False) -> Change[str | None]:
+def set_mode(
+    state: RegistryState, subject: str | None, given: object, *, force: bool = False
+) -> RegistryChange[str | None]:
     """Set the mode of a subject, or (None) of all without their own; `given` None takes it back. IMPORT needs a subject
     without versions, unless `force`; soft deleted ones go for good.
     """
     if subject is not None:
         _check_subject(subject)
     if given is None:
-        return Change(None, (mode_record(subject, None),))
+        return RegistryChange(None, (mode_record(subject, None),))
     mode = given.upper() if isinstance(given, str) else ""
     if mode not in MODES:
         raise SchemaRegistryError(f"Invalid mode {given!r}. Valid values are {', '.join(MODES)}.", INVALID_MODE)
     gone: tuple[RegistryRecord, ...] = ()
     if mode == IMPORT and state.mode_in_scope(subject) != IMPORT and not force:
         gone = _made_empty(state, subject)
-    return Change(mode, (*gone, mode_record(subject, mode)))
+    return RegistryChange(mode, (*gone, mode_record(subject, mode)))
 
 
 def _made_empty(state: RegistryState, subject: str | None) -> tuple[RegistryRecord, ...]:
@@ -325,9 +327,9 @@ def _made_empty(state: RegistryState, subject: str | None) -> tuple[RegistryReco
     return tuple(map(tombstone, gone))
 
 
-def delete_mode(state: RegistryState, subject: str | None) -> Change[str]:
+def delete_mode(state: RegistryState, subject: str | None) -> RegistryChange[str]:
     """Take the mode of a subject (None: that of all) back; the answer has what it was."""
     found = state.mode(subject)
     if found is None:
         raise subject_not_found(str(subject))
-    return Change(found, (mode_record(subject, None),))
+    return RegistryChange(found, (mode_record(subject, None),))

@@ -23,7 +23,7 @@ from pylog.errors import (
 )  # fmt: skip
 from pylog.handles.client_half import ClientHalf
 from pylog.record import ConsumerRecord, TopicPartition
-from pylog.serde.registry_changes import Change
+from pylog.serde.registry_changes import RegistryChange
 from pylog.serde.registry_records import RegistryRecord
 from pylog.serde.registry_state import RegistryState
 
@@ -62,7 +62,7 @@ class SchemaStore:
         """The state that was read last."""
         return self._state
 
-    def change(self, decide: Callable[[RegistryState], Change[T]]) -> T:
+    def change(self, decide: Callable[[RegistryState], RegistryChange[T]]) -> T:
         """Append the records that `decide` gives for the state, and return its result. Raises what `decide` raises."""
         while True:
             state = self.state()

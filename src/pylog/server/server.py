@@ -9,10 +9,11 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from pylog.config import protocols_of
 from pylog.metrics.snapshot import Metrics
+from pylog.runtime.closing import Closeable
 from pylog.server.api.call import Fate
 from pylog.server.binding import bind_listener
 from pylog.server.calls import Counts
@@ -26,13 +27,6 @@ from pylog.server.served_node import ServedNode
 __all__ = ["Server"]
 
 _running: weakref.WeakSet["Server"] = weakref.WeakSet()
-
-
-class Closeable(Protocol):
-    """A thing that is closed with a server."""
-
-    def close(self) -> None:
-        """Close it; a second time does nothing."""
 
 
 class Server:

@@ -34,7 +34,7 @@ class PlacedBatch(NamedTuple):
         return self.span.base_offset > self.expected
 
 
-class Damage(NamedTuple):
+class FoundDamage(NamedTuple):
     """A part that cannot be read, and the reason."""
 
     range: DamagedRange
@@ -59,7 +59,7 @@ class DamageSearch:
         self._at_first = at_first
         self._on_window = on_window
 
-    def parts(self, position: int, expected: int, upto: int) -> Iterator[PlacedBatch | Damage]:
+    def parts(self, position: int, expected: int, upto: int) -> Iterator[PlacedBatch | FoundDamage]:
         """The good batches from `position` on, where one begins that has no offset below `expected`, and the damage
         between them. What is damaged at `upto` or behind ends it.
         """
@@ -73,7 +73,7 @@ class DamageSearch:
             if fault is None or fault.offset >= upto:
                 return
             damage = self.damage(fault)
-            yield Damage(damage, fault.reason)
+            yield FoundDamage(damage, fault.reason)
             if damage.end == self._log.size():
                 return
             position, expected = damage.end, damage.next_offset

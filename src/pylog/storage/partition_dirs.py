@@ -15,8 +15,7 @@ import uuid
 from pylog.files import Files, join
 from pylog.protocol.topic_names import METADATA_TOPIC, is_topic_name
 from pylog.record import TopicPartition
-
-NO_UUID = uuid.UUID(int=0)
+from pylog.storage.segment_checksum import NO_TOPIC
 
 NAME_BYTES_MAX = 255
 """Of a folder, on every file system that is supported."""
@@ -59,7 +58,7 @@ def is_set_aside(name: str, suffix: str | None = None, key: TopicPartition | Non
     found = _SET_ASIDE.fullmatch(name)
     if found is None or suffix not in (None, found[2]):
         return False
-    return key is None or found[1] == set_aside(*key, NO_UUID, found[2]).rpartition(".")[0]
+    return key is None or found[1] == set_aside(*key, NO_TOPIC, found[2]).rpartition(".")[0]
 
 
 def partition_folders(files: Files, path: str, *, internal: bool = False) -> list[TopicPartition]:

@@ -6,7 +6,7 @@ from pylog.errors import CorruptBatch
 from pylog.kernel import CONTROL_BIT, HEADER_BYTES, BatchSpan, ConsumerRecord, take_records
 from pylog.kernel.format import OFFSET_MAX
 from pylog.protocol.batch import Batch
-from pylog.storage.damage_search import Damage, DamageSearch, PlacedBatch
+from pylog.storage.damage_search import DamageSearch, FoundDamage, PlacedBatch
 from pylog.storage.file_ranges import Slice, WantedBatches
 from pylog.storage.log_file import HEAD_BYTES, WINDOW_BYTES
 from pylog.storage.segment_files import SegmentFiles
@@ -79,7 +79,7 @@ class SegmentReader:
         search = DamageSearch(log, end, written=written, at_first=self._near)
         taken: list[PlacedBatch] = []
         for part in search.parts(self._indexed(offset), self._base_offset, upto):
-            if isinstance(part, Damage):
+            if isinstance(part, FoundDamage):
                 if taken:
                     break
                 if offset < part.range.next_offset:
@@ -94,7 +94,7 @@ class SegmentReader:
             return None
         return log.between(taken[0].position, taken[-1].end, taken[-1].span.last_offset + 1, cuts)
 
-    def _damaged(self, damage: Damage, offset: int) -> CorruptBatch:
+    def _damaged(self, damage: FoundDamage, offset: int) -> CorruptBatch:
         part = damage.range
         return CorruptBatch.on_reading(
             damage.reason, path=self._log.path, position=part.position, offset=max(offset, part.offset),

@@ -20,7 +20,7 @@ pyarrow does the work, and is loaded when it is first needed: it is an extra.
 
 from pylog.tables.appended import AppendedTable, ColumnSerde, RecordSource, TableInput
 from pylog.tables.schema import COLUMNS
-from pylog.tables.selection import Moment, Part, Selection
+from pylog.tables.selection import Moment, Selection, TablePart
 from pylog.tables.tabular import Tabular
 
 __all__ = [
@@ -28,9 +28,9 @@ __all__ = [
     "AppendedTable",
     "ColumnSerde",
     "Moment",
-    "Part",
     "RecordSource",
     "Selection",
     "TableInput",
+    "TablePart",
     "Tabular",
 ]

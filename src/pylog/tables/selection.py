@@ -41,7 +41,7 @@ def must_skip(on_damage: OnDamage) -> bool:
     return on_damage == "skip"
 
 
-class Part(Protocol):
+class TablePart(Protocol):
     """A partition."""
 
     @property
@@ -80,7 +80,7 @@ class WantedRange:
     since_ms: int | None = None
     until_ms: int | None = None
 
-    def of(self, part: Part) -> tuple[int | None, int | None]:
+    def of(self, part: TablePart) -> tuple[int | None, int | None]:
         """The offsets of it in a partition, as they are now. They may be an empty range."""
         start, end = self.offset, self.end
         if self.since_ms is not None:
@@ -123,7 +123,7 @@ class Selection(Tabular):
     def __init__(
         self,
         what: str,
-        parts: Sequence[Part],
+        parts: Sequence[TablePart],
         wanted: WantedRange,
         columns: Sequence[str] | None,
         isolation: IsolationLevel,
@@ -200,8 +200,8 @@ class Selection(Tabular):
         return decoder.schema, _at_least_one(decoder.schema, batches)
 
     def _read(
-        self, ranges: "Iterable[tuple[Part, int | None, int | None]]", columns: Sequence[str], max_rows: int
-    ) -> "Iterator[tuple[Part, pyarrow.RecordBatch]]":
+        self, ranges: "Iterable[tuple[TablePart, int | None, int | None]]", columns: Sequence[str], max_rows: int
+    ) -> "Iterator[tuple[TablePart, pyarrow.RecordBatch]]":
         for part, start, end in ranges:
             for batch in part.columns(
                 start, end, columns=columns, max_rows=max_rows, isolation_level=self._isolation,
@@ -209,7 +209,7 @@ class Selection(Tabular):
             ):  # fmt: skip
                 yield part, batch
 
-    def _told(self, part: Part, work: "Callable[[pyarrow.RecordBatch], T]", batch: "pyarrow.RecordBatch") -> T:
+    def _told(self, part: TablePart, work: "Callable[[pyarrow.RecordBatch], T]", batch: "pyarrow.RecordBatch") -> T:
         """The result of a decoder's work. Raises DeserializationError."""
         from pylog.tables.decoder import Undecodable
 
@@ -221,7 +221,7 @@ class Selection(Tabular):
             remedy = "on_error='skip' leaves it out, and on_error='column' says so in a column"
             raise DeserializationError(str(error), record, remedy) from error.cause
 
-    def _bounded(self, part: Part) -> tuple[int | None, int]:
+    def _bounded(self, part: TablePart) -> tuple[int | None, int]:
         start, end = self._wanted.of(part)
         visible = part.last_stable_offset if self._isolation == "read_committed" else part.high_watermark
         return start, visible if end is None else min(end, visible)

@@ -8,7 +8,7 @@ from pylog.kernel import ConsumerRecord
 from pylog.protocol.isolation import IsolationLevel
 from pylog.tables.appended import AppendedTable, ColumnSerde, CompressionType, RecordSource, TableInput
 from pylog.tables.decoded import ColumnDeserializer, Decoding, Fields, OnError
-from pylog.tables.selection import MAX_ROWS, Moment, OnDamage, Part, Selection, WantedRange, milliseconds
+from pylog.tables.selection import MAX_ROWS, Moment, OnDamage, Selection, TablePart, WantedRange, milliseconds
 from pylog.tables.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PartitionTable", "TopicTable"]
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=TablePart)
 
 
 class PartitionTable(Tabular):
     """A partition. As a table it is all of its records (`select` chooses)."""
 
     @abstractmethod
-    def _part(self) -> Part:
+    def _part(self) -> TablePart:
         """The partition."""
 
     def select(

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-__all__ = ["BATCH_BYTES_MAX", "PREFIX_BYTES", "BatchField", "batch_bytes_max", "header_fields"]
+from pylog.kernel.format import LOG_OVERHEAD
 
-PREFIX_BYTES = 12
-"""Base offset and length, which say how long it is."""
+__all__ = ["BATCH_BYTES_MAX", "BatchField", "batch_bytes_max", "header_fields"]
+
 BATCH_BYTES_MAX = 16 << 20
 """How much of a batch is read for a page."""
 LAYOUT = (
@@ -32,9 +32,9 @@ class BatchField:
 
 def batch_bytes_max(prefix: bytes) -> int:
     """The size that a batch's first 12 bytes claim; those that are there where it has no such header."""
-    if len(prefix) < PREFIX_BYTES:
+    if len(prefix) < LOG_OVERHEAD:
         return len(prefix)
-    return max(PREFIX_BYTES, PREFIX_BYTES + int.from_bytes(prefix[8:12], "big", signed=True))
+    return max(LOG_OVERHEAD, LOG_OVERHEAD + int.from_bytes(prefix[8:12], "big", signed=True))
 
 
 def header_fields(data: bytes) -> list[BatchField]:

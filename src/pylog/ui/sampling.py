@@ -19,7 +19,7 @@ from pylog.runtime.threads import started
 from pylog.ui.damage import lost_ranges
 from pylog.ui.source import Source
 
-__all__ = ["GROUPS_MAX", "PATIENCE_SECONDS", "LogLooks", "Sample", "sample"]
+__all__ = ["GROUPS_MAX", "PATIENCE_SECONDS", "LogLooks", "LogSample", "sample"]
 
 GROUPS_MAX = 200
 """How many groups are asked for their offsets or members, each by itself."""
@@ -28,7 +28,7 @@ PATIENCE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LogSample:
     """The state of the log at a time."""
 
     ends: Mapping[TopicPartition, Ends]
@@ -56,7 +56,7 @@ class Sample:
         return found
 
 
-def sample(source: Source) -> Sample:
+def sample(source: Source) -> LogSample:
     """Look at the log. Raises PylogError."""
     ends = source.ends()
     try:
@@ -64,7 +64,7 @@ def sample(source: Source) -> Sample:
     except PylogError:
         # A log directory cannot be read: the pages of the node and of damage name it, and topics are shown without.
         damaged = frozenset()
-    return Sample(ends, _lags(source, ends), damaged)
+    return LogSample(ends, _lags(source, ends), damaged)
 
 
 class LogLooks:
@@ -74,15 +74,15 @@ class LogLooks:
         self._source = source
         self._patience_seconds = patience_seconds
         self._lock = Lock()
-        self._running: Future[Sample] | None = None
-        self._last: Sample | None = None
+        self._running: Future[LogSample] | None = None
+        self._last: LogSample | None = None
 
-    def take(self) -> Sample:
+    def take(self) -> LogSample:
         """A look, which is the last one from then on. Raises PylogError."""
         self._last = self._begun().result()
         return self._last
 
-    def last(self) -> Sample | None:
+    def last(self) -> LogSample | None:
         """The last look; before there is one, the first, where it comes in time, or None. Raises PylogError."""
         if self._last is not None:
             return self._last
@@ -90,16 +90,16 @@ class LogLooks:
         wait([first], self._patience_seconds)
         return first.result() if first.done() else None
 
-    def _begun(self) -> Future[Sample]:
+    def _begun(self) -> Future[LogSample]:
         """The look that runs, so that a page and the server share one; another one where none does."""
         with self._lock:
             if self._running is None or self._running.done():
-                future = Future[Sample]()
+                future = Future[LogSample]()
                 started(partial(self._look, future), "pylog-ui-look")
                 self._running = future
             return self._running
 
-    def _look(self, future: Future[Sample]) -> None:
+    def _look(self, future: Future[LogSample]) -> None:
         try:
             future.set_result(sample(self._source))
         except Exception as error:  # noqa: BLE001

@@ -19,9 +19,10 @@ from pylog.files import Files, join
 from pylog.handles.views import PartitionView
 from pylog.inspect import BatchEntry, DumpLine, Problem, dump_segment, scan
 from pylog.inspect.dump import base_offset_of, batch_entry, kind_of, offset_entries
+from pylog.kernel.format import LOG_OVERHEAD
 from pylog.protocol.batch import Batch
 from pylog.storage.segment_checksum import INDEX_BYTES_MAX
-from pylog.ui.batch_bytes import BATCH_BYTES_MAX, PREFIX_BYTES, batch_bytes_max, header_fields
+from pylog.ui.batch_bytes import BATCH_BYTES_MAX, batch_bytes_max, header_fields
 from pylog.ui.pages import page, seen, utc
 from pylog.ui.parameters import number
 from pylog.ui.values import hex_lines, shown, visible
@@ -185,7 +186,7 @@ def _batch_bytes(files: Files, path: str, position: int) -> tuple[int, bytes]:
         if position >= opened.size():
             # The system refuses to read where no file can reach.
             return 0, b""
-        size = batch_bytes_max(opened.read(position, PREFIX_BYTES))
+        size = batch_bytes_max(opened.read(position, LOG_OVERHEAD))
         return size, opened.read(position, min(size, BATCH_BYTES_MAX))
     finally:
         opened.close()

@@ -16,7 +16,7 @@ from pylog.ui.history import LogHistory, level_line, rate_line
 from pylog.ui.pages import page, seen
 from pylog.ui.parameters import flag
 from pylog.ui.rates import GrowthRate
-from pylog.ui.sampling import GROUPS_MAX, LogLooks, Sample
+from pylog.ui.sampling import GROUPS_MAX, LogLooks, LogSample
 from pylog.ui.sorting import sorted_lines
 from pylog.ui.source import Source
 
@@ -52,7 +52,7 @@ def topics(request: Request) -> Response:
     source, words, looks = seen(request), request.query_params, request.app.state.looks
     assert isinstance(looks, LogLooks)
     last = looks.last()
-    sample = last or Sample({})
+    sample = last or LogSample({})
     metadata, lags = {one.name: one for one in source.topics()}, sample.lag_of_topic()
 
     def line(one: TopicMetadata, ends: Mapping[TopicPartition, Ends]) -> TopicLine:
@@ -83,7 +83,7 @@ def _under_replicated(topic: TopicMetadata) -> int:
     return sum(len(one.isr) < len(one.replicas) for one in topic.partitions)
 
 
-def _ends_now(source: Source, topics: list[TopicMetadata], sample: Sample) -> dict[TopicPartition, Ends]:
+def _ends_now(source: Source, topics: list[TopicMetadata], sample: LogSample) -> dict[TopicPartition, Ends]:
     """The extents of a few topics as they are now, with sizes of the last look."""
     keys = [TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions]
     sizes = {key: sample.ends[key].size for key in keys if key in sample.ends}
@@ -105,7 +105,7 @@ class LogFacts:
     furthest: tuple[str, str, int] | None
 
 
-def _facts(topics: list[TopicMetadata], sample: Sample) -> LogFacts:
+def _facts(topics: list[TopicMetadata], sample: LogSample) -> LogFacts:
     group, lag = max(sample.lags.items(), key=lambda one: one[1], default=(("", ""), 0))
     return LogFacts(
         len(topics), sum(len(one.partitions) for one in topics), sum(map(_under_replicated, topics)),

@@ -355,7 +355,7 @@ def test_an_error_of_publishing_is_told_to_all(log: Log) -> None:
     assert log.partition.durable_offset == 4
 
 
-@pytest.mark.parametrize("lacking", ["Group", "time.monotonic"])
+@pytest.mark.parametrize("lacking", ["AppendGroup", "time.monotonic"])
 def test_who_lacks_memory_to_drive_leaves_the_drive_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:

@@ -558,12 +558,12 @@ def test_a_change_that_is_still_decided_keeps_no_other_one_waiting(log: pylog.Lo
     store, begun, may_end = SchemaStore(log), threading.Event(), threading.Event()
     decided: list[int] = []
 
-    def decide(state: RegistryState) -> changes.Change[int]:
+    def decide(state: RegistryState) -> changes.RegistryChange[int]:
         begun.set()
         assert may_end.wait(240)
         change = changes.register(state, "slow", serde.Schema('"int"'))
         decided.append(change.result.id)
-        return changes.Change(change.result.id, change.records)
+        return changes.RegistryChange(change.result.id, change.records)
 
     interface = Interface(store)
     with ThreadPoolExecutor(1) as pool:

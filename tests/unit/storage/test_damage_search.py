@@ -8,7 +8,7 @@ from pylog.files import MemoryFiles
 from pylog.kernel import Record, walk
 from pylog.protocol.batch import encode
 from pylog.segment import Segment
-from pylog.storage.damage_search import Damage, DamageSearch
+from pylog.storage.damage_search import DamageSearch, FoundDamage
 from pylog.storage.file_ranges import DamagedRange
 from pylog.storage.segment_reader import OFFSET_MAX
 
@@ -110,4 +110,4 @@ def test_a_file_that_was_cut_has_lost_its_end() -> None:
     made.log.sealed_bytes = lambda: 6 * SIZE
     assert lost(made, 12) == (12, 18, 4 * SIZE)
     parts = list(DamageSearch(made.log, END).parts(0, 0, 100))
-    assert [part for part in parts if isinstance(part, Damage)] == [parts[-1]]
+    assert [part for part in parts if isinstance(part, FoundDamage)] == [parts[-1]]

@@ -9,7 +9,7 @@ from pylog.handles.topic_facts import Ends
 from pylog.record import TopicPartition
 from pylog.ui import history
 from pylog.ui.history import LogHistory, level_line, rate_line
-from pylog.ui.sampling import Sample
+from pylog.ui.sampling import LogSample
 from unit.ui.conftest import pages_of
 
 
@@ -57,7 +57,7 @@ def test_the_pages_of_a_topic_and_a_group_have_lines(log: pylog.Log) -> None:
     assert "<svg" not in pages.get("/topics/clicks").text
     for second, lag in ((0, 5), (10, 3)):
         ends = {TopicPartition("clicks", one): Ends(0, 10 * second, 1024 * second) for one in range(2)}
-        state.history.note(second * 1000, Sample(ends, {("drawn", "clicks"): lag, ("drawn", "x"): 1}).counted())
+        state.history.note(second * 1000, LogSample(ends, {("drawn", "clicks"): lag, ("drawn", "x"): 1}).counted())
     words = pages.get("/topics/clicks").words
     assert (
         "Records/s, the last minute: now 20.0, at most 20.0" in words and "Growth/s, the last minute: now 2.0" in words

@@ -119,7 +119,7 @@ def test_topics_are_listed_though_a_log_directory_cannot_be_read(three: pylog.Lo
 def test_no_page_waits_long_for_the_first_look(three: pylog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
     may_end, begun, look = threading.Event(), list[Source](), sampling.sample
 
-    def slow(source: Source) -> sampling.Sample:
+    def slow(source: Source) -> sampling.LogSample:
         begun.append(source)
         may_end.wait(PATIENT)
         return look(source)

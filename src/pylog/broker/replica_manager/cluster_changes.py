@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from pylog.broker.replica_manager.roles import Commit
+from pylog.broker.replica_manager.roles import CommitRecords
 from pylog.controller.controller import Controller
 from pylog.errors import PylogError
 from pylog.protocol.messages import ResourceChange
@@ -16,7 +16,7 @@ AT_ONCE = 1000
 class ClusterChanges:
     """Commits the decisions of the controller. Thread-safe; `lock` is the node's."""
 
-    def __init__(self, controller: Controller, commit: Commit, lock: WholeLock) -> None:
+    def __init__(self, controller: Controller, commit: CommitRecords, lock: WholeLock) -> None:
         self._controller = controller
         self._commit = commit
         self._lock = lock

@@ -41,7 +41,7 @@ class EndedRoles:
         self.roles: list[tuple[TopicPartition, Leader | Follower]] = []
 
 
-class Commit(Protocol):
+class CommitRecords(Protocol):
     """Writes down records of the controller, and has the node go by them: see `ReplicaManager.commit`."""
 
     def __call__(self, records: list[bytes], ended: EndedRoles | None = None) -> None: ...
@@ -54,7 +54,7 @@ class Roles:
     """
 
     def __init__(
-        self, topics: LocalTopics, commit: Commit, clock: Clock, lock: WholeLock, *, visible_when_durable: bool
+        self, topics: LocalTopics, commit: CommitRecords, clock: Clock, lock: WholeLock, *, visible_when_durable: bool
     ) -> None:  # fmt: skip
         self.recovered: list[Recovered] = []
         self.quarantined: list[Quarantined] = []

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from pylog.broker.replica_manager.roles import Commit, EndedRoles, Roles
+from pylog.broker.replica_manager.roles import CommitRecords, EndedRoles, Roles
 from pylog.broker.replica_manager.topics import LocalTopics
 from pylog.controller.topics import check_not_internal
 from pylog.errors import DurabilityUnknown, PylogError, StorageError
@@ -29,7 +29,7 @@ from pylog.storage.partition_dirs import folder_name, set_aside
 class TopicChanges:
     """Changes of the metadata log, and what they change in the log directories."""
 
-    def __init__(self, topics: LocalTopics, roles: Roles, commit: Commit, lock: WholeLock) -> None:
+    def __init__(self, topics: LocalTopics, roles: Roles, commit: CommitRecords, lock: WholeLock) -> None:
         self._topics = topics
         self._roles = roles
         self._commit = commit

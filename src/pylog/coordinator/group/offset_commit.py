@@ -11,7 +11,7 @@ from pylog.coordinator.effects import Answer, LogRecord, Now, Stamp, TopicsView
 from pylog.coordinator.group.committed_offsets import CommittedOffsets
 from pylog.coordinator.group.effects_builder import EffectsBuilder, not_stored
 from pylog.coordinator.group.group_protocol import Group
-from pylog.coordinator.group.records import NO_TOPIC_ID, Committed, OffsetChange, offset_record
+from pylog.coordinator.group.records import Committed, OffsetChange, offset_record
 from pylog.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
@@ -24,6 +24,7 @@ from pylog.errors import (
     UnstableOffsetCommit,
 )
 from pylog.protocol.messages import (
+    NO_ID,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
@@ -66,7 +67,7 @@ class Committing:
         named = self._topics.named()
 
         def topic_id(topic: str) -> UUID:
-            return named[topic].id if topic in named else NO_TOPIC_ID
+            return named[topic].id if topic in named else NO_ID
 
         self._write(message, ticket, out, topic_id, None)
 
@@ -80,7 +81,7 @@ class Committing:
             out.answer(ticket, _refused(message.parts, error))
         else:
             stamp = Stamp(message.producer_id, message.producer_epoch)
-            self._write(message, ticket, out, lambda topic: NO_TOPIC_ID, stamp)
+            self._write(message, ticket, out, lambda topic: NO_ID, stamp)
 
     def _checked(self, message: OffsetCommit | TxnOffsetCommit) -> Group | None:
         group = self._groups.get(message.group_id)
@@ -158,7 +159,7 @@ class Committing:
         committed, topic = self._offsets.safe(group_id, at), self._topics.named().get(at.topic)
         if committed is None or topic is None:
             return None
-        return committed if committed.topic_id in (NO_TOPIC_ID, topic.id) else None
+        return committed if committed.topic_id in (NO_ID, topic.id) else None
 
     def _fetched(self, message: OffsetFetch, at: TopicPartition) -> OffsetFetchedPart:
         if message.require_stable and self._offsets.is_pending(message.group_id, at):
@@ -206,7 +207,7 @@ class Committing:
 
     def topic_deleted(self, name: str, topic_id: UUID) -> None:
         """Mark the present offsets of this topic for deletion."""
-        self._gone[name, topic_id] = self._gone[name, NO_TOPIC_ID] = self._offsets.place
+        self._gone[name, topic_id] = self._gone[name, NO_ID] = self._offsets.place
 
     def forgotten(self) -> list[LogRecord]:
         """The records that delete the offsets of deleted topics (Kafka: OffsetMetadataManager.onTopicsDeleted)."""

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from pylog.coordinator.effects import LogRecord
 from pylog.errors import CorruptBatch, UnsupportedFormat
-from pylog.protocol.messages import NO_EPOCH
+from pylog.protocol.messages import NO_EPOCH, NO_ID
 from pylog.protocol.schema import message
 from pylog.record import TopicPartition
 
@@ -31,7 +31,6 @@ CONSUMER_TYPES = frozenset((3, 4, 5, 6, 7, 8, 16))
 _OFFSET_VERSION = 4
 _OFFSET_VERSION_WITH_EXPIRY = 1
 _GROUP_VERSION = 3
-NO_TOPIC_ID = uuid.UUID(int=0)
 _NEVER = -1
 
 _OFFSET_KEY = message("OffsetCommitKey")
@@ -50,7 +49,7 @@ class Committed(NamedTuple):
     commit_ms: int
     expire_ms: int = _NEVER
     """The time of expiry, where an old client set one; -1: by the node's rules."""
-    topic_id: uuid.UUID = NO_TOPIC_ID
+    topic_id: uuid.UUID = NO_ID
 
 
 class StoredMember(NamedTuple):
@@ -193,7 +192,7 @@ def _offset_change(record: LogRecord) -> OffsetChange:
         value["metadata"],
         value["commitTimestamp"],
         value.get("expireTimestamp", _NEVER),
-        value.get("topicId", NO_TOPIC_ID),
+        value.get("topicId", NO_ID),
     )
     return OffsetChange(key["group"], partition, committed)
 

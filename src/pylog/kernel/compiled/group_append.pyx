@@ -31,7 +31,7 @@ cdef enum:
     GATHER_NS_MOST = 3_000_000  # a disk may have stalled
 
 
-cdef class Group:
+cdef class AppendGroup:
     """Batches that are appended together; `answers` are theirs, in order, once it `is_done`."""
 
     cdef object partition
@@ -71,14 +71,14 @@ cdef class GroupAppends:
     cdef object general
     cdef object show
     cdef object answer
-    cdef Group open
+    cdef AppendGroup open
     cdef Py_ssize_t expected
     cdef int64_t sync_ns
 
     def __init__(self, driving, whole, general, show, answer):
         self.driving, self.whole = driving, whole
         self.general, self.show, self.answer = general, show, answer
-        self.open = Group()
+        self.open = AppendGroup()
         self.expected = 1
 
     @property
@@ -88,7 +88,7 @@ cdef class GroupAppends:
 
     def append(self, partition, BatchHeader batch not None, int32_t epoch, int64_t now_ms):
         """See the twin."""
-        cdef Group group = self.add(partition, batch, epoch, now_ms, None)
+        cdef AppendGroup group = self.add(partition, batch, epoch, now_ms, None)
         cdef Py_ssize_t index = group.joined - 1
         try:
             self.wait_until(group, -1)
@@ -106,7 +106,7 @@ cdef class GroupAppends:
         """See the twin."""
         return self.add(partition, batch, epoch, now_ms, pending)
 
-    def wait(self, Group group not None, timeout):
+    def wait(self, AppendGroup group not None, timeout):
         """See the twin."""
         cdef bint is_done = False
         try:
@@ -127,13 +127,13 @@ cdef class GroupAppends:
         if self.open.joined:
             futex_call(&self.open.futex)
 
-    def append_general(self, Group group not None, batch):
+    def append_general(self, AppendGroup group not None, batch):
         """Append the next batch of a group, which is not plain."""
         pending = group.pendings[len(group.answers)]
         return self.general(group.partition, pending, batch[0] if type(batch) is tuple else batch)
 
-    cdef Group add(self, partition, BatchHeader batch, int32_t epoch, int64_t now_ms, pending):
-        cdef Group group
+    cdef AppendGroup add(self, partition, BatchHeader batch, int32_t epoch, int64_t now_ms, pending):
+        cdef AppendGroup group
         cdef object entry = batch, general = (batch,)
         cdef AppendState state = partition.state
         cdef bint is_plain = state.lets_in(batch, now_ms)
@@ -150,7 +150,7 @@ cdef class GroupAppends:
         group.joined += 1
         return group
 
-    cdef bint wait_until(self, Group group, int64_t deadline) except -1:
+    cdef bint wait_until(self, AppendGroup group, int64_t deadline) except -1:
         """Drive, or sleep until the group is done; False where the time is up before (-1: never)."""
         cdef int64_t left
         while not group.is_done:
@@ -166,7 +166,7 @@ cdef class GroupAppends:
             PyErr_CheckSignals()
         return True
 
-    cdef int leave(self, Group group, Py_ssize_t index) except -1:
+    cdef int leave(self, AppendGroup group, Py_ssize_t index) except -1:
         """A signal's handler has raised: what is not appended stays so, and another one may have to drive."""
         if not group.is_begun:
             group.batches[index] = None
@@ -180,7 +180,7 @@ cdef class GroupAppends:
 
     cdef bint drives(self) except -1:
         """Drive, unless another thread does."""
-        cdef Group following = Group()
+        cdef AppendGroup following = AppendGroup()
         if not self.open.joined or not self.driving.acquire(False):
             return False
         if self.open.joined == 1 and self.expected == 1 and self.open.pendings[0] is None:
@@ -198,8 +198,8 @@ cdef class GroupAppends:
             self.drive_open(following, True)
         return True
 
-    cdef int drive_open(self, Group following, bint is_whole) except -1:
-        cdef Group group
+    cdef int drive_open(self, AppendGroup following, bint is_whole) except -1:
+        cdef AppendGroup group
         cdef int64_t began
         cdef bint is_driving = True
         if self.open.joined < self.expected:
@@ -233,7 +233,7 @@ cdef class GroupAppends:
         self.answer_pendings(group)
         return 0
 
-    cdef int answer_pendings(self, Group group) except -1:
+    cdef int answer_pendings(self, AppendGroup group) except -1:
         cdef Py_ssize_t index
         cdef object raised = None
         for index in range(len(group.pendings)):
@@ -251,7 +251,7 @@ cdef class GroupAppends:
 
     cdef int gather(self) except -1:
         """Wait until as many have joined as the last time, or a third of what a sync takes has passed."""
-        cdef Group group = self.open
+        cdef AppendGroup group = self.open
         cdef int64_t deadline = now_ns() + min(self.sync_ns // 3, <int64_t>GATHER_NS_MOST)
         cdef Py_ssize_t expected = self.expected
         with nogil:

@@ -52,7 +52,7 @@ class DriveLock(Protocol):
     def release(self) -> None: ...
 
 
-class Group:
+class AppendGroup:
     """Batches that are appended together; `answers` are theirs, in order, once it `is_done`."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class GroupAppends:
         self._show = show
         self._answer = answer
         self._joining = threading.Lock()
-        self._open = Group()
+        self._open = AppendGroup()
         self._expected = 1
         self._sync_seconds = 0.0
 
@@ -143,11 +143,11 @@ class GroupAppends:
             raise done
         return done
 
-    def join(self, partition: Appendable, batch: BatchHeader, epoch: int, now_ms: int, pending: Any) -> Group:
+    def join(self, partition: Appendable, batch: BatchHeader, epoch: int, now_ms: int, pending: Any) -> AppendGroup:
         """Let a batch be of the next group, whose driver answers `pending`; gives the group."""
         return self._add(partition, batch, pending)[0]
 
-    def wait(self, group: Group, timeout: float) -> bool:
+    def wait(self, group: AppendGroup, timeout: float) -> bool:
         """Drive, or sleep until a group is done, for up to `timeout` seconds; gives whether it is done."""
         is_done = False
         try:
@@ -167,7 +167,7 @@ class GroupAppends:
         if self._open.batches:
             self._open.call()
 
-    def _add(self, partition: Appendable, batch: BatchHeader, pending: Any) -> tuple[Group, int]:
+    def _add(self, partition: Appendable, batch: BatchHeader, pending: Any) -> tuple[AppendGroup, int]:
         with self._whole, self._joining:
             group = self._open
             group.partition = partition
@@ -176,7 +176,7 @@ class GroupAppends:
             group.pendings.append(pending)
             return group, len(group.batches) - 1
 
-    def _wait_until(self, group: Group, deadline: float | None) -> bool:
+    def _wait_until(self, group: AppendGroup, deadline: float | None) -> bool:
         while not group.is_done:
             if not group.is_begun and self._drives():
                 continue
@@ -186,7 +186,7 @@ class GroupAppends:
             group.sleep(left)
         return True
 
-    def _leave(self, group: Group, index: int) -> None:
+    def _leave(self, group: AppendGroup, index: int) -> None:
         """A signal's handler has raised: what is not appended stays so, and another one may have to drive."""
         with self._whole, self._joining:
             if not group.is_begun:
@@ -196,7 +196,7 @@ class GroupAppends:
 
     def _drives(self) -> bool:
         # What holds `driving` may not lack memory before it is where it releases it.
-        following = Group()
+        following = AppendGroup()
         with self._whole:
             if not self._open.batches or not self._driving.acquire(False):
                 return False
@@ -209,7 +209,7 @@ class GroupAppends:
             self._drive_open(following, began)
         return True
 
-    def _drive_open(self, following: Group, began: float) -> None:
+    def _drive_open(self, following: AppendGroup, began: float) -> None:
         with self._joining:
             group, self._open = self._open, following
             group.is_begun = True
@@ -228,7 +228,7 @@ class GroupAppends:
         self.hand_over()
         self._answer_pendings(group)
 
-    def _append_all(self, group: Group) -> bool:
+    def _append_all(self, group: AppendGroup) -> bool:
         """Append each, and make all durable; gives whether there was anything."""
         for batch, pending in zip(group.batches, group.pendings, strict=True):
             try:
@@ -241,7 +241,7 @@ class GroupAppends:
             group.partition.sync()
         return bool(ends)
 
-    def _answer_pendings(self, group: Group) -> None:
+    def _answer_pendings(self, group: AppendGroup) -> None:
         raised: BaseException | None = None
         for index, pending in enumerate(group.pendings):
             if pending is not None:

@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pylog.kernel.format import CODEC_MASK, MAX_RELATIVE_OFFSET, NO_TIMESTAMP, TRANSACTIONAL_BIT
+from pylog.kernel.format import CODEC_MASK, MAX_RELATIVE_OFFSET, NO_TIMESTAMP, TRANSACTIONAL_BIT, UNKNOWN_TIMESTAMP
 from pylog.kernel.pure.header import BatchHeader
 from pylog.kernel.pure.open_file import Writable
-
-UNKNOWN = -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +85,7 @@ class TimeEntries(Index, Protocol):
     def maybe_add(self, timestamp: int, offset: int) -> bool: ...
 
 
-class OpenLog(Protocol):
+class SegmentLog(Protocol):
     """The `.log` file of a segment."""
 
     @property
@@ -113,7 +111,7 @@ class Tail:
     room: int
     """So many bytes can follow, for certain, if they are not newer than `newest_in_room`."""
     newest_in_room: int
-    log: OpenLog
+    log: SegmentLog
     offset_index: OffsetEntries | None
     """None while it is not open. It is open while the segment can be written to."""
     time_index: TimeEntries | None
@@ -121,7 +119,7 @@ class Tail:
     def __init__(self, base_offset: int, index_interval_bytes: int) -> None:
         self.base_offset = self.next_offset = self.max_timestamp_offset = base_offset
         self.max_timestamp = self.newest_in_room = NO_TIMESTAMP
-        self.first_max_timestamp = UNKNOWN
+        self.first_max_timestamp = UNKNOWN_TIMESTAMP
         self.index_interval_bytes = index_interval_bytes
         self.unindexed_bytes = self.room = 0
         self.offset_index = self.time_index = None
