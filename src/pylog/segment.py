@@ -19,8 +19,8 @@ Invariants, held by `integrity.check_segment`:
 A sealed segment never changes; its indexes are read from their files. The active one is the last of its partition;
 after a clean stop it is sealed as well, until the next append (`activate`).
 
-`Segment` has four parts: `tail` (the kernel's: what an append is measured against), `on_disk` (its files), and a reader
-and an end finder of these.
+`Segment` has four parts: `tail` (the kernel's: what an append is measured against), `on_disk` (its files), and a
+`reader` and an `end_finder` of these.
 """
 
 import random
@@ -31,13 +31,13 @@ from pylog.errors import DiskFull
 from pylog.files import Files
 from pylog.index import OffsetIndex, TimeIndex
 from pylog.kernel import MAX_TIMESTAMP, Spans, Tail
-from pylog.kernel.format import NO_TIMESTAMP, OFFSET_MAX, UNKNOWN_TIMESTAMP
-from pylog.storage.file_ranges import DamagedRange, Fault, Slice, Window
+from pylog.kernel.format import NO_TIMESTAMP, UNKNOWN_TIMESTAMP
+from pylog.storage.file_ranges import DamagedRange, Fault, Window
 from pylog.storage.log_file import LogFile
 from pylog.storage.segment_checksum import NOBODY, Identity
-from pylog.storage.segment_end import EndFinder, SegmentEnd
+from pylog.storage.segment_end import EndFinder
 from pylog.storage.segment_files import SegmentFiles, SegmentPaths
-from pylog.storage.segment_reader import SegmentReader, TimestampAndOffset
+from pylog.storage.segment_reader import SegmentReader
 from pylog.storage.transaction_index import TransactionIndex
 
 UNINDEXED_BYTES_MAX = 1 << 16
@@ -67,8 +67,8 @@ class Segment:
             identity=identity,
         )  # fmt: skip
         self.log: LogFile = on_disk.log
-        self._reader = SegmentReader(on_disk)
-        self._end_finder = EndFinder(on_disk)
+        self.reader = SegmentReader(on_disk)
+        self.end_finder = EndFinder(on_disk)
         self.created_ms = 0
         self._roll_after_ms = _roll_after_ms(config)
         self._loaded_timestamps = active and not files.read_only
@@ -128,34 +128,11 @@ class Segment:
         """See `SegmentFiles.remove`."""
         self.on_disk.remove()
 
-    # --- reading ---------------------------------------------------------------------------------------------------
-
-    def read(
-        self, offset: int, max_bytes: int, *, upto: int, end: int = OFFSET_MAX, written: int = 0,
-        as_extent: bool = False,
-    ) -> Slice | None:  # fmt: skip
-        """See `SegmentReader.read`."""
-        return self._reader.read(offset, max_bytes, upto=upto, end=end, written=written, as_extent=as_extent)
-
-    def window(self, position: int, max_bytes: int) -> int:
-        """See `SegmentReader.window`."""
-        return self._reader.window(position, max_bytes)
+    # --- what it holds ---------------------------------------------------------------------------------------------
 
     def scan(self, position: int = 0, *, check_crc: bool) -> Iterator[Window]:
         """Walk the log from `position` on: see `LogFile.scan`."""
         return self.log.scan(position, check_crc=check_crc)
-
-    def offset_for_time(
-        self, timestamp: int, *, first: int, upto: int, end: int = OFFSET_MAX, written: int = 0
-    ) -> TimestampAndOffset | None:
-        """See `SegmentReader.offset_for_time`."""
-        return self._reader.offset_for_time(timestamp, first=first, upto=upto, end=end, written=written)
-
-    def boundary(self, offset: int) -> tuple[int, int]:
-        """See `SegmentReader.boundary`."""
-        return self._reader.boundary(offset)
-
-    # --- what it holds ---------------------------------------------------------------------------------------------
 
     @property
     def largest_timestamp(self) -> int:
@@ -168,7 +145,7 @@ class Segment:
             return self.tail.max_timestamp, self.tail.max_timestamp_offset
         if self._known is not None:
             return self._known
-        found = self._end_finder.largest_timestamp()
+        found = self.end_finder.largest_timestamp()
         if not self.files.read_only:
             # A reader looks again each time: the owner may be about to write the closing entry.
             self._known = found
@@ -314,14 +291,10 @@ class Segment:
     # --- opening, recovering, cutting ------------------------------------------------------------------------------
 
     def load(self) -> Fault | None:
-        """Find the end of an active segment that was closed cleanly: see `find_end`."""
-        self.tail.next_offset, self.tail.max_timestamp, self.tail.max_timestamp_offset, fault = self.find_end()
+        """Find the end of an active segment that was closed cleanly: see `EndFinder.find`."""
+        self.tail.next_offset, self.tail.max_timestamp, self.tail.max_timestamp_offset, fault = self.end_finder.find()
         self._loaded_timestamps = not self.files.read_only
         return fault
-
-    def find_end(self) -> SegmentEnd:
-        """See `EndFinder.find`."""
-        return self._end_finder.find()
 
     def recover(self, *, with_transactions: bool = True) -> Iterator[Window]:
         """Read the whole file, check every CRC and build the offset and time index again (LogSegment.recover).
@@ -351,7 +324,7 @@ class Segment:
 
     def truncate(self, offset: int) -> None:
         """Drop every batch that reaches `offset` or beyond; the segment ends at the batch boundary at or below it."""
-        position, _ = self.boundary(offset)
+        position, _ = self.reader.boundary(offset)
         self.offsets.truncate(offset)
         self.times.truncate(offset)
         self.aborted.truncate(offset)

@@ -57,10 +57,10 @@ def test_a_read_ends_before_upto_whatever_follows() -> None:
     batch = file.size() // 4
     file.write(2 * batch, b"\0" * 2 * batch)
     for max_bytes in (1, batch, 10_000):
-        found = segment.read(0, max_bytes, upto=6)
+        found = segment.reader.read(0, max_bytes, upto=6)
         assert found is not None and found.data.nbytes in (batch, 2 * batch)
     with pytest.raises(CorruptBatch) as caught:
-        segment.read(6, 1000, upto=12)
+        segment.reader.read(6, 1000, upto=12)
     assert (caught.value.path, caught.value.position) == (segment.path, 2 * batch)
 
 

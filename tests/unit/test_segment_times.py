@@ -34,11 +34,11 @@ def found(offset: int, time: int) -> TimestampAndOffset:
 def test_records_of_a_batch_outside_the_bounds_are_not_found() -> None:
     partition = made((5, 0), (0, 5), (5,)).partition
     segment = partition.segments[0][0]
-    assert segment.offset_for_time(NOW + 5, first=0, upto=5) == found(0, 5)
-    assert segment.offset_for_time(NOW + 5, first=1, upto=5) == found(3, 5)
-    assert segment.offset_for_time(NOW + 5, first=1, upto=3) is None
-    assert segment.offset_for_time(NOW + 5, first=4, upto=5) == found(4, 5)
-    assert segment.offset_for_time(NOW + 6, first=0, upto=5) is None
+    assert segment.reader.offset_for_time(NOW + 5, first=0, upto=5) == found(0, 5)
+    assert segment.reader.offset_for_time(NOW + 5, first=1, upto=5) == found(3, 5)
+    assert segment.reader.offset_for_time(NOW + 5, first=1, upto=3) is None
+    assert segment.reader.offset_for_time(NOW + 5, first=4, upto=5) == found(4, 5)
+    assert segment.reader.offset_for_time(NOW + 6, first=0, upto=5) is None
 
 
 def test_a_time_behind_damage_is_not_told() -> None:
@@ -46,9 +46,9 @@ def test_a_time_behind_damage_is_not_told() -> None:
     segment = log.partition.segments[0][0]
     end = first_batch_end(segment)
     log.files.open(segment.path).write(2 * end - 1, b"\xff")
-    assert segment.offset_for_time(NOW + 1, first=0, upto=3) == found(0, 1)
+    assert segment.reader.offset_for_time(NOW + 1, first=0, upto=3) == found(0, 1)
     with pytest.raises(CorruptBatch) as caught:
-        segment.offset_for_time(NOW + 3, first=0, upto=3)
+        segment.reader.offset_for_time(NOW + 3, first=0, upto=3)
     assert (caught.value.path, caught.value.position, caught.value.offset) == (segment.path, end, 1)
 
 
@@ -57,12 +57,12 @@ def test_a_time_may_have_been_in_a_part_that_is_known_to_be_damaged() -> None:
     segment = log.partition.segments[0][0]
     end = first_batch_end(segment)
     segment.log.damages = (DamagedRange(end, 2 * end, 1, 2),)
-    assert segment.offset_for_time(NOW + 1, first=0, upto=3) == found(0, 1)
-    assert segment.offset_for_time(NOW + 3, first=2, upto=3) == found(2, 3)
+    assert segment.reader.offset_for_time(NOW + 1, first=0, upto=3) == found(0, 1)
+    assert segment.reader.offset_for_time(NOW + 3, first=2, upto=3) == found(2, 3)
     for time, upto in ((3, 3), (9, 3), (9, 2)):
         with pytest.raises(CorruptBatch, match="offsets 1 to 1 are damaged"):
-            segment.offset_for_time(NOW + time, first=0, upto=upto)
-    assert segment.offset_for_time(NOW + 9, first=0, upto=1) is None
+            segment.reader.offset_for_time(NOW + time, first=0, upto=upto)
+    assert segment.reader.offset_for_time(NOW + 9, first=0, upto=1) is None
 
 
 def test_a_batch_that_says_it_reaches_into_the_next_segment_ends_the_search() -> None:

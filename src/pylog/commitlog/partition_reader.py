@@ -107,7 +107,7 @@ class PartitionReader:
         self._check_begun(offset)
         for segment, end in segments.with_ends(offset, offsets.data_end_max):
             written = offsets.next_offset
-            found = segment.read(offset, max_bytes, upto=upto, end=end, written=written, as_extent=as_extent)
+            found = segment.reader.read(offset, max_bytes, upto=upto, end=end, written=written, as_extent=as_extent)
             if found is not None:
                 self._followed = segment
                 return found
@@ -137,7 +137,11 @@ class PartitionReader:
         if end is None:
             return None
         written = offsets.next_offset
-        upto, max_bytes, window = min(upto, written), min(max_bytes, OFFSET_MAX), None if all_left else segment.window
+        upto, max_bytes, window = (
+            min(upto, written),
+            min(max_bytes, OFFSET_MAX),
+            None if all_left else segment.reader.window,
+        )
         found = read_following(segment.log, offset, max_bytes, upto, end, written, window)
         return None if found is None else Slice(*found)
 
@@ -192,7 +196,7 @@ class PartitionReader:
                 newest, newest_timestamp = segment, timestamp
         if newest is None or newest.size == 0:
             return None
-        return newest.offset_for_time(newest_timestamp, first=self._offsets.start_offset, upto=upto)
+        return newest.reader.offset_for_time(newest_timestamp, first=self._offsets.start_offset, upto=upto)
 
     def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None:
         """The first record below `upto` whose timestamp is >= `timestamp` (ms), in offset order, or None."""
@@ -209,7 +213,7 @@ class PartitionReader:
                 or segment.largest_timestamp >= timestamp
                 or segment.on_disk.is_cut()
             ):
-                found = segment.offset_for_time(
+                found = segment.reader.offset_for_time(
                     timestamp, first=offsets.start_offset, upto=upto, end=end, written=offsets.next_offset
                 )
                 if found is not None:

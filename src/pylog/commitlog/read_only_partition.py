@@ -279,7 +279,7 @@ class ReadOnlyPartition:
         if segment is not self._segments.active:
             return segment.largest_timestamp
         # Its index is behind: the owner has the newest timestamps in memory until it rolls.
-        return segment.find_end().timestamp
+        return segment.end_finder.find().timestamp
 
     def offset_for_time(self, timestamp: int, *, upto: int) -> TimestampAndOffset | None:
         """See `PartitionReader.offset_for_time`."""

@@ -341,7 +341,7 @@ class Recovery:
         """
         if segment is not self.segments.active or not segment.base_offset < self.promised < segment.next_offset:
             return False
-        return segment.boundary(self.promised)[1] < self.promised
+        return segment.reader.boundary(self.promised)[1] < self.promised
 
     def _misplaced(self, segment: Segment, end: int) -> None:
         """Quarantine a segment from a batch on that is whole, and says that it lies beyond the segment's end: in the

@@ -42,7 +42,7 @@ class Truncation:
         if offset < segments.start:
             self.begin_anew(offset, offset, now_ms)
             return True
-        kept = segments[segments.index_of(offset)].boundary(offset)[1]
+        kept = segments[segments.index_of(offset)].reader.boundary(offset)[1]
         self._watermarks.lower_start(offset, min(state.start_offset, offset))
         with self._watermarks.taking_away(offset, kept):
             self._local.truncate(offset, now_ms)

@@ -267,10 +267,10 @@ def test_a_reader_of_a_segment_that_is_replaced_reads_on():
     log = Log(file_delete_delay_ms=60_000)
     log.fill()
     segment = log.partition.segments[0][0]
-    before = bytes(segment.read(0, 1 << 20, upto=300).data)
+    before = bytes(segment.reader.read(0, 1 << 20, upto=300).data)
     log.clean()
     assert segment is not log.partition.segments[0][0]
-    assert bytes(segment.read(0, 1 << 20, upto=300).data) == before
+    assert bytes(segment.reader.read(0, 1 << 20, upto=300).data) == before
     log.partition.purge(NOW + 60_000)
     assert not [name for name in log.names() if name.endswith(".deleted")]
 

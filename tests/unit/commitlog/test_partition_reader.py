@@ -153,7 +153,7 @@ def test_a_log_opened_during_a_cut_keeps_the_writers_handle(tmp_path: Path, monk
     # The first is that of its index, the second one that of the log that was just opened.
     files.begin(2, ("size",), cut_and_append)
     with pytest.raises(CorruptBatch):
-        partition.segments[0][0].read(1, 1000, upto=14)
+        partition.segments[0][0].reader.read(1, 1000, upto=14)
     log.append("b")
     assert log.values() == ["x" * 20] * 2 + ["a", "b"]
     partition.check()

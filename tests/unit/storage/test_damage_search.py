@@ -38,14 +38,14 @@ def six() -> list[bytearray]:
 
 def read(made: Segment, offset: int, *, upto: int = END, end: int = END, max_bytes: int = 1 << 20) -> tuple[int, int]:
     """The first offset that is given, and the one behind the last."""
-    found = made.read(offset, max_bytes, upto=upto, end=end, written=END)
+    found = made.reader.read(offset, max_bytes, upto=upto, end=end, written=END)
     assert found is not None
     return int.from_bytes(found.data[:8], "big"), found.next_offset
 
 
 def lost(made: Segment, offset: int, end: int = END) -> tuple[int, int | None, int | None]:
     with pytest.raises(CorruptBatch) as caught:
-        made.read(offset, 1 << 20, upto=END, end=end, written=END)
+        made.reader.read(offset, 1 << 20, upto=END, end=end, written=END)
     return caught.value.offset or 0, caught.value.next_offset, caught.value.position
 
 
@@ -69,15 +69,15 @@ def test_a_last_batch_that_is_damaged_ends_with_the_segment() -> None:
     batches[5][8:12] = (1 << 20).to_bytes(4, "big")
     assert lost(segment(*batches), 15) == (15, 18, 5 * SIZE)
     assert lost(segment(*batches), 15, OFFSET_MAX) == (15, 18, 5 * SIZE)
-    assert segment(*batches).read(15, 1, upto=15, end=END, written=END) is None
+    assert segment(*batches).reader.read(15, 1, upto=15, end=END, written=END) is None
 
 
 def test_a_gap_behind_a_good_batch_is_one() -> None:
     made = segment(batch(0), batch(3), batch(12), batch(15))
     assert read(made, 7) == (12, 18)
-    assert made.read(7, 1000, upto=9, end=END, written=END) is None
+    assert made.reader.read(7, 1000, upto=9, end=END, written=END) is None
     made = segment(batch(0), batch(3))
-    assert made.read(7, 1000, upto=END, end=END, written=END) is None
+    assert made.reader.read(7, 1000, upto=END, end=END, written=END) is None
 
 
 def test_two_damaged_batches_are_two_losses() -> None:
