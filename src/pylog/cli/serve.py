@@ -30,6 +30,7 @@ from pylog.log import load_parts, open_lazily
 from pylog.metrics import prometheus
 from pylog.runtime.words import plural
 from pylog.server.listeners import DEFAULT_NAME, UNIX_NAME, ListenAddress, parse_address
+from pylog.server.security import CLIENT_AUTH
 
 if TYPE_CHECKING:
     from pylog.log import Log
@@ -43,8 +44,6 @@ Flush = Literal["sync", "interval", "none"]
 LISTEN = "127.0.0.1:9092"
 NAP_SECONDS = 1.0
 """How long a signal may go unseen that comes as a nap begins, or that another thread is given: it ends no nap."""
-
-CLIENT_AUTH = ("none", "requested", "required")
 
 
 def _security_options(function: F) -> F:

@@ -37,7 +37,7 @@ EMPTY_RECORDS_MAX = 1 << 18
 _HEADER_BYTES = 5
 PLAIN_MAX = 64 << 10
 """How much is encrypted at once: no more is unsent, except what TLS adds."""
-CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+VERIFY_MODES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
 class Certificates:
@@ -82,7 +82,7 @@ class Certificates:
             raise ValueError(f"{', '.join(self._paths)}: not a certificate with its key: {error}") from error
         except OSError as error:
             raise OSError(error.errno, error.strerror, ", ".join(self._paths)) from error
-        context.verify_mode = CLIENT_AUTH[security.ssl_client_auth]
+        context.verify_mode = VERIFY_MODES[security.ssl_client_auth]
         return context
 
 
