@@ -52,7 +52,10 @@ class DelayedFetch(Future[Fetched]):
         self._purgatory.drive(self, timeout)
 
     def stop_driving(self) -> None:
-        self._purgatory.stop_driving(self)
+        self.is_called_off = True
+        sleep = self.sleep
+        if sleep is not None:
+            sleep.waker.wake()
 
 
 class ReadOnlyPurgatory:
@@ -195,15 +198,6 @@ class ReadOnlyPurgatory:
             else:
                 self._free.append(sleep)
             sleep.in_use.release()
-
-    def stop_driving(self, fetch: DelayedFetch) -> None:
-        """See `DelayedFetch.stop_driving`."""
-        if fetch.done():
-            return
-        fetch.is_called_off = True
-        sleep = fetch.sleep
-        if sleep is not None:
-            sleep.waker.wake()
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
