@@ -42,10 +42,8 @@ from pylog.protocol.messages import (
     NO_ID,
     FetchedPart,
     FetchPart,
-    ListedPart,
-    ListOffsetsPart,
 )
-from pylog.protocol.messages.records import EpochEnd, OffsetForLeaderPartition
+from pylog.protocol.messages.records import EpochEnd, ListedOffset, ListOffsetsPartition, OffsetForLeaderPartition
 from pylog.replication.in_sync import InSync
 from pylog.runtime.signals import WholeLock
 from pylog.storage.leader_epochs import UNDEFINED
@@ -216,7 +214,7 @@ class Leader:
         """The followers in sync that have not said that they have everything below `offset`."""
         return self._in_sync.missing(offset)
 
-    def list_offset(self, part: ListOffsetsPart, isolation: Isolation | None) -> ListedPart:
+    def list_offset(self, part: ListOffsetsPartition, isolation: Isolation | None) -> ListedOffset:
         """Answer one part of a ListOffsets, with the leader epoch of what lies there.
 
         Raises: FencedLeaderEpoch, UnknownLeaderEpoch, CorruptBatch.
@@ -320,21 +318,13 @@ def read_part(
     return answer
 
 
-def list_part(find: Callable[[str, int], ReadablePartition], part: ListOffsetsPart, isolation: Isolation) -> ListedPart:
-    """Answer one part of a ListOffsets; `find` gives the partition, or raises what becomes the part's error."""
-    try:
-        return list_offset(find(part.topic, part.partition), part, isolation)
-    except PylogError as error:
-        return ListedPart(part.topic, part.partition, error)
-
-
 def list_offset(
-    partition: ReadablePartition, part: ListOffsetsPart, isolation: Isolation | None = Isolation.READ_UNCOMMITTED
-) -> ListedPart:
+    partition: ReadablePartition, part: ListOffsetsPartition, isolation: Isolation | None = Isolation.READ_UNCOMMITTED
+) -> ListedOffset:
     """The start, the end that `isolation` sees (None: that of the log), the newest record, or the first at or after a
     time; -1 where that is not below this end. Markers and aborted records count, as in Kafka. Raises CorruptBatch.
     """
-    answer = ListedPart(part.topic, part.partition)
+    answer = ListedOffset(partition_index=part.partition_index)
     committed = isolation is Isolation.READ_COMMITTED
     end = partition.last_stable_offset if committed else partition.high_watermark
     if isolation is None:

@@ -18,7 +18,8 @@ import pytest
 import pylog
 from pylog import TopicPartition
 from pylog.errors import CorruptBatch
-from pylog.protocol.messages import MAX_TIMESTAMP, ListOffsets, ListOffsetsPart, Session
+from pylog.protocol.messages import MAX_TIMESTAMP, Session
+from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.storage.producer_state.snapshot import decode_snapshot
 
 pytestmark = pytest.mark.oracle
@@ -148,8 +149,8 @@ class Seen:
                 answer = consumer.offsets_for_times({self.key: timestamp})[self.key]
                 assert (answer.offset if answer is not None else -1) == offset, f"{self.name}: time {timestamp}"
         if self.meta.get("max_timestamp") is not None:
-            message = ListOffsets([ListOffsetsPart(*self.key, MAX_TIMESTAMP)])
-            part = self.log._node.handle(message, Session()).result().parts[0]
+            message = ListOffsetsRequest.of({self.key: MAX_TIMESTAMP})
+            (part,) = message.found(self.log._node.handle(message, Session()).result()).values()
             assert [part.timestamp, part.offset] == self.meta["max_timestamp"], f"{self.name}: max_timestamp"
 
     def check_kept(self) -> None:

@@ -14,9 +14,6 @@ from pylog.protocol.messages import (
     Fetch,
     Fetched,
     FetchedPart,
-    ListedOffsets,
-    ListedPart,
-    ListOffsets,
     Metadata,
     OfGroup,
     OfTransaction,
@@ -26,7 +23,7 @@ from pylog.protocol.messages import (
     Session,
     TxnOffsetCommit,
 )
-from pylog.protocol.messages.records import DeleteRecordsRequest
+from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.table import MAPPINGS
 from pylog.record import TopicPartition
@@ -43,7 +40,7 @@ FIND_COORDINATOR = 10
 OF_LEADERS: dict[type, Callable[[Any, PylogError], Any]] = {
     Produce: lambda message, error: Produced([ProducedPart(p.topic, p.partition, error) for p in message.parts]),
     Fetch: lambda message, error: Fetched([FetchedPart(p.topic, p.partition, error) for p in message.parts]),
-    ListOffsets: lambda message, error: ListedOffsets([ListedPart(p.topic, p.partition, error) for p in message.parts]),
+    ListOffsetsRequest: ListOffsetsRequest.refused,
     DeleteRecordsRequest: DeleteRecordsRequest.refused,
 }
 

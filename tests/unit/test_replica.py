@@ -17,16 +17,14 @@ from pylog.files import MemoryFiles, join
 from pylog.kernel import Record
 from pylog.partition import Checkpoint, Partition
 from pylog.protocol.batch import encode, split
-from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     CONSUMER,
     EARLIEST,
     LATEST,
     FetchedPart,
     FetchPart,
-    ListOffsetsPart,
 )
-from pylog.protocol.messages.records import OffsetForLeaderPartition
+from pylog.protocol.messages.records import ListOffsetsPartition, OffsetForLeaderPartition
 from pylog.replica import Follower, Leader, bounds_part, list_offset
 
 NOW = 1_700_000_000_000
@@ -402,7 +400,8 @@ def test_a_log_that_was_never_written_ends_in_the_epoch_of_its_leader(asked: int
     answer = leader.epoch_end(OffsetForLeaderPartition(partition=0, leader_epoch=asked))
     assert (answer.leader_epoch, answer.end_offset) == found
     for when in (EARLIEST, LATEST):
-        assert leader.list_offset(ListOffsetsPart("t", 0, when), Isolation.READ_UNCOMMITTED).leader_epoch == 3
+        listed = leader.list_offset(ListOffsetsPartition(partition_index=0, timestamp=when), None)
+        assert listed.leader_epoch == 3
 
 
 def test_a_deposed_leader_appends_nothing() -> None:
@@ -434,7 +433,7 @@ def test_offsets_by_name_and_by_time_stop_at_the_high_watermark() -> None:
     write(leader, "c", timestamp=3000)
 
     def offset(timestamp: int) -> tuple[int, int]:
-        found = list_offset(leader.partition, ListOffsetsPart("t", 0, timestamp))
+        found = list_offset(leader.partition, ListOffsetsPartition(partition_index=0, timestamp=timestamp))
         return found.offset, found.timestamp
 
     assert (offset(EARLIEST), offset(LATEST)) == ((0, -1), (2, -1))

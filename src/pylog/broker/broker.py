@@ -53,7 +53,6 @@ from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
     DescribeQuorum,
     Fetch,
-    ListOffsets,
     Message,
     Metadata,
     Produce,
@@ -70,6 +69,7 @@ from pylog.protocol.messages.configs import (
 from pylog.protocol.messages.records import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
 )
 from pylog.protocol.messages.topics import (
@@ -176,7 +176,7 @@ class Broker:
         return {
             Produce: self._produce.produce,
             Fetch: self._purgatory.fetch,
-            ListOffsets: self._purgatory.list_offsets,
+            ListOffsetsRequest: self._purgatory.list_offsets,
             OffsetForLeaderEpochRequest: self._reads.epoch_ends,
             Metadata: at_once(partial(described, node, self.config)),
             CreateTopicsRequest: lambda message, _: self._changed(creation.topics(message)),

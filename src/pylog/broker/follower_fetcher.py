@@ -11,7 +11,7 @@ while and does not hold up the others. One whose log has parted from the leader'
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -34,12 +34,10 @@ from pylog.protocol.messages import (
     Fetched,
     FetchedPart,
     FetchPart,
-    ListedOffsets,
-    ListOffsets,
-    ListOffsetsPart,
     Message,
     Session,
 )
+from pylog.protocol.messages.records import ListOffsetsRequest, ListOffsetsResponse
 from pylog.record import TopicPartition
 from pylog.replica import Follower
 from pylog.runtime.clock import Clock
@@ -220,8 +218,8 @@ class FollowerFetcher:
             self._note_failure(error, asked)
             return False
         self._note_answer()
-        result: Fetched | ListedOffsets = answer.result()
-        parts = result.parts if isinstance(result, Fetched) else map(_beginning, result.parts)
+        result: Fetched | ListOffsetsResponse = answer.result()
+        parts = result.parts if isinstance(result, Fetched) else _beginnings(result)
         for part in parts:
             if self._closed:
                 break
@@ -300,16 +298,17 @@ class FollowerFetcher:
             self._said = ""
 
 
-def _list_starts(followers: dict[TopicPartition, Follower]) -> ListOffsets:
-    return ListOffsets([
-        ListOffsetsPart(*key, EARLIEST, current_leader_epoch=follower.epoch) for key, follower in followers.items()
-    ])  # fmt: skip
+def _list_starts(followers: dict[TopicPartition, Follower]) -> ListOffsetsRequest:
+    epochs = {key: follower.epoch for key, follower in followers.items()}
+    return ListOffsetsRequest.of(dict.fromkeys(followers, EARLIEST), epochs=epochs)
 
 
-def _beginning(part: Any) -> FetchedPart:
+def _beginnings(listed: ListOffsetsResponse) -> Iterator[FetchedPart]:
     """The answer to a Fetch outside of the leader's log, once the start of that log is known."""
-    out = OffsetOutOfRange(
-        f"{part.topic}-{part.partition}: the leader's log, which starts at offset {part.offset}, ends before the one "
-        "here, and does not know the leader epoch of what is here"
-    )
-    return FetchedPart(part.topic, part.partition, part.error or out, log_start_offset=part.offset)
+    for topic in listed.topics:
+        for part in topic.partitions:
+            out = OffsetOutOfRange(
+                f"{topic.name}-{part.partition_index}: the leader's log, which starts at offset {part.offset}, ends "
+                "before the one here, and does not know the leader epoch of what is here"
+            )
+            yield FetchedPart(topic.name, part.partition_index, part.error or out, log_start_offset=part.offset)

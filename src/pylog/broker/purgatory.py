@@ -23,8 +23,9 @@ from pylog.errors import NotEnoughReplicasAfterAppend, NotLeaderOrFollower, Requ
 from pylog.kernel.format import LONG_MAX, OFFSET_MAX
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch
-from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages import CONSUMER, NO_EPOCH, Fetch, Fetched, ListedOffsets, ListOffsets, Produced, Session
+from pylog.protocol.isolation import Isolation, isolation_of
+from pylog.protocol.messages import CONSUMER, NO_EPOCH, Fetch, Fetched, Produced, Session
+from pylog.protocol.messages.records import ListOffsetsRequest, ListOffsetsResponse
 from pylog.replica import Leader, bounds_part, told_isr
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
@@ -80,8 +81,8 @@ class _DelayedFetch(_Abandonable[Fetched]):
 
 @dataclass(slots=True)
 class _DelayedListing:
-    answer: Future[ListedOffsets]
-    message: ListOffsets
+    answer: Future[ListOffsetsResponse]
+    message: ListOffsetsRequest
     hidden: list[tuple[Leader, int]]
     """The partitions with records that are to be visible first, and where these end."""
     deadline_ms: int
@@ -99,7 +100,7 @@ class Purgatory:
 
     def __init__(
         self, replica_manager: ReplicaManager, clock: Clock, read: Callable[[Fetch], Fetched],
-        given: Callable[[Fetch, Fetched], Fetched], list_offsets: Callable[[ListOffsets], ListedOffsets],
+        given: Callable[[Fetch, Fetched], Fetched], list_offsets: Callable[[ListOffsetsRequest], ListOffsetsResponse],
         wake: Callable[[], object], hurry: Callable[[Leader], int | None],
     ) -> None:  # fmt: skip
         self._roles, self._node_id = replica_manager.roles, replica_manager.id
@@ -217,12 +218,15 @@ class Purgatory:
         with self._lock:
             return self._delayed.has((partition.topic, partition.number, "high watermark"))
 
-    def list_offsets(self, message: ListOffsets, session: Session) -> Future[ListedOffsets]:
+    def list_offsets(self, message: ListOffsetsRequest, session: Session) -> Future[ListOffsetsResponse]:
         """Answer at once, or when what was left of open transactions is visible to a reader of uncommitted records."""
-        if message.replica_id == CONSUMER and message.isolation is Isolation.READ_UNCOMMITTED:
-            roles = (self._roles.held(part.topic, part.partition) for part in message.parts)
-            ends = [(role, self._hurry(role)) for role in roles if isinstance(role, Leader)]
-            hidden = [(leader, end) for leader, end in ends if end is not None]
+        if message.replica_id == CONSUMER and isolation_of(message.isolation_level) is Isolation.READ_UNCOMMITTED:
+            hidden = []
+            for key, _ in message.keyed():
+                role = self._roles.held(*key)
+                end = self._hurry(role) if isinstance(role, Leader) else None
+                if isinstance(role, Leader) and end is not None:
+                    hidden.append((role, end))
             if hidden:
                 delayed = _DelayedListing(Future(), message, hidden, self._clock.tick_ms() + LISTING_MS_MAX)
                 self._delay_listing(delayed)

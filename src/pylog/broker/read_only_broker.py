@@ -26,22 +26,22 @@ from pylog.files import Files
 from pylog.metrics.snapshot import Metrics
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
+from pylog.protocol.isolation import isolation_of
 from pylog.protocol.messages import (
     ClusterMetadata,
     Fetch,
     Fetched,
     FetchedPart,
     FetchPart,
-    ListedOffsets,
-    ListOffsets,
     Message,
     Metadata,
     ResourceType,
     Session,
 )
 from pylog.protocol.messages.configs import DescribeConfigsRequest
+from pylog.protocol.messages.records import ListOffsetsRequest, ListOffsetsResponse
 from pylog.protocol.metadata_image import MetadataImage
-from pylog.replica import list_part, read_part
+from pylog.replica import list_offset, read_part
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WHOLE
@@ -70,7 +70,7 @@ class ReadOnlyBroker:
         described = descriptions(files, list(paths), {}, node.now, node.configs, node_id)
         self._routes: Routes = {
             Fetch: self._fetch,
-            ListOffsets: at_once(self._list_offsets),
+            ListOffsetsRequest: at_once(self._list_offsets),
             Metadata: at_once(self._metadata),
             **described,
             DescribeConfigsRequest: partial(self._configs, described[DescribeConfigsRequest]),
@@ -128,9 +128,10 @@ class ReadOnlyBroker:
 
         return read_parts(message, read)
 
-    def _list_offsets(self, message: ListOffsets) -> ListedOffsets:
+    def _list_offsets(self, message: ListOffsetsRequest) -> ListOffsetsResponse:
         self.node.check_in_place()
-        return ListedOffsets([list_part(self.node.find, part, message.isolation) for part in message.parts])
+        find, isolation = self.node.find, isolation_of(message.isolation_level)
+        return message.answered(lambda key, asked: list_offset(find(*key), asked, isolation))
 
     def _metadata(self, message: Metadata) -> ClusterMetadata:
         return describe_topics(self.node.now(), message, lambda _: self.node_id)

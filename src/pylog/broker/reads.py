@@ -8,20 +8,23 @@ from functools import partial
 
 from pylog.broker.fetch import read_parts
 from pylog.broker.replica_manager import ReplicaManager
-from pylog.errors import OffsetOutOfRange, PylogError
+from pylog.errors import OffsetOutOfRange
 from pylog.partition import Partition
+from pylog.protocol.isolation import isolation_of
 from pylog.protocol.messages import (
     CONSUMER,
     Fetch,
     Fetched,
     FetchedPart,
     FetchPart,
-    ListedOffsets,
-    ListedPart,
-    ListOffsets,
     Session,
 )
-from pylog.protocol.messages.records import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from pylog.protocol.messages.records import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 from pylog.record import TopicPartition
 from pylog.replica import Leader, bounds_part
 from pylog.runtime.clock import Clock
@@ -118,17 +121,11 @@ class Reads:
             part.error = error
         return part
 
-    def list_offsets(self, message: ListOffsets) -> ListedOffsets:
+    def list_offsets(self, message: ListOffsetsRequest) -> ListOffsetsResponse:
         """The answer to a ListOffsets with what there is now."""
-        isolation = message.isolation if message.replica_id == CONSUMER else None
-        parts = []
-        for part in message.parts:
-            try:
-                leader = self._node.roles.leader(part.topic, part.partition)
-                parts.append(leader.list_offset(part, isolation))
-            except PylogError as error:
-                parts.append(ListedPart(part.topic, part.partition, error.with_traceback(None)))
-        return ListedOffsets(parts)
+        isolation = isolation_of(message.isolation_level) if message.replica_id == CONSUMER else None
+        leader = self._node.roles.leader
+        return message.answered(lambda key, asked: leader(*key).list_offset(asked, isolation))
 
     def epoch_ends(
         self, message: OffsetForLeaderEpochRequest, session: Session

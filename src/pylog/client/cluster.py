@@ -18,15 +18,12 @@ from pylog.protocol.messages import (
     ApiRequest,
     ApiResponse,
     ClusterMetadata,
-    ListedOffsets,
-    ListedPart,
-    ListOffsets,
-    ListOffsetsPart,
     Message,
     Metadata,
     Session,
     TopicMetadata,
 )
+from pylog.protocol.messages.records import ListedOffset, ListOffsetsRequest
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future
 from pylog.runtime.rounds import Rounds, finished
@@ -185,8 +182,10 @@ class Cluster:
     def known_leader(self, key: TopicPartition) -> int | None:
         """The node that leads a partition, as far as that is known, without asking a node."""
         topic = self._topics.get(key.topic)
-        states = () if topic is None else topic.partitions
-        return next((state.leader for state in states if state.partition == key.partition), None)
+        for state in () if topic is None else topic.partitions:
+            if state.partition == key.partition:
+                return state.leader
+        return None
 
     def leader(self, key: TopicPartition) -> int:
         """See `ClusterRounds.leader`."""
@@ -236,7 +235,7 @@ class Cluster:
 
     def list_offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation, timeout: float = ANSWER_SECONDS_MAX
-    ) -> dict[TopicPartition, ListedPart]:
+    ) -> dict[TopicPartition, ListedOffset]:
         """See `ClusterRounds.list_offsets`."""
         return finished(self.rounds.list_offsets(times, isolation, timeout))
 
@@ -306,8 +305,10 @@ class ClusterRounds:
 
     def leader(self, key: TopicPartition) -> Rounds[int]:
         """The node that leads a partition; asked again where it is not known. Raises UnknownTopicOrPartition."""
-        yield from self.topic(key.topic)
         node = self._cluster.known_leader(key)
+        if node is None:
+            yield from self.topic(key.topic)
+            node = self._cluster.known_leader(key)
         if node is None:
             # The topic may have got more.
             yield from self.refresh([key.topic])
@@ -321,21 +322,21 @@ class ClusterRounds:
 
     def list_offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation, timeout: float = ANSWER_SECONDS_MAX
-    ) -> Rounds[dict[TopicPartition, ListedPart]]:
+    ) -> Rounds[dict[TopicPartition, ListedOffset]]:
         """The answer of ListOffsets for each partition and its time; the error of one is in its part."""
-        found: dict[TopicPartition, ListedPart] = {}
-        asked: dict[int, list[ListOffsetsPart]] = {}
+        found: dict[TopicPartition, ListedOffset] = {}
+        asked: dict[int, dict[TopicPartition, int]] = {}
         for key, timestamp in times.items():
             try:
                 leader = yield from self.leader(key)
-                asked.setdefault(leader, []).append(ListOffsetsPart(*key, timestamp))
+                asked.setdefault(leader, {})[key] = timestamp
             except UnknownTopicOrPartition as error:
-                found[key] = ListedPart(*key, error)
-        for node, parts in asked.items():
-            answer: ListedOffsets = yield from self.ask(ListOffsets(parts, isolation), node=node, seconds=timeout)
-            for part in answer.parts:
-                key = TopicPartition(part.topic, part.partition)
-                found[key] = part
-                if part.error is not None:
-                    self._cluster.heard(key, part.error)
+                found[key] = ListedOffset(partition_index=key.partition, error=error)
+        for node, known in asked.items():
+            message = ListOffsetsRequest.of(known, isolation)
+            answer = yield from self.ask(message, node=node, seconds=timeout)
+            for key, listed in message.found(answer).items():
+                found[key] = listed
+                if listed.error is not None:
+                    self._cluster.heard(key, listed.error)
         return {key: found[key] for key in times}

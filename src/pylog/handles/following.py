@@ -54,9 +54,6 @@ from pylog.protocol.messages import (
     Fetch,
     Fetched,
     FetchPart,
-    ListedOffsets,
-    ListOffsets,
-    ListOffsetsPart,
     Metadata,
     PartitionMetadata,
     ResourceType,
@@ -64,6 +61,7 @@ from pylog.protocol.messages import (
     TopicMetadata,
 )
 from pylog.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
+from pylog.protocol.messages.records import ListOffsetsRequest, ListOffsetsResponse
 from pylog.record import TopicPartition
 from pylog.replica import Follower
 from pylog.runtime.clock import Clock
@@ -185,22 +183,23 @@ class Following:
         return {key: self._lag(key, *role) for key, role in sorted(dict(self._roles).items())}
 
     def _ask_ends(self) -> None:
-        asked: dict[LeaderEndPoint, list[ListOffsetsPart]] = {}
+        asked: dict[LeaderEndPoint, dict[TopicPartition, int]] = {}
         for key, (leader, epoch, *_) in dict(self._roles).items():
-            asked.setdefault(leader, []).append(ListOffsetsPart(*key, LATEST, epoch))
+            asked.setdefault(leader, {})[key] = epoch
         answers = []
-        for leader, parts in asked.items():
+        for leader, epochs in asked.items():
             replica_id = self._broker.node_id if leader.is_replica else CONSUMER
             with suppress(PylogError):
-                message = ListOffsets(parts, replica_id=replica_id)
+                message = ListOffsetsRequest.of(dict.fromkeys(epochs, LATEST), replica_id=replica_id, epochs=epochs)
                 answers.append(leader.transport.send(leader.node, message, self._session))
         until_ms = self._clock.tick_ms() + LOOK_MS
         for answer in answers:
             with suppress(PylogError, TimeoutError):
-                listed: ListedOffsets = answer.result(max(0, until_ms - self._clock.tick_ms()) / 1000)
-                for part in listed.parts:
-                    if part.error is None:
-                        self._ends[TopicPartition(part.topic, part.partition)] = part.offset
+                listed: ListOffsetsResponse = answer.result(max(0, until_ms - self._clock.tick_ms()) / 1000)
+                for topic in listed.topics:
+                    for one in topic.partitions:
+                        if one.error is None:
+                            self._ends[TopicPartition(topic.name, one.partition_index)] = one.offset
 
     def _lag(self, key: TopicPartition, leader: LeaderEndPoint, epoch: int, _: UUID, counts: bool) -> ReplicaLag:
         role = self._broker.node.roles.held(*key)

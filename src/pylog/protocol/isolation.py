@@ -30,6 +30,11 @@ class Isolation(enum.Enum):
         return cls[level.upper()]
 
 
+def isolation_of(level: int) -> Isolation:
+    """The isolation of a request: read_uncommitted, where the level is not known."""
+    return Isolation.READ_COMMITTED if level == 1 else Isolation.READ_UNCOMMITTED
+
+
 class VisibleBatches:
     """A filter of the batches of one fetch, asked in their order: it tells those that a reader is given.
 

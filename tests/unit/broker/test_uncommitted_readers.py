@@ -18,14 +18,14 @@ from pylog.protocol.messages import (
     Fetch,
     FetchPart,
     InitProducerId,
-    ListOffsets,
-    ListOffsetsPart,
     NewTopic,
     Produce,
     ProducePart,
     Session,
 )
+from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.protocol.messages.topics import CreateTopicsRequest
+from pylog.record import TopicPartition
 from pylog.runtime.future import Future
 from support.stepping import Steps
 from tests.support.faults import FaultFiles
@@ -64,7 +64,7 @@ class Node:
         self.sent[number] += 1
 
     def ends(self, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Future[Any]:
-        return self.ask(ListOffsets([ListOffsetsPart("t", number, LATEST) for number in range(2)], isolation=isolation))
+        return self.ask(ListOffsetsRequest.of({TopicPartition("t", number): LATEST for number in range(2)}, isolation))
 
     def fetch(self, *, wait_ms: int, isolation: Isolation = Isolation.READ_UNCOMMITTED) -> Future[Any]:
         return self.ask(Fetch([FetchPart("t", 0, 0)], max_wait_ms=wait_ms, isolation=isolation))
@@ -83,7 +83,7 @@ def node() -> Iterator[Node]:
 
 
 def offsets(listed: Future[Any]) -> list[int]:
-    return [part.offset for part in listed.result(0).parts]
+    return [part.offset for topic in listed.result(0).topics for part in topic.partitions]
 
 
 def test_the_end_of_the_log_counts_what_was_answered(node: Node) -> None:
@@ -161,4 +161,4 @@ def test_a_partition_that_goes_meanwhile_is_not_waited_for(node: Node) -> None:
     node.broker.node.changes.delete_topic("t", EndedRoles())
     node.clock.now_ms += 10_000
     node.broker.work()
-    assert all(part.error is not None for part in listed.result(0).parts)
+    assert all(part.error is not None for topic in listed.result(0).topics for part in topic.partitions)

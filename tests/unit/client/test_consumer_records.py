@@ -25,7 +25,6 @@ from pylog.protocol.messages import (
     Heartbeat,
     JoinGroup,
     LeaveGroup,
-    ListOffsets,
     Metadata,
     OffsetCommit,
     OffsetFetch,
@@ -34,6 +33,7 @@ from pylog.protocol.messages import (
     Session,
     SyncGroup,
 )
+from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
 from pylog.transport import MemoryTransport
@@ -556,7 +556,7 @@ def test_a_move_while_a_position_is_looked_up_counts(far: pylog.Log, way: Held) 
     way.let_go()
     assert [record.offset for record in read(consumer)] == [8, 9]
     consumer.seek_to_beginning(T0)
-    way.holds = {ListOffsets}
+    way.holds = {ListOffsetsRequest}
     assert consumer.poll(0) == []
     consumer.seek(T0, 9)
     way.let_go()
@@ -582,7 +582,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(far: pylog.Log, way: Held, cl
     [
         (Fetch, errors.NetworkError("gone")),
         (Fetch, errors.NotLeaderOrFollower("elsewhere")),
-        (ListOffsets, errors.NetworkError("gone")),
+        (ListOffsetsRequest, errors.NetworkError("gone")),
         (OffsetFetch, errors.NotCoordinator("elsewhere")),
         (OffsetFetch, OffsetsFetched(errors.CoordinatorLoadInProgress("soon"))),
     ],
@@ -600,7 +600,7 @@ def test_a_retriable_error_is_tried_again_after_a_while(
     consumer.close()
 
 
-@pytest.mark.parametrize("kind", [Fetch, ListOffsets, OffsetFetch])
+@pytest.mark.parametrize("kind", [Fetch, ListOffsetsRequest, OffsetFetch])
 def test_an_error_that_is_not_retriable_is_raised(far: pylog.Log, way: Held, kind: type) -> None:
     consumer = far.consumer(auto_offset_reset="earliest", group_id="g")
     consumer.assign([T0])
@@ -612,7 +612,7 @@ def test_an_error_that_is_not_retriable_is_raised(far: pylog.Log, way: Held, kin
     way.answers[OffsetFetch] = [errors.GroupAuthorization("no")]
     with pytest.raises(errors.GroupAuthorization):
         consumer.committed([T0])
-    way.answers[ListOffsets] = [errors.TopicAuthorization("no")]
+    way.answers[ListOffsetsRequest] = [errors.TopicAuthorization("no")]
     consumer.seek_to_end(T0)
     with pytest.raises(errors.TopicAuthorization):
         consumer.position(T0)
@@ -623,7 +623,7 @@ def test_an_error_that_is_not_retriable_is_raised(far: pylog.Log, way: Held, kin
 def test_a_position_is_waited_for_and_not_for_ever(far: pylog.Log, way: Held) -> None:
     consumer = far.consumer(auto_offset_reset="earliest", default_api_timeout_ms=0)
     consumer.assign([T0])
-    way.holds = {ListOffsets}
+    way.holds = {ListOffsetsRequest}
     with pytest.raises(errors.RequestTimedOut, match="t-0"):
         consumer.position(T0)
     way.let_go()

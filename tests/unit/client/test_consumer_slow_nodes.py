@@ -14,7 +14,6 @@ from pylog.errors import Closed, NetworkError, NotLeaderOrFollower, PylogError, 
 from pylog.protocol.messages import (
     Fetch,
     InitProducerId,
-    ListOffsets,
     Message,
     Metadata,
     OffsetCommit,
@@ -22,6 +21,7 @@ from pylog.protocol.messages import (
     Produce,
     Session,
 )
+from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.runtime.future import Future, failed
 from pylog.transport import MemoryTransport
 
@@ -224,10 +224,10 @@ def test_a_topic_whose_name_is_not_known_yet_is_asked_about_after_a_while(wire: 
 def test_a_request_to_a_slow_node_ends_with_the_clients_time_out(wire: Wire, log: pylog.Log) -> None:
     with log.consumer("t", default_api_timeout_ms=20) as consumer:
         consumer.poll(0)
-        wire.held[ListOffsets] = []
+        wire.held[ListOffsetsRequest] = []
         with pytest.raises(RequestTimedOut, match="ListOffsets"):
             consumer.end_offsets([T0])
-        wire.release(ListOffsets)
+        wire.release(ListOffsetsRequest)
 
 
 LOOK_UPS: dict[str, tuple[type, Callable[[pylog.Consumer], object]]] = {
@@ -235,9 +235,9 @@ LOOK_UPS: dict[str, tuple[type, Callable[[pylog.Consumer], object]]] = {
     "subscribe to a pattern": (Metadata, lambda consumer: consumer.subscribe(pattern="u.*")),
     "assign": (Metadata, lambda consumer: consumer.assign([TopicPartition("u", 0)])),
     "topics": (Metadata, lambda consumer: consumer.topics()),
-    "end_offsets": (ListOffsets, lambda consumer: consumer.end_offsets([T0])),
-    "lag": (ListOffsets, lambda consumer: consumer.lag()),
-    "offsets_for_times": (ListOffsets, lambda consumer: consumer.offsets_for_times({T0: 0})),
+    "end_offsets": (ListOffsetsRequest, lambda consumer: consumer.end_offsets([T0])),
+    "lag": (ListOffsetsRequest, lambda consumer: consumer.lag()),
+    "offsets_for_times": (ListOffsetsRequest, lambda consumer: consumer.offsets_for_times({T0: 0})),
     "committed": (OffsetFetch, lambda consumer: consumer.committed([T0])),
 }
 
@@ -267,8 +267,8 @@ def test_a_call_that_waits_ends_when_its_log_is_closed(wire: Wire, log: pylog.Lo
 
 def test_an_answer_that_comes_during_a_look_up_is_left_to_the_next_poll(wire: Wire, log: pylog.Log) -> None:
     heard: list[PylogError | None] = []
-    wire.held = {OffsetCommit: [], ListOffsets: []}
-    answering = threading.Timer(0.01, lambda: (wire.release(OffsetCommit), wire.release(ListOffsets)))
+    wire.held = {OffsetCommit: [], ListOffsetsRequest: []}
+    answering = threading.Timer(0.01, lambda: (wire.release(OffsetCommit), wire.release(ListOffsetsRequest)))
     with log.consumer(group_id="g") as consumer:
         consumer.assign([T0])
         consumer.commit_async({T0: 1}, lambda _, error: heard.append(error))

@@ -4,10 +4,16 @@ from typing import Any
 
 import pytest
 
-from pylog.errors import NotLeaderOrFollower
+from pylog.errors import NotLeaderOrFollower, UnsupportedFormat
+from pylog.protocol.messages import EARLIEST, MAX_TIMESTAMP
 from pylog.protocol.messages.api import PartitionsRequest
 from pylog.protocol.messages.groups import OffsetDeleteRequest
-from pylog.protocol.messages.records import DeleteRecordsRequest, OffsetForLeaderPartition
+from pylog.protocol.messages.records import (
+    DeleteRecordsRequest,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    OffsetForLeaderPartition,
+)
 from pylog.protocol.messages.requests import REQUESTS
 from pylog.record import TopicPartition
 
@@ -15,11 +21,12 @@ KEYS = [TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("b", 0)]
 MOVED = NotLeaderOrFollower("elsewhere")
 DeletePartition = DeleteRecordsRequest.DeleteRecordsTopic.DeleteRecordsPartition
 DeletedPartition = OffsetDeleteRequest.OffsetDeleteRequestTopic.OffsetDeleteRequestPartition
-GIVEN = {"group_id": "g"}
+GIVEN = {"group_id": "g", "replica_id": -1}
 """Fields without a default, where a request has them."""
 PARTS: dict[str, Any] = {
     "DeleteRecords": lambda number: DeletePartition(partition_index=number, offset=7),
     "DescribeProducers": lambda number: number,
+    "ListOffsets": lambda number: ListOffsetsPartition(partition_index=number, timestamp=5),
     "OffsetDelete": lambda number: DeletedPartition(partition_index=number),
     "OffsetForLeaderEpoch": lambda number: OffsetForLeaderPartition(partition=number, leader_epoch=3),
 }
@@ -88,3 +95,12 @@ def test_records_of_a_partition_are_deleted_once_as_it_was_named_last() -> None:
     assert [(key, one.offset) for key, one in message.keyed()] == [(KEYS[1], 2), (KEYS[2], 1)]
     (first, second) = message.refused(MOVED).topics
     assert [one.low_watermark for one in first.partitions + second.partitions] == [-1, -1]
+
+
+def test_the_newest_record_is_asked_for_in_a_version_that_can_say_it() -> None:
+    for time, lowest in ((MAX_TIMESTAMP, 7), (EARLIEST, 1)):
+        message = ListOffsetsRequest.of({KEYS[0]: time})
+        assert message.said_in(lowest) is message
+        for version in range(1, lowest):
+            with pytest.raises(UnsupportedFormat, match="newest record"):
+                message.said_in(version)

@@ -12,11 +12,10 @@ from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
-    ListedPart,
     NewTopic,
     TopicMetadata,
 )
-from pylog.protocol.messages.records import DeleteRecordsRequest
+from pylog.protocol.messages.records import DeleteRecordsRequest, ListedOffset
 from pylog.protocol.messages.topics import (
     AlterReplicaLogDirsRequest,
     CreatePartitionsRequest,
@@ -156,7 +155,7 @@ class TopicAdmin:
 
     def list_offsets(
         self, wanted: Mapping[TopicPartition, int | str], *, isolation_level: IsolationLevel = "read_uncommitted"
-    ) -> dict[TopicPartition, ListedPart]:
+    ) -> dict[TopicPartition, ListedOffset]:
         """An offset of each partition: "earliest", "latest" (with read_committed: the last stable one), "max_timestamp"
         or the first record, in offset order, that is not older than a time in ms, or -1.
 

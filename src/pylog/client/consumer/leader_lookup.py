@@ -31,6 +31,7 @@ from pylog.errors import (
     UnstableOffsetCommit,
 )
 from pylog.protocol.messages import Message
+from pylog.protocol.messages.api import PartitionsRequest
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 
@@ -102,16 +103,25 @@ class LeaderLookup:
 
     def send(self, node: int, message: Message, states: States, take: Take, wait_ms: int = 0) -> None:
         """Send a node a message about these partitions; `take` gets the parts of the answer, errors too."""
-        request = self._requests.add(self._cluster.send(node, message), partial(self._answered, states, take), wait_ms)
+        request = self._requests.add(
+            self._cluster.send(node, message), partial(self._answered, message, states, take), wait_ms
+        )
         for state in states.values():
             state.asked, state.asks_replica = request, node == state.replica
 
-    def _answered(self, states: States, take: Take, request: PendingRequest, answer: Any) -> None:
+    def _answered(
+        self, message: Message, states: States, take: Take, request: PendingRequest, answer: Any
+    ) -> None:  # fmt: skip
         current = _freed(states, request)
         error = answer if isinstance(answer, PylogError) else getattr(answer, "error", None)
         if error is not None:
             for key in current:
                 self.refused(key, error)
+            return
+        if isinstance(message, PartitionsRequest):
+            for key, part in message.found(answer).items():
+                if key in current:
+                    take(key, current[key], part)
             return
         for part in answer.parts:
             key = TopicPartition(part.topic, part.partition)

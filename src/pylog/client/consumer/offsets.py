@@ -22,13 +22,11 @@ from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
-    ListedPart,
-    ListOffsets,
-    ListOffsetsPart,
     OffsetFetch,
     OffsetFetchedPart,
     OffsetsFetched,
 )
+from pylog.protocol.messages.records import ListedOffset, ListOffsetsRequest
 from pylog.record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, checked_partition
 from pylog.runtime.clock import Clock
 from pylog.runtime.rounds import Rounds
@@ -101,12 +99,12 @@ class OffsetFetcher:
     def _ask_ends(self, resets: dict[TopicPartition, int]) -> None:
         states = {key: self._subscription.states[key] for key in resets}
 
-        def message(keys: list[TopicPartition]) -> ListOffsets:
-            return ListOffsets([ListOffsetsPart(*key, resets[key]) for key in keys], self._isolation)
+        def message(keys: list[TopicPartition]) -> ListOffsetsRequest:
+            return ListOffsetsRequest.of({key: resets[key] for key in keys}, self._isolation)
 
         self._leaders.send_to_leaders(states, message, self._take_end)
 
-    def _take_end(self, key: TopicPartition, state: PartitionState, part: ListedPart) -> None:
+    def _take_end(self, key: TopicPartition, state: PartitionState, part: ListedOffset) -> None:
         if part.error is not None:
             self._leaders.refused(key, part.error)
         elif part.offset < 0:
@@ -117,7 +115,7 @@ class OffsetFetcher:
 
     # --- calls that wait for their answer ----------------------------------------------------------------------------
 
-    def listed(self, wanted: Mapping[TopicPartition, int]) -> Rounds[dict[TopicPartition, ListedPart]]:
+    def listed(self, wanted: Mapping[TopicPartition, int]) -> Rounds[dict[TopicPartition, ListedOffset]]:
         """The offsets of these times, by ListOffsets. Raises UnknownTopicOrPartition."""
         times = {checked_partition(key): timestamp for key, timestamp in wanted.items()}
         seconds = self._config.default_api_timeout_ms / 1000

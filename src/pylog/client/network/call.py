@@ -12,7 +12,6 @@ from pylog.protocol.messages import (
     Fetch,
     InitProducerId,
     JoinGroup,
-    ListOffsets,
     Message,
     Metadata,
     OfGroup,
@@ -21,7 +20,7 @@ from pylog.protocol.messages import (
     WriteTxnMarkers,
 )
 from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest
-from pylog.protocol.messages.records import DeleteRecordsRequest
+from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
@@ -42,7 +41,9 @@ logger = logging.getLogger("pylog.client")
 ANSWER_MS_SPARE = 1000
 JOIN_MS_SPARE = 5000
 FETCHING, MEMBERSHIP, ANYTHING = "fetching", "membership", "anything"
-LEADER_BOUND = (Produce, Fetch, ListOffsets, DeleteRecordsRequest, DescribeProducersRequest, WriteTxnMarkers)
+LEADER_BOUND = (
+    Produce, Fetch, ListOffsetsRequest, DeleteRecordsRequest, DescribeProducersRequest, WriteTxnMarkers,
+)  # fmt: skip
 HARMLESS_TWICE = (
     Metadata, FindCoordinator, ListGroupsRequest, ListTransactionsRequest, DescribeGroupsRequest,
     ConsumerGroupDescribeRequest, DescribeTransactionsRequest,

@@ -67,10 +67,6 @@ from pylog.protocol.messages.records import (
     Fetched,
     FetchedPart,
     FetchPart,
-    ListedOffsets,
-    ListedPart,
-    ListOffsets,
-    ListOffsetsPart,
     Produce,
     Produced,
     ProducedPart,
@@ -154,10 +150,6 @@ __all__ = [
     "LeaveGroup",
     "LeavingMember",
     "LeftGroup",
-    "ListOffsets",
-    "ListOffsetsPart",
-    "ListedOffsets",
-    "ListedPart",
     "Message",
     "Metadata",
     "NewPartitions",
@@ -193,14 +185,4 @@ __all__ = [
 ]
 
 
-Message = (
-    Produce
-    | Fetch
-    | ListOffsets
-    | Metadata
-    | OfGroup
-    | OfTransaction
-    | WriteTxnMarkers
-    | DescribeQuorum
-    | ApiRequest[Any]
-)
+Message = Produce | Fetch | Metadata | OfGroup | OfTransaction | WriteTxnMarkers | DescribeQuorum | ApiRequest[Any]

@@ -8,6 +8,7 @@ errorMessage. A field of pylog's own, which is not on the wire, has `metadata=OU
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast, dataclass_transform, get_args
 
 from pylog.errors import PylogError
@@ -24,6 +25,8 @@ Class = TypeVar("Class", bound=type)
 R = TypeVar("R", covariant=True)
 P = TypeVar("P")
 REQUEST = "Request"
+_key: Callable[[tuple[str, int]], TopicPartition] = partial(tuple.__new__, TopicPartition)
+"""A TopicPartition without the call of Python that its constructor is."""
 
 
 @dataclass_transform(field_specifiers=(field,), kw_only_default=True)
@@ -167,43 +170,58 @@ class PartitionsRequest(ApiRequest[R], Generic[R, P]):
     __slots__ = ()
     fields: ClassVar[ByTopic] = ByTopic()
     topics: list[Any]
-    part: ClassVar[type[Any]]
+    topic: ClassVar[type[Any]]
+    topic_result: ClassVar[type[Any]]
+    part_result: ClassVar[type[Any]]
+    """The classes of a topic of the request, and of a topic and of a part of the response."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.part = get_args(vars(cls)["__orig_bases__"][0])[1]
+        cls.part_result = get_args(vars(cls)["__orig_bases__"][0])[1]
+        (cls.topic,), (cls.topic_result,) = (get_args(one.__annotations__["topics"]) for one in (cls, cls.response))
 
     @classmethod
     def by_topic(cls, parts: Iterable[tuple[TopicPartition, Any]]) -> list[Any]:
-        """The topics of a request with these parts, each given with its partition."""
-        name, field_name, _ = cls.fields
-        return _grouped(cls, name, field_name, parts)
+        """The topics of a request with these parts, each given with its partition, in the order of their first."""
+        name, parts_name, _ = cls.fields
+        topics: dict[str, Any] = {}
+        for key, part in parts:
+            topic = topics.get(key.topic)
+            if topic is None:
+                topic = topics[key.topic] = cls.topic(**{name: key.topic, parts_name: []})
+            getattr(topic, parts_name).append(part)
+        return list(topics.values())
 
     def keyed(self) -> list[tuple[TopicPartition, Any]]:
         """Each partition with its part of the request, in its order."""
         name, parts, number = self.fields
-        return [
-            (TopicPartition(getattr(topic, name), getattr(one, number, one)), one)
-            for topic in self.topics
-            for one in getattr(topic, parts)
-        ]
+        found = []
+        for topic in self.topics:
+            known = getattr(topic, name)
+            for one in getattr(topic, parts):
+                found.append((_key((known, getattr(one, number, one))), one))  # noqa: PERF401
+        return found
 
     def answered(self, part: Callable[[TopicPartition, Any], P]) -> R:
         """The response with what `part` makes of each partition and its part of the request; an error that it raises
         is that of the partition.
         """
-        parts = []
+        topics: dict[str, Any] = {}
         for key, asked in self.keyed():
             try:
-                parts.append((key, part(key, asked)))
+                made = part(key, asked)
             except PylogError as error:
-                parts.append((key, self.told(key, error.with_traceback(None))))
-        made: R = self.response(topics=_grouped(self.response, self.fields.name, "partitions", parts))
-        return made
+                made = self.told(key, error.with_traceback(None))
+            topic = topics.get(key.topic)
+            if topic is None:
+                topic = topics[key.topic] = self.topic_result(**{self.fields.name: key.topic, "partitions": []})
+            topic.partitions.append(made)
+        whole: R = self.response(topics=list(topics.values()))
+        return whole
 
     def told(self, key: TopicPartition, error: PylogError | None = None) -> P:
         """The part of a response for a partition, with an error or with nothing but defaults."""
-        made: P = self.part(**{self.fields.number: key.partition, "error": error})
+        made: P = self.part_result(**{self.fields.number: key.partition, "error": error})
         return made
 
     def refused(self, error: PylogError) -> R:
@@ -213,12 +231,14 @@ class PartitionsRequest(ApiRequest[R], Generic[R, P]):
     def found(self, answer: Any) -> dict[TopicPartition, P]:
         """The part of each partition in a response, with an error where the response lacks it."""
         name, _, number = self.fields
-        there = {
-            TopicPartition(getattr(topic, name), getattr(one, number)): one
-            for topic in answer.topics
-            for one in topic.partitions
-        }
-        return {key: there.get(key) or self.told(key, untold(*key)) for key, _ in self.keyed()}
+        there, found = {}, {}
+        for topic in answer.topics:
+            known = getattr(topic, name)
+            for one in topic.partitions:
+                there[_key((known, getattr(one, number)))] = one
+        for key, _ in self.keyed():
+            found[key] = there.get(key) or self.told(key, untold(*key))
+        return found
 
     def without(self, errors: Mapping[TopicPartition, PylogError]) -> Self:
         """The request without the partitions that have an error."""
@@ -239,12 +259,3 @@ class PartitionsRequest(ApiRequest[R], Generic[R, P]):
     def first_error(self, answer: Any) -> PylogError | None:
         parts = (one.error for topic in answer.topics for one in topic.partitions)
         return answer.error or next((error for error in parts if error is not None), None)
-
-
-def _grouped(made: Any, name: str, parts_name: str, parts: Iterable[tuple[TopicPartition, Any]]) -> list[Any]:
-    """The topics of a message, each with its parts, in the order of their first."""
-    found: dict[str, list[Any]] = {}
-    for key, part in parts:
-        found.setdefault(key.topic, []).append(part)
-    (topic,) = get_args(made.__dataclass_fields__["topics"].type)
-    return [topic(**{name: known, parts_name: given}) for known, given in found.items()]

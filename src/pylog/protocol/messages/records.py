@@ -1,10 +1,11 @@
 """Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, and the session that sends them."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol
 
-from pylog.errors import PylogError
+from pylog.errors import PylogError, UnsupportedFormat
 from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import Isolation
@@ -15,6 +16,10 @@ from pylog.record import TopicPartition
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
+MAX_TIMESTAMP_FROM = 7
+"""The version of ListOffsets from which on MAX_TIMESTAMP is a time."""
+TIMEOUT_MS = 30_000
+"""The time that a node has for what is in tiered storage."""
 ACKS_ALL = -1
 CONSUMER = -1
 NO_ID = uuid.UUID(int=0)
@@ -193,38 +198,73 @@ class Fetched:
 # --- offsets ---------------------------------------------------------------------------------------------------------
 
 
-@message
-class ListOffsetsPart:
-    topic: str
-    partition: int
-    timestamp: int
-    """Milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP."""
-    current_leader_epoch: int = NO_EPOCH
-    """The leader epoch that the asker believes in: another one is an error (KIP-320)."""
+@api_message
+class ListOffsetsResponse(ApiResponse):
+    @api_message
+    class ListOffsetsTopicResponse:
+        @api_message
+        class ListOffsetsPartitionResponse:
+            partition_index: int
+            error: PylogError | None = None
+            timestamp: int = -1
+            offset: int = -1
+            """-1: no record has a timestamp that large."""
+            leader_epoch: int = NO_EPOCH
+
+        name: str
+        partitions: list[ListOffsetsPartitionResponse] = field(default_factory=list)
+
+    throttle_time_ms: int = 0
+    topics: list[ListOffsetsTopicResponse] = field(default_factory=list)
 
 
-@message
-class ListOffsets:
-    parts: list[ListOffsetsPart]
-    isolation: Isolation = Isolation.READ_UNCOMMITTED
-    replica_id: int = CONSUMER
-    """A node that follows: its logs are looked at up to their ends."""
+ListedOffset = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse
 
 
-@message
-class ListedPart:
-    topic: str
-    partition: int
-    error: PylogError | None = None
-    timestamp: int = -1
-    offset: int = -1
-    """-1: no record has a timestamp that large."""
-    leader_epoch: int = NO_EPOCH
+@api_message
+class ListOffsetsRequest(PartitionsRequest[ListOffsetsResponse, ListedOffset]):
+    @api_message
+    class ListOffsetsTopic:
+        @api_message
+        class ListOffsetsPartition:
+            partition_index: int
+            current_leader_epoch: int = NO_EPOCH
+            """The leader epoch that the asker believes in: another one is an error (KIP-320)."""
+            timestamp: int
+            """Milliseconds, or EARLIEST, LATEST, MAX_TIMESTAMP."""
+
+        name: str
+        partitions: list[ListOffsetsPartition] = field(default_factory=list)
+
+    replica_id: int
+    """CONSUMER, or a node that follows: its logs are looked at up to their ends."""
+    isolation_level: int = 0
+    topics: list[ListOffsetsTopic] = field(default_factory=list)
+    timeout_ms: int = 0
+
+    @classmethod
+    def of(
+        cls, times: Mapping[TopicPartition, int], isolation: Isolation = Isolation.READ_UNCOMMITTED, *,
+        replica_id: int = CONSUMER, epochs: Mapping[TopicPartition, int] | None = None,
+    ) -> "ListOffsetsRequest":  # fmt: skip
+        """The request for a time of each partition. `epochs` are the leader epochs that the asker believes in."""
+        part, known = ListOffsetsPartition, epochs or {}
+        parts = [
+            (key, part(partition_index=key.partition, current_leader_epoch=known.get(key, NO_EPOCH), timestamp=time))
+            for key, time in times.items()
+        ]
+        return cls(
+            replica_id=replica_id, isolation_level=int(isolation is Isolation.READ_COMMITTED),
+            topics=cls.by_topic(parts), timeout_ms=TIMEOUT_MS,
+        )  # fmt: skip
+
+    def said_in(self, version: int) -> "ListOffsetsRequest":
+        if version < MAX_TIMESTAMP_FROM and any(part.timestamp == MAX_TIMESTAMP for _, part in self.keyed()):
+            raise UnsupportedFormat(f"version {version} has no time for the newest record")
+        return self
 
 
-@message
-class ListedOffsets:
-    parts: list[ListedPart]
+ListOffsetsPartition = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
 
 
 @api_message
@@ -260,7 +300,7 @@ class OffsetForLeaderEpochRequest(PartitionsRequest[OffsetForLeaderEpochResponse
         class OffsetForLeaderPartition:
             partition: int
             current_leader_epoch: int = NO_EPOCH
-            """As in `ListOffsetsPart`."""
+            """As in a ListOffsets."""
             leader_epoch: int
             """The epoch whose end is asked for."""
 

@@ -3,7 +3,7 @@
     framing        bytes that come in, cut into frames
     headers        the headers of requests and responses
     mapping        an API key: its request becomes a message, and the answer becomes its response
-    records        Produce, Fetch, ListOffsets
+    records        Produce, Fetch
     topics         Metadata, DescribeTopicPartitions
     groups         JoinGroup to OffsetFetch
     transactions   InitProducerId to WriteTxnMarkers

@@ -1,19 +1,17 @@
-"""Produce, Fetch, ListOffsets, as bodies and as messages.
+"""Produce and Fetch, as bodies and as messages.
 
     Produce      from 13 on topics are named by id         errors of records from 8, the current leader from 10 on
     Fetch        from 13 on topics are named by id         sessions from 7, the current leader from 12 on
-    ListOffsets  the leader epoch from 4 on
 
 The server looks at the records of a Produce. The records of a Fetched are bytes, or an extent of a file.
 """
 
 import uuid
 from collections.abc import Sequence
-from typing import Any
 
 from pylog.errors import BatchRefused, PylogError, TopicAuthorization, UnknownTopicId, UnknownTopicOrPartition
 from pylog.protocol.error_codes import error_code, error_message
-from pylog.protocol.isolation import Isolation
+from pylog.protocol.isolation import isolation_of
 from pylog.protocol.messages import (
     HIGH_WATERMARK_UNTOLD,
     NO_EPOCH,
@@ -21,23 +19,14 @@ from pylog.protocol.messages import (
     Fetch,
     FetchedPart,
     FetchPart,
-    ListedOffsets,
-    ListedPart,
-    ListOffsets,
-    ListOffsetsPart,
     ProducedPart,
 )
 from pylog.protocol.wire import versions
-from pylog.protocol.wire.mapping import Body, Mapping, by_topic, named_again, named_code
+from pylog.protocol.wire.mapping import Body, named_again, named_code
 
-__all__ = ["MAPPINGS", "fetch", "fetch_part", "fetched", "fetched_part", "produced"]
+__all__ = ["fetch", "fetch_part", "fetched", "fetched_part", "produced"]
 
 PRODUCE_BY_ID_FROM, FETCH_BY_ID_FROM = (versions.BY_ID_FROM[name] for name in ("Produce", "Fetch"))
-
-
-def isolation(number: int) -> Isolation:
-    """Kafka's isolation level."""
-    return Isolation.READ_COMMITTED if number == 1 else Isolation.READ_UNCOMMITTED
 
 
 # --- produce ----------------------------------------------------------------------------------------------------------
@@ -82,7 +71,7 @@ def fetch(body: Body, parts: list[FetchPart]) -> Fetch:
     """The message of a Fetch for these parts, which a session may know."""
     replica = body.get("replicaState", {}).get("replicaId", body.get("replicaId", -1))
     return Fetch(
-        parts, replica, body["maxWaitMs"], body["minBytes"], body["maxBytes"], isolation(body["isolationLevel"])
+        parts, replica, body["maxWaitMs"], body["minBytes"], body["maxBytes"], isolation_of(body["isolationLevel"])
     )
 
 
@@ -146,42 +135,3 @@ def fetched_part(part: FetchedPart, version: int, *, lists_aborted: bool) -> Bod
     if version >= 12 and part.diverging is not None:
         entry["divergingEpoch"] = {"epoch": part.diverging[0], "endOffset": part.diverging[1]}
     return entry
-
-
-# --- offsets ----------------------------------------------------------------------------------------------------------
-
-
-def _list_offsets(body: Body, version: int) -> ListOffsets:
-    parts = [
-        ListOffsetsPart(
-            topic["name"], part["partitionIndex"], part["timestamp"], part.get("currentLeaderEpoch", NO_EPOCH)
-        )
-        for topic in body["topics"]
-        for part in topic["partitions"]
-    ]
-    return ListOffsets(parts, isolation(body.get("isolationLevel", 0)), body["replicaId"])
-
-
-def _listed_offsets(body: Body, answer: ListedOffsets, version: int) -> Body:
-    def one(part: ListedPart) -> Body:
-        entry = {
-            "partitionIndex": part.partition, "errorCode": error_code(part.error), "timestamp": part.timestamp,
-            "offset": part.offset,
-        }  # fmt: skip
-        if version >= 4:
-            entry["leaderEpoch"] = part.leader_epoch
-        return entry
-
-    return {"topics": by_topic(answer.parts, one)}
-
-
-def _refused_parts(answer: Any, part: Any) -> Any:
-    return lambda message, error: answer([part(one.topic, one.partition, error) for one in message.parts])
-
-
-MAPPINGS = (
-    Mapping(
-        name="ListOffsets", message=_list_offsets, response=_listed_offsets,
-        refusal=_refused_parts(ListedOffsets, ListedPart),
-    ),
-)  # fmt: skip

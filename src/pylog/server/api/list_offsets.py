@@ -9,13 +9,20 @@ version does not know is UnsupportedVersion. A partition that is named twice is 
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pylog.errors import InvalidRequest, PylogError, UnsupportedVersion
-from pylog.protocol.messages import EARLIEST, LATEST, ListedOffsets, ListedPart, ListOffsets, ListOffsetsPart
-from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.table import MAPPINGS
+from pylog.protocol.messages import EARLIEST, LATEST
+from pylog.protocol.messages.records import (
+    ListedOffset,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from pylog.record import TopicPartition
 from pylog.server.api.call import Outcome, Reply, Request, api
+from pylog.server.api.plain import handed_on
 from pylog.server.served_node import ServedNode
 
 EARLIEST_LOCAL, TIERED = -4, frozenset({-5, -6})
@@ -23,44 +30,52 @@ KNOWN_FROM = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """Since which version a time below 0 means something."""
 IN_THE_LOG = {EARLIEST_LOCAL: EARLIEST, **dict.fromkeys(TIERED, LATEST)}
 """The time that stands in for a time of tiered storage. The partition has the same errors for both."""
-MAPPING = MAPPINGS["ListOffsets"]
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
     """Look the offsets up. A part that cannot be looked up has an error."""
-    body, version = request.body, request.version
-    asked: ListOffsets = MAPPING.message(body, version)
-    times_named = Counter((part.topic, part.partition) for part in asked.parts)
-    known: dict[int, ListedPart] = {}
-    sent: list[ListOffsetsPart] = []
-    tiered: list[bool] = []
-    for index, part in enumerate(asked.parts):
-        if times_named[part.topic, part.partition] > 1:
-            twice = InvalidRequest(f"{part.topic}-{part.partition} is named more than once")
-            known[index] = ListedPart(part.topic, part.partition, twice)
-        elif part.timestamp < 0 and version < KNOWN_FROM.get(part.timestamp, version + 1):
-            unknown = UnsupportedVersion(f"the time {part.timestamp} means nothing in version {version} of ListOffsets")
-            known[index] = ListedPart(part.topic, part.partition, unknown)
-        else:
-            tiered.append(part.timestamp in TIERED)
-            part.timestamp = IN_THE_LOG.get(part.timestamp, part.timestamp)
-            sent.append(part)
+    asked: ListOffsetsRequest = request.body
+    parts = asked.keyed()
+    errors = _errors(parts, request.version)
+    if not errors and all(part.timestamp not in IN_THE_LOG for _, part in parts):
+        return handed_on(request, node)
+    sent = [
+        (key, replace(part, timestamp=IN_THE_LOG.get(part.timestamp, part.timestamp)))
+        for key, part in parts
+        if key not in errors
+    ]
 
-    def response(given: ListedOffsets) -> Body:
-        looked_up = (
-            ListedPart(part.topic, part.partition) if is_tiered and part.error is None else part
-            for part, is_tiered in zip(given.parts, tiered, strict=True)
-        )
-        parts = [known[index] if index in known else next(looked_up) for index in range(len(asked.parts))]
-        return MAPPING.response(body, ListedOffsets(parts), version)
+    def response(given: ListOffsetsResponse) -> ListOffsetsResponse:
+        found = asked.found(given)
 
-    def refused(error: PylogError) -> Body:
-        return MAPPING.response(body, MAPPING.refusal(asked, error), version)
+        def listed(key: TopicPartition, part: ListOffsetsPartition) -> ListedOffset:
+            if key in errors:
+                raise errors[key]
+            is_nowhere = part.timestamp in TIERED and found[key].error is None
+            return asked.told(key) if is_nowhere else found[key]
+
+        return asked.answered(listed)
 
     try:
-        return Reply(node.handle(replace(asked, parts=sent), request.session), response, refused)
+        return Reply(node.handle(replace(asked, topics=asked.by_topic(sent)), request.session), response, asked.refused)
     except PylogError as error:
-        return refused(error)
+        return asked.refused(error)
 
 
-API = api("ListOffsets", answer)
+def _errors(
+    parts: list[tuple[TopicPartition, ListOffsetsPartition]], version: int
+) -> Mapping[TopicPartition, PylogError]:
+    """The errors of partitions that cannot be looked up."""
+    times_named = Counter(key for key, _ in parts)
+    errors: dict[TopicPartition, PylogError] = {}
+    for key, part in parts:
+        if times_named[key] > 1:
+            errors[key] = InvalidRequest(f"{key.topic}-{key.partition} is named more than once")
+        elif part.timestamp < 0 and version < KNOWN_FROM.get(part.timestamp, version + 1):
+            errors[key] = UnsupportedVersion(
+                f"the time {part.timestamp} means nothing in version {version} of ListOffsets"
+            )
+    return errors
+
+
+API = api("ListOffsets", answer, into=ListOffsetsRequest)

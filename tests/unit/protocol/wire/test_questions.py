@@ -34,8 +34,6 @@ FAILED = NotLeaderOrFollower("elsewhere")
 ONE = encode([Record(b"x"), Record(b"y")], now_ms=1)
 
 MESSAGES: list[tuple[Any, Any]] = [
-    (m.ListOffsets([m.ListOffsetsPart("t", 0, -1), m.ListOffsetsPart("t", 1, 5)]),
-     m.ListedOffsets([m.ListedPart("t", 0, None, -1, 9), m.ListedPart("t", 1, FAILED)])),
     (m.JoinGroup("g", "m", None, "consumer", [("range", b"abc")], 10, 20, requires_known_member_id=True),
      m.JoinedGroup(None, 3, None, "range", "m", False, "m", [m.JoinedMember("m", None, b"abc")])),
     (m.SyncGroup("g", 3, "m", assignments=[("m", b"xyz")]), m.SyncedGroup(None, assignment=b"xyz")),
@@ -222,7 +220,6 @@ def test_a_code_without_a_text_has_the_text_of_its_error() -> None:
     ("message", "body"),
     [
         (m.Produce([m.ProducePart("t", 0, ONE)]), {"responses": []}),
-        (m.ListOffsets([m.ListOffsetsPart("t", 0, -1)]), {"topics": []}),
         (m.OffsetFetch("g", [T0]), {"groups": [{"groupId": "g", "topics": [], "errorCode": 0}]}),
     ],
 )

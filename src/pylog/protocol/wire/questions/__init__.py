@@ -1,7 +1,7 @@
 """The client's direction of the mapping: a message becomes a request, and a response becomes its answer.
 
     question       an API key as a client asks it
-    records        Produce, Fetch, ListOffsets
+    records        Produce, Fetch
     topics         Metadata
     groups         JoinGroup to OffsetFetch
     transactions   InitProducerId to WriteTxnMarkers

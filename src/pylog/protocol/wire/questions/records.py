@@ -1,9 +1,8 @@
-"""Produce, Fetch, ListOffsets, as a client asks them.
+"""Produce and Fetch, as a client asks them.
 
     Produce      from 12 on partitions join a transaction by being written to (KIP-890); by id from 13 on
     Fetch        without a session; by id from 13 on; of a consumer from 11 on with its rack (KIP-392); of a replica
                  from 15 on with its state, from 18 on with the high watermark that it knows (KIP-903, KIP-1166)
-    ListOffsets  MAX_TIMESTAMP from 7 on
 
 The records of a Produce are the bytes of its batches, and those of a Fetched are views into the response.
 """
@@ -16,16 +15,11 @@ from pylog.protocol.error_codes import untold
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     CONSUMER,
-    MAX_TIMESTAMP,
     NO_EPOCH,
     Fetch,
     Fetched,
     FetchedPart,
     FetchPart,
-    ListedOffsets,
-    ListedPart,
-    ListOffsets,
-    ListOffsetsPart,
     Produce,
     Produced,
     ProducedPart,
@@ -39,9 +33,8 @@ from pylog.record import TopicPartition
 __all__ = ["QUESTIONS"]
 
 BY_ID_FROM = versions.BY_ID_FROM["Fetch"]
-JOINS_FROM, MAX_TIMESTAMP_FROM, SESSIONS_FROM = 12, 7, 7
+JOINS_FROM, SESSIONS_FROM = 12, 7
 EPOCHS_FROM, LEADER_EPOCHS_FROM, RACKS_FROM, STATE_FROM, DIRECTORIES_FROM, HIGH_WATERMARKS_FROM = 12, 9, 11, 15, 17, 18
-TIMEOUT_MS = 30_000
 NO_RECORDS = memoryview(b"")
 
 
@@ -182,42 +175,7 @@ def _fetched_part(part: FetchPart, entry: Body | None) -> FetchedPart:
     )  # fmt: skip
 
 
-# --- offsets ----------------------------------------------------------------------------------------------------------
-
-
-def _list_versions(message: ListOffsets) -> tuple[int, int]:
-    asks_largest = any(part.timestamp == MAX_TIMESTAMP for part in message.parts)
-    return (MAX_TIMESTAMP_FROM if asks_largest else 2), ANY_VERSION
-
-
-def _list_offsets(message: ListOffsets, version: int) -> Body:
-    def one(part: ListOffsetsPart) -> Body:
-        entry: Body = {"partitionIndex": part.partition, "timestamp": part.timestamp}
-        return {**entry, "currentLeaderEpoch": part.current_leader_epoch} if version >= 4 else entry
-
-    body: Body = {
-        "replicaId": message.replica_id,
-        "isolationLevel": int(message.isolation is Isolation.READ_COMMITTED),
-        "topics": by_topic(message.parts, one),
-    }
-    return {**body, "timeoutMs": TIMEOUT_MS} if version >= 10 else body
-
-
-def _listed_offsets(message: ListOffsets, body: Body, version: int) -> ListedOffsets:
-    found = entries(body["topics"])
-    return ListedOffsets([_listed_part(part, found.get(_key(part))) for part in message.parts])
-
-
-def _listed_part(part: ListOffsetsPart, entry: Body | None) -> ListedPart:
-    if entry is None:
-        return ListedPart(part.topic, part.partition, untold(part.topic, part.partition))
-    return ListedPart(
-        part.topic, part.partition, error_in(entry), entry["timestamp"], entry["offset"], entry.get("leaderEpoch", -1)
-    )
-
-
 QUESTIONS: dict[type, Question] = {
     Produce: Question(name="Produce", body=_produce, answer=_produced, versions=_produce_versions),
     Fetch: Question(name="Fetch", body=_fetch, answer=_fetched, versions=_fetch_versions),
-    ListOffsets: Question(name="ListOffsets", body=_list_offsets, answer=_listed_offsets, versions=_list_versions),
 }
