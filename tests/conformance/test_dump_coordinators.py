@@ -12,7 +12,6 @@ from pylog import TopicPartition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeat,
-    InitProducerId,
     JoinGroup,
     Produce,
     ProducePart,
@@ -20,6 +19,7 @@ from pylog.protocol.messages import (
     SyncGroup,
 )
 from pylog.protocol.partitioner import partition_for
+from support.messages import init_producer_id
 
 REASON = dump_log.missing()
 pytestmark = [
@@ -55,7 +55,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 with producer.transaction():
                     producer.send("t", b"x")
                     producer.send_offsets({TopicPartition("t", 1): offset}, "exact")
-        given = ask(log, InitProducerId("open", 60_000))
+        given = ask(log, init_producer_id("open", 60_000))
         batch = encode(
             [pylog.Record(b"y")], now_ms=0, producer_id=given.producer_id, producer_epoch=given.producer_epoch,
             base_sequence=0, transactional=True,

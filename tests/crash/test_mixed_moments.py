@@ -18,9 +18,10 @@ from itertools import combinations, product
 import pytest
 
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import InitProducerId, NewTopic, OffsetFetch
+from pylog.protocol.messages import NewTopic, OffsetFetch
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.testing import SimClock
+from support.messages import init_producer_id
 from tests.support.crash import CrashFiles
 from tests.support.operations import Noted
 
@@ -35,7 +36,7 @@ def moments() -> Iterator[Tree]:
     """What lies in the directory at moments of a run of transactions, before, in the middle of and behind them."""
     node = Node()
     node.ask(CreateTopicsRequest.of([NewTopic("t", 2, {})]))
-    plain = node.ask(InitProducerId())
+    plain = node.ask(init_producer_id())
     for number, key in enumerate(KEYS * 2):
         node.produce(
             key,
@@ -92,7 +93,7 @@ def check(tree: Tree) -> None:
     node = Node(tree)
     assert node.admin.find_hanging_transactions() == []
     given = known_ids(node)
-    assert node.ask(InitProducerId()).producer_id not in given
+    assert node.ask(init_producer_id()).producer_id not in given
     ends = {key: node.broker.partition(*key).next_offset for key in KEYS}
     for name in NAMES:
         client = Client(node, name)

@@ -14,10 +14,11 @@ from pylog import errors
 from pylog.broker.transaction_markers import TransactionMarkers
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.coordinator.transaction.endings import Endings
-from pylog.protocol.messages import EndTxn, NewTopic
+from pylog.protocol.messages import NewTopic
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
+from support.messages import end_txn
 from tests.support.crash import CrashFiles
 from tests.support.operations import Noted
 
@@ -63,7 +64,7 @@ def test_records_without_their_beginning_are_aborted_at_the_open() -> None:
     again = Node(tree, flush="sync")
     assert [committed(again, key) for key in KEYS] == [{b"before"}] * 2
     assert committed_offset(again) == 1
-    ended = again.ask(EndTxn("one", client.id, client.epoch, True))
+    ended = again.ask(end_txn("one", client.id, client.epoch, True))
     assert isinstance(ended.error, errors.ProducerFenced | errors.InvalidTxnState)
     check(tree)
     for one in (node, again):
@@ -79,7 +80,7 @@ def test_a_beginning_without_its_records_cannot_be_committed() -> None:
     tree = laid(before, node.files.tree(), COORDINATOR)
     again = Node(tree, flush="sync")
     assert [committed(again, key) for key in KEYS] == [{b"before"}] * 2
-    ended = again.ask(EndTxn("one", client.id, client.epoch, True))
+    ended = again.ask(end_txn("one", client.id, client.epoch, True))
     assert isinstance(ended.error, errors.ProducerFenced | errors.InvalidTxnState)
     assert [committed(again, key) for key in KEYS] == [{b"before"}] * 2
     check(tree)

@@ -14,10 +14,11 @@ import pytest
 
 from pylog import errors
 from pylog.logdirs.log_directory import INCARNATION
-from pylog.protocol.messages import AddPartitionsToTxn, EndTxn, NewTopic
+from pylog.protocol.messages import AddPartitionsToTxn, NewTopic
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
+from support.messages import end_txn
 from tests.support.crash import CrashFiles
 from tests.support.faults import FaultFiles
 
@@ -41,7 +42,7 @@ class OlderClient(Client):
         return super().send(value, *keys)
 
     def end(self, *, committed: bool) -> None:
-        ended = self.node.ask(EndTxn(self.name, self.id, self.epoch, committed, transaction_version=1))
+        ended = self.node.ask(end_txn(self.name, self.id, self.epoch, committed, transaction_version=1))
         assert ended.error is None, ended.error
 
 
@@ -102,7 +103,7 @@ def test_a_transaction_that_goes_on_times_out_as_any_other() -> None:
     again.clock.advance(200_000)
     again.broker.work()
     assert again.unstable() == []
-    ended = again.ask(EndTxn("one", client.id, client.epoch, True))
+    ended = again.ask(end_txn("one", client.id, client.epoch, True))
     assert isinstance(ended.error, errors.ProducerFenced | errors.InvalidTxnState)
     again.broker.close()
 
@@ -202,7 +203,7 @@ def test_after_a_power_cut_every_producer_begins_anew(flush: str, is_idle: bool)
         client.end(committed=True)
     again = Node(node.files.tree(), flush=flush)
     assert again.unstable() == []
-    refused = again.ask(EndTxn("one", client.id, client.epoch, True)).error
+    refused = again.ask(end_txn("one", client.id, client.epoch, True)).error
     assert isinstance(refused, errors.ProducerFenced | errors.InvalidTxnState)
     with pytest.raises((errors.ProducerFenced, errors.InvalidProducerEpoch)):
         client.node = again
@@ -226,7 +227,7 @@ def test_what_a_power_cut_has_left_open_stays_so_over_a_kill() -> None:
         else:
             reached += 1
         again = Node(inner.tree(), flush="sync", boot=inner.boot)
-        refused = again.ask(EndTxn("one", client.id, client.epoch, True)).error
+        refused = again.ask(end_txn("one", client.id, client.epoch, True)).error
         assert isinstance(refused, errors.ProducerFenced | errors.InvalidTxnState), (fail_at, refused)
         assert committed(again, KEYS[0]) == set()
         again.broker.close()
@@ -245,7 +246,7 @@ def test_damage_in_any_partition_counts_as_a_loss() -> None:
         data[-1] ^= flipped
         tree[path] = bytes(data)
         again = Node(tree, flush="sync", boot=node.files.boot)
-        assert (again.ask(EndTxn("one", client.id, client.epoch, True)).error is not None) is is_lost
+        assert (again.ask(end_txn("one", client.id, client.epoch, True)).error is not None) is is_lost
         # And it is remembered: the next open finds nothing cut.
         once_more = Node(again.files.tree(), flush="sync", boot=node.files.boot)
         assert (committed(once_more, KEYS[0]) == set()) is is_lost
@@ -257,6 +258,6 @@ def test_a_note_that_says_something_else_is_a_loss(content: bytes) -> None:
     node, client = started("sync")
     client.send(b"1", *KEYS)
     again = Node(node.files.tree() | {f"log/{INCARNATION}": content}, flush="sync", boot=node.files.boot)
-    assert again.ask(EndTxn("one", client.id, client.epoch, True)).error is not None
+    assert again.ask(end_txn("one", client.id, client.epoch, True)).error is not None
     assert again.files.tree()[f"log/{INCARNATION}"] == node.files.boot.encode()
     again.broker.close()

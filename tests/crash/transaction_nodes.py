@@ -12,8 +12,6 @@ from pylog.files import Files, MemoryFiles
 from pylog.handles.views import TopicView
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
-    EndTxn,
-    InitProducerId,
     OffsetCommitPart,
     OffsetFetch,
     Produce,
@@ -24,6 +22,7 @@ from pylog.protocol.messages import (
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
 from support.killed import killed_at_last
+from support.messages import end_txn, init_producer_id
 
 Tree = dict[str, bytes | None]
 
@@ -72,10 +71,10 @@ class Client:
 
     def __init__(self, node: Node, name: str) -> None:
         self.node, self.name = node, name
-        given = node.ask(InitProducerId(name))
+        given = node.ask(init_producer_id(name))
         if isinstance(given.error, errors.ConcurrentTransactions):
             # It has aborted what its predecessor has left.
-            given = node.ask(InitProducerId(name))
+            given = node.ask(init_producer_id(name))
         assert given.error is None, given.error
         self.id, self.epoch = given.producer_id, given.producer_epoch
         self.sent: dict[TopicPartition, int] = {}
@@ -97,7 +96,7 @@ class Client:
         assert answer.errors == {KEYS[0]: None}
 
     def end(self, *, committed: bool) -> None:
-        ended = self.node.ask(EndTxn(self.name, self.id, self.epoch, committed))
+        ended = self.node.ask(end_txn(self.name, self.id, self.epoch, committed))
         assert ended.error is None, ended.error
         self.id, self.epoch, self.sent = ended.producer_id, ended.producer_epoch, {}
 

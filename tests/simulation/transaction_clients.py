@@ -20,13 +20,16 @@ from pylog.errors import (
 )
 from pylog.protocol.messages import (
     AddPartitionsToTxn,
-    EndTxn,
-    InitProducerId,
     PartitionsAdded,
-    ProducerIdGiven,
-    TxnEnded,
+)
+from pylog.protocol.messages.transactions import (
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
 )
 from pylog.record import TopicPartition
+from support.messages import end_txn, init_producer_id
 
 from .transaction_world import FAULTY_MS, WALL, World, require
 
@@ -89,9 +92,9 @@ class Clients(World):
 
         def arrive() -> None:
             # Who was fenced for its time-out may have a higher epoch, as long as nobody else took over (KIP-588).
-            starts = isinstance(message, InitProducerId)
+            starts = isinstance(message, InitProducerIdRequest)
             below = identity < self.floors[name] or (not starts and identity in self.fenced[name])
-            done = isinstance(message, EndTxn) and self.is_done(name, identity, message.committed)
+            done = isinstance(message, EndTxnRequest) and self.is_done(name, identity, message.committed)
             before = self.states.get(name)
             self.receive(message, lambda answer: self.answer(name, message, identity, (below, done), answer, answered))
             after = self.states.get(name)
@@ -117,14 +120,14 @@ class Clients(World):
     ) -> None:
         """It was answered, and what was promised by that counts from now on, whether the answer comes or not."""
         below, done = before
-        if isinstance(answer, ProducerIdGiven) and answer.error is None:
+        if isinstance(answer, InitProducerIdResponse) and answer.error is None:
             self.given(name, (answer.producer_id, answer.producer_epoch), below, is_new=identity == NOBODY)
         if isinstance(answer, PartitionsAdded):
             joined = [partition for partition, error in answer.errors.items() if error is None]
             require(not (below and joined), f"{identity} of {name} is fenced, and {joined} joined")
             if any(isinstance(error, ProducerFenced) for error in answer.errors.values()):
                 self.fence(name, identity)
-        if isinstance(answer, TxnEnded):
+        if isinstance(answer, EndTxnResponse):
             repeated = answer.error is None or answer.error.retriable or not done
             require(repeated, f"{identity} of {name} ended, and is told {answer.error!r} when it asks again")
             self.ended(name, message, identity, below, answer)
@@ -140,7 +143,7 @@ class Clients(World):
         require(is_new or not below or given == floor or forgotten, f"a fenced producer of {name} got {given}")
         self.floors[name] = given
 
-    def ended(self, name: str, message: EndTxn, identity: Identity, below: bool, answer: TxnEnded) -> None:
+    def ended(self, name: str, message: EndTxnRequest, identity: Identity, below: bool, answer: EndTxnResponse) -> None:
         if answer.error is None:
             decided = self.decided.get((identity[0], identity[1] + 1))
             require(decided is message.committed, f"{identity} of {name} was answered, and is not decided so")
@@ -221,10 +224,10 @@ class Producer:
 
     def init(self, expects: Identity) -> None:
         self.send(
-            InitProducerId(self.name, self.timeout_ms, *expects), lambda answer: self.initialised(answer, expects)
+            init_producer_id(self.name, self.timeout_ms, *expects), lambda answer: self.initialised(answer, expects)
         )
 
-    def initialised(self, answer: ProducerIdGiven, expects: Identity) -> None:
+    def initialised(self, answer: InitProducerIdResponse, expects: Identity) -> None:
         if answer.error is None:
             self.identity = (answer.producer_id, answer.producer_epoch)
             self.later(self.begin)
@@ -275,7 +278,7 @@ class Producer:
         world.after(world.latency(), world.write, self.name, partition, identity, value, written)
 
     def end(self, committed: bool) -> None:
-        def ended(answer: TxnEnded) -> None:
+        def ended(answer: EndTxnResponse) -> None:
             if answer.error is None:
                 self.identity = (answer.producer_id, answer.producer_epoch)
                 self.later(self.begin)
@@ -284,7 +287,7 @@ class Producer:
             else:
                 self.refused(answer.error)
 
-        self.send(EndTxn(self.name, *self.identity, committed), ended)
+        self.send(end_txn(self.name, *self.identity, committed), ended)
 
     def refused(self, error: PylogError) -> None:
         """Ask for a higher epoch, start anew, or go on as if nothing were."""

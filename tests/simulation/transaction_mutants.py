@@ -17,7 +17,8 @@ from pylog.coordinator.transaction.records import read
 from pylog.coordinator.transaction.rules import TransactionUpdate
 from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.errors import PylogError
-from pylog.protocol.messages import AddPartitionsToTxn, EndTxn, InitProducerId
+from pylog.protocol.messages import AddPartitionsToTxn
+from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
 
 from .transaction_world import World
 
@@ -63,11 +64,11 @@ def _epoch_stays(known: Transaction, **how: Any) -> Transaction:
     return _prepared(known, **how)._replace(producer_epoch=known.producer_epoch)
 
 
-def _any_epoch_ends(known: Transaction | None, message: EndTxn, *more: Any) -> Any:
+def _any_epoch_ends(known: Transaction | None, message: EndTxnRequest, *more: Any) -> Any:
     return _end(known, replace(message, producer_epoch=known.producer_epoch) if known else message, *more)
 
 
-def _elder_ends(known: Transaction | None, message: EndTxn, *more: Any) -> Any:
+def _elder_ends(known: Transaction | None, message: EndTxnRequest, *more: Any) -> Any:
     elder = (
         known is not None
         and known.state is TransactionState.ONGOING
@@ -104,7 +105,7 @@ def _fence_without_epoch(known: Transaction, *more: Any) -> TransactionUpdate:
     return TransactionUpdate((_fence(known, *more).states[0]._replace(producer_epoch=known.producer_epoch),))
 
 
-def _late_commit(known: Transaction | None, message: EndTxn, *more: Any) -> Any:
+def _late_commit(known: Transaction | None, message: EndTxnRequest, *more: Any) -> Any:
     late = (
         known is not None
         and known.state is TransactionState.COMPLETE_ABORT
@@ -133,18 +134,18 @@ def _as_if_written(machine: TransactionCoordinator, append: Append, error: Pylog
     return list(append.answers)
 
 
-def _never_repeated(known: Transaction | None, message: EndTxn, *more: Any) -> Any:
+def _never_repeated(known: Transaction | None, message: EndTxnRequest, *more: Any) -> Any:
     return _end(known, message, *more) or rules.unknown(message.transactional_id)
 
 
-def _epoch_given_again(known: Transaction, message: InitProducerId, *more: Any) -> Any:
+def _epoch_given_again(known: Transaction, message: InitProducerIdRequest, *more: Any) -> Any:
     step = _init(known, message, *more)
     if not isinstance(step, TransactionUpdate) or step.states[-1].state is not TransactionState.EMPTY:
         return step
     return TransactionUpdate((step.states[-1]._replace(producer_epoch=known.producer_epoch),), step.last_epoch)
 
 
-def _open_one_left(known: Transaction, message: InitProducerId, *more: Any) -> Any:
+def _open_one_left(known: Transaction, message: InitProducerIdRequest, *more: Any) -> Any:
     return _init(
         known._replace(state=TransactionState.EMPTY) if known.state is TransactionState.ONGOING else known,
         message,
@@ -152,7 +153,7 @@ def _open_one_left(known: Transaction, message: InitProducerId, *more: Any) -> A
     )
 
 
-def _any_epoch_inits(known: Transaction, message: InitProducerId, last: int, *more: Any) -> Any:
+def _any_epoch_inits(known: Transaction, message: InitProducerIdRequest, last: int, *more: Any) -> Any:
     given = message.producer_epoch >= 0
     return _init(known, replace(message, producer_epoch=known.producer_epoch) if given else message, last, *more)
 

@@ -11,15 +11,13 @@ from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.errors import CoordinatorNotAvailable, PylogError
 from pylog.protocol.messages import (
     AddPartitionsToTxn,
-    EndTxn,
-    InitProducerId,
     PartitionsAdded,
-    ProducerIdGiven,
     Session,
-    TxnEnded,
     TxnMarkers,
 )
+from pylog.protocol.messages.transactions import EndTxnResponse, InitProducerIdResponse
 from pylog.record import TopicPartition
+from support.messages import end_txn, init_producer_id
 
 T0 = 1_700_000_000_000
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -83,9 +81,9 @@ class Desk:
         """What is answered; None: nothing yet."""
         return self.carry_out(self.machine.handle(message, Session(), 5, self.now)).get(5)
 
-    def init(self, producer_id: int = -1, epoch: int = -1, timeout_ms: int = 60_000) -> ProducerIdGiven:
-        answer = self.ask(InitProducerId("x", timeout_ms, producer_id, epoch))
-        assert isinstance(answer, ProducerIdGiven)
+    def init(self, producer_id: int = -1, epoch: int = -1, timeout_ms: int = 60_000) -> InitProducerIdResponse:
+        answer = self.ask(init_producer_id("x", timeout_ms, producer_id, epoch))
+        assert isinstance(answer, InitProducerIdResponse)
         return answer
 
     def join(self, producer_id: int, epoch: int, *partitions: TopicPartition, verify_only: bool = False) -> Any:
@@ -95,9 +93,9 @@ class Desk:
         kinds = {partition: error and type(error) for partition, error in answer.errors.items()}
         return kinds if len(set(kinds.values())) > 1 else next(iter(kinds.values()), None)
 
-    def end(self, producer_id: int, epoch: int, *, committed: bool) -> TxnEnded:
-        answer = self.ask(EndTxn("x", producer_id, epoch, committed))
-        assert isinstance(answer, TxnEnded)
+    def end(self, producer_id: int, epoch: int, *, committed: bool) -> EndTxnResponse:
+        answer = self.ask(end_txn("x", producer_id, epoch, committed))
+        assert isinstance(answer, EndTxnResponse)
         return answer
 
     def tick(self, after_ms: int) -> None:

@@ -23,6 +23,7 @@ from pylog.protocol.messages import (
     Session,
     TxnOffsetCommit,
 )
+from pylog.protocol.messages.api import PartitionsRequest
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.table import MAPPINGS
@@ -146,6 +147,6 @@ class _Node(ServedNode):
 
 
 def _partitions(message: Any) -> list[TopicPartition]:
-    if isinstance(message, DeleteRecordsRequest):
-        return list(message.offsets)
+    if isinstance(message, PartitionsRequest):
+        return [key for key, _ in message.keyed()]
     return [TopicPartition(part.topic, part.partition) for part in message.parts]

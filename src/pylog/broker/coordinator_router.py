@@ -34,19 +34,13 @@ from pylog.files.processes import has_ended
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
-    AddOffsetsToTxn,
     AddPartitionsToTxn,
-    EndTxn,
-    InitProducerId,
     OffsetCommit,
-    OffsetsAdded,
     OffsetsCommitted,
     PartitionsAdded,
     Produce,
     Produced,
-    ProducerIdGiven,
     Session,
-    TxnEnded,
     TxnMarkers,
     TxnMarkersWritten,
     TxnOffsetCommit,
@@ -62,9 +56,15 @@ from pylog.protocol.messages.groups import (
     OffsetDeleteResponse,
 )
 from pylog.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeTransactionsRequest,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
     ListTransactionsRequest,
     ProducersOf,
 )
@@ -87,11 +87,11 @@ LOST_MAX = 1000
 """How many processes that have ended are remembered, as their last messages may come later."""
 
 
-def _behind(waiting: list[Future[Produced]], ask: Callable[[], Future[TxnEnded]]) -> Future[TxnEnded]:
+def _behind(waiting: list[Future[Produced]], ask: Callable[[], Future[EndTxnResponse]]) -> Future[EndTxnResponse]:
     """Ask when all that is waited for is safe; where it is not, fail with the reason."""
-    answer: Future[TxnEnded] = Future()
+    answer: Future[EndTxnResponse] = Future()
 
-    def told(done: Future[TxnEnded]) -> None:
+    def told(done: Future[EndTxnResponse]) -> None:
         error = done.exception()
         if error is not None:
             answer.set_exception(error)
@@ -138,10 +138,10 @@ class CoordinatorRouter:
             DescribeGroupsRequest: partial(self._by_names, GROUPS),
             ConsumerGroupDescribeRequest: partial(self._by_names, GROUPS),
             DeleteGroupsRequest: partial(self._by_names, GROUPS),
-            InitProducerId: self._init_producer_id,
+            InitProducerIdRequest: self._init_producer_id,
             AddPartitionsToTxn: self._add_partitions,
-            EndTxn: self._end,
-            AddOffsetsToTxn: self._add_offsets,
+            EndTxnRequest: self._end,
+            AddOffsetsToTxnRequest: self._add_offsets,
             WriteTxnMarkers: self._write_txn_markers,
             ListTransactionsRequest: partial(self._by_all, TRANSACTIONS),
             DescribeTransactionsRequest: partial(self._by_names, TRANSACTIONS),
@@ -343,18 +343,18 @@ class CoordinatorRouter:
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
-    def _init_producer_id(self, message: InitProducerId, session: Session) -> Future[ProducerIdGiven]:
+    def _init_producer_id(self, message: InitProducerIdRequest, session: Session) -> Future[InitProducerIdResponse]:
         if message.transactional_id is not None:
             return self._to_transaction(message, session)
         fault = message.fault()
         if fault is not None:
-            return completed(ProducerIdGiven(fault))
-        return completed(ProducerIdGiven(None, self._coordinators.new_producer_id(), 0))
+            return completed(message.refused(fault))
+        return completed(InitProducerIdResponse(producer_id=self._coordinators.new_producer_id(), producer_epoch=0))
 
     def _to_transaction(self, message: Any, session: Session) -> Future[Any]:
         return self._handled(self._coordinators.of(TRANSACTIONS, message.transactional_id), message, session)
 
-    def _end(self, message: EndTxn, session: Session) -> Future[TxnEnded]:
+    def _end(self, message: EndTxnRequest, session: Session) -> Future[EndTxnResponse]:
         """End a transaction: to commit it, its records are made durable first."""
         host = self._coordinators.of(TRANSACTIONS, message.transactional_id)
         machine = cast("TransactionCoordinator", host.machine)
@@ -366,7 +366,7 @@ class CoordinatorRouter:
                     f"({error})"
                 )
                 refused.__cause__ = error
-                return completed(TxnEnded(refused))
+                return completed(EndTxnResponse(error=refused))
         if self._replica_manager.roles.has_followers:
             waiting = self._markers.records_replicated(message.producer_id, machine.open_partitions(message))
             if waiting:
@@ -380,12 +380,12 @@ class CoordinatorRouter:
         untried = OperationNotAttempted("not added: another partition of the same request is not there")
         return completed(PartitionsAdded({key: errors.get(key, untried) for key in message.partitions}))
 
-    def _add_offsets(self, message: AddOffsetsToTxn, session: Session) -> Future[OffsetsAdded]:
+    def _add_offsets(self, message: AddOffsetsToTxnRequest, session: Session) -> Future[AddOffsetsToTxnResponse]:
         key = self._coordinators.partition(GROUPS, message.group_id)
         added = self._to_transaction(
             AddPartitionsToTxn(message.transactional_id, message.producer_id, message.producer_epoch, [key]), session
         )
-        return gathered([added], lambda parts: OffsetsAdded(parts[0].errors[key]))
+        return gathered([added], lambda parts: AddOffsetsToTxnResponse(error=parts[0].errors[key]))
 
     def enroll(self, leader: Leader, batch: Batch, message: Produce) -> Verification | None:
         """Let a partition join a transaction before a batch of it is appended; gives the guard for that append.

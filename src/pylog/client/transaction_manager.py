@@ -31,13 +31,15 @@ from pylog.errors import (
     UnsupportedForMessageFormat,
 )
 from pylog.protocol.messages import (
-    EndTxn,
-    InitProducerId,
     OffsetCommitPart,
     OffsetsCommitted,
-    ProducerIdGiven,
-    TxnEnded,
     TxnOffsetCommit,
+)
+from pylog.protocol.messages.transactions import (
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
 )
 from pylog.record import ConsumerGroupMetadata, TopicPartition
 
@@ -125,20 +127,26 @@ class TransactionManager:
 
     # --- the coordinator -------------------------------------------------------------------------------------------
 
-    def request(self) -> InitProducerId | EndTxn | None:
+    def request(self) -> InitProducerIdRequest | EndTxnRequest | None:
         """The message to send next; None: nothing before another call."""
         if self.state is TransactionManagerState.UNINITIALIZED or (
             self.state is TransactionManagerState.ABORTING and self._is_unknown
         ):
-            return InitProducerId(self.transactional_id, self._timeout_ms, self.producer_id, self.epoch)
+            return InitProducerIdRequest(
+                transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms,
+                producer_id=self.producer_id, producer_epoch=self.epoch,
+            )  # fmt: skip
         if self.state in (TransactionManagerState.COMMITTING, TransactionManagerState.ABORTING):
             if self._has_begun:
                 is_commit = self.state is TransactionManagerState.COMMITTING
-                return EndTxn(self.transactional_id, self.producer_id, self.epoch, is_commit)
+                return EndTxnRequest(
+                    transactional_id=self.transactional_id, producer_id=self.producer_id, producer_epoch=self.epoch,
+                    committed=is_commit,
+                )  # fmt: skip
             self._end()
         return None
 
-    def answered(self, answer: ProducerIdGiven | TxnEnded) -> bool:
+    def answered(self, answer: InitProducerIdResponse | EndTxnResponse) -> bool:
         """Take the answer to `request`; gives whether to ask again after a while. Errors lead to a state."""
         error = answer.error
         if error is None:
@@ -149,9 +157,9 @@ class TransactionManager:
             return True
         elif isinstance(error, FENCED):
             self.fail(error)
-        elif isinstance(answer, TxnEnded) and isinstance(error, NOT_KNOWN):
+        elif isinstance(answer, EndTxnResponse) and isinstance(error, NOT_KNOWN):
             self._lose_id(error)
-        elif isinstance(answer, TxnEnded) and isinstance(error, TransactionAbortable):
+        elif isinstance(answer, EndTxnResponse) and isinstance(error, TransactionAbortable):
             self._to_abortable(error)
         else:
             self.fail(error)

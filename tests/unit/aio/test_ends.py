@@ -12,7 +12,8 @@ import pylog
 from pylog import TopicPartition
 from pylog.aio.threads import THREADS_MAX, Threads, _finish_all
 from pylog.errors import Closed, ConcurrentUse, LogDirNotFound, TransactionAbortable
-from pylog.protocol.messages import EndTxn, Message, Session
+from pylog.protocol.messages import Message, Session
+from pylog.protocol.messages.transactions import EndTxnRequest
 from pylog.runtime.future import Future, failed
 from support.loops import in_loop, turns
 
@@ -23,7 +24,7 @@ class Refusing(pylog.MemoryTransport):
     refused = False
 
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
-        if type(message) is EndTxn and not self.refused:
+        if type(message) is EndTxnRequest and not self.refused:
             self.refused = True
             return failed(TransactionAbortable("no"))
         return super().send(node, message, session)

@@ -21,7 +21,8 @@ from pylog.errors import (
     Undelivered,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import EndTxn, Message, Metadata, Produce, Session
+from pylog.protocol.messages import Message, Metadata, Produce, Session
+from pylog.protocol.messages.transactions import EndTxnRequest
 from pylog.runtime.future import Future
 from support.loops import in_loop, turns
 
@@ -313,7 +314,7 @@ async def test_a_transaction_begins_when_the_end_of_a_cancelled_commit_has_come(
         async with log.producer(transactional_id="x") as producer:
             await producer.begin_transaction()
             await producer.send("t", b"a")
-            wire.kept.add(EndTxn)
+            wire.kept.add(EndTxnRequest)
             committing = asyncio.create_task(producer.commit_transaction())
             while not wire.waiting:
                 await turns()

@@ -18,10 +18,7 @@ from pylog.partition import Partition
 from pylog.protocol.batch import Origin, encode
 from pylog.protocol.messages import (
     GROUPS_TOPIC,
-    AddOffsetsToTxn,
     AddPartitionsToTxn,
-    EndTxn,
-    InitProducerId,
     JoinGroup,
     NewTopic,
     OffsetCommit,
@@ -40,6 +37,7 @@ from pylog.protocol.messages import (
 from pylog.protocol.messages.groups import DescribeGroupsRequest
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.protocol.messages.transactions import (
+    AddOffsetsToTxnRequest,
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
@@ -49,7 +47,7 @@ from pylog.runtime.future import completed
 from pylog.testing import SimClock
 from support.clients.values import until
 from support.killed import killed_at_last
-from support.messages import errors_in, offset_delete
+from support.messages import end_txn, errors_in, init_producer_id, offset_delete
 from tests.support.faults import FaultFiles
 
 SESSION = Session("tester")
@@ -63,7 +61,7 @@ class Client:
         self.log = log
         self.name = name
         self.sequences: dict[tuple[str, int], int] = {}
-        given = self.ask(InitProducerId(name))
+        given = self.ask(init_producer_id(name))
         if given.error is not None:
             raise given.error
         self.id, self.epoch = given.producer_id, given.producer_epoch
@@ -85,7 +83,7 @@ class Client:
         return error
 
     def end(self, *, committed: bool) -> errors.PylogError | None:
-        ended = self.ask(EndTxn(self.name, self.id, self.epoch, committed))
+        ended = self.ask(end_txn(self.name, self.id, self.epoch, committed))
         if ended.error is None:
             self.id, self.epoch, self.sequences = ended.producer_id, ended.producer_epoch, {}
         error: errors.PylogError | None = ended.error
@@ -144,7 +142,7 @@ def test_offsets_count_with_the_commit_of_their_transaction(log: pylog.Log) -> N
 def test_a_newer_producer_fences_the_older_and_aborts_its_transaction(log: pylog.Log) -> None:
     elder = Client(log)
     assert elder.send(b"a") is None
-    first = log.broker.handle(InitProducerId("tx"), SESSION).result()
+    first = log.broker.handle(init_producer_id("tx"), SESSION).result()
     assert isinstance(first.error, errors.ConcurrentTransactions)
     younger = Client(log)
     assert younger.id == elder.id and younger.epoch > elder.epoch
@@ -167,7 +165,14 @@ def test_partitions_can_join_as_they_did_before_they_joined_by_themselves(log: p
     assert isinstance(added.errors[keys[1]], errors.UnknownTopicOrPartition)
     assert isinstance(added.errors[keys[0]], errors.OperationNotAttempted)
     assert client.ask(AddPartitionsToTxn("tx", client.id, client.epoch, keys[:1])).errors == {keys[0]: None}
-    assert client.ask(AddOffsetsToTxn("tx", client.id, client.epoch, "g")).error is None
+    assert (
+        client.ask(
+            AddOffsetsToTxnRequest(
+                transactional_id="tx", producer_id=client.id, producer_epoch=client.epoch, group_id="g"
+            )
+        ).error
+        is None
+    )
     assert client.send(b"a") is client.commit_offset(1) is client.end(committed=True) is None
     assert (committed(log), offset(log)) == ([b"a"], 1)
 
@@ -176,7 +181,7 @@ def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
     given = []
     for _ in range(3):
         with pylog.open(tmp_path) as log:
-            given += [log.broker.handle(InitProducerId(), SESSION).result().producer_id for _ in range(1001)]
+            given += [log.broker.handle(init_producer_id(), SESSION).result().producer_id for _ in range(1001)]
     assert len(set(given)) == len(given)
 
 
@@ -216,7 +221,7 @@ def test_markers_that_a_former_owner_decided_are_written(tmp_path: Path, committ
             s for k, s in log.broker._coordinating._coordinators._hosts.items() if k.topic == "__transaction_state"
         )
         shard._markers.write = lambda *_: None
-        client.ask(EndTxn("tx", client.id, client.epoch, committed_))
+        client.ask(end_txn("tx", client.id, client.epoch, committed_))
         assert committed(log) == []
     with pylog.open(tmp_path) as log:
         Client(log)
@@ -303,7 +308,7 @@ def follow_coordinators(log: pylog.Log) -> None:
 def test_a_node_that_does_not_lead_does_not_coordinate(log: pylog.Log) -> None:
     client = Client(log)
     follow_coordinators(log)
-    answer = log.broker.handle(EndTxn("tx", client.id, client.epoch, True), SESSION)
+    answer = log.broker.handle(end_txn("tx", client.id, client.epoch, True), SESSION)
     assert isinstance(answer.exception(), errors.NotCoordinator)
     described = log.broker.handle(DescribeTransactionsRequest(transactional_ids=["tx"]), SESSION)
     assert isinstance(described.result().transaction_states[0].error, errors.NotCoordinator)
@@ -389,7 +394,7 @@ class Node:
 
 def test_a_request_refused_by_a_full_disk_works_again_later() -> None:
     node = Node()
-    given = node.ask(InitProducerId("tx"))
+    given = node.ask(init_producer_id("tx"))
     shard = next(iter(node.broker._coordinating._coordinators._hosts.values()))
     door: Any = node.broker._produce
 
@@ -397,22 +402,22 @@ def test_a_request_refused_by_a_full_disk_works_again_later() -> None:
         raise errors.DiskFull("no room")
 
     door.append = full
-    refused = node.ask(InitProducerId("tx"))
+    refused = node.ask(init_producer_id("tx"))
     assert isinstance(refused.error, errors.PylogError) and refused.error.retriable
     del door.append
-    assert node.ask(InitProducerId("tx")).producer_epoch == given.producer_epoch + 1
+    assert node.ask(init_producer_id("tx")).producer_epoch == given.producer_epoch + 1
     # Nothing is published then, which would be refused as well: whoever asked hears of it, and nobody waits for ever.
     node.files.faults.fail_at = len(node.files.sites) + 1
-    assert node.ask(InitProducerId("tx")).error.retriable
+    assert node.ask(init_producer_id("tx")).error.retriable
     assert not shard._waiting
     node.files.heal()
-    assert node.ask(InitProducerId("tx")).producer_epoch == given.producer_epoch + 2
+    assert node.ask(init_producer_id("tx")).producer_epoch == given.producer_epoch + 2
     node.broker.close()
 
 
 def test_a_request_that_is_not_durable_is_answered_with_an_error() -> None:
     node = Node()
-    given = node.ask(InitProducerId("tx"))
+    given = node.ask(init_producer_id("tx"))
     shard = next(iter(node.broker._coordinating._coordinators._hosts.values()))
     partition = shard.leader.partition
 
@@ -427,7 +432,7 @@ def test_a_request_that_is_not_durable_is_answered_with_an_error() -> None:
     added = node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
     assert added.errors == {TopicPartition("t", 0): None}
     partition.sync = broken  # type: ignore[method-assign]
-    decided = node.broker.handle(EndTxn("tx", given.producer_id, given.producer_epoch, True), SESSION)
+    decided = node.broker.handle(end_txn("tx", given.producer_id, given.producer_epoch, True), SESSION)
     assert isinstance(decided.exception(), errors.DurabilityUnknown)
     del partition.sync
     assert node.broker.partition("t", 0).next_offset == 0  # no marker before the decision is durable
@@ -439,10 +444,10 @@ def test_a_request_that_is_not_durable_is_answered_with_an_error() -> None:
 
 def with_something_that_nobody_waits_for(node: Node) -> Partition:
     """The abort of a transaction, which is in the log and not durable; a second later it is due."""
-    given = node.ask(InitProducerId("tx"))
+    given = node.ask(init_producer_id("tx"))
     node.ask(CreateTopicsRequest.of([NewTopic("t")]))
     node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
-    assert node.ask(EndTxn("tx", given.producer_id, given.producer_epoch, False)).error is None
+    assert node.ask(end_txn("tx", given.producer_id, given.producer_epoch, False)).error is None
     partition = next(iter(node.broker._coordinating._coordinators._hosts.values())).leader.partition
     assert partition.high_watermark == partition.durable_offset == partition.next_offset - 1
     node.clock.advance(1000)
@@ -465,7 +470,7 @@ def test_a_failed_sync_without_a_waiter_latches_and_the_node_goes_on() -> None:
     assert partition.failed
     node.files.heal()
     node.broker.work()
-    assert isinstance(node.ask(InitProducerId("tx")).error, errors.PylogError)
+    assert isinstance(node.ask(init_producer_id("tx")).error, errors.PylogError)
 
 
 def test_unknown_records_are_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,11 +13,9 @@ from pylog.protocol.messages import (
     ACKS_ALL,
     AddPartitionsToTxn,
     ConsumerGroupHeartbeat,
-    EndTxn,
     Fetch,
     FetchPart,
     Heartbeat,
-    InitProducerId,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
@@ -29,6 +27,7 @@ from pylog.protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequ
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from support.clients.values import until
 from support.copies import QUICK
+from support.messages import end_txn, init_producer_id
 from support.patience import HANG_SECONDS
 
 SESSION = Session()
@@ -96,14 +95,14 @@ def test_a_consumer_group_waits_for_its_own_records_alone(log: pylog.Log) -> Non
 
 
 def test_a_transactional_id_waits_for_its_own_records_alone(log: pylog.Log) -> None:
-    known = ask(log, InitProducerId("known"))
+    known = ask(log, init_producer_id("known"))
     lead_with_follower(log, "__transaction_state")
-    waiting = log.broker.handle(InitProducerId("late"), SESSION)
+    waiting = log.broker.handle(init_producer_id("late"), SESSION)
     assert not waiting.done()
     with log.producer() as producer:
         assert producer.send("t", b"x").result(HANG_SECONDS).offset == 0
     assert [one.transactional_id for one in log.admin.list_transactions()] == ["known", "late"]
-    fenced = ask(log, InitProducerId("known", 60_000, known.producer_id, known.producer_epoch + 5))
+    fenced = ask(log, init_producer_id("known", 60_000, known.producer_id, known.producer_epoch + 5))
     assert isinstance(fenced.error, errors.ProducerFenced)
     log.lead("__transaction_state")
     assert waiting.result(0).error is None
@@ -262,7 +261,7 @@ def test_a_transaction_commits_when_the_follower_has_all_its_records(pair: Pair)
         held = leader.broker.node.roles.leader("t", 0)
         until(lambda: held.partition.next_offset == 1)
         known = described(leader, "tx")
-        end = EndTxn("tx", known.producer_id, known.producer_epoch, True)
+        end = end_txn("tx", known.producer_id, known.producer_epoch, True)
         waiting = leader.broker.handle(end, SESSION)
         assert not waiting.done() and held.partition.next_offset == 1
         pair.follow()
@@ -271,10 +270,10 @@ def test_a_transaction_commits_when_the_follower_has_all_its_records(pair: Pair)
 
 
 def test_an_abort_waits_for_no_follower(log: pylog.Log) -> None:
-    given = ask(log, InitProducerId("tx"))
+    given = ask(log, init_producer_id("tx"))
     assert ask(log, AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [T0])).errors == {T0: None}
     lead_with_follower(log, "__transaction_state")
-    assert ask(log, EndTxn("tx", given.producer_id, given.producer_epoch, False)).error is None
+    assert ask(log, end_txn("tx", given.producer_id, given.producer_epoch, False)).error is None
 
 
 # --- what is made later -----------------------------------------------------------------------------------------------

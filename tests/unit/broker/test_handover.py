@@ -16,7 +16,6 @@ from pylog.protocol.messages import (
     ACKS_ALL,
     Fetch,
     FetchPart,
-    InitProducerId,
     NewTopic,
     Produce,
     ProducePart,
@@ -25,6 +24,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.testing import SimClock
+from support.messages import init_producer_id
 from support.patience import HANG_SECONDS
 
 SESSION = Session()
@@ -55,7 +55,7 @@ def follow(broker: Broker, epoch: int) -> None:
 
 def begin_transaction(broker: Broker) -> None:
     """Append a record whose sync, and whose being seen, is left to a second later."""
-    given = ask(broker, InitProducerId("tx"))
+    given = ask(broker, init_producer_id("tx"))
     batch = encode(
         [(b"x", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id,  # type: ignore[attr-defined]
         producer_epoch=given.producer_epoch, base_sequence=0, transactional=True,  # type: ignore[attr-defined]

@@ -16,7 +16,6 @@ from pylog.files import MemoryFiles
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import (
     AddPartitionsToTxn,
-    InitProducerId,
     NewTopic,
     Produce,
     ProducePart,
@@ -29,6 +28,7 @@ from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
 from support.killed import killed_at_last
+from support.messages import init_producer_id
 from tests.support.faults import FaultFiles
 
 NOW = 1_700_000_000_000
@@ -102,7 +102,7 @@ def test_a_clean_stop_is_believed() -> None:
 def test_producer_ids_that_partitions_know_are_not_given_again() -> None:
     node = Node()
     node.append(batch(5000, 0, transactional=False))
-    assert node.killed().ask(InitProducerId()).producer_id == 5001
+    assert node.killed().ask(init_producer_id()).producer_id == 5001
 
 
 def test_folders_from_elsewhere_keep_their_producer_ids_to_themselves() -> None:
@@ -112,7 +112,7 @@ def test_folders_from_elsewhere_keep_their_producer_ids_to_themselves() -> None:
     node.broker.close()
     tree = {path: data for path, data in node.tree.tree().items() if "__cluster_metadata" not in path}
     again = Node(tree)
-    given = again.ask(InitProducerId()).producer_id
+    given = again.ask(init_producer_id()).producer_id
     produced = again.ask(Produce([ProducePart(*KEY, batch(given, 0, b"new", transactional=False))])).parts[0]
     assert (produced.error, produced.base_offset) == (None, 2), "a record of another producer was taken for this one"
     # Who coordinates it may live where they come from.
@@ -122,7 +122,7 @@ def test_folders_from_elsewhere_keep_their_producer_ids_to_themselves() -> None:
 
 def test_a_coordinator_leads_beyond_the_epochs_that_markers_have() -> None:
     node = Node()
-    given = node.ask(InitProducerId("tx"))
+    given = node.ask(init_producer_id("tx"))
     assert node.mark(given.producer_id, 1, coordinator_epoch=9) is None
     node.append(batch(given.producer_id, 1))
     again = node.killed()
@@ -144,7 +144,7 @@ def test_a_commit_does_not_end_an_older_transaction_that_lost_its_end() -> None:
 
 def test_transactions_of_an_unreadable_coordinator_are_kept(caplog: pytest.LogCaptureFixture) -> None:
     node = Node()
-    node.ask(InitProducerId("tx"))
+    node.ask(init_producer_id("tx"))
     node.append(batch(77, 3))
     node.broker.sync()
     tree = node.tree.tree()
@@ -155,12 +155,12 @@ def test_transactions_of_an_unreadable_coordinator_are_kept(caplog: pytest.LogCa
     assert again.broker.partition(*KEY).last_stable_offset == 0
     assert "cannot be ended" in caplog.text
     with pytest.raises(errors.PylogError):
-        again.ask(InitProducerId("tx"))
+        again.ask(init_producer_id("tx"))
 
 
 def test_a_transaction_of_a_later_epoch_than_the_coordinators_hangs() -> None:
     node = Node()
-    given = node.ask(InitProducerId("tx"))
+    given = node.ask(init_producer_id("tx"))
     produced = node.ask(Produce([ProducePart(*KEY, batch(given.producer_id, 0))], transactional_id="tx"))
     assert produced.parts[0].error is None
     assert node.admin.find_hanging_transactions() == []
@@ -171,7 +171,7 @@ def test_a_transaction_of_a_later_epoch_than_the_coordinators_hangs() -> None:
 
 def test_a_disk_that_is_full_at_the_open_leaves_it_to_the_next_one() -> None:
     node = Node()
-    given = node.ask(InitProducerId("tx"))
+    given = node.ask(init_producer_id("tx"))
     assert node.mark(given.producer_id, 1, coordinator_epoch=9) is None
     for producer_id in (given.producer_id, 5000):
         node.append(batch(producer_id, 1, sequence=0))
@@ -199,7 +199,7 @@ def test_transactions_that_followers_have_are_left_to_their_leader() -> None:
 @pytest.mark.parametrize(("replicas", "state"), [((1,), "CompleteAbort"), ((1, 2), "Ongoing")])
 def test_a_known_transaction_is_aborted_unless_a_follower_has_it(replicas: tuple[int, ...], state: str) -> None:
     node = Node()
-    given = node.ask(InitProducerId("tx"))
+    given = node.ask(init_producer_id("tx"))
     added = node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [KEY]))
     assert added.errors == {KEY: None}
     node.append(batch(given.producer_id, given.producer_epoch))
@@ -211,7 +211,7 @@ def test_a_known_transaction_is_aborted_unless_a_follower_has_it(replicas: tuple
 @pytest.mark.parametrize(("leader_of_coordinators", "end"), [(2, 2), (9, 0)])
 def test_a_promoted_node_ends_nothing_that_another_coordinates(leader_of_coordinators: int, end: int) -> None:
     node = Node()
-    node.ask(InitProducerId("tx"))
+    node.ask(init_producer_id("tx"))
     node.append(batch(77, 3))
     for topic, leader in (("t", 2), ("__transaction_state", leader_of_coordinators)):
         topic_id = node.broker.image.topics[topic].id

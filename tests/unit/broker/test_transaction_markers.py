@@ -20,10 +20,8 @@ from pylog.handles.views import TopicView
 from pylog.partition import Partition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
-    EndTxn,
     Fetch,
     FetchPart,
-    InitProducerId,
     NewTopic,
     OffsetCommitPart,
     Produce,
@@ -40,6 +38,7 @@ from pylog.record import TopicPartition
 from pylog.replica import Leader
 from pylog.testing import SimClock
 from support.killed import killed_at_last
+from support.messages import end_txn, init_producer_id
 
 NOW = 1_700_000_000_000
 SESSION = Session("tester")
@@ -66,9 +65,9 @@ class Node:
             self.init()
 
     def init(self) -> None:
-        given = self.ask(InitProducerId("tx"))
+        given = self.ask(init_producer_id("tx"))
         if isinstance(given.error, errors.ConcurrentTransactions):
-            given = self.ask(InitProducerId("tx"))
+            given = self.ask(init_producer_id("tx"))
         assert given.error is None
         self.id, self.epoch, self.sent = given.producer_id, given.producer_epoch, dict.fromkeys(KEYS, 0)
 
@@ -88,7 +87,7 @@ class Node:
         assert self.ask(message).errors == {KEYS[0]: None}
 
     def end(self, *, committed: bool = True) -> Any:
-        ended = self.ask(EndTxn("tx", self.id, self.epoch, committed))
+        ended = self.ask(end_txn("tx", self.id, self.epoch, committed))
         if ended.error is None:
             self.id, self.epoch, self.sent = ended.producer_id, ended.producer_epoch, dict.fromkeys(KEYS, 0)
         return ended.error
@@ -138,7 +137,7 @@ def node() -> Iterator[Node]:
 
 def send_of_another(node: Node) -> None:
     """Leave a transaction of another producer open."""
-    given = node.ask(InitProducerId("other"))
+    given = node.ask(init_producer_id("other"))
     batch = encode(
         [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
         transactional=True,
@@ -384,7 +383,7 @@ def test_a_close_writes_down_what_is_open(flush: str) -> None:
     node.broker.close()
     again = Node(flush, node.memory.tree())
     assert again.states == ("Ongoing", "Ongoing")
-    assert again.broker.handle(EndTxn("tx", node.id, node.epoch, True), SESSION).result().error is None
+    assert again.broker.handle(end_txn("tx", node.id, node.epoch, True), SESSION).result().error is None
     assert again.committed() == 1
     again.broker.close()
 
@@ -466,7 +465,7 @@ def fetched(node: Node, key: TopicPartition) -> None:
 def test_a_transaction_in_a_partition_with_followers_is_over_when_they_have_its_marker(node: Node) -> None:
     node.send(KEYS[0])
     node.broker.apply(Lead(topic="t", partition=0, leader_epoch=9, replicas=(node.broker.node_id, 77)))
-    ended = node.broker.handle(EndTxn("tx", node.id, node.epoch, True), SESSION)
+    ended = node.broker.handle(end_txn("tx", node.id, node.epoch, True), SESSION)
     assert not ended.done(), "the follower counts since, and lacks its records"
     fetched(node, KEYS[0])
     assert ended.result(0).error is None
@@ -479,7 +478,7 @@ def test_an_end_is_answered_when_the_followers_of_the_coordinator_have_the_decis
     log = TopicPartition("__transaction_state", 0)
     node.send(KEYS[0])
     node.broker.apply(Lead(topic=log.topic, partition=0, leader_epoch=9, replicas=(node.broker.node_id, 77)))
-    ended = node.broker.handle(EndTxn("tx", node.id, node.epoch, True), SESSION)
+    ended = node.broker.handle(end_txn("tx", node.id, node.epoch, True), SESSION)
     assert not ended.done()
     assert node.partition(KEYS[0]).next_offset == 1, "a marker waits for the decision"
     fetched(node, log)

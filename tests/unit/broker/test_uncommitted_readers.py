@@ -17,7 +17,6 @@ from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     Fetch,
     FetchPart,
-    InitProducerId,
     NewTopic,
     Produce,
     ProducePart,
@@ -27,6 +26,7 @@ from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future
+from support.messages import init_producer_id
 from support.stepping import Steps
 from tests.support.faults import FaultFiles
 
@@ -48,7 +48,7 @@ class Node:
             flush="sync",
         )  # fmt: skip
         self.ask(CreateTopicsRequest.of([NewTopic("t", 2, {})])).result()
-        self.producer = self.ask(InitProducerId("x")).result()
+        self.producer = self.ask(init_producer_id("x")).result()
         self.sent = [0, 0]
 
     def ask(self, message: Any) -> Future[Any]:

@@ -10,18 +10,17 @@ from pylog import TopicPartition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     AddPartitionsToTxn,
-    EndTxn,
-    InitProducerId,
     JoinedGroup,
     JoinGroup,
     Produce,
     ProducePart,
-    ProducerIdGiven,
     Session,
     SyncedGroup,
     SyncGroup,
 )
+from pylog.protocol.messages.transactions import InitProducerIdResponse
 from support.command_line import Run, failed, misused, run
+from support.messages import end_txn, init_producer_id
 
 __all__ = ["run"]
 
@@ -147,9 +146,9 @@ def test_offsets_and_groups_are_forgotten_when_that_is_meant(billing: Run, tmp_p
     failed(billing("group", "delete", "billing", "--yes"), "billing")
 
 
-def begun(log: pylog.Log, timeout_ms: int = 60_000) -> ProducerIdGiven:
+def begun(log: pylog.Log, timeout_ms: int = 60_000) -> InitProducerIdResponse:
     """Let a transaction of "tx" be open in clicks-0, whose producer does nothing more."""
-    given: ProducerIdGiven = log.broker.handle(InitProducerId("tx", timeout_ms), SESSION).result()
+    given: InitProducerIdResponse = log.broker.handle(init_producer_id("tx", timeout_ms), SESSION).result()
     # What joins by itself is written down a little later, and who looks at the files would not see it yet.
     joins = AddPartitionsToTxn("tx", given.producer_id, 0, [pylog.TopicPartition("clicks", 0)])
     log.broker.handle(joins, SESSION).result()
@@ -171,7 +170,7 @@ def test_transactions_and_their_producers_are_shown(clicks: Run, tmp_path: Path)
         facts = json.loads(clicks("txn", "describe", "tx", "--json").out)
         assert facts["partitions"] == [{"topic": "clicks", "partition": 0}]
         assert clicks("txn", "list", "--state", "Empty").out == ""
-        log.broker.handle(EndTxn("tx", given.producer_id, 0, True), SESSION).result()
+        log.broker.handle(end_txn("tx", given.producer_id, 0, True), SESSION).result()
     assert json.loads(clicks("txn", "list", "--json").out)["transactional_id"] == "tx"
     known = [json.loads(line) for line in clicks("txn", "producers", "clicks:0", "--json").lines]
     assert [one["current_txn_start_offset"] for one in known if one["producer_id"] == given.producer_id] == [-1]

@@ -12,8 +12,9 @@ from pylog.broker.replica_manager import EndedRoles
 from pylog.client.admin.admin import Admin
 from pylog.client.admin.transactions import HangingTransaction
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import ConfigSource, InitProducerId, JoinGroup, Produce, ProducePart, Session, SyncGroup
+from pylog.protocol.messages import ConfigSource, JoinGroup, Produce, ProducePart, Session, SyncGroup
 from pylog.testing import StandIn
+from support.messages import init_producer_id
 
 NOW = 1_700_000_000_000
 SESSION = Session("me")
@@ -196,7 +197,7 @@ def test_a_directory_that_is_offline_says_why(tmp_path: Path) -> None:
 
 
 def test_a_transaction_that_its_coordinator_knows_does_not_hang(log: pylog.Log) -> None:
-    given = ask(log, InitProducerId("tx"))
+    given = ask(log, init_producer_id("tx"))
     assert send(log, "tx", given.producer_id, given.producer_epoch, FIRST) is None
     assert log.admin.find_hanging_transactions() == log.admin.find_hanging_transactions([SECOND]) == []
     (known,) = log.admin.describe_producers([FIRST])[FIRST]

@@ -13,7 +13,6 @@ from pylog import TopicPartition
 from pylog.errors import Closed, NetworkError, NotLeaderOrFollower, PylogError, RequestTimedOut
 from pylog.protocol.messages import (
     Fetch,
-    InitProducerId,
     Message,
     Metadata,
     OffsetCommit,
@@ -22,6 +21,7 @@ from pylog.protocol.messages import (
     Session,
 )
 from pylog.protocol.messages.records import ListOffsetsRequest
+from pylog.protocol.messages.transactions import InitProducerIdRequest
 from pylog.runtime.future import Future, failed
 from pylog.transport import MemoryTransport
 
@@ -97,12 +97,12 @@ def test_send_waits_for_a_topic_no_longer_than_it_may(wire: Wire, log: pylog.Log
 
 
 def test_a_batch_is_given_up_also_while_there_is_no_producer_id(wire: Wire, log: pylog.Log) -> None:
-    wire.held[InitProducerId] = []
+    wire.held[InitProducerIdRequest] = []
     with log.producer(linger_ms=0, delivery_timeout_ms=20, request_timeout_ms=20) as producer:
         future = producer.send("t", b"x")
         with pytest.raises(RequestTimedOut):
             future.result()
-        wire.release(InitProducerId)
+        wire.release(InitProducerIdRequest)
 
 
 def test_poll_reads_on_where_it_may_while_topics_are_asked_about(wire: Wire, log: pylog.Log) -> None:

@@ -14,19 +14,19 @@ from pylog.config import ProducerConfig
 from pylog.errors import PylogError
 from pylog.protocol.messages import (
     ClusterMetadata,
-    InitProducerId,
     Message,
     Metadata,
     PartitionMetadata,
     Produce,
     Produced,
     ProducedPart,
-    ProducerIdGiven,
     Session,
     TopicMetadata,
 )
+from pylog.protocol.messages.transactions import InitProducerIdRequest
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
+from support.messages import producer_id_given
 from support.patience import HANG_SECONDS
 
 NODE = 1
@@ -48,8 +48,8 @@ class SlowNode:
             return completed(
                 ClusterMetadata([TopicMetadata(name, partitions=partitions) for name in message.topics or []])
             )
-        if isinstance(message, InitProducerId):
-            return completed(ProducerIdGiven(None, 7, 0))
+        if isinstance(message, InitProducerIdRequest):
+            return completed(producer_id_given(None, 7, 0))
         assert isinstance(message, Produce)
         if self.refuse is not None:
             return failed(self.refuse)

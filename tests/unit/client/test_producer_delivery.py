@@ -20,21 +20,21 @@ from pylog.config import ProducerConfig
 from pylog.errors import PylogError
 from pylog.protocol.messages import (
     ClusterMetadata,
-    InitProducerId,
     Message,
     Metadata,
     PartitionMetadata,
     Produce,
     Produced,
     ProducedPart,
-    ProducerIdGiven,
     Session,
     TopicMetadata,
 )
+from pylog.protocol.messages.transactions import InitProducerIdRequest
 from pylog.protocol.partitioner import partition_for_key
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
+from support.messages import producer_id_given
 from support.patience import HANG_SECONDS
 from support.stepping import Steps
 
@@ -61,14 +61,14 @@ class Node:
             return completed(
                 ClusterMetadata([TopicMetadata(name, partitions=partitions) for name in message.topics or []])
             )
-        if isinstance(message, InitProducerId):
+        if isinstance(message, InitProducerIdRequest):
             self.ids_asked += 1
             if self.id_answers:
                 error = self.id_answers.pop(0)
                 if not isinstance(error, PylogError):
                     raise error
                 return failed(error)
-            return completed(ProducerIdGiven(None, 6 + self.ids_asked, 0))
+            return completed(producer_id_given(None, 6 + self.ids_asked, 0))
         assert isinstance(message, Produce)
         answer: Future[Produced] = Future()
         self.waiting.append((message, answer))

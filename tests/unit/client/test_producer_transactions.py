@@ -14,20 +14,21 @@ from pylog.client.producer import Producer
 from pylog.config import ProducerConfig
 from pylog.protocol.messages import (
     ClusterMetadata,
-    EndTxn,
-    InitProducerId,
     Metadata,
     OffsetsCommitted,
     PartitionMetadata,
     Produced,
     ProducedPart,
-    ProducerIdGiven,
     TopicMetadata,
-    TxnEnded,
     TxnOffsetCommit,
+)
+from pylog.protocol.messages.transactions import (
+    EndTxnRequest,
+    InitProducerIdRequest,
 )
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
+from support.messages import end_txn, init_producer_id, producer_id_given, txn_ended
 from support.patience import HANG_SECONDS
 
 NODE = 1
@@ -319,10 +320,10 @@ class Coordinator:
             return answer
         if isinstance(answer, errors.NetworkError):
             return failed(answer)
-        if isinstance(message, InitProducerId | EndTxn):
-            kind = ProducerIdGiven if isinstance(message, InitProducerId) else TxnEnded
+        if isinstance(message, InitProducerIdRequest | EndTxnRequest):
+            made = producer_id_given if isinstance(message, InitProducerIdRequest) else txn_ended
             self.epoch += answer is None
-            return completed(kind(answer, 7, self.epoch))
+            return completed(made(answer, 7, self.epoch))
         if isinstance(message, TxnOffsetCommit):
             return completed(
                 OffsetsCommitted({TopicPartition(part.topic, part.partition): answer for part in message.parts})
@@ -349,19 +350,19 @@ BUSY = errors.ConcurrentTransactions("an end is under way")
 def test_the_coordinator_is_asked_until_it_answers(coordinator: Coordinator) -> None:
     coordinator.answers = [BUSY, errors.NetworkError("gone"), None]
     producer = producer_of(coordinator, transaction_timeout_ms=77)
-    assert coordinator.heard == [InitProducerId("etl", 77)] * 3
+    assert coordinator.heard == [init_producer_id("etl", 77)] * 3
     producer.begin()
     producer.send("t", b"x").result(HANG_SECONDS)
     coordinator.answers = [BUSY, BUSY]
     producer.commit()
-    assert coordinator.heard[4:] == [EndTxn("etl", 7, 0, True)] * 3
+    assert coordinator.heard[4:] == [end_txn("etl", 7, 0, True)] * 3
     producer.begin()
     coordinator.answers = [BUSY, errors.NetworkError("gone"), None]
     producer.send_offsets({TopicPartition("t", 0): 5}, "g")
     assert [(one.producer_epoch, one.parts[0].offset) for one in coordinator.heard[7:]] == [(1, 5)] * 3
     coordinator.answers = [errors.NetworkError("gone")]
     producer.abort()
-    assert coordinator.heard[10:] == [EndTxn("etl", 7, 1, False)] * 2
+    assert coordinator.heard[10:] == [end_txn("etl", 7, 1, False)] * 2
     producer.close()
 
 
@@ -387,7 +388,7 @@ def test_an_end_that_was_not_answered_is_asked_for_again(coordinator: Coordinato
     with pytest.raises(errors.InvalidTxnState, match=r"commit\(\) again to hear how it went"):
         producer.abort()
     producer.commit()
-    assert coordinator.heard[2:] == [EndTxn("etl", 7, 0, True)] * 2
+    assert coordinator.heard[2:] == [end_txn("etl", 7, 0, True)] * 2
     producer.begin()
     producer.close()
 
@@ -415,7 +416,7 @@ def test_records_behind_a_failed_batch_fail_with_the_transaction(coordinator: Co
     producer.abort()
     with producer.transaction():
         producer.send("t", b"z")
-    assert [one.producer_epoch for one in coordinator.heard if isinstance(one, EndTxn)] == [0, 1]
+    assert [one.producer_epoch for one in coordinator.heard if isinstance(one, EndTxnRequest)] == [0, 1]
     producer.close()
 
 

@@ -20,19 +20,19 @@ from pylog.config import ProducerConfig
 from pylog.kernel import HEADER_BYTES, MAX_TIMESTAMP, check_fields, record_size_bound
 from pylog.protocol.messages import (
     ClusterMetadata,
-    InitProducerId,
     Metadata,
     PartitionMetadata,
     Produced,
     ProducedPart,
-    ProducerIdGiven,
     TopicMetadata,
 )
+from pylog.protocol.messages.transactions import InitProducerIdRequest
 from pylog.protocol.partitioner import partition_for_key
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed
 from pylog.testing import SimClock
+from support.messages import producer_id_given
 
 NODE = 1
 THREADS = 4
@@ -240,8 +240,8 @@ def test_few_batches_wait_while_one_is_shipped(hasty: None) -> None:
         if isinstance(message, Metadata):
             partitions = [PartitionMetadata(0, NODE, 0, [NODE], [NODE])]
             return completed(ClusterMetadata([TopicMetadata("t", partitions=partitions)]))
-        if isinstance(message, InitProducerId):
-            return completed(ProducerIdGiven(None, 7, 0))
+        if isinstance(message, InitProducerIdRequest):
+            return completed(producer_id_given(None, 7, 0))
         waiting.append(sending._client.batches.ready(TopicPartition("t", 0)))
         return completed(Produced([ProducedPart("t", 0, None, 0, message.parts[0].batch.count)]))
 

@@ -8,14 +8,12 @@ from pylog import errors
 from pylog.client.transaction_manager import TransactionManager, TransactionManagerState, unusable
 from pylog.errors import PylogError
 from pylog.protocol.messages import (
-    EndTxn,
-    InitProducerId,
     OffsetCommitPart,
     OffsetsCommitted,
-    ProducerIdGiven,
-    TxnEnded,
 )
+from pylog.protocol.messages.transactions import EndTxnRequest
 from pylog.record import ConsumerGroupMetadata, TopicPartition
+from support.messages import end_txn, init_producer_id, producer_id_given, txn_ended
 
 GROUP = ConsumerGroupMetadata("g", 3, "member", "instance")
 BUSY = errors.ConcurrentTransactions("wait")
@@ -25,7 +23,7 @@ def made(state: TransactionManagerState = TransactionManagerState.READY) -> Tran
     transacting = TransactionManager("etl", 5000)
     if state is TransactionManagerState.UNINITIALIZED:
         return transacting
-    assert not transacting.answered(ProducerIdGiven(None, 7, 0))
+    assert not transacting.answered(producer_id_given(None, 7, 0))
     if state is not TransactionManagerState.READY:
         transacting.begin()
     if state in (
@@ -48,10 +46,10 @@ def made(state: TransactionManagerState = TransactionManagerState.READY) -> Tran
 
 def test_a_transaction_manager_begins_with_a_producer_id() -> None:
     transacting = made(TransactionManagerState.UNINITIALIZED)
-    assert transacting.request() == InitProducerId("etl", 5000, -1, -1)
-    assert transacting.answered(ProducerIdGiven(BUSY))
-    assert transacting.request() == InitProducerId("etl", 5000, -1, -1)
-    assert not transacting.answered(ProducerIdGiven(None, 7, 3))
+    assert transacting.request() == init_producer_id("etl", 5000, -1, -1)
+    assert transacting.answered(producer_id_given(BUSY))
+    assert transacting.request() == init_producer_id("etl", 5000, -1, -1)
+    assert not transacting.answered(producer_id_given(None, 7, 3))
     assert (transacting.state, transacting.producer_id, transacting.epoch) == (TransactionManagerState.READY, 7, 3)
     assert transacting.request() is None
 
@@ -62,19 +60,19 @@ def test_every_end_gives_the_epoch_of_the_next(committed: bool) -> None:
     transacting.add()
     (transacting.commit if committed else transacting.abort)()
     for _ in range(2):
-        assert transacting.request() == EndTxn("etl", 7, 0, committed)
-        assert transacting.answered(TxnEnded(BUSY)), "asked twice it is done once"
-    assert not transacting.answered(TxnEnded(None, 7, 1))
+        assert transacting.request() == end_txn("etl", 7, 0, committed)
+        assert transacting.answered(txn_ended(BUSY)), "asked twice it is done once"
+    assert not transacting.answered(txn_ended(None, 7, 1))
     assert (transacting.state, transacting.epoch) == (TransactionManagerState.READY, 1)
     transacting.begin()
     transacting.add()
     transacting.commit()
-    assert transacting.request() == EndTxn("etl", 7, 1, True)
+    assert transacting.request() == end_txn("etl", 7, 1, True)
 
 
 def test_a_coordinator_of_version_1_keeps_the_epoch() -> None:
     transacting = made(TransactionManagerState.COMMITTING)
-    transacting.answered(TxnEnded(None))
+    transacting.answered(txn_ended(None))
     assert (transacting.state, transacting.producer_id, transacting.epoch) == (TransactionManagerState.READY, 7, 0)
 
 
@@ -181,7 +179,7 @@ def test_a_retriable_error_is_asked_again(state: TransactionManagerState, error:
     transacting = made(state)
     before = transacting.request()
     assert transacting.answered(
-        ProducerIdGiven(error) if state is TransactionManagerState.UNINITIALIZED else TxnEnded(error)
+        producer_id_given(error) if state is TransactionManagerState.UNINITIALIZED else txn_ended(error)
     )
     assert (transacting.state, transacting.request()) == (state, before)
 
@@ -194,7 +192,7 @@ def test_a_retriable_error_is_asked_again(state: TransactionManagerState, error:
 def test_a_fenced_producer_is_told_so_for_good(state: TransactionManagerState, error: PylogError) -> None:
     transacting = made(state)
     assert not transacting.answered(
-        ProducerIdGiven(error) if state is TransactionManagerState.UNINITIALIZED else TxnEnded(error)
+        producer_id_given(error) if state is TransactionManagerState.UNINITIALIZED else txn_ended(error)
     )
     for _ in range(2):
         with pytest.raises(errors.ProducerFenced, match="transaction_timeout_ms=5000"):
@@ -204,7 +202,7 @@ def test_a_fenced_producer_is_told_so_for_good(state: TransactionManagerState, e
 
 def test_another_error_is_fatal_and_gives_advice() -> None:
     transacting = made(TransactionManagerState.UNINITIALIZED)
-    transacting.answered(ProducerIdGiven(errors.InvalidTxnTimeout("too long")))
+    transacting.answered(producer_id_given(errors.InvalidTxnTimeout("too long")))
     with pytest.raises(errors.InvalidTxnTimeout, match=r"can send no more \(InvalidTxnTimeout: too long\): close it"):
         transacting.begin()
     assert type(unusable(ZeroDivisionError())) is PylogError
@@ -212,21 +210,21 @@ def test_another_error_is_fatal_and_gives_advice() -> None:
 
 def test_a_commit_that_may_be_aborted_is() -> None:
     transacting = made(TransactionManagerState.COMMITTING)
-    assert not transacting.answered(TxnEnded(errors.TransactionAbortable("do")))
+    assert not transacting.answered(txn_ended(errors.TransactionAbortable("do")))
     transacting.abort()
-    assert transacting.request() == EndTxn("etl", 7, 0, False)
+    assert transacting.request() == end_txn("etl", 7, 0, False)
 
 
 @pytest.mark.parametrize("error", [errors.InvalidPidMapping(""), errors.UnknownProducerId("")])
 @pytest.mark.parametrize("state", [TransactionManagerState.COMMITTING, TransactionManagerState.ABORTING])
 def test_a_coordinator_that_has_another_id_gives_a_new_one(state: TransactionManagerState, error: PylogError) -> None:
     transacting = made(state)
-    assert not transacting.answered(TxnEnded(error))
+    assert not transacting.answered(txn_ended(error))
     if state is TransactionManagerState.COMMITTING:
         assert transacting.state is TransactionManagerState.ABORTABLE_ERROR and transacting.request() is None
         transacting.abort()
-    assert transacting.request() == InitProducerId("etl", 5000, 7, 0)
-    assert not transacting.answered(ProducerIdGiven(None, 8, 0))
+    assert transacting.request() == init_producer_id("etl", 5000, 7, 0)
+    assert not transacting.answered(producer_id_given(None, 8, 0))
     assert (transacting.state, transacting.producer_id, transacting.error) == (TransactionManagerState.READY, 8, None)
     transacting.begin()
     transacting.commit()
@@ -247,7 +245,7 @@ def test_offsets_are_sent_until_all_are_taken() -> None:
     assert again is not None and again.parts == PARTS[1:] and (again.generation_id, again.member_id) == (3, "member")
     assert transacting.offsets_answered(again, OffsetsCommitted(dict.fromkeys(KEYS[1:]))) is None
     transacting.commit()
-    assert isinstance(transacting.request(), EndTxn), "the group may have them"
+    assert isinstance(transacting.request(), EndTxnRequest), "the group may have them"
 
 
 @pytest.mark.parametrize(

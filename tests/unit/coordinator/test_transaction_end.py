@@ -17,7 +17,8 @@ from pylog.errors import (
     ProducerFenced,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import EndTxn, Session, TxnEnded, TxnMarkers
+from pylog.protocol.messages import Session, TxnMarkers
+from support.messages import end_txn, txn_ended
 from support.transaction_desk import P0, P1, T0, UNAVAILABLE, Desk, known
 
 BOTH = {"partitions": (P0, P1)}
@@ -32,9 +33,9 @@ def complete(committed: bool) -> TransactionState:
 @outcomes
 def test_an_end_is_decided_in_the_log_then_marked_then_complete(committed: bool) -> None:
     desk = Desk(known(TransactionState.ONGOING, **BOTH))
-    append, markers = desk.machine.handle(EndTxn("x", 50, 4, committed), Session(), 1, desk.now)
+    append, markers = desk.machine.handle(end_txn("x", 50, 4, committed), Session(), 1, desk.now)
     assert isinstance(append, Append) and isinstance(markers, WriteMarkers)
-    assert desk.carry_out([append, markers]) == {1: TxnEnded(None, 50, 5)}
+    assert desk.carry_out([append, markers]) == {1: txn_ended(None, 50, 5)}
     assert desk.state is (TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT)
     assert (desk.x.producer_epoch, desk.x.partitions, desk.x.start_ms) == (5, (P0, P1), T0)
     assert desk.marked() == TxnMarkers(50, 5, committed, GIVEN_BY_HOST, (P0, P1), 2)
@@ -55,7 +56,7 @@ def test_a_repeated_end_is_the_same_end(committed: bool) -> None:
     desk = Desk(known(TransactionState.ONGOING))
     first = desk.end(50, 4, committed=committed)
     desk.marked()
-    assert desk.end(50, 4, committed=committed) == first == TxnEnded(None, 50, 5)
+    assert desk.end(50, 4, committed=committed) == first == txn_ended(None, 50, 5)
     assert desk.state is complete(committed)
     assert isinstance(desk.end(50, 4, committed=not committed).error, InvalidTxnState)
 
@@ -76,11 +77,11 @@ def test_a_late_end_does_not_touch_the_next_transaction(committed: bool) -> None
 def test_an_abort_of_nothing_raises_the_epoch_in_one_batch(state: TransactionState) -> None:
     desk = Desk(known(state))
     desk.wall_ms += 3
-    assert desk.end(50, 4, committed=False) == TxnEnded(None, 50, 5)
+    assert desk.end(50, 4, committed=False) == txn_ended(None, 50, 5)
     assert (desk.state, desk.x.producer_epoch, desk.x.start_ms) == (TransactionState.COMPLETE_ABORT, 5, T0 + 3)
     assert [len(append.records) for append in desk.appends] == [2]
     assert not desk.markers
-    assert desk.end(50, 4, committed=False) == TxnEnded(None, 50, 5)
+    assert desk.end(50, 4, committed=False) == txn_ended(None, 50, 5)
 
 
 @pytest.mark.parametrize(
@@ -113,11 +114,11 @@ def test_an_end_of_another_producer_is_refused() -> None:
 @outcomes
 def test_the_last_epoch_ends_with_another_producer_id(committed: bool) -> None:
     desk = Desk(known(TransactionState.ONGOING, EPOCH_LAST))
-    assert desk.end(50, EPOCH_LAST, committed=committed) == TxnEnded(None, 1001, 0)
+    assert desk.end(50, EPOCH_LAST, committed=committed) == txn_ended(None, 1001, 0)
     assert (desk.x.producer_id, desk.x.producer_epoch, desk.x.next_producer_id) == (50, EPOCH_MAX, 1001)
     assert desk.marked()[:2] == (50, EPOCH_MAX)
     assert (desk.x.producer_id, desk.x.producer_epoch, desk.x.next_producer_id) == (1001, 0, NO_PRODUCER_ID)
-    assert desk.end(50, EPOCH_LAST, committed=committed) == TxnEnded(None, 1001, 0)
+    assert desk.end(50, EPOCH_LAST, committed=committed) == txn_ended(None, 1001, 0)
     assert isinstance(desk.end(50, EPOCH_LAST, committed=not committed).error, InvalidTxnState)
     assert desk.join(1001, 0, P0) is None
     assert isinstance(desk.end(50, EPOCH_LAST, committed=committed).error, InvalidPidMapping)
@@ -136,7 +137,7 @@ def test_an_end_that_could_not_be_written_did_not_happen() -> None:
     assert isinstance(desk.end(50, 4, committed=True).error, CoordinatorNotAvailable)
     assert desk.state is TransactionState.ONGOING and not desk.markers
     desk.refuses = None
-    assert desk.end(50, 4, committed=False) == TxnEnded(None, 50, 5)
+    assert desk.end(50, 4, committed=False) == txn_ended(None, 50, 5)
 
 
 # --- markers ---------------------------------------------------------------------------------------------------------

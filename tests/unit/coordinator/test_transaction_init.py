@@ -12,13 +12,14 @@ from pylog.errors import (
     NotCoordinator,
     ProducerFenced,
 )
-from pylog.protocol.messages import InitProducerId, ProducerIdGiven, Session
+from pylog.protocol.messages import Session
+from support.messages import init_producer_id, producer_id_given
 from support.transaction_desk import P0, T0, UNAVAILABLE, Desk, known
 
 
 def test_a_new_transactional_id_gets_a_producer_id_and_epoch_0() -> None:
     desk = Desk()
-    assert desk.init() == ProducerIdGiven(None, 1001, 0)
+    assert desk.init() == producer_id_given(None, 1001, 0)
     assert (desk.state, desk.x.timeout_ms, desk.x.start_ms, desk.x.last_update_ms) == (
         TransactionState.EMPTY,
         60_000,
@@ -30,7 +31,7 @@ def test_a_new_transactional_id_gets_a_producer_id_and_epoch_0() -> None:
 
 def test_a_new_transactional_id_takes_no_part_in_what_a_producer_expects() -> None:
     """Its id was forgotten: what it has is worth nothing, and it is fenced by nobody."""
-    assert Desk().init(77, 3) == ProducerIdGiven(None, 1001, 0)
+    assert Desk().init(77, 3) == producer_id_given(None, 1001, 0)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_a_new_transactional_id_takes_no_part_in_what_a_producer_expects() -> No
 )
 def test_the_next_producer_gets_the_next_epoch_and_its_own_timeout(state: TransactionState) -> None:
     desk = Desk(known(state))
-    assert desk.init(timeout_ms=5) == ProducerIdGiven(None, 50, 5)
+    assert desk.init(timeout_ms=5) == producer_id_given(None, 50, 5)
     assert (desk.state, desk.x.timeout_ms, desk.x.start_ms, desk.x.client_version) == (TransactionState.EMPTY, 5, -1, 2)
 
 
@@ -47,7 +48,7 @@ def test_a_decided_transaction_is_completed_first(state: TransactionState) -> No
     desk = Desk(known(state))
     assert isinstance(desk.init().error, ConcurrentTransactions)
     desk.marked()
-    assert desk.init() == ProducerIdGiven(None, 50, 5)
+    assert desk.init() == producer_id_given(None, 50, 5)
 
 
 def test_an_open_transaction_is_aborted_first_and_its_producer_fenced() -> None:
@@ -56,7 +57,7 @@ def test_an_open_transaction_is_aborted_first_and_its_producer_fenced() -> None:
     assert (desk.state, desk.x.producer_epoch) == (TransactionState.PREPARE_ABORT, 5)
     assert isinstance(desk.init().error, ConcurrentTransactions)
     assert not desk.marked().committed
-    assert desk.init() == ProducerIdGiven(None, 50, 6)
+    assert desk.init() == producer_id_given(None, 50, 6)
     assert isinstance(desk.end(50, 4, committed=True).error, ProducerFenced)
 
 
@@ -71,7 +72,7 @@ def test_a_producer_with_the_current_epoch_aborts_its_own_transaction() -> None:
     desk = Desk(known(TransactionState.ONGOING))
     assert isinstance(desk.init(50, 4).error, ConcurrentTransactions)
     desk.marked()
-    assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
+    assert desk.init(50, 4) == producer_id_given(None, 50, 5)
 
 
 def test_a_repetition_that_comes_late_does_not_abort_what_was_begun_since() -> None:
@@ -87,13 +88,13 @@ def test_a_producer_with_a_new_id_waits_until_that_is_logged() -> None:
     ended = desk.end(50, EPOCH_LAST, committed=True)
     assert isinstance(desk.init(ended.producer_id, ended.producer_epoch).error, ConcurrentTransactions)
     desk.marked()
-    assert desk.init(ended.producer_id, ended.producer_epoch) == ProducerIdGiven(None, 1001, 1)
+    assert desk.init(ended.producer_id, ended.producer_epoch) == producer_id_given(None, 1001, 1)
 
 
 @pytest.mark.parametrize("state", [TransactionState.EMPTY, TransactionState.COMPLETE_ABORT])
 def test_used_up_epochs_give_another_producer_id(state: TransactionState) -> None:
     desk = Desk(known(state, EPOCH_LAST))
-    assert desk.init() == ProducerIdGiven(None, 1001, 0)
+    assert desk.init() == producer_id_given(None, 1001, 0)
     assert desk.x.previous_producer_id == 50
 
 
@@ -103,13 +104,13 @@ def test_an_open_transaction_at_the_last_epoch_goes_on_with_another_producer_id(
     assert (desk.x.producer_epoch, desk.x.next_producer_id) == (EPOCH_MAX, 1001)
     assert desk.marked().producer_epoch == EPOCH_MAX
     assert (desk.x.producer_id, desk.x.producer_epoch) == (1001, 0)
-    assert desk.init() == ProducerIdGiven(None, 1001, 1)
+    assert desk.init() == producer_id_given(None, 1001, 1)
 
 
 def test_a_producer_with_the_current_epoch_gets_a_higher_one() -> None:
     desk = Desk(known(TransactionState.EMPTY))
-    assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
-    assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
+    assert desk.init(50, 4) == producer_id_given(None, 50, 5)
+    assert desk.init(50, 4) == producer_id_given(None, 50, 5)
     assert isinstance(desk.init(50, 3).error, ProducerFenced)
     assert isinstance(desk.init(50, 6).error, ProducerFenced)
 
@@ -125,7 +126,7 @@ def test_a_timed_out_producer_goes_on_with_the_epoch_of_the_abort() -> None:
     desk = Desk(known(TransactionState.ONGOING, timeout_ms=1))
     desk.tick(10_000)
     desk.marked()
-    assert desk.init(50, 4) == ProducerIdGiven(None, 50, 5)
+    assert desk.init(50, 4) == producer_id_given(None, 50, 5)
 
 
 def test_a_new_coordinator_does_not_know_the_last_request() -> None:
@@ -142,8 +143,8 @@ def test_another_producer_id_is_fenced() -> None:
 
 def test_a_producer_that_used_the_last_epoch_may_ask_again() -> None:
     desk = Desk(known(TransactionState.EMPTY, EPOCH_LAST))
-    assert desk.init(50, EPOCH_LAST) == ProducerIdGiven(None, 1001, 0)
-    assert desk.init(50, EPOCH_LAST) == ProducerIdGiven(None, 1001, 0)
+    assert desk.init(50, EPOCH_LAST) == producer_id_given(None, 1001, 0)
+    assert desk.init(50, EPOCH_LAST) == producer_id_given(None, 1001, 0)
     assert isinstance(desk.init(50, EPOCH_LAST - 1).error, ProducerFenced)
 
 
@@ -164,7 +165,7 @@ def test_the_bounds_of_the_timeout_are_allowed(timeout_ms: int) -> None:
 
 @pytest.mark.parametrize("name", [None, "", "x" * 40_000, "\ud800"])
 def test_an_invalid_transactional_id_is_refused(name: str | None) -> None:
-    assert isinstance(Desk().ask(InitProducerId(name)).error, InvalidRequest)
+    assert isinstance(Desk().ask(init_producer_id(name)).error, InvalidRequest)
 
 
 @pytest.mark.parametrize("expected", [(50, -1), (-1, 4)])
@@ -181,12 +182,12 @@ def test_an_init_without_producer_ids_is_refused() -> None:
 
 def test_a_request_waits_while_a_step_is_being_logged() -> None:
     desk = Desk(known(TransactionState.EMPTY))
-    message = InitProducerId("x")
+    message = init_producer_id("x")
     (append,) = desk.machine.handle(message, Session(), 1, desk.now)
     assert isinstance(desk.init().error, ConcurrentTransactions)
     assert desk.join(50, 4, P0) is ConcurrentTransactions
     assert isinstance(desk.end(50, 4, committed=False).error, ConcurrentTransactions)
-    assert desk.carry_out([append]) == {1: ProducerIdGiven(None, 50, 5)}
+    assert desk.carry_out([append]) == {1: producer_id_given(None, 50, 5)}
 
 
 def test_an_init_that_could_not_be_written_did_not_happen() -> None:
@@ -195,4 +196,4 @@ def test_an_init_that_could_not_be_written_did_not_happen() -> None:
     assert isinstance(desk.init().error, CoordinatorNotAvailable)
     assert desk.x.producer_epoch == 4
     desk.refuses = None
-    assert desk.init() == ProducerIdGiven(None, 50, 5)
+    assert desk.init() == producer_id_given(None, 50, 5)

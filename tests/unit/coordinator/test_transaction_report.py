@@ -5,7 +5,6 @@ import pytest
 from pylog.coordinator.transaction.state import TransactionState
 from pylog.errors import InvalidRegularExpression, TransactionalIdNotFound
 from pylog.protocol.messages import (
-    InitProducerId,
     Metadata,
     Session,
 )
@@ -14,6 +13,7 @@ from pylog.protocol.messages.transactions import (
     DescribeTransactionsResponse,
     ListTransactionsRequest,
 )
+from support.messages import init_producer_id
 from support.transaction_desk import P0, T0, Desk, known
 
 DESK = Desk(
@@ -99,5 +99,5 @@ def test_other_messages_are_misuse() -> None:
 
 def test_a_transaction_is_known_as_soon_as_it_is_in_the_log() -> None:
     desk = Desk()
-    desk.ask(InitProducerId("x"))
+    desk.ask(init_producer_id("x"))
     assert [each.producer_id for each in desk.ask(ListTransactionsRequest()).transaction_states] == [1001]

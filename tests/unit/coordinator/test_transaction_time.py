@@ -4,7 +4,8 @@ from pylog.coordinator.effects import Append, Stamp
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, Transaction, TransactionState
 from pylog.errors import InvalidPidMapping, InvalidTxnState, KafkaStorage, NotLeaderOrFollower, ProducerFenced
-from pylog.protocol.messages import EndTxn, Session
+from pylog.protocol.messages import Session
+from support.messages import end_txn
 from support.transaction_desk import CONFIG, P0, T0, UNAVAILABLE, Desk, known
 
 SCAN_MS = CONFIG.transaction_abort_timed_out_transaction_cleanup_interval_ms
@@ -140,7 +141,7 @@ def test_a_transaction_with_the_highest_epoch_can_be_aborted() -> None:
 def test_a_transaction_that_ends_just_now_does_not_time_out() -> None:
     desk = Desk(known(TransactionState.ONGOING, timeout_ms=1))
     desk.wall_ms += 2
-    ended = desk.machine.handle(EndTxn("x", 50, 4, True), Session(), 1, desk.now)
+    ended = desk.machine.handle(end_txn("x", 50, 4, True), Session(), 1, desk.now)
     assert desk.machine.tick(desk.now) == []
     desk.carry_out(ended)
     assert desk.state is TransactionState.PREPARE_COMMIT

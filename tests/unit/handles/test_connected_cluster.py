@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import pylog
-from pylog.protocol.messages import EndTxn, Fetch, JoinGroup, OffsetCommit, Produce
+from pylog.protocol.messages import Fetch, JoinGroup, OffsetCommit, Produce
+from pylog.protocol.messages.transactions import EndTxnRequest
 from support.patience import HANG_SECONDS
 from support.two_nodes import TwoNodes
 
@@ -86,7 +87,7 @@ def test_a_transaction_follows_its_coordinator(cluster: TwoNodes, log: pylog.Con
                 cluster.coordinator = node
     found = [r.value for part in log.topic("t") for r in part.records(isolation_level="read_committed")]
     assert sorted(value or b"" for value in found) == [b"1", b"1", b"2"]
-    assert {(1, EndTxn), (2, EndTxn)} <= set(cluster.asked)
+    assert {(1, EndTxnRequest), (2, EndTxnRequest)} <= set(cluster.asked)
 
 
 def test_what_any_node_answers_is_asked_of_the_one_that_is_left(cluster: TwoNodes) -> None:

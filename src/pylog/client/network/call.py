@@ -8,9 +8,7 @@ from pylog.client.network.address import Address
 from pylog.client.network.lookup import FindCoordinator
 from pylog.errors import NetworkError, PylogError, SaslAuthentication, UnsupportedSaslMechanism
 from pylog.protocol.messages import (
-    EndTxn,
     Fetch,
-    InitProducerId,
     JoinGroup,
     Message,
     Metadata,
@@ -24,6 +22,8 @@ from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsReq
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
     ListTransactionsRequest,
 )
 from pylog.protocol.wire.questions.question import Question
@@ -141,7 +141,7 @@ def coordinator_of(message: Message) -> tuple[str, str] | None:
     """The group or transaction that a message is about, as ("group", id) or ("transaction", id); None: it has none."""
     if isinstance(message, OfGroup):
         return "group", message.group_id
-    if isinstance(message, InitProducerId | EndTxn) and message.transactional_id is not None:
+    if isinstance(message, InitProducerIdRequest | EndTxnRequest) and message.transactional_id is not None:
         return "transaction", message.transactional_id
     return None
 

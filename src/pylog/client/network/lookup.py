@@ -14,9 +14,7 @@ from pylog.protocol.messages import (
     LeftGroup,
     OffsetsCommitted,
     OffsetsFetched,
-    ProducerIdGiven,
     SyncedGroup,
-    TxnEnded,
 )
 from pylog.protocol.messages.api import ApiRequest
 from pylog.protocol.wire.mapping import Body
@@ -55,8 +53,7 @@ def found(message: FindCoordinator, body: Body, version: int) -> Body:
 FIND_COORDINATOR = Question(name="FindCoordinator", body=_body, answer=found, versions=lambda message: (1, 1 << 15))
 
 _WITH_ERROR = (
-    JoinedGroup, SyncedGroup, Heartbeaten, LeftGroup, ConsumerGroupHeartbeaten, OffsetsFetched, ProducerIdGiven,
-    TxnEnded,
+    JoinedGroup, SyncedGroup, Heartbeaten, LeftGroup, ConsumerGroupHeartbeaten, OffsetsFetched,
 )  # fmt: skip
 
 

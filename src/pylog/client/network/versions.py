@@ -9,7 +9,8 @@ from typing import Any
 
 from pylog.errors import UnsupportedFormat, UnsupportedVersion
 from pylog.protocol.error_codes import brief
-from pylog.protocol.messages import ApiRequest, EndTxn, Produce
+from pylog.protocol.messages import ApiRequest, Produce
+from pylog.protocol.messages.transactions import EndTxnRequest
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import Question
@@ -41,7 +42,7 @@ class NodeVersions:
         version = self._chosen.get(key)
         if version is None:
             version = self._chosen[key] = self.common(question.name, *bounds)
-        if isinstance(message, EndTxn | Produce) and message.transactional_id is not None:
+        if isinstance(message, Produce) and message.transactional_id is not None:
             self._check_transactions()
         return version
 
@@ -50,6 +51,8 @@ class NodeVersions:
 
         Raises UnsupportedVersion, ValueError (a value that does not fit).
         """
+        if isinstance(request, EndTxnRequest):
+            self._check_transactions()
         name, known = request.api_name(), schema(type(request).__name__)
         lowest = max(request.lowest, known.versions.low)
         highest = self.common(name, lowest, known.versions.high)

@@ -29,10 +29,12 @@ from pylog.client.producer.load import Load, Sealer
 from pylog.client.record_append import Delivery, ProducerBatch
 from pylog.client.transaction_manager import TransactionManager
 from pylog.config import ProducerConfig
+from pylog.config.options import INT_MAX
 from pylog.errors import PylogError
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
-from pylog.protocol.messages import InitProducerId, Produce, Produced, ProducePart, ProducerIdGiven
+from pylog.protocol.messages import Produce, Produced, ProducePart
+from pylog.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future, failed
 from pylog.runtime.signals import FIRM, SLICE, whole
@@ -325,12 +327,15 @@ class Sender:
                 return
         answer: Future[Any]
         try:
-            answer = self._cluster.send_any(InitProducerId())
+            # Without transactions their timeout means nothing. (Kafka: TransactionManager)
+            answer = self._cluster.send_any(
+                InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=INT_MAX)
+            )
         except Exception as error:  # noqa: BLE001
             answer = failed(error)
         answer.add_done_callback(self._identified)
 
-    def _identified(self, answer: Future[ProducerIdGiven]) -> None:
+    def _identified(self, answer: Future[InitProducerIdResponse]) -> None:
         error = answer.exception()
         given = answer.result() if error is None else None
         lost: list[InFlightBatch] = []

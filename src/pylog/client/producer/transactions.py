@@ -19,11 +19,8 @@ from pylog.client.producer.sender import Sender
 from pylog.client.transaction_manager import TransactionManager, TransactionManagerState, named
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
 from pylog.protocol.messages import (
-    InitProducerId,
     OffsetCommitPart,
     OffsetsCommitted,
-    ProducerIdGiven,
-    TxnEnded,
     TxnOffsetCommit,
 )
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_positions
@@ -176,7 +173,7 @@ class Transactions:
                     return
             answer = self._ask("transaction", manager.transactional_id, message, deadline, what)
             if isinstance(answer, PylogError):
-                answer = ProducerIdGiven(answer) if isinstance(message, InitProducerId) else TxnEnded(answer)
+                answer = message.refused(answer)
             with self._lifetime.lock:
                 again = manager.answered(answer)
                 manager.check()

@@ -17,7 +17,8 @@ from pylog.errors import (
     RecordTooLarge,
     UnknownServer,
 )
-from pylog.protocol.messages import PartitionsAdded, TxnEnded
+from pylog.protocol.messages import NO_EPOCH, PartitionsAdded
+from pylog.protocol.messages.transactions import EndTxnResponse, InitProducerIdResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +49,18 @@ class Change:
         return sum(len(record.key) + len(record.value or b"") for record in self.records)
 
 
-def ended(after: Transaction) -> TxnEnded:
+def ended(after: Transaction) -> EndTxnResponse:
     """The answer to an EndTxn that has ended a transaction."""
-    return TxnEnded(None, after.producer_id, after.producer_epoch)
+    return EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
 
 
 def refusal(message: Any, error: PylogError) -> Any:
     """The answer of the same kind, with an error."""
     if isinstance(message, PartitionsAdded):
         return PartitionsAdded(dict.fromkeys(message.errors, error))
-    return type(message)(error)
+    if isinstance(message, InitProducerIdResponse):
+        return InitProducerIdResponse(error=error, producer_epoch=NO_EPOCH)
+    return EndTxnResponse(error=error)
 
 
 def unavailable(error: PylogError) -> PylogError:

@@ -51,7 +51,8 @@ from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.coordinator.transaction.states import TransactionStates
 from pylog.coordinator.transaction.timeouts import Timeouts
 from pylog.errors import PylogError
-from pylog.protocol.messages import AddPartitionsToTxn, EndTxn, InitProducerId, Session, TxnMarkers
+from pylog.protocol.messages import AddPartitionsToTxn, Session, TxnMarkers
+from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
 from pylog.record import TopicPartition
 
 GIVEN_BY_HOST = -1
@@ -174,7 +175,7 @@ class TransactionCoordinator:
 
     def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
         """Answer a message, at once or behind an Append. Raises TypeError: not a message of this coordinator."""
-        asked = isinstance(message, EndTxn | InitProducerId | AddPartitionsToTxn)
+        asked = isinstance(message, EndTxnRequest | InitProducerIdRequest | AddPartitionsToTxn)
         is_closed = asked and self._is_closed(message.transactional_id or "")
         answer, change, is_lazy = self._requests.outcome(message, now, is_closed=is_closed)
         if change is None:
@@ -267,7 +268,7 @@ class TransactionCoordinator:
         """Where markers end that have to be durable before this message, or (None) what is due, can be done."""
         if message is None:
             return self._endings.unsafe(None)
-        if isinstance(message, EndTxn | InitProducerId | AddPartitionsToTxn):
+        if isinstance(message, EndTxnRequest | InitProducerIdRequest | AddPartitionsToTxn):
             return self._endings.unsafe(message.transactional_id or "")
         return {}
 
@@ -283,7 +284,7 @@ class TransactionCoordinator:
         """True if no record of a transactional id may be appended now."""
         return name in self._changes or bool(self._endings.unsafe(name))
 
-    def open_partitions(self, message: EndTxn) -> tuple[TopicPartition, ...]:
+    def open_partitions(self, message: EndTxnRequest) -> tuple[TopicPartition, ...]:
         """The partitions whose records have to be durable before this message commits them."""
         known = self._states.get(message.transactional_id)
         is_open = known is not None and known.state is TransactionState.ONGOING

@@ -21,13 +21,16 @@ from pylog.errors import ConcurrentTransactions, InvalidRequest, PylogError
 from pylog.protocol.messages import (
     NO_EPOCH,
     AddPartitionsToTxn,
-    EndTxn,
-    InitProducerId,
     PartitionsAdded,
-    ProducerIdGiven,
-    TxnEnded,
 )
-from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
+from pylog.protocol.messages.transactions import (
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListTransactionsRequest,
+)
 
 
 class Outcome(NamedTuple):
@@ -51,9 +54,9 @@ class Requests:
     def outcome(self, message: Any, now: Now, *, is_closed: bool) -> Outcome:
         """The answer to a message. Raises TypeError: not a message of a transaction coordinator."""
         match message:
-            case EndTxn():
+            case EndTxnRequest():
                 return self._end(message, now, is_closed=is_closed)
-            case InitProducerId():
+            case InitProducerIdRequest():
                 return self._init(message, now, is_closed=is_closed)
             case AddPartitionsToTxn():
                 return self._add_partitions(message, now, is_closed=is_closed)
@@ -63,23 +66,23 @@ class Requests:
                 return Outcome(report.described(dict(self._states.items()), message))
         raise TypeError(f"a transaction coordinator does not know {type(message).__name__}")
 
-    def _init(self, message: InitProducerId, now: Now, *, is_closed: bool) -> Outcome:
+    def _init(self, message: InitProducerIdRequest, now: Now, *, is_closed: bool) -> Outcome:
         name = message.transactional_id or ""
         try:
             result = self._initialised(name, message, now, is_closed=is_closed)
         except PylogError as error:  # there is no producer id to give
             result = unavailable(error)
         if not isinstance(result, TransactionUpdate):
-            return Outcome(ProducerIdGiven(self._explained(name, result)))
+            return Outcome(message.refused(self._explained(name, result) or result))
         last = result.states[-1]
         if last.state is TransactionState.EMPTY:
-            answer = ProducerIdGiven(None, last.producer_id, last.producer_epoch)
+            answer = InitProducerIdResponse(producer_id=last.producer_id, producer_epoch=last.producer_epoch)
         else:
-            answer = ProducerIdGiven(rules.in_progress(name))  # it is aborted first: the producer asks again
+            answer = message.refused(rules.in_progress(name))  # it is aborted first: the producer asks again
         return Outcome(answer, Change.of(name, result))
 
     def _initialised(
-        self, name: str, message: InitProducerId, now: Now, *, is_closed: bool
+        self, name: str, message: InitProducerIdRequest, now: Now, *, is_closed: bool
     ) -> TransactionUpdate | PylogError:
         wrong = rules.valid_init(message, self._config.transaction_max_timeout_ms)
         if wrong is not None or is_closed:
@@ -116,7 +119,7 @@ class Requests:
             result = rules.add_partitions(self._states.get(name), message, now.wall)
         return result if isinstance(result, TransactionUpdate) else self._explained(name, result)
 
-    def _end(self, message: EndTxn, now: Now, *, is_closed: bool) -> Outcome:
+    def _end(self, message: EndTxnRequest, now: Now, *, is_closed: bool) -> Outcome:
         name = message.transactional_id
         known = self._states.get(name)
         result: TransactionUpdate | PylogError | None
@@ -133,7 +136,7 @@ class Requests:
             return Outcome(ended(after), Change.of(name, result), is_lazy=not message.committed)
         if known is not None and result is None:  # it was this request that ended it
             return Outcome(ended(known))
-        return Outcome(TxnEnded(self._explained(name, result)))
+        return Outcome(EndTxnResponse(error=self._explained(name, result)))
 
     def _explained(self, name: str, error: PylogError | None) -> PylogError | None:
         """The same, with what keeps the transaction before from coming to its end."""

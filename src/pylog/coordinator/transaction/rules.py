@@ -24,7 +24,8 @@ from pylog.errors import (
     ProtocolError,
     TransactionAbortable,
 )
-from pylog.protocol.messages import AddPartitionsToTxn, EndTxn, InitProducerId
+from pylog.protocol.messages import AddPartitionsToTxn
+from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
 from pylog.record import TopicPartition
 
 
@@ -37,7 +38,7 @@ class TransactionUpdate:
     """The epoch of the producer that took this step, by which its repetition is known; None: as before."""
 
 
-def valid_init(message: InitProducerId, timeout_max_ms: int) -> ProtocolError | None:
+def valid_init(message: InitProducerIdRequest, timeout_max_ms: int) -> ProtocolError | None:
     """The error of an InitProducerId that does not depend on its transactional id."""
     fault = message.fault()
     if fault is not None:
@@ -53,7 +54,7 @@ def valid_init(message: InitProducerId, timeout_max_ms: int) -> ProtocolError | 
 
 
 def init(
-    known: Transaction, message: InitProducerId, last_epoch: int, new_producer_id: NewProducerId, wall_ms: int
+    known: Transaction, message: InitProducerIdRequest, last_epoch: int, new_producer_id: NewProducerId, wall_ms: int
 ) -> TransactionUpdate | ProtocolError:
     """A producer starts, or starts again: it gets a higher epoch, and the elders have none that is valid any more.
 
@@ -76,7 +77,7 @@ def init(
     return TransactionUpdate((known.initialised(*given, timeout_ms, wall_ms),), epoch)
 
 
-def _may_be(known: Transaction, message: InitProducerId) -> bool:
+def _may_be(known: Transaction, message: InitProducerIdRequest) -> bool:
     """True if its producer id is the one that is known, or was it until its epochs were used up."""
     replaced = message.producer_id == known.previous_producer_id and message.producer_epoch >= EPOCH_LAST
     return message.producer_id == known.producer_id or replaced
@@ -131,7 +132,7 @@ def _of_producer(known: Transaction | None, message: AddPartitionsToTxn) -> Prot
 
 
 def end(
-    known: Transaction | None, message: EndTxn, new_producer_id: NewProducerId, wall_ms: int
+    known: Transaction | None, message: EndTxnRequest, new_producer_id: NewProducerId, wall_ms: int
 ) -> TransactionUpdate | ProtocolError | None:
     """The transaction ends; None: it did so before, in this way, for the same request. Raises as `new_producer_id`."""
     name, epoch = message.transactional_id, message.producer_epoch
@@ -157,7 +158,7 @@ def end(
     return _decide(known, message.committed, new_producer_id, wall_ms, message.transaction_version)
 
 
-def _rotated(known: Transaction, message: EndTxn) -> bool:
+def _rotated(known: Transaction, message: EndTxnRequest) -> bool:
     """True if this end was the one that used the last epoch up, and gave the producer another id."""
     used_up = message.producer_epoch == EPOCH_LAST and known.producer_epoch == 0
     return used_up and known.previous_producer_id == message.producer_id != known.producer_id
@@ -186,7 +187,7 @@ def _fenced(name: str | None, epoch: int, known: Transaction) -> ProtocolError:
     )
 
 
-def _ends_otherwise(message: EndTxn, known: Transaction) -> ProtocolError:
+def _ends_otherwise(message: EndTxnRequest, known: Transaction) -> ProtocolError:
     asked = "committed" if message.committed else "aborted"
     if message.committed and known.state in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT):
         return InvalidTxnState(

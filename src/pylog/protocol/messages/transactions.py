@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pylog.errors import InvalidRequest, PylogError
 from pylog.protocol.messages.api import (
     AllNodesRequest,
+    ApiRequest,
     ApiResponse,
     ByTopic,
     Named,
@@ -16,18 +17,31 @@ from pylog.protocol.messages.api import (
     PartitionsRequest,
     api_message,
 )
-from pylog.protocol.messages.message import message
+from pylog.protocol.messages.message import OURS, message
 from pylog.record import TopicPartition
 
 
-@message
-class InitProducerId:
-    transactional_id: str | None = None
+@api_message
+class InitProducerIdResponse(ApiResponse):
+    throttle_time_ms: int = 0
+    error: PylogError | None = None
+    producer_id: int = -1
+    producer_epoch: int
+    ongoing_txn_producer_id: int = -1
+    ongoing_txn_producer_epoch: int = -1
+
+
+@api_message
+class InitProducerIdRequest(ApiRequest[InitProducerIdResponse]):
+    lowest = 3
+    transactional_id: str | None
     """None: a producer id without transactions."""
-    transaction_timeout_ms: int = 60_000
+    transaction_timeout_ms: int
     producer_id: int = -1
     """The producer's present id, where it asks for a higher epoch after an error (KIP-360)."""
     producer_epoch: int = -1
+    enable2_pc: bool = False
+    keep_prepared_txn: bool = False
 
     def fault(self) -> InvalidRequest | None:
         """The error of a producer id without an epoch, or an epoch without an id."""
@@ -35,12 +49,8 @@ class InitProducerId:
             return None
         return InvalidRequest("a producer that has a producer id has an epoch, too: give both or none")
 
-
-@message
-class ProducerIdGiven:
-    error: PylogError | None = None
-    producer_id: int = -1
-    producer_epoch: int = -1
+    def refused(self, error: PylogError) -> InitProducerIdResponse:
+        return InitProducerIdResponse(error=error, producer_epoch=-1)
 
 
 @message
@@ -57,8 +67,14 @@ class PartitionsAdded:
     errors: dict[TopicPartition, PylogError | None] = field(default_factory=dict)
 
 
-@message
-class AddOffsetsToTxn:
+@api_message
+class AddOffsetsToTxnResponse(ApiResponse):
+    throttle_time_ms: int = 0
+    error: PylogError | None = None
+
+
+@api_message
+class AddOffsetsToTxnRequest(ApiRequest[AddOffsetsToTxnResponse]):
     """A request to join the partition of `__consumer_offsets` with the group's offsets. Of version 1 alone."""
 
     transactional_id: str
@@ -67,27 +83,24 @@ class AddOffsetsToTxn:
     group_id: str
 
 
-@message
-class OffsetsAdded:
-    error: PylogError | None = None
-
-
-@message
-class EndTxn:
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    committed: bool
-    transaction_version: int = 2
-    """Below 2 the producer keeps its epoch, as clients do that know nothing of KIP-890."""
-
-
-@message
-class TxnEnded:
+@api_message
+class EndTxnResponse(ApiResponse):
+    throttle_time_ms: int = 0
     error: PylogError | None = None
     producer_id: int = -1
     producer_epoch: int = -1
     """The epoch of the next transaction."""
+
+
+@api_message
+class EndTxnRequest(ApiRequest[EndTxnResponse]):
+    lowest = 5
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    transaction_version: int = field(default=2, metadata=OURS)
+    """Below 2 the producer keeps its epoch, as clients do that know nothing of KIP-890."""
 
 
 ANY_TRANSACTION_VERSION = -1
@@ -225,5 +238,5 @@ class DescribeProducersRequest(PartitionsRequest[DescribeProducersResponse, Prod
     topics: list[TopicRequest] = field(default_factory=list)
 
 
-OfTransaction = InitProducerId | AddPartitionsToTxn | AddOffsetsToTxn | EndTxn
+OfTransaction = InitProducerIdRequest | AddPartitionsToTxn | AddOffsetsToTxnRequest | EndTxnRequest
 """The messages that the coordinator of one transactional id answers."""

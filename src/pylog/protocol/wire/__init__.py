@@ -6,7 +6,7 @@
     records        Produce, Fetch
     topics         Metadata, DescribeTopicPartitions
     groups         JoinGroup to OffsetFetch
-    transactions   InitProducerId to WriteTxnMarkers
+    transactions   AddPartitionsToTxn to WriteTxnMarkers
     table          all of them, by API key
     versions       from which on a request has another meaning
 

@@ -1,26 +1,16 @@
 """Producer ids and transactions, as bodies and as messages.
 
-InitProducerId      the producer's own id and epoch from 3 on (KIP-360)
 AddPartitionsToTxn  one transaction up to 3, several from 4 on (brokers)
 TxnOffsetCommit     the member from 3 on (KIP-447); up to 4 the group joins by AddOffsetsToTxn alone (KIP-890)
 WriteTxnMarkers     the transaction's version from 2 on; an administrator ends with it what no coordinator has
-EndTxn              from 5 on it is of version 2: the answer has the next epoch (KIP-890)
 """
-
-from typing import Any
 
 from pylog.errors import InvalidProducerEpoch, InvalidTxnState, ProducerFenced, PylogError, TransactionAbortable
 from pylog.protocol.error_codes import error_code
 from pylog.protocol.messages import (
-    AddOffsetsToTxn,
     AddPartitionsToTxn,
-    EndTxn,
-    InitProducerId,
-    OffsetsAdded,
     OffsetsCommitted,
     PartitionsAdded,
-    ProducerIdGiven,
-    TxnEnded,
     TxnMarkers,
     TxnMarkersWritten,
     TxnOffsetCommit,
@@ -36,26 +26,15 @@ ABORTABLE_FROM, JOINS_FROM = 4, 5
 """From which versions of TxnOffsetCommit on a client understands TransactionAbortable, and need not send
 AddOffsetsToTxn.
 """
+FENCED_FROM = 2
+"""The version of AddPartitionsToTxn from which on ProducerFenced is an error of it."""
 MarkerErrors = dict[TopicPartition, PylogError | None]
 
 
-def _init(body: Body, version: int) -> InitProducerId:
-    return InitProducerId(
-        body["transactionalId"], body["transactionTimeoutMs"], body.get("producerId", -1), body.get("producerEpoch", -1)
-    )
-
-
-def _given(body: Body, answer: ProducerIdGiven, version: int) -> Body:
-    return {
-        "errorCode": _code(answer.error, version, fenced_from=4), "producerId": answer.producer_id,
-        "producerEpoch": answer.producer_epoch,
-    }  # fmt: skip
-
-
-def _code(error: PylogError | None, version: int, *, fenced_from: int = 2) -> int:
-    """The code of an error. A client of a version below `fenced_from` knows no ProducerFenced."""
-    is_unknown = isinstance(error, ProducerFenced) and version < fenced_from
-    return InvalidProducerEpoch.code if is_unknown else error_code(error)
+def known(error: PylogError | None, version: int) -> PylogError | None:
+    """The error as a client of a version knows it."""
+    is_unknown = isinstance(error, ProducerFenced) and version < FENCED_FROM
+    return InvalidProducerEpoch(str(error)) if is_unknown else error
 
 
 # --- joining ----------------------------------------------------------------------------------------------------------
@@ -95,21 +74,15 @@ def _added_topics(topics: list[Body], answer: PartitionsAdded, version: int) -> 
             "resultsByPartition": [
                 {
                     "partitionIndex": number,
-                    "partitionErrorCode": _code(answer.errors.get(TopicPartition(topic["name"], number)), version),
+                    "partitionErrorCode": error_code(
+                        known(answer.errors.get(TopicPartition(topic["name"], number)), version)
+                    ),
                 }
                 for number in topic["partitions"]
             ],
         }
         for topic in topics
     ]
-
-
-def _add_offsets(body: Body, version: int) -> AddOffsetsToTxn:
-    return AddOffsetsToTxn(body["transactionalId"], body["producerId"], body["producerEpoch"], body["groupId"])
-
-
-def _error_alone(body: Body, answer: Any, version: int) -> Body:
-    return {"errorCode": _code(answer.error, version)}
 
 
 def _commit_offsets(body: Body, version: int) -> TxnOffsetCommit:
@@ -121,29 +94,15 @@ def _commit_offsets(body: Body, version: int) -> TxnOffsetCommit:
 
 
 def _offsets_committed(body: Body, answer: OffsetsCommitted, version: int) -> Body:
-    def known(error: PylogError | None) -> PylogError | None:
+    def told(error: PylogError | None) -> PylogError | None:
         is_unknown = isinstance(error, TransactionAbortable) and version < ABORTABLE_FROM
         return InvalidTxnState(str(error)) if is_unknown else error
 
-    errors = {key: known(error) for key, error in answer.errors.items()}
-    return committed(body, OffsetsCommitted(errors, known(answer.error)), version)
+    errors = {key: told(error) for key, error in answer.errors.items()}
+    return committed(body, OffsetsCommitted(errors, told(answer.error)), version)
 
 
 # --- ending -----------------------------------------------------------------------------------------------------------
-
-
-def _end(body: Body, version: int) -> EndTxn:
-    return EndTxn(
-        body["transactionalId"], body["producerId"], body["producerEpoch"], body["committed"],
-        transaction_version=2 if version >= 5 else 0,
-    )  # fmt: skip
-
-
-def _ended(body: Body, answer: TxnEnded, version: int) -> Body:
-    response: Body = {"errorCode": _code(answer.error, version)}
-    if version >= 5:
-        response["producerId"], response["producerEpoch"] = answer.producer_id, answer.producer_epoch
-    return response
 
 
 def _write_markers(body: Body, version: int) -> WriteTxnMarkers:
@@ -172,22 +131,15 @@ def _markers_written(body: Body, answer: TxnMarkersWritten, version: int) -> Bod
     }
 
 
-def _refused(answer: Any) -> Any:
-    return lambda message, error: answer(error)
-
-
 MAPPINGS = (
-    Mapping(name="InitProducerId", message=_init, response=_given, refusal=_refused(ProducerIdGiven)),
     Mapping(
         name="AddPartitionsToTxn", message=_add_partitions, response=_added, is_many=True,
         refusal=lambda message, error: PartitionsAdded(dict.fromkeys(message.partitions, error)),
     ),
-    Mapping(name="AddOffsetsToTxn", message=_add_offsets, response=_error_alone, refusal=_refused(OffsetsAdded)),
     Mapping(
         name="TxnOffsetCommit", message=_commit_offsets, response=_offsets_committed,
         refusal=lambda message, error: OffsetsCommitted(error=error),
     ),
-    Mapping(name="EndTxn", message=_end, response=_ended, refusal=_refused(TxnEnded)),
     Mapping(
         name="WriteTxnMarkers", message=_write_markers, response=_markers_written,
         refusal=lambda message, error: TxnMarkersWritten([

@@ -22,8 +22,6 @@ from pylog.server.served_node import ServedNode
 
 LONG = frozenset({"DescribeProducers"})
 AT_ONCE = frozenset({"OffsetForLeaderEpoch"})
-HIGHEST = {"InitProducerId": 5}
-"""Where the schema has a version that Kafka does not serve yet."""
 OF_NODES = {"WriteTxnMarkers": 0, "AddPartitionsToTxn": 4}
 """The requests of brokers to each other, and from which version on: for clients of `super.users` (ClusterAction)."""
 
@@ -100,7 +98,7 @@ def _identified(body: Any, request: Request, node: ServedNode) -> Body:
 
 
 APIS: tuple[Api, ...] = tuple(
-    api(mapping.name, _answer(mapping), high=HIGHEST.get(mapping.name), may_wait=True)
+    api(mapping.name, _answer(mapping), may_wait=True)
     for mapping in MAPPINGS.values()
 ) + tuple(
     api(name, handed_on, may_wait=name not in AT_ONCE, is_long=name in LONG, into=kind)

@@ -21,6 +21,7 @@ from pylog.server.api import (
     quotas,
     security_off,
     telemetry,
+    transactions,
     update_features,
 )
 from pylog.server.api.call import Api, Outcome, Request, api
@@ -39,7 +40,7 @@ _BY_NAME |= {
         find_coordinator.API, describe_cluster.API, describe_topic_partitions.API,
         describe_configs.API,
         describe_groups.API, list_config_resources.API, describe_quorum.API,
-        update_features.API, *one_node.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS,
+        update_features.API, *one_node.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS, *transactions.APIS,
         api(api_versions.NAME, _versions),
     )
 }  # fmt: skip

@@ -52,7 +52,7 @@ def talking(folder: Path) -> tuple[Link, socket.socket]:
 
 
 def call(message: Metadata | Produce) -> Call:
-    return Call(1, message, QUESTIONS[type(message)], Session("me"), Future(), 1000)
+    return Call(1, message, QUESTIONS.get(type(message)), Session("me"), Future(), 1000)
 
 
 def test_an_answer_that_came_right_before_the_end_is_given(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ SMALL = encode([Record(b"x")], now_ms=1)
 
 
 def call(message: Any, deadline_ms: int = 100) -> Call:
-    return Call(1, message, QUESTIONS[type(message)], Session("me"), Future(), deadline_ms)
+    return Call(1, message, QUESTIONS.get(type(message)), Session("me"), Future(), deadline_ms)
 
 
 def produce(partition: int, *, size: int = 1, deadline_ms: int = 100, **more: Any) -> Call:

@@ -13,10 +13,11 @@ from pylog.client.network.lookup import FindCoordinator
 from pylog.client.network.network import Network
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import Closed, NetworkError
-from pylog.protocol.messages import EndTxn, Metadata, Session
+from pylog.protocol.messages import Metadata, Session
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.clock import MovableClock, SystemClock
 from pylog.runtime.future import Future, completed, failed
+from support.messages import end_txn
 from support.patience import HANG_SECONDS
 
 NOWHERE = Address("127.0.0.1", 1)
@@ -35,8 +36,8 @@ def call(network: Network, node: int = -1) -> Call:
 
 
 def end_transaction(network: Network, epoch: int, name: str = "x") -> Call:
-    deadline, message = SystemClock().tick_ms() + 100 * 1000 * HANG_SECONDS, EndTxn(name, 1, epoch, committed=True)
-    return Call(-1, message, QUESTIONS[EndTxn], Session("me"), network.future(), deadline)
+    deadline, message = SystemClock().tick_ms() + 100 * 1000 * HANG_SECONDS, end_txn(name, 1, epoch, committed=True)
+    return Call(-1, message, None, Session("me"), network.future(), deadline)
 
 
 def test_a_call_to_a_node_that_is_not_there_fails(network: Network) -> None:

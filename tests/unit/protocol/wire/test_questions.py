@@ -47,11 +47,8 @@ MESSAGES: list[tuple[Any, Any]] = [
         m.OffsetFetchedPart("t", 0, 5, -1, "note"), m.OffsetFetchedPart("t", 1, error=FAILED)])),
     (m.OffsetFetch("g", None), m.OffsetsFetched(None, [m.OffsetFetchedPart("t", 0, 5)])),
     (m.OffsetFetch("g", [T0], require_stable=True), m.OffsetsFetched(FAILED)),
-    (m.InitProducerId("tx", 5, 9, 2), m.ProducerIdGiven(None, 9, 3)),
-    (m.InitProducerId(), m.ProducerIdGiven(FAILED, -1, -1)),
     (m.TxnOffsetCommit("tx", "g", 9, 2, COMMITS, 3, "m"),
      m.OffsetsCommitted({T0: None, TopicPartition("u", 3): FAILED})),
-    (m.EndTxn("tx", 9, 2, committed=True), m.TxnEnded(None, 9, 3)),
     (m.WriteTxnMarkers([m.TxnMarkers(9, 2, False, 1, (T0, T1), 0)]), m.TxnMarkersWritten([{T0: None, T1: FAILED}])),
 ]  # fmt: skip
 

@@ -4,7 +4,7 @@
     records        Produce, Fetch
     topics         Metadata
     groups         JoinGroup to OffsetFetch
-    transactions   InitProducerId to WriteTxnMarkers
+    transactions   TxnOffsetCommit, WriteTxnMarkers
     table          all of them, by the class of the message
 
 A response comes from a socket: the schema has checked its lengths, and here a part that is missing in it is an error

@@ -1,7 +1,6 @@
-"""Producer ids and transactions, as a client asks for them.
+"""Transactions, as a client asks for them.
 
-    InitProducerId    from 3 on, with the producer's own id and epoch (KIP-360)
-    TxnOffsetCommit   from 5 on, where the group joins by it; EndTxn from 5 on, whose answer has the next epoch
+    TxnOffsetCommit   from 5 on, where the group joins by it
 
 A producer's transactions are of version 2: a node that has only older versions of these is too old for them.
 """
@@ -11,11 +10,7 @@ from operator import attrgetter
 from pylog.errors import PylogError
 from pylog.protocol.error_codes import of_code, untold
 from pylog.protocol.messages import (
-    EndTxn,
-    InitProducerId,
     OffsetsCommitted,
-    ProducerIdGiven,
-    TxnEnded,
     TxnMarkers,
     TxnMarkersWritten,
     TxnOffsetCommit,
@@ -29,23 +24,6 @@ from pylog.record import TopicPartition
 __all__ = ["QUESTIONS"]
 
 VERSION_2_FROM = 5
-
-
-def _init_versions(message: InitProducerId) -> tuple[int, int]:
-    return 3, 5
-
-
-def _init(message: InitProducerId, version: int) -> Body:
-    return {
-        "transactionalId": message.transactional_id,
-        "transactionTimeoutMs": message.transaction_timeout_ms,
-        "producerId": message.producer_id,
-        "producerEpoch": message.producer_epoch,
-    }
-
-
-def _given(message: InitProducerId, body: Body, version: int) -> ProducerIdGiven:
-    return ProducerIdGiven(of_code(body["errorCode"]), body["producerId"], body["producerEpoch"])
 
 
 def _commit(message: TxnOffsetCommit, version: int) -> Body:
@@ -65,21 +43,8 @@ def _committed(message: TxnOffsetCommit, body: Body, version: int) -> OffsetsCom
     return offsets_committed(message.parts, body)
 
 
-def _of_version_2(message: TxnOffsetCommit | EndTxn) -> tuple[int, int]:
+def _of_version_2(message: TxnOffsetCommit) -> tuple[int, int]:
     return VERSION_2_FROM, ANY_VERSION
-
-
-def _end(message: EndTxn, version: int) -> Body:
-    return {
-        "transactionalId": message.transactional_id,
-        "producerId": message.producer_id,
-        "producerEpoch": message.producer_epoch,
-        "committed": message.committed,
-    }
-
-
-def _ended(message: EndTxn, body: Body, version: int) -> TxnEnded:
-    return TxnEnded(of_code(body["errorCode"]), body["producerId"], body["producerEpoch"])
 
 
 def _markers(message: WriteTxnMarkers, version: int) -> Body:
@@ -108,8 +73,6 @@ def _markers_written(message: WriteTxnMarkers, body: Body, version: int) -> TxnM
 
 
 QUESTIONS: dict[type, Question] = {
-    InitProducerId: Question(name="InitProducerId", body=_init, answer=_given, versions=_init_versions),
     TxnOffsetCommit: Question(name="TxnOffsetCommit", body=_commit, answer=_committed, versions=_of_version_2),
-    EndTxn: Question(name="EndTxn", body=_end, answer=_ended, versions=_of_version_2),
     WriteTxnMarkers: Question(name="WriteTxnMarkers", body=_markers, answer=_markers_written),
 }

@@ -1,0 +1,45 @@
+"""InitProducerId, AddOffsetsToTxn and EndTxn, where versions mean something else.
+
+InitProducerId     below 4, the others below 2: ProducerFenced is not known, and is InvalidProducerEpoch
+EndTxn             below 5 the transaction is of version 1: the producer keeps its epoch (KIP-890)
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pylog.errors import InvalidProducerEpoch, ProducerFenced
+from pylog.protocol.messages.transactions import AddOffsetsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from pylog.server.api.call import Outcome, Reply, Request, api
+from pylog.server.api.plain import handed_on
+from pylog.server.served_node import ServedNode
+
+HIGHEST = 5
+"""The schema of InitProducerId has a version that Kafka does not serve yet."""
+ENDS_EPOCH_FROM = 5
+
+
+def _answer(fenced_from: int, request: Request, node: ServedNode) -> Outcome:
+    outcome = handed_on(request, node)
+    if request.version < fenced_from and isinstance(outcome, Reply):
+        return outcome._replace(body=_without_fencing)
+    return outcome
+
+
+def _without_fencing(answer: Any) -> Any:
+    if isinstance(answer.error, ProducerFenced):
+        return replace(answer, error=InvalidProducerEpoch(str(answer.error)))
+    return answer
+
+
+def _end(request: Request, node: ServedNode) -> Outcome:
+    if request.version < ENDS_EPOCH_FROM:
+        request.body.transaction_version = 0
+    return _answer(2, request, node)
+
+
+APIS = (
+    api("InitProducerId", partial(_answer, 4), high=HIGHEST, may_wait=True, into=InitProducerIdRequest),
+    api("AddOffsetsToTxn", partial(_answer, 2), may_wait=True, into=AddOffsetsToTxnRequest),
+    api("EndTxn", _end, may_wait=True, into=EndTxnRequest),
+)
