@@ -21,7 +21,8 @@ from pylog.files.disk_file import DiskFile
 from pylog.kernel import Record
 from pylog.logdirs.log_directories import Directories
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import JoinGroup, NewTopic, Replacement, Session
+from pylog.protocol.messages import NewTopic, Replacement, Session
+from support.messages import join_group
 from tests.support.faults import FaultFiles
 
 MARKER = ".kafka_cleanshutdown"
@@ -75,7 +76,7 @@ def test_the_work_of_a_node_ends_although_a_waiting_caller_raises_in_its_close(t
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    joining = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), Session())
+    joining = log.broker.handle(join_group("g", protocols=[("range", b"")]), Session())
     joining.add_done_callback(interrupt)
     threads = set(threading.enumerate()) - others
     assert "pylog-housekeeping" in {thread.name for thread in threads}

@@ -12,14 +12,12 @@ from pylog import TopicPartition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeat,
-    JoinGroup,
     Produce,
     ProducePart,
     Session,
-    SyncGroup,
 )
 from pylog.protocol.partitioner import partition_for
-from support.messages import init_producer_id
+from support.messages import init_producer_id, join_group, sync_group
 
 REASON = dump_log.missing()
 pytestmark = [
@@ -39,9 +37,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pylog.open(path, flush="none") as log:
         log.create_topic("t", partitions=2)
         log.admin.alter_offsets("classic", {TopicPartition("t", 0): pylog.OffsetAndMetadata(5, "five")})
-        joined = ask(log, JoinGroup("classic", protocols=[("range", b"\0\0\0\0\0\1\0\1t\0\0\0\0")]))
+        joined = ask(log, join_group("classic", protocols=[("range", b"\0\0\0\0\0\1\0\1t\0\0\0\0")]))
         assignment = [(joined.member_id, b"\0\0\0\0\0\1\0\1t\0\0\0\2\0\0\0\0\0\0\0\1\0\0\0\0")]
-        assert ask(log, SyncGroup("classic", 1, joined.member_id, assignments=assignment)).error is None
+        assert ask(log, sync_group("classic", 1, joined.member_id, assignments=assignment)).error is None
         for member in ("one", "two"):
             answer = ask(
                 log,

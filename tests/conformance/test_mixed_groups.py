@@ -27,9 +27,10 @@ from pylog.coordinator.group.consumer_records import (
 )
 from pylog.coordinator.group.records import CONSUMER_TYPES, GROUP_TYPE, decode, group_record, record_type
 from pylog.protocol.assignor import Subscription, encode_assignment, encode_subscription
-from pylog.protocol.messages import ConsumerGroupHeartbeat, JoinGroup, LeaveGroup, LeavingMember, Session, SyncGroup
+from pylog.protocol.messages import ConsumerGroupHeartbeat, Session
 from pylog.record import TopicPartition
 from support.consumer_group_host import ConsumerHost
+from support.messages import join_group, leave_group, leaving, sync_group
 
 REASON = dump_log.missing()
 pytestmark = [
@@ -152,17 +153,17 @@ def ask(log: pylog.Log, message: Any) -> Any:
 def make_mixed(log: pylog.Log, group_id: str) -> Callable[[], None]:
     """A classic member has all, one of the consumer protocol comes; gives what lets that go again."""
     said_by_it = encode_subscription(Subscription(["t"]))
-    first = JoinGroup(group_id, protocols=[("range", said_by_it)], session_timeout_ms=45_000)
+    first = join_group(group_id, protocols=[("range", said_by_it)], session_timeout_ms=45_000)
     joined = ask(log, first)
     every = encode_assignment(TopicPartition("t", number) for number in range(PARTITIONS))
-    assert ask(log, SyncGroup(group_id, 1, joined.member_id, assignments=[(joined.member_id, every)])).error is None
+    assert ask(log, sync_group(group_id, 1, joined.member_id, assignments=[(joined.member_id, every)])).error is None
     comes = ConsumerGroupHeartbeat(
         group_id, "new", 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
     )
     assert ask(log, comes).error is None
-    again = ask(log, JoinGroup(group_id, joined.member_id, protocols=[("range", said_by_it)]))
+    again = ask(log, join_group(group_id, joined.member_id, protocols=[("range", said_by_it)]))
     assert again.error is None
-    assert ask(log, SyncGroup(group_id, again.generation_id, joined.member_id)).error is None
+    assert ask(log, sync_group(group_id, again.generation_id, joined.member_id)).error is None
     told = ask(log, ConsumerGroupHeartbeat(group_id, "new", again.generation_id))
     assert sum(len(numbers) for _, numbers in told.assignment) == PARTITIONS // 2
 
@@ -194,7 +195,7 @@ def test_kafka_loads_a_group_that_went_up_or_down_here(tmp_path: Path) -> None:
         make_mixed(log, "down")()
         gone = make_mixed(log, "gone")
         (one,) = [m.member_id for m in log.admin.describe_group("gone").members if m.member_id != "new"]
-        assert ask(log, LeaveGroup("gone", [LeavingMember(one)])).errors == [None]
+        assert ask(log, leave_group("gone", [leaving(one)])).errors == [None]
         gone()
     with broker(data, tmp_path) as servers:
         groups = described(admin(servers), ["up", "down", "gone"])

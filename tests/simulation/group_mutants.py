@@ -48,7 +48,8 @@ MUTANTS = [
            "self.store(out, assignments, answers, failed)",
            "self.store(out, assignments, [], failed); [out.answer(a.ticket, a.message) for a in answers]"),
     Mutant("a late member is given what is not safe (72)", classic_join, "sync",
-           "out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)), tells=group.logged_end)",
+           "out.answer_when_safe(ticket, answer, lambda error: message.refused(not_stored(error)), "
+           "tells=group.logged_end)",
            "out.answer(ticket, answer)"),
     Mutant("everybody is given the same", ClassicGroup, "assign",
            "assigned = assignments.get(member.member_id, b\"\")", "assigned = next(iter(assignments.values()), b\"\")"),

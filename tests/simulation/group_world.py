@@ -38,22 +38,17 @@ from pylog.errors import (
     UnknownMemberId,
 )
 from pylog.protocol.messages import (
-    Heartbeat,
-    JoinGroup,
-    LeaveGroup,
-    LeavingMember,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
     OffsetFetchedPart,
-    SyncGroup,
     TxnOffsetCommit,
 )
-from pylog.protocol.messages.groups import DeleteGroupsRequest
+from pylog.protocol.messages.groups import DeleteGroupsRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
 from support.group_host import Ended, GroupHost, Logged
-from support.messages import offset_delete
+from support.messages import group_heartbeat, join_group, leave_group, leaving, offset_delete, sync_group
 
 SESSION_MS = 6_000
 REBALANCE_MS = 10_000
@@ -280,7 +275,7 @@ class World(GroupHost):
             self.send(DeleteGroupsRequest(groups_names=[group_id]))
         elif choice < 0.6 and isinstance(group, ClassicGroup) and group.roster.members:
             removed = self.random.choice(list(group.roster.members))
-            self.send(LeaveGroup(group_id, [LeavingMember(removed)]))
+            self.send(leave_group(group_id, [leaving(removed)]))
         else:
             self.send(offset_delete(group_id, [TopicPartition(TOPIC, 0), TopicPartition("u", 0)]))
 
@@ -334,7 +329,7 @@ class World(GroupHost):
         protocols = [(name, SUBSCRIPTION) for name in actor.protocols]
         self.say(
             actor,
-            JoinGroup(
+            join_group(
                 actor.group_id, actor.member_id, actor.instance, "consumer", protocols, SESSION_MS, REBALANCE_MS,
                 actor.asks_for_id,
             ),
@@ -345,7 +340,7 @@ class World(GroupHost):
         names = actor.members[:count]
         shares = [(m, bytes(p for p in range(PARTITIONS) if p % count == n)) for n, m in enumerate(names)]
         self.say(
-            actor, SyncGroup(actor.group_id, actor.generation, actor.member_id, actor.instance, None, None, shares)
+            actor, sync_group(actor.group_id, actor.generation, actor.member_id, actor.instance, None, None, shares)
         )
 
     def work(self, actor: Actor) -> None:
@@ -353,7 +348,7 @@ class World(GroupHost):
         said = (actor.generation, actor.member_id, actor.instance)
         if choice < 0.35:
             wait = self.random.choice([0, 0, 0, 2000, 100_000])
-            self.say(actor, Heartbeat(actor.group_id, *said, wait))
+            self.say(actor, group_heartbeat(actor.group_id, *said, wait))
         elif choice < 0.65:
             spots, parts = self.progress(actor)
             self.promised[self.tickets + 1] = spots
@@ -367,7 +362,7 @@ class World(GroupHost):
             actor.protocols = self.random.choice([("range",), ("range", "sticky"), ("sticky", "range")])
             actor.generation, actor.owned = -1, None
         else:
-            self.say(actor, LeaveGroup(actor.group_id, [LeavingMember(actor.member_id, actor.instance)]))
+            self.say(actor, leave_group(actor.group_id, [leaving(actor.member_id, actor.instance)]))
 
     def progress(self, actor: Actor) -> tuple[list[tuple[Spot, int]], list[OffsetCommitPart]]:
         """Offsets only ever grow, so that one that goes back is seen."""
@@ -378,7 +373,7 @@ class World(GroupHost):
     def hear(self, actor: Actor, answer: Any) -> None:
         asked = actor.asked
         error = getattr(answer, "error", None)
-        if isinstance(asked, LeaveGroup):
+        if isinstance(asked, LeaveGroupRequest):
             actor.member_id, actor.generation, actor.owned = "", -1, None
             actor.is_alive = self.random.random() < 0.7
             return
@@ -386,11 +381,11 @@ class World(GroupHost):
             error = next((e for e in answer.errors.values() if e is not None), None)
         if error is not None:
             self.hear_error(actor, answer, error)
-        elif isinstance(asked, JoinGroup):
+        elif isinstance(asked, JoinGroupRequest):
             actor.member_id, actor.generation, actor.owned = answer.member_id, answer.generation_id, None
             actor.members = [member.member_id for member in answer.members]
             actor.skips = answer.skip_assignment
-        elif isinstance(asked, SyncGroup):
+        elif isinstance(asked, SyncGroupRequest):
             actor.owned = list(answer.assignment)
 
     def hear_error(self, actor: Actor, answer: Any, error: PylogError) -> None:
@@ -406,7 +401,7 @@ class World(GroupHost):
         elif not isinstance(actor.asked, OffsetCommit | TxnOffsetCommit) or isinstance(error, RebalanceInProgress):
             actor.generation, actor.owned = -1, None
 
-    def own(self, deleted: int, sync: SyncGroup, assignment: bytes) -> None:
+    def own(self, deleted: int, sync: SyncGroupRequest, assignment: bytes) -> None:
         who = sync.group_instance_id or sync.member_id
         for partition in assignment:
             key = (deleted, sync.group_id, sync.generation_id, partition)
@@ -487,7 +482,7 @@ class World(GroupHost):
     def answer(self, answer: Any) -> None:
         super().answer(answer)
         deleted, asked = self.asked.pop(answer.ticket, (0, None))
-        if isinstance(asked, SyncGroup) and answer.message.error is None:
+        if isinstance(asked, SyncGroupRequest) and answer.message.error is None:
             self.own(deleted, asked, answer.message.assignment)
         if answer.ticket in self.fetches:
             group_id, expected = self.fetches.pop(answer.ticket)
@@ -543,7 +538,7 @@ class World(GroupHost):
                 if actor.is_alive:
                     if actor.ticket is None and actor.owned is not None:
                         said = (actor.generation, actor.member_id, actor.instance)
-                        self.say(actor, Heartbeat(actor.group_id, *said))
+                        self.say(actor, group_heartbeat(actor.group_id, *said))
                     self.act(actor)
                     self.run_due()
 

@@ -5,7 +5,16 @@ from typing import Any
 
 from pylog.errors import PylogError
 from pylog.protocol.messages.api import PartitionsRequest
-from pylog.protocol.messages.groups import OffsetDeleteRequest
+from pylog.protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    OffsetDeleteRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from pylog.protocol.messages.transactions import (
     EndTxnRequest,
     EndTxnResponse,
@@ -58,3 +67,81 @@ def producer_id_given(
 def txn_ended(error: PylogError | None = None, producer_id: int = -1, producer_epoch: int = -1) -> EndTxnResponse:
     """The answer to a request to end a transaction."""
     return EndTxnResponse(error=error, producer_id=producer_id, producer_epoch=producer_epoch)
+
+
+def join_group(
+    group_id: str, member_id: str = "", group_instance_id: str | None = None, protocol_type: str = "consumer",
+    protocols: Iterable[tuple[str, bytes]] = (), session_timeout_ms: int = 45_000,
+    rebalance_timeout_ms: int = 300_000, requires_known_member_id: bool = False,
+) -> JoinGroupRequest:  # fmt: skip
+    """A request to join a group of the classic protocol."""
+    part = JoinGroupRequest.JoinGroupRequestProtocol
+    return JoinGroupRequest(
+        group_id=group_id, member_id=member_id, group_instance_id=group_instance_id, protocol_type=protocol_type,
+        protocols=[part(name=name, metadata=metadata) for name, metadata in protocols],
+        session_timeout_ms=session_timeout_ms, rebalance_timeout_ms=rebalance_timeout_ms,
+        requires_known_member_id=requires_known_member_id,
+    )  # fmt: skip
+
+
+def sync_group(
+    group_id: str, generation_id: int, member_id: str, group_instance_id: str | None = None,
+    protocol_type: str | None = None, protocol_name: str | None = None,
+    assignments: Iterable[tuple[str, bytes]] = (),
+) -> SyncGroupRequest:  # fmt: skip
+    """A request for an assignment."""
+    part = SyncGroupRequest.SyncGroupRequestAssignment
+    return SyncGroupRequest(
+        group_id=group_id, generation_id=generation_id, member_id=member_id, group_instance_id=group_instance_id,
+        protocol_type=protocol_type, protocol_name=protocol_name,
+        assignments=[part(member_id=name, assignment=assignment) for name, assignment in assignments],
+    )  # fmt: skip
+
+
+def group_heartbeat(
+    group_id: str, generation_id: int, member_id: str, group_instance_id: str | None = None, max_wait_ms: int = 0
+) -> HeartbeatRequest:
+    """A heartbeat of a member of the classic protocol."""
+    return HeartbeatRequest(
+        group_id=group_id, generation_id=generation_id, member_id=member_id, group_instance_id=group_instance_id,
+        max_wait_ms=max_wait_ms,
+    )  # fmt: skip
+
+
+def leave_group(group_id: str, members: Iterable[LeaveGroupRequest.MemberIdentity]) -> LeaveGroupRequest:
+    """A request that takes members out of a group."""
+    return LeaveGroupRequest(group_id=group_id, members=list(members))
+
+
+def leaving(
+    member_id: str = "", group_instance_id: str | None = None, reason: str | None = None
+) -> LeaveGroupRequest.MemberIdentity:
+    """A member that leaves."""
+    return LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=group_instance_id, reason=reason)
+
+
+def joined_group(
+    error: PylogError | None = None, generation_id: int = -1, protocol_type: str | None = None,
+    protocol_name: str | None = None, leader: str = "", skip_assignment: bool = False, member_id: str = "",
+    members: Iterable[JoinGroupResponse.JoinGroupResponseMember] = (),
+) -> JoinGroupResponse:  # fmt: skip
+    """The answer to a request to join."""
+    return JoinGroupResponse(
+        error=error, generation_id=generation_id, protocol_type=protocol_type, protocol_name=protocol_name,
+        leader=leader, skip_assignment=skip_assignment, member_id=member_id, members=list(members),
+    )  # fmt: skip
+
+
+def heartbeaten(error: PylogError | None = None) -> HeartbeatResponse:
+    """The answer to a heartbeat."""
+    return HeartbeatResponse(error=error)
+
+
+def synced_group(
+    error: PylogError | None = None, protocol_type: str | None = None, protocol_name: str | None = None,
+    assignment: bytes = b"",
+) -> SyncGroupResponse:  # fmt: skip
+    """The answer to a request for an assignment."""
+    return SyncGroupResponse(
+        error=error, protocol_type=protocol_type, protocol_name=protocol_name, assignment=assignment
+    )

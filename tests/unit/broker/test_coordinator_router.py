@@ -19,7 +19,6 @@ from pylog.protocol.batch import Origin, encode
 from pylog.protocol.messages import (
     GROUPS_TOPIC,
     AddPartitionsToTxn,
-    JoinGroup,
     NewTopic,
     OffsetCommit,
     OffsetCommitPart,
@@ -29,7 +28,6 @@ from pylog.protocol.messages import (
     ProducedPart,
     ProducePart,
     Session,
-    SyncGroup,
     TxnMarkers,
     TxnOffsetCommit,
     WriteTxnMarkers,
@@ -47,7 +45,7 @@ from pylog.runtime.future import completed
 from pylog.testing import SimClock
 from support.clients.values import until
 from support.killed import killed_at_last
-from support.messages import end_txn, errors_in, init_producer_id, offset_delete
+from support.messages import end_txn, errors_in, init_producer_id, join_group, offset_delete, sync_group
 from tests.support.faults import FaultFiles
 
 SESSION = Session("tester")
@@ -345,7 +343,7 @@ def test_a_coordinator_is_made_anew_where_its_partition_went(tmp_path: Path) -> 
         log.create_topic("t")
         client = Client(log)
         assert client.send(b"a") is None
-        waiting = log.broker.handle(JoinGroup("g", "missing"), SESSION)
+        waiting = log.broker.handle(join_group("g", "missing"), SESSION)
         assert isinstance(waiting.result().error, errors.UnknownMemberId)
         dirs = log.admin.describe_log_dirs()
         home = next((one.path, key) for one in dirs for key in one.partitions if key.topic == "__transaction_state")
@@ -517,8 +515,8 @@ def test_members_of_a_former_owners_process_are_gone_at_once(tmp_path: Path) -> 
     far = Session("far", "/192.0.2.1")
     with pylog.open(tmp_path) as log:
         for name, session in (("here", SESSION), ("there", far)):
-            joined = log.broker.handle(JoinGroup(name, protocols=[("range", b"")]), session).result()
-            synced = log.broker.handle(SyncGroup(name, 1, joined.member_id), session).result()
+            joined = log.broker.handle(join_group(name, protocols=[("range", b"")]), session).result()
+            synced = log.broker.handle(sync_group(name, 1, joined.member_id), session).result()
             assert joined.error is synced.error is None
         assert log.admin.describe_group("there").members[0].host == "/192.0.2.1"
         assert log.admin.describe_group("here").members[0].host.startswith("process ")
@@ -547,7 +545,7 @@ def test_a_close_answers_every_waiting_member_though_an_answer_raises() -> None:
         names = ["a", "b"]
         keys = {partition_for(name, 2) for name in names}
         assert len(keys) == 2, "two coordinators"
-        joined = [log.broker.handle(JoinGroup(name, protocols=[("range", b"")]), SESSION) for name in names * 3]
+        joined = [log.broker.handle(join_group(name, protocols=[("range", b"")]), SESSION) for name in names * 3]
         waiting = [future for future in joined if not future.done()]
         assert len(waiting) == 4
 
@@ -562,8 +560,8 @@ def test_a_close_answers_every_waiting_member_though_an_answer_raises() -> None:
 
 
 def test_a_joining_member_hears_when_the_node_stops_coordinating(log: pylog.Log) -> None:
-    first = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION).result()
-    waiting = log.broker.handle(JoinGroup("g", protocols=[("range", b"")]), SESSION)
+    first = log.broker.handle(join_group("g", protocols=[("range", b"")]), SESSION).result()
+    waiting = log.broker.handle(join_group("g", protocols=[("range", b"")]), SESSION)
     assert first.error is None and not waiting.done()
     (shard,) = log.broker._coordinating._coordinators._hosts.values()
     state = log.topic("__consumer_offsets")
@@ -576,7 +574,7 @@ def test_a_joining_member_hears_when_the_node_stops_coordinating(log: pylog.Log)
         )  # fmt: skip
     assert isinstance(waiting.exception(), errors.NotCoordinator)
     # Who was on the way to it when that happened changes nothing any more, and what it had to say is said.
-    assert isinstance(shard.handle(JoinGroup("g"), SESSION).exception(), errors.NotCoordinator)
+    assert isinstance(shard.handle(join_group("g"), SESSION).exception(), errors.NotCoordinator)
     with pytest.raises(errors.NotCoordinator):
         shard.append_marker(TxnMarkers(1, 0, True, 0, ()))
     shard._send([Answer(0, None)], completed(Produced([ProducedPart("t", 0)])))

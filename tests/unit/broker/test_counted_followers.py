@@ -15,7 +15,6 @@ from pylog.protocol.messages import (
     ConsumerGroupHeartbeat,
     Fetch,
     FetchPart,
-    Heartbeat,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
@@ -27,7 +26,7 @@ from pylog.protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequ
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from support.clients.values import until
 from support.copies import QUICK
-from support.messages import end_txn, init_producer_id
+from support.messages import end_txn, group_heartbeat, init_producer_id
 from support.patience import HANG_SECONDS
 
 SESSION = Session()
@@ -71,7 +70,7 @@ def test_what_is_not_appended_waits_for_no_follower(log: pylog.Log) -> None:
     assert (position(log), position(log, "another")) == (1, -1)
     assert [group.group_id for group in ask(log, ListGroupsRequest()).groups] == ["g"]
     assert ask(log, DescribeGroupsRequest(groups=["g"])).groups[0].error is None
-    assert isinstance(ask(log, Heartbeat("another", "m", 1)).error, errors.UnknownMemberId)
+    assert isinstance(ask(log, group_heartbeat("another", "m", 1)).error, errors.UnknownMemberId)
     log.lead("__consumer_offsets")
     assert commit.result(0).errors == {T0: None}
     assert position(log) == 5

@@ -10,17 +10,14 @@ from pylog import TopicPartition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     AddPartitionsToTxn,
-    JoinedGroup,
-    JoinGroup,
     Produce,
     ProducePart,
     Session,
-    SyncedGroup,
-    SyncGroup,
 )
+from pylog.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 from pylog.protocol.messages.transactions import InitProducerIdResponse
 from support.command_line import Run, failed, misused, run
-from support.messages import end_txn, init_producer_id
+from support.messages import end_txn, init_producer_id, join_group, sync_group
 
 __all__ = ["run"]
 
@@ -84,10 +81,10 @@ def test_a_state_without_groups_reads_unlike_a_log_without_groups(billing: Run) 
 def test_members_are_shown_while_their_owner_lives(clicks: Run, tmp_path: Path) -> None:
     with pylog.open(tmp_path / "data") as log:
         ask = log.broker.handle
-        joined: JoinedGroup = ask(JoinGroup("g", protocols=[("range", b"\0\0")]), SESSION).result()
+        joined: JoinGroupResponse = ask(join_group("g", protocols=[("range", b"\0\0")]), SESSION).result()
         member = joined.member_id
-        synced: SyncedGroup = ask(
-            SyncGroup("g", joined.generation_id, member, assignments=[(member, b"odd")]), SESSION
+        synced: SyncGroupResponse = ask(
+            sync_group("g", joined.generation_id, member, assignments=[(member, b"odd")]), SESSION
         ).result()
         assert joined.error is synced.error is None
         described = clicks("group", "describe", "g")

@@ -12,9 +12,9 @@ from pylog.broker.replica_manager import EndedRoles
 from pylog.client.admin.admin import Admin
 from pylog.client.admin.transactions import HangingTransaction
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import ConfigSource, JoinGroup, Produce, ProducePart, Session, SyncGroup
+from pylog.protocol.messages import ConfigSource, Produce, ProducePart, Session
 from pylog.testing import StandIn
-from support.messages import init_producer_id
+from support.messages import init_producer_id, join_group, sync_group
 
 NOW = 1_700_000_000_000
 SESSION = Session("me")
@@ -57,8 +57,8 @@ def test_a_group_of_the_newer_protocol_is_described(log: pylog.Log) -> None:
 def test_an_unreadable_assignment_of_a_member_is_shown_as_empty(
     log: pylog.Log, protocol_type: str, assignment: bytes
 ) -> None:
-    joined = ask(log, JoinGroup("g", protocol_type=protocol_type, protocols=[("range", b"\0\0")]))
-    sync = SyncGroup("g", 1, joined.member_id, assignments=[(joined.member_id, assignment)])
+    joined = ask(log, join_group("g", protocol_type=protocol_type, protocols=[("range", b"\0\0")]))
+    sync = sync_group("g", 1, joined.member_id, assignments=[(joined.member_id, assignment)])
     assert ask(log, sync).error is None
     assert log.admin.describe_group("g").members[0].assignment == ()
 

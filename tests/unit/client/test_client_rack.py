@@ -14,10 +14,10 @@ from pylog.protocol.messages import (
     Fetch,
     Fetched,
     FetchedPart,
-    JoinGroup,
     Message,
     Session,
 )
+from pylog.protocol.messages.groups import JoinGroupRequest
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
 from pylog.transport import MemoryTransport
@@ -37,7 +37,7 @@ class Cluster(MemoryTransport):
         """The answer of the replica, where it has none of its leader's."""
 
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
-        if isinstance(message, JoinGroup | ConsumerGroupHeartbeat):
+        if isinstance(message, JoinGroupRequest | ConsumerGroupHeartbeat):
             self.said.append(message)
         if not isinstance(message, Fetch):
             return super().send(node, message, session)
@@ -120,8 +120,8 @@ def test_what_a_replica_cannot_give_is_asked_of_the_leader(
 def test_members_tell_their_group_their_rack(cluster: Cluster, log: pylog.Log) -> None:
     with log.consumer("t", group_id="old", client_rack="b") as old:
         old.poll()
-    (joining,) = [one for one in cluster.said if isinstance(one, JoinGroup) and one.member_id]
-    assert {decode_subscription(metadata).rack_id for _, metadata in joining.protocols} == {"b"}
+    (joining,) = [one for one in cluster.said if isinstance(one, JoinGroupRequest) and one.member_id]
+    assert {decode_subscription(one.metadata).rack_id for one in joining.protocols} == {"b"}
     with log.consumer("t", group_id="new", group_protocol="consumer", client_rack="b") as new:
         new.poll()
     assert next(one.rack_id for one in cluster.said if isinstance(one, ConsumerGroupHeartbeat)) == "b"

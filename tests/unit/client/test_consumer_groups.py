@@ -13,8 +13,9 @@ import pytest
 import pylog
 from pylog import Consumer, OffsetAndMetadata, RebalanceListener, Record, TopicPartition, errors
 from pylog.client.consumer.membership import MembershipState
-from pylog.protocol.messages import LEAVE_EPOCH, ConsumerGroupHeartbeat, LeaveGroup, LeavingMember, Session
+from pylog.protocol.messages import LEAVE_EPOCH, ConsumerGroupHeartbeat, Session
 from pylog.testing import SimClock
+from support.messages import leave_group, leaving
 from support.patience import HANG_SECONDS
 
 PARTITIONS = 6
@@ -342,7 +343,7 @@ def test_a_listener_needs_a_group(log: pylog.Log) -> None:
 def remove(log: pylog.Log, consumer: Consumer) -> None:
     """As the coordinator does when a session ends."""
     member_id = consumer.group_metadata().member_id
-    message: Any = LeaveGroup("g", [LeavingMember(member_id)])
+    message: Any = leave_group("g", [leaving(member_id)])
     if consumer.config.group_protocol == "consumer":
         message = ConsumerGroupHeartbeat("g", member_id, LEAVE_EPOCH)
     log.broker.handle(message, Session()).result()

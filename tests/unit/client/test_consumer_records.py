@@ -22,17 +22,14 @@ from pylog.protocol.messages import (
     ConsumerGroupHeartbeat,
     Fetch,
     FetchedPart,
-    Heartbeat,
-    JoinGroup,
-    LeaveGroup,
     Metadata,
     OffsetCommit,
     OffsetFetch,
     OffsetsCommitted,
     OffsetsFetched,
     Session,
-    SyncGroup,
 )
+from pylog.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
@@ -747,14 +744,14 @@ def test_a_coordinator_that_is_away_costs_a_member_nothing(
     far: pylog.Log, way: Held, clock: SimClock, protocol: str
 ) -> None:
     with far.consumer("t", group_id="g", auto_offset_reset="earliest", group_protocol=protocol) as consumer:
-        for kind in (JoinGroup, SyncGroup, ConsumerGroupHeartbeat):
+        for kind in (JoinGroupRequest, SyncGroupRequest, ConsumerGroupHeartbeat):
             way.answers[kind] = [errors.NotCoordinator("elsewhere")]
         given = []
         for _ in range(10):
             given += read(consumer)
             clock.advance(100)
         assert len(given) == 10
-        way.answers[Heartbeat] = [errors.NotCoordinator("elsewhere")]
+        way.answers[HeartbeatRequest] = [errors.NotCoordinator("elsewhere")]
         generation = consumer.group_metadata().generation_id
         for _ in range(10):
             read(consumer)
@@ -771,11 +768,11 @@ def test_a_leader_without_new_metadata_assigns_known_topics(far: pylog.Log, way:
 
 def test_a_group_that_cannot_be_joined_is_an_error_of_poll(far: pylog.Log, way: Held) -> None:
     consumer = far.consumer("t", group_id="g")
-    way.answers[JoinGroup] = [errors.GroupAuthorization("no")]
+    way.answers[JoinGroupRequest] = [errors.GroupAuthorization("no")]
     with pytest.raises(errors.GroupAuthorization):
         consumer.poll(0)
     assert consumer.poll(0) == []
-    way.holds = {LeaveGroup}
+    way.holds = {LeaveGroupRequest}
     consumer.close(timeout_ms=0)
 
 

@@ -9,9 +9,10 @@ import pytest
 
 import pylog
 from pylog.errors import GroupIdNotFound, UnknownMemberId
-from pylog.protocol.messages import JoinGroup, Session, SyncGroup
+from pylog.protocol.messages import Session
 from pylog.record import TopicPartition
 from support.clients.values import until
+from support.messages import join_group, sync_group
 from support.other_process import other_process
 
 T0 = TopicPartition("t", 0)
@@ -84,9 +85,9 @@ def test_a_member_that_is_not_static_is_taken_out_of_a_group_of_either_protocol(
 def test_what_other_clients_say_of_themselves_is_left_out(kind: str) -> None:
     with pylog.open(":memory:") as log:
         ask, session = log.broker.handle, Session("c", "h")
-        answer: Any = ask(JoinGroup("g", protocol_type=kind, protocols=[("x", b"\xff")]), session).result()
+        answer: Any = ask(join_group("g", protocol_type=kind, protocols=[("x", b"\xff")]), session).result()
         given = [(answer.member_id, b"\xff")]
-        ask(SyncGroup("g", answer.generation_id, answer.member_id, assignments=given), session).result()
+        ask(sync_group("g", answer.generation_id, answer.member_id, assignments=given), session).result()
         group = log.admin.describe_group("g")
 
     assert (group.state, group.protocol_type) == ("Stable", kind)

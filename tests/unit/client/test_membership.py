@@ -28,17 +28,17 @@ from pylog.protocol.assignor import (
     encode_assignment,
     encode_subscription,
 )
-from pylog.protocol.messages import (
-    Heartbeat,
-    Heartbeaten,
-    JoinedGroup,
-    JoinedMember,
-    JoinGroup,
-    LeaveGroup,
-    SyncedGroup,
-    SyncGroup,
+from pylog.protocol.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
 )
 from pylog.record import ConsumerGroupMetadata, TopicPartition
+from support.messages import heartbeaten, joined_group, synced_group
+
+Member = JoinGroupResponse.JoinGroupResponseMember
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 U0 = TopicPartition("u", 0)
@@ -76,11 +76,11 @@ class Play:
 
     def join(self, generation: int, *assigned: TopicPartition, member_id: str = "m") -> list[Effect]:
         """Follow somebody else into a generation."""
-        joined = JoinedGroup(
+        joined = joined_group(
             None, generation, "consumer", next(iter(self.machine._assignors)), "boss", False, member_id
         )
-        assert self.answer(JoinGroup, joined) == []
-        return self.answer(SyncGroup, SyncedGroup(None, "consumer", None, encode_assignment(assigned)))
+        assert self.answer(JoinGroupRequest, joined) == []
+        return self.answer(SyncGroupRequest, synced_group(None, "consumer", None, encode_assignment(assigned)))
 
     def stable(self, *assigned: TopicPartition) -> "Play":
         assert self.poll() == []
@@ -92,7 +92,7 @@ class Play:
 
 def hear(play: Play, error: PylogError) -> list[Effect]:
     """An answer to the heartbeat that is under way."""
-    return play.answer(Heartbeat, Heartbeaten(error))
+    return play.answer(HeartbeatRequest, heartbeaten(error))
 
 
 # --- joining ---------------------------------------------------------------------------------------------------------
@@ -110,9 +110,9 @@ def test_a_member_joins_with_the_id_that_it_is_given() -> None:
         70_000,
     )
     assert join.requires_known_member_id
-    assert [name for name, _ in join.protocols] == ["range"]
-    assert decode_subscription(join.protocols[0][1]).topics == ["t"]
-    assert play.answer(JoinGroup, JoinedGroup(MemberIdRequired("say it"), member_id="m")) == []
+    assert [one.name for one in join.protocols] == ["range"]
+    assert decode_subscription(join.protocols[0].metadata).topics == ["t"]
+    assert play.answer(JoinGroupRequest, joined_group(MemberIdRequired("say it"), member_id="m")) == []
     assert play.sent[0].member_id == "m"
     assert play.join(3, T1, T2) == [AssignPartitions([T1, T2], [T1, T2])]
     assert play.machine.identity == ConsumerGroupMetadata("g", 3, "m", None) == play.machine.committer()
@@ -122,22 +122,23 @@ def test_a_poll_in_the_middle_of_joining_changes_nothing() -> None:
     play = Play()
     play.poll()
     assert play.poll() == [] and len(play.sent) == 1
-    play.answer(JoinGroup, JoinedGroup(None, 1, "consumer", "range", "boss", False, "m"))
+    play.answer(JoinGroupRequest, joined_group(None, 1, "consumer", "range", "boss", False, "m"))
     assert play.machine.state is MembershipState.SYNCING
     assert play.poll() == [] and len(play.sent) == 1
     with pytest.raises(RebalanceInProgress, match="poll until that is done"):
         play.machine.committer()
 
 
-def member(name: str, *topics: str, owned: tuple[TopicPartition, ...] = (), generation: int = -1) -> JoinedMember:
-    return JoinedMember(name, None, encode_subscription(Subscription(list(topics), None, list(owned), generation)))
+def member(name: str, *topics: str, owned: tuple[TopicPartition, ...] = (), generation: int = -1) -> Member:
+    said = encode_subscription(Subscription(list(topics), None, list(owned), generation))
+    return Member(member_id=name, metadata=said)
 
 
 def test_the_leader_assigns() -> None:
     play = Play()
     play.poll()
     members = [member("m", "t"), member("n", "t", "u", owned=(T0,), generation=4)]
-    (elect,) = play.answer(JoinGroup, JoinedGroup(None, 5, "consumer", "range", "m", False, "m", members))
+    (elect,) = play.answer(JoinGroupRequest, joined_group(None, 5, "consumer", "range", "m", False, "m", members))
     assert isinstance(elect, Elect) and elect.assignor.name == "range" and not elect.is_settled
     assert [(one.member_id, list(one.topics), list(one.owned), one.generation) for one in elect.members] == [
         ("m", ["t"], [], -1), ("n", ["t", "u"], [T0], 4),
@@ -146,7 +147,10 @@ def test_the_leader_assigns() -> None:
     assert play.note(play.machine.elected(elect, {"m": [T0], "n": [T1, U0]})) == []
     (sync,) = play.sent
     assert (sync.generation_id, sync.member_id, sync.protocol_type, sync.protocol_name) == (5, "m", "consumer", "range")
-    assert [(name, decode_assignment(data)[0]) for name, data in sync.assignments] == [("m", [T0]), ("n", [T1, U0])]
+    assert [(one.member_id, decode_assignment(one.assignment)[0]) for one in sync.assignments] == [
+        ("m", [T0]),
+        ("n", [T1, U0]),
+    ]
     assert play.machine.elected(elect, {"m": []}) == [], "once is enough"
 
 
@@ -156,15 +160,15 @@ def test_only_the_last_election_counts() -> None:
     elections = []
     for name in ("m", "n"):
         play.poll()
-        answer = JoinedGroup(None, 5, "consumer", "range", name, False, name, [member(name, "t")])
-        elections += play.answer(JoinGroup, answer)
+        answer = joined_group(None, 5, "consumer", "range", name, False, name, [member(name, "t")])
+        elections += play.answer(JoinGroupRequest, answer)
         if name == "m":
             play.machine.leave("for a moment")
             play.machine.rejoin()
             play.sent.clear()
     assert play.machine.elected(elections[0], {"m": [T0]}) == [] and play.sent == []
     assert play.note(play.machine.elected(elections[1], {"n": [T0]})) == []
-    assert [name for name, _ in play.sent[0].assignments] == ["n"]
+    assert [one.member_id for one in play.sent[0].assignments] == ["n"]
 
 
 def test_a_leader_of_a_settled_group_watches_and_does_not_assign() -> None:
@@ -172,10 +176,10 @@ def test_a_leader_of_a_settled_group_watches_and_does_not_assign() -> None:
     play = Play(group_instance_id="one")
     play.poll()
     assert play.sent[0].group_instance_id == "one"
-    answer = JoinedGroup(None, 5, "consumer", "range", "m", True, "m", [member("m", "t")])
-    (elect,) = play.answer(JoinGroup, answer)
+    answer = joined_group(None, 5, "consumer", "range", "m", True, "m", [member("m", "t")])
+    (elect,) = play.answer(JoinGroupRequest, answer)
     assert isinstance(elect, Elect) and elect.is_settled
-    assert play.take(SyncGroup).assignments == []
+    assert play.take(SyncGroupRequest).assignments == []
 
 
 def test_a_member_without_topics_does_not_join() -> None:
@@ -206,7 +210,7 @@ def test_an_eager_member_gives_everything_back_before_it_joins_again() -> None:
     play.sent.clear()
     assert play.note(play.machine.revoked([T0, T1])) == []
     (join,) = play.sent
-    said = decode_subscription(join.protocols[0][1])
+    said = decode_subscription(join.protocols[0].metadata)
     assert (join.member_id, said.owned, said.generation) == ("m", [], 1)
     assert play.join(2, T1, T2) == [AssignPartitions([T1, T2], [T1, T2])]
 
@@ -217,7 +221,7 @@ def test_a_sticky_member_tells_its_last_partitions() -> None:
     play.poll()
     play.sent.clear()
     play.note(play.machine.revoked([T0, T1]))
-    assert decode_subscription(play.sent[0].protocols[0][1]).user_data is not None
+    assert decode_subscription(play.sent[0].protocols[0].metadata).user_data is not None
 
 
 def test_a_new_subscription_joins_again() -> None:
@@ -226,7 +230,7 @@ def test_a_new_subscription_joins_again() -> None:
     assert play.poll() == [Revoke([T0])]
     play.sent.clear()
     play.note(play.machine.revoked([T0]))
-    assert decode_subscription(play.sent[0].protocols[0][1]).topics == ["t", "u"]
+    assert decode_subscription(play.sent[0].protocols[0].metadata).topics == ["t", "u"]
     play.machine.subscribe(frozenset({"u"}))
     play.join(2, U0)
     assert play.machine.needs_poll, "the subscription has changed while it joined"
@@ -237,7 +241,7 @@ def test_a_member_that_assigns_anew_makes_the_group_join_again() -> None:
     play.machine.join_again()
     play.sent.clear()
     assert play.poll() == []
-    play.take(JoinGroup)
+    play.take(JoinGroupRequest)
 
 
 # --- cooperative -----------------------------------------------------------------------------------------------------
@@ -247,14 +251,14 @@ def test_a_cooperative_member_gives_back_moved_partitions_and_rejoins() -> None:
     play = Play(COOPERATIVE).stable(T0, T1)
     hear(play, RebalanceInProgress("come"))
     assert play.poll() == []
-    assert decode_subscription(play.sent[0].protocols[0][1]).owned == [T0, T1]
+    assert decode_subscription(play.sent[0].protocols[0].metadata).owned == [T0, T1]
     assert play.join(2, T1, T2) == [Revoke([T0])]
     assert play.machine.committer().generation_id == 2
     assert play.note(play.machine.revoked([T0])) == [AssignPartitions([T1, T2], [T2])]
     assert play.machine.owned == [T1, T2]
     assert play.poll() == []
-    join = play.take(JoinGroup)
-    said = decode_subscription(join.protocols[0][1])
+    join = play.take(JoinGroupRequest)
+    said = decode_subscription(join.protocols[0].metadata)
     assert (said.owned, said.generation) == ([T1, T2], 2)
 
 
@@ -274,7 +278,7 @@ def test_a_cooperative_member_gives_back_topics_that_it_does_not_want_any_more()
     assert play.poll() == [Revoke([U0])]
     play.sent.clear()
     play.note(play.machine.revoked([U0]))
-    assert decode_subscription(play.take(JoinGroup).protocols[0][1]).owned == [T0]
+    assert decode_subscription(play.take(JoinGroupRequest).protocols[0].metadata).owned == [T0]
 
 
 @pytest.mark.parametrize("strategy", [EAGER, COOPERATIVE])
@@ -289,7 +293,7 @@ def test_partitions_taken_during_a_revocation_are_lost(strategy: str) -> None:
     gone = [U0] if strategy == COOPERATIVE else [T0, U0]
     assert play.machine.revoked(gone) == [] and play.machine.state is MembershipState.UNJOINED
     assert play.poll() == ([Lose([T0])] if strategy == COOPERATIVE else [])
-    assert play.take(JoinGroup).member_id == ""
+    assert play.take(JoinGroupRequest).member_id == ""
 
 
 # --- the group goes on without it ------------------------------------------------------------------------------------
@@ -302,23 +306,23 @@ def test_a_member_that_the_group_has_left_behind_loses_its_partitions(error: Pyl
     with pytest.raises(CommitFailed, match="max_poll_interval_ms"):
         play.machine.committer()
     assert play.poll() == [Lose([T0, T1])]
-    assert play.take(JoinGroup).member_id == member_id
+    assert play.take(JoinGroupRequest).member_id == member_id
     assert play.machine.owned == []
 
 
-@pytest.mark.parametrize("kind", [JoinGroup, SyncGroup])
+@pytest.mark.parametrize("kind", [JoinGroupRequest, SyncGroupRequest])
 @pytest.mark.parametrize("error", [IllegalGeneration("old"), UnknownMemberId("who?"), RebalanceInProgress("again")])
 def test_joining_begins_anew_where_the_group_has_gone_on(kind: type, error: PylogError) -> None:
     play = Play()
     play.poll()
-    if kind is SyncGroup:
-        play.answer(JoinGroup, JoinedGroup(None, 1, "consumer", "range", "boss", False, "m"))
-        assert play.answer(SyncGroup, SyncedGroup(error)) == []
+    if kind is SyncGroupRequest:
+        play.answer(JoinGroupRequest, joined_group(None, 1, "consumer", "range", "boss", False, "m"))
+        assert play.answer(SyncGroupRequest, synced_group(error)) == []
     else:
-        assert play.answer(JoinGroup, JoinedGroup(error)) == []
+        assert play.answer(JoinGroupRequest, joined_group(error)) == []
     assert play.machine.state is MembershipState.UNJOINED and play.poll() == []
-    kept = kind is SyncGroup and not isinstance(error, UnknownMemberId)
-    assert play.take(JoinGroup).member_id == ("m" if kept else "")
+    kept = kind is SyncGroupRequest and not isinstance(error, UnknownMemberId)
+    assert play.take(JoinGroupRequest).member_id == ("m" if kept else "")
 
 
 def test_a_commit_tells_as_much_as_a_heartbeat() -> None:
@@ -345,7 +349,7 @@ def test_a_member_that_was_replaced_says_so_for_ever() -> None:
     assert play.machine.due_ms is None and play.sent == []
     play = Play(group_instance_id="one")
     play.poll()
-    assert play.answer(JoinGroup, JoinedGroup(FencedInstanceId("another"))) == []
+    assert play.answer(JoinGroupRequest, joined_group(FencedInstanceId("another"))) == []
     assert isinstance(play.poll()[0], Fail)
 
 
@@ -353,18 +357,18 @@ def test_a_refused_join_is_raised_and_tried_again_later() -> None:
     play = Play(retry_backoff_ms=100)
     play.poll()
     full = GroupMaxSizeReached("full")
-    assert play.answer(JoinGroup, JoinedGroup(full)) == [Fail(full)]
+    assert play.answer(JoinGroupRequest, joined_group(full)) == [Fail(full)]
     assert play.poll() == [] and play.sent == []
     play.now += 100
     assert play.poll() == []
-    play.take(JoinGroup)
+    play.take(JoinGroupRequest)
 
 
 @pytest.mark.parametrize("error", [CoordinatorLoadInProgress("loading"), NetworkError("gone")])
 def test_a_coordinator_that_is_away_is_asked_again(error: PylogError) -> None:
     play = Play(retry_backoff_ms=100)
     play.poll()
-    assert play.answer(JoinGroup, error) == []
+    assert play.answer(JoinGroupRequest, error) == []
     assert play.poll() == [] and play.sent == []
     play.now += 100
     play.poll()
@@ -374,15 +378,15 @@ def test_a_coordinator_that_is_away_is_asked_again(error: PylogError) -> None:
 def test_nonsense_is_an_error() -> None:
     play = Play(retry_backoff_ms=0)
     play.poll()
-    (failed,) = play.answer(JoinGroup, JoinedGroup(None, 1, "consumer", "other", "boss", False, "m"))
+    (failed,) = play.answer(JoinGroupRequest, joined_group(None, 1, "consumer", "other", "boss", False, "m"))
     assert isinstance(failed, Fail) and isinstance(failed.error, InconsistentGroupProtocol)
     play.poll()
-    broken = JoinedMember("n", None, b"\0")
-    (failed,) = play.answer(JoinGroup, JoinedGroup(None, 1, "consumer", "range", "m", False, "m", [broken]))
+    broken = Member(member_id="n", metadata=b"\0")
+    (failed,) = play.answer(JoinGroupRequest, joined_group(None, 1, "consumer", "range", "m", False, "m", [broken]))
     assert isinstance(failed, Fail) and isinstance(failed.error, CorruptBatch)
     play.poll()
-    play.answer(JoinGroup, JoinedGroup(None, 1, "consumer", "range", "boss", False, "m"))
-    (failed,) = play.answer(SyncGroup, SyncedGroup(None, "consumer", "range", b"\0"))
+    play.answer(JoinGroupRequest, joined_group(None, 1, "consumer", "range", "boss", False, "m"))
+    (failed,) = play.answer(SyncGroupRequest, synced_group(None, "consumer", "range", b"\0"))
     assert isinstance(failed, Fail) and isinstance(failed.error, CorruptBatch)
 
 
@@ -395,15 +399,15 @@ def test_an_assignment_of_topics_that_were_not_asked_for_is_not_taken() -> None:
 
 def test_answers_that_come_too_late_change_nothing() -> None:
     play = Play().stable(T0)
-    beat = play.take(Heartbeat)
+    beat = play.take(HeartbeatRequest)
     play.machine.join_again()
     play.poll()
     play.note(play.machine.revoked([T0]))
-    first = play.take(JoinGroup)
-    assert play.machine.answered(beat, Heartbeaten(UnknownMemberId("who?")), play.now) == []
+    first = play.take(JoinGroupRequest)
+    assert play.machine.answered(beat, heartbeaten(UnknownMemberId("who?")), play.now) == []
     assert play.machine.member_id == "m"
     play.machine.leave("bye")
-    assert play.machine.answered(first, JoinedGroup(None, 9, "consumer", "range", "boss", False, "m"), play.now) == []
+    assert play.machine.answered(first, joined_group(None, 9, "consumer", "range", "boss", False, "m"), play.now) == []
     assert play.machine.generation == -1
     assert play.machine.elected(Elect(play.machine._assignors["range"], []), {}) == []
 
@@ -417,22 +421,22 @@ def test_one_heartbeat_is_under_way_at_all_times() -> None:
     assert (beat.generation_id, beat.member_id, beat.max_wait_ms) == (1, "m", 3000)
     assert play.poll() == [] and len(play.sent) == 1
     play.now += 3000
-    assert play.answer(Heartbeat, Heartbeaten()) == []
+    assert play.answer(HeartbeatRequest, heartbeaten()) == []
     assert play.machine.due_ms == play.now, "the coordinator has kept it for as long as it may"
     assert play.note(play.machine.tick(play.now)) == [] and len(play.sent) == 1
-    assert play.answer(Heartbeat, Heartbeaten()) == []
+    assert play.answer(HeartbeatRequest, heartbeaten()) == []
     assert play.machine.due_ms == play.now + 3000, "this one has kept nothing back: there is no hurry"
     assert play.machine.tick(play.now + 2999) == []
 
 
 def test_a_heartbeat_whose_answer_is_lost_is_followed_by_another() -> None:
     play = Play(heartbeat_interval_ms=3000, max_poll_interval_ms=600_000).stable(T0)
-    first = play.take(Heartbeat)
+    first = play.take(HeartbeatRequest)
     play.now += 33_000
     assert play.note(play.machine.tick(play.now)) == []
     second = play.sent[0]
     assert second is not first
-    assert play.machine.answered(first, Heartbeaten(UnknownMemberId("who?")), play.now) == []
+    assert play.machine.answered(first, heartbeaten(UnknownMemberId("who?")), play.now) == []
     assert play.machine.generation == 1
 
 
@@ -442,26 +446,26 @@ def test_a_coordinator_that_is_away_hears_of_the_member_soon() -> None:
     assert play.machine.due_ms == play.now + 100 and not play.machine.needs_poll
     play.now += 100
     play.note(play.machine.tick(play.now))
-    assert play.machine.answered(play.take(Heartbeat), NetworkError("gone"), play.now) == []
+    assert play.machine.answered(play.take(HeartbeatRequest), NetworkError("gone"), play.now) == []
     assert play.machine.generation == 1
 
 
 def test_a_member_that_does_not_poll_leaves() -> None:
     play = Play(max_poll_interval_ms=10_000, heartbeat_interval_ms=3000).stable(T0)
-    beat = play.take(Heartbeat)
-    play.machine.answered(beat, Heartbeaten(), play.now)
+    beat = play.take(HeartbeatRequest)
+    play.machine.answered(beat, heartbeaten(), play.now)
     play.now += 9_000
     play.note(play.machine.tick(play.now))
-    play.take(Heartbeat)
+    play.take(HeartbeatRequest)
     play.now += 1_000
     assert play.note(play.machine.tick(play.now)) == []
-    leave = play.take(LeaveGroup)
+    leave = play.take(LeaveGroupRequest)
     assert [one.member_id for one in leave.members] == ["m"] and "max_poll_interval_ms" in leave.members[0].reason
     assert play.machine.due_ms is None and play.machine.tick(play.now + 99_999) == []
     with pytest.raises(CommitFailed):
         play.machine.committer()
     assert play.poll() == [Lose([T0])]
-    assert play.take(JoinGroup).member_id == ""
+    assert play.take(JoinGroupRequest).member_id == ""
 
 
 # --- leaving ---------------------------------------------------------------------------------------------------------
@@ -471,11 +475,11 @@ def test_a_member_says_goodbye_and_a_static_one_does_not() -> None:
     play = Play().stable(T0)
     play.sent.clear()
     assert play.note(play.machine.leave("bye")) == []
-    assert play.take(LeaveGroup).members[0].reason == "bye"
+    assert play.take(LeaveGroupRequest).members[0].reason == "bye"
     assert play.machine.state is MembershipState.LEFT and not play.machine.needs_poll and play.machine.due_ms is None
     play.machine.rejoin()
     assert play.poll() == []
-    play.take(JoinGroup)
+    play.take(JoinGroupRequest)
     static = Play(group_instance_id="one").stable(T0)
     static.sent.clear()
     assert static.note(static.machine.leave("bye")) == [] and static.sent == []

@@ -26,18 +26,15 @@ from pylog.errors import (
     UnknownServer,
 )
 from pylog.protocol.assignor import Subscription, encode_assignment, encode_subscription
-from pylog.protocol.messages import (
-    Heartbeat,
-    JoinedGroup,
-    JoinGroup,
-    LeaveGroup,
-    LeavingMember,
-    SyncedGroup,
-    SyncGroup,
+from pylog.protocol.messages.groups import (
+    DescribeGroupsRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
 )
-from pylog.protocol.messages.groups import DescribeGroupsRequest
 from pylog.record import TopicPartition
 from support.group_host import GroupHost
+from support.messages import group_heartbeat, join_group, joined_group, leave_group, leaving, sync_group, synced_group
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
@@ -55,20 +52,20 @@ class Group:
     def join_with(self, protocols: list[tuple[str, bytes]], **said: Any) -> int:
         """Join with what a real member says of itself."""
         said = {"session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": REBALANCE_MS, **said}
-        return self.host.send(JoinGroup("g", protocols=protocols, **said))
+        return self.host.send(join_group("g", protocols=protocols, **said))
 
-    def sync(self, joined: JoinedGroup, *assignments: tuple[str, bytes], instance: str | None = None) -> int:
+    def sync(self, joined: JoinGroupResponse, *assignments: tuple[str, bytes], instance: str | None = None) -> int:
         return self.host.send(
-            SyncGroup("g", joined.generation_id, joined.member_id, instance, assignments=list(assignments))
+            sync_group("g", joined.generation_id, joined.member_id, instance, assignments=list(assignments))
         )
 
-    def beat(self, joined: JoinedGroup, wait_ms: int = 0) -> int:
-        return self.host.send(Heartbeat("g", joined.generation_id, joined.member_id, max_wait_ms=wait_ms))
+    def beat(self, joined: JoinGroupResponse, wait_ms: int = 0) -> int:
+        return self.host.send(group_heartbeat("g", joined.generation_id, joined.member_id, max_wait_ms=wait_ms))
 
-    def leave(self, *members: LeavingMember) -> list[PylogError | None]:
-        answer = self.host.ask(LeaveGroup("g", list(members)))
+    def leave(self, *members: LeaveGroupRequest.MemberIdentity) -> list[PylogError | None]:
+        answer = self.host.ask(leave_group("g", list(members)))
         assert answer.error is None
-        errors: list[PylogError | None] = answer.errors
+        errors: list[PylogError | None] = [one.error for one in answer.members]
         return errors
 
     def said(self, ticket: int) -> Any:
@@ -83,16 +80,16 @@ class Group:
         described = self.host.ask(DescribeGroupsRequest(groups=["g"])).groups[0]
         return str(described.group_state)
 
-    def alone(self, **said: Any) -> JoinedGroup:
+    def alone(self, **said: Any) -> JoinGroupResponse:
         """One member, in a Stable group."""
-        joined: JoinedGroup = self.said(self.join(**said))
+        joined: JoinGroupResponse = self.said(self.join(**said))
         assert joined.error is None
         ticket = self.sync(joined, (joined.member_id, b"all"), instance=said.get("group_instance_id"))
-        assert self.said(ticket) == SyncedGroup(None, "consumer", joined.protocol_name, b"all")
+        assert self.said(ticket) == synced_group(None, "consumer", joined.protocol_name, b"all")
         assert self.state == "Stable"
         return joined
 
-    def pair(self) -> tuple[JoinedGroup, JoinedGroup]:
+    def pair(self) -> tuple[JoinGroupResponse, JoinGroupResponse]:
         """A leader and a follower, in a Stable group of generation 2."""
         first = self.alone()
         second = self.join()
@@ -147,7 +144,7 @@ def test_the_wait_for_more_members_ends_with_the_rebalance_timeout() -> None:
 def test_a_member_that_leaves_while_an_empty_group_waits_is_not_awaited() -> None:
     group = Group(group_initial_rebalance_delay_ms=3000)
     first = group.join()
-    assert group.leave(LeavingMember("c-1")) == [None]
+    assert group.leave(leaving("c-1")) == [None]
     assert is_error(group.said(first), UnknownMemberId)
     group.host.advance(3000)
     assert group.state == "Empty"
@@ -178,26 +175,26 @@ def test_an_id_that_is_given_back_is_not_waited_for() -> None:
     first = group.alone()
     given = group.said(group.join(requires_known_member_id=True))
     again = group.join(first.member_id)
-    assert group.leave(LeavingMember(given.member_id)) == [None]
+    assert group.leave(leaving(given.member_id)) == [None]
     assert group.said(again).generation_id == 2
 
 
 @pytest.mark.parametrize(
     ("message", "error"),
     [
-        (JoinGroup(""), InvalidGroupId),
-        (JoinGroup("g", session_timeout_ms=1), InvalidSessionTimeout),
-        (JoinGroup("g", session_timeout_ms=10**9), InvalidSessionTimeout),
-        (JoinGroup("g", rebalance_timeout_ms=-1), InvalidRequest),
-        (JoinGroup("g", rebalance_timeout_ms=2**31), InvalidRequest),
-        (JoinGroup("g", protocols=[("x" * 40_000, b"")]), InvalidRequest),
-        (JoinGroup("g", protocols=[("\ud800", b"")]), InvalidRequest),
-        (JoinGroup("g", protocols=[]), InconsistentGroupProtocol),
-        (JoinGroup("g", protocol_type="", protocols=[("range", b"")]), InconsistentGroupProtocol),
-        (JoinGroup("g", "nobody", protocols=[("range", b"")]), UnknownMemberId),
+        (join_group(""), InvalidGroupId),
+        (join_group("g", session_timeout_ms=1), InvalidSessionTimeout),
+        (join_group("g", session_timeout_ms=10**9), InvalidSessionTimeout),
+        (join_group("g", rebalance_timeout_ms=-1), InvalidRequest),
+        (join_group("g", rebalance_timeout_ms=2**31), InvalidRequest),
+        (join_group("g", protocols=[("x" * 40_000, b"")]), InvalidRequest),
+        (join_group("g", protocols=[("\ud800", b"")]), InvalidRequest),
+        (join_group("g", protocols=[]), InconsistentGroupProtocol),
+        (join_group("g", protocol_type="", protocols=[("range", b"")]), InconsistentGroupProtocol),
+        (join_group("g", "nobody", protocols=[("range", b"")]), UnknownMemberId),
     ],
 )
-def test_a_senseless_join_is_refused_and_makes_no_group(message: JoinGroup, error: type[PylogError]) -> None:
+def test_a_senseless_join_is_refused_and_makes_no_group(message: JoinGroupRequest, error: type[PylogError]) -> None:
     group = Group()
     answer = group.host.ask(message)
     assert is_error(answer, error)
@@ -244,7 +241,7 @@ def test_a_group_taken_over_with_too_many_members_drops_the_last_to_join() -> No
 def test_a_follower_that_joins_again_gets_the_present_generation() -> None:
     group = Group()
     _, follower = group.pair()
-    assert group.said(group.join(follower.member_id)) == JoinedGroup(
+    assert group.said(group.join(follower.member_id)) == joined_group(
         None, 2, "consumer", "range", "c-1", member_id=follower.member_id
     )
     assert group.state == "Stable"
@@ -358,8 +355,8 @@ def test_a_sync_that_does_not_fit_is_refused(change: dict[str, Any], error: type
     group = Group()
     joined = group.alone()
     said: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": joined.member_id}
-    assert is_error(group.host.ask(SyncGroup(**{**said, **change})), error)
-    same = SyncGroup(**said, protocol_type="consumer", protocol_name="range")
+    assert is_error(group.host.ask(sync_group(**{**said, **change})), error)
+    same = sync_group(**said, protocol_type="consumer", protocol_name="range")
     assert group.host.ask(same).error is None
 
 
@@ -416,7 +413,7 @@ def test_a_member_that_goes_while_others_wait_for_the_assignment_begins_again() 
     second = group.join(follower.member_id, names=("range", "more"))
     leader, follower = group.said(group.join(leader.member_id)), group.said(second)
     waiting = group.sync(follower)
-    assert group.leave(LeavingMember(leader.member_id)) == [None]
+    assert group.leave(leaving(leader.member_id)) == [None]
     assert is_error(group.said(waiting), RebalanceInProgress)
     assert group.said(group.join(follower.member_id)).leader == follower.member_id
 
@@ -440,7 +437,7 @@ def test_a_heartbeat_of_another_generation_is_refused() -> None:
     joined = group.alone()
     joined.generation_id = 7
     assert is_error(group.said(group.beat(joined)), IllegalGeneration)
-    assert is_error(group.host.ask(Heartbeat("", 1, "m")), InvalidGroupId)
+    assert is_error(group.host.ask(group_heartbeat("", 1, "m")), InvalidGroupId)
 
 
 def test_a_heartbeat_waits_until_there_is_something_to_say() -> None:
@@ -470,17 +467,17 @@ def test_of_two_heartbeats_that_wait_the_first_is_answered() -> None:
     joined = group.alone()
     first, second = group.beat(joined, 3000), group.beat(joined, 3000)
     assert group.said(first).error is None
-    assert group.leave(LeavingMember(joined.member_id)) == [None]
+    assert group.leave(leaving(joined.member_id)) == [None]
     assert is_error(group.said(second), UnknownMemberId)
 
 
 def test_a_leaving_member_begins_a_rebalance_and_the_last_empties_it() -> None:
     group = Group()
     leader, follower = group.pair()
-    assert group.leave(LeavingMember(leader.member_id)) == [None]
+    assert group.leave(leaving(leader.member_id)) == [None]
     assert group.state == "PreparingRebalance"
     assert group.said(group.join(follower.member_id)).generation_id == 3
-    assert group.leave(LeavingMember(follower.member_id)) == [None]
+    assert group.leave(leaving(follower.member_id)) == [None]
     assert group.state == "Empty"
     group.host.restart()
     assert group.state == "Empty"
@@ -490,27 +487,27 @@ def test_each_member_that_leaves_has_an_error_of_its_own() -> None:
     group = Group()
     joined = group.alone(group_instance_id="i")
     errors = group.leave(
-        LeavingMember("nobody"),
-        LeavingMember(),
-        LeavingMember("", "j"),
-        LeavingMember("x", "i"),
-        LeavingMember("", "i"),
+        leaving("nobody"),
+        leaving(),
+        leaving("", "j"),
+        leaving("x", "i"),
+        leaving("", "i"),
     )
-    assert [type(error) for error in group.leave(LeavingMember("nobody"))] == [UnknownMemberId]
+    assert [type(error) for error in group.leave(leaving("nobody"))] == [UnknownMemberId]
     kinds = [type(error) for error in errors]
     assert kinds == [UnknownMemberId, UnknownMemberId, UnknownMemberId, FencedInstanceId, type(None)]
     assert joined.member_id == "i-1"
-    assert [type(e) for e in group.host.ask(LeaveGroup("x", [LeavingMember("a"), LeavingMember("b")])).errors] == [
+    assert [type(one.error) for one in group.host.ask(leave_group("x", [leaving("a"), leaving("b")])).members] == [
         UnknownMemberId
     ] * 2
-    assert is_error(group.host.ask(LeaveGroup("", [])), InvalidGroupId)
+    assert is_error(group.host.ask(leave_group("", [])), InvalidGroupId)
 
 
 def test_an_empty_group_that_could_not_be_logged_is_logged_again() -> None:
     group = Group()
     joined = group.alone()
     group.host.failures = [DiskFull("full"), DiskFull("full")]
-    group.leave(LeavingMember(joined.member_id))
+    group.leave(leaving(joined.member_id))
     length = len(group.host.log)
     group.host.advance(999)
     assert len(group.host.log) == length
@@ -524,7 +521,7 @@ def test_a_group_not_logged_as_empty_need_not_be_when_a_member_comes() -> None:
     group = Group()
     joined = group.alone()
     group.host.failures = [DiskFull("full")]
-    group.leave(LeavingMember(joined.member_id))
+    group.leave(leaving(joined.member_id))
     length = len(group.host.log)
     group.join()
     group.host.advance(2000)
@@ -543,7 +540,7 @@ def test_a_static_member_comes_back_to_its_assignment_without_a_rebalance() -> N
     assert (joined.generation_id, joined.member_id, joined.leader, joined.skip_assignment) == (1, "i-2", "i-2", True)
     assert [member.member_id for member in joined.members] == ["i-2"]
     assert group.said(group.sync(joined, instance="i")).assignment == b"all"
-    fenced = group.host.ask(Heartbeat("g", 1, old.member_id, "i"))
+    fenced = group.host.ask(group_heartbeat("g", 1, old.member_id, "i"))
     assert is_error(fenced, FencedInstanceId)
 
 
@@ -553,7 +550,7 @@ def test_a_static_member_that_could_not_be_logged_is_as_it_was() -> None:
     group.host.failures = [DiskFull("full")]
     refused = group.said(group.join(group_instance_id="i"))
     assert is_error(refused, NotCoordinator)
-    assert group.host.ask(Heartbeat("g", 1, old.member_id, "i")).error is None
+    assert group.host.ask(group_heartbeat("g", 1, old.member_id, "i")).error is None
 
 
 def test_a_static_member_that_speaks_another_protocol_begins_a_rebalance() -> None:
@@ -613,7 +610,7 @@ def test_a_rebalance_for_which_only_static_members_are_left_waits_on() -> None:
     group = Group()
     group.alone(group_instance_id="i", session_timeout_ms=60_000)
     group.join()
-    group.leave(LeavingMember("c-2"))
+    group.leave(leaving("c-2"))
     group.host.advance(REBALANCE_MS)
     assert group.state == "PreparingRebalance"
     group.host.advance(60_000)
@@ -643,7 +640,7 @@ def test_a_static_follower_comes_back_as_a_follower() -> None:
     for _ in range(5):
         group.host.advance(REBALANCE_MS // 4)
         group.beat(leader)
-        group.host.ask(Heartbeat("g", kept.generation_id, kept.member_id, "i"))
+        group.host.ask(group_heartbeat("g", kept.generation_id, kept.member_id, "i"))
     assert group.state == "Stable"
 
 
@@ -672,8 +669,8 @@ def test_members_have_a_session_to_be_heard_of_after_a_take_over() -> None:
 def test_members_of_the_dead_owners_process_are_gone_at_once() -> None:
     group = Group()
     group.pair()
-    other = group.host.ask(JoinGroup("other", protocols=[("range", b"")]))
-    group.host.ask(SyncGroup("other", 1, other.member_id))
+    other = group.host.ask(join_group("other", protocols=[("range", b"")]))
+    group.host.ask(sync_group("other", 1, other.member_id))
     group.host.restart(lost=("/h",))
     assert group.state == "Empty"
     assert group.host.ask(DescribeGroupsRequest(groups=["other"])).groups[0].group_state == "Empty"
@@ -684,7 +681,7 @@ def test_members_that_live_on_share_what_the_lost_ones_had() -> None:
     group = Group()
     joined = group.alone()
     protocols = [("range", b"")]
-    other = group.host.send(JoinGroup("g", protocols=protocols), host="/other")
+    other = group.host.send(join_group("g", protocols=protocols), host="/other")
     group.said(group.sync(group.said(group.join(joined.member_id))))
     kept = group.said(other)
     group.said(group.sync(kept))
@@ -704,7 +701,7 @@ def test_a_static_member_of_the_dead_owners_process_may_come_back() -> None:
 def test_members_of_a_process_that_ends_are_gone_at_once() -> None:
     group = Group()
     joined = group.alone()
-    other = group.host.send(JoinGroup("g", protocols=[("range", b"")]), host="/other")
+    other = group.host.send(join_group("g", protocols=[("range", b"")]), host="/other")
     group.said(group.sync(group.said(group.join(joined.member_id))))
     kept = group.said(other)
     group.said(group.sync(kept))
@@ -720,7 +717,7 @@ def test_members_of_a_process_that_ends_are_gone_at_once() -> None:
 def test_a_member_that_waits_to_join_is_gone_with_its_process() -> None:
     group = Group()
     joined = group.alone()
-    waiting = group.host.send(JoinGroup("g", protocols=[("range", b"")]), host="/other")
+    waiting = group.host.send(join_group("g", protocols=[("range", b"")]), host="/other")
     group.host.lose("/other")
     assert isinstance(group.host.answers.pop(waiting).error, UnknownMemberId)
     assert [one.member_id for one in group.said(group.join(joined.member_id)).members] == [joined.member_id]
@@ -729,7 +726,7 @@ def test_a_member_that_waits_to_join_is_gone_with_its_process() -> None:
 def test_a_client_that_was_announced_is_not_waited_for_when_its_process_ends() -> None:
     group = Group()
     joined = group.alone()
-    announced = JoinGroup("g", protocols=[("range", b"")], requires_known_member_id=True)
+    announced = join_group("g", protocols=[("range", b"")], requires_known_member_id=True)
     assert isinstance(group.host.ask(announced, host="/other").error, MemberIdRequired)
     again = group.join_with([("range", b"new")], member_id=joined.member_id)
     assert again not in group.host.answers

@@ -25,7 +25,6 @@ from pylog.errors import (
     UnsupportedFormat,
 )
 from pylog.protocol.messages import (
-    JoinGroup,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
@@ -37,7 +36,7 @@ from pylog.protocol.messages.groups import (
 )
 from pylog.record import TopicPartition
 from support.consumer_group_host import SESSION_MS, Client, ConsumerHost, heartbeat, member, settle, slots
-from support.messages import errors_in, offset_delete
+from support.messages import errors_in, join_group, offset_delete
 
 
 @pytest.fixture
@@ -60,7 +59,7 @@ def test_an_empty_classic_group_becomes_one_of_the_consumer_protocol(host: Consu
 
 
 def test_a_classic_group_that_says_nothing_of_its_topics_stays_one(host: ConsumerHost) -> None:
-    host.send(JoinGroup("g", protocols=[("range", b"")]))
+    host.send(join_group("g", protocols=[("range", b"")]))
     error = member(host).beat().error
     assert isinstance(error, GroupIdNotFound) and "has members of the classic protocol" in str(error)
     assert isinstance(heartbeat(host).error, GroupIdNotFound)
@@ -68,10 +67,10 @@ def test_a_classic_group_that_says_nothing_of_its_topics_stays_one(host: Consume
 
 def test_a_consumer_group_takes_no_member_that_says_nothing_of_its_topics(host: ConsumerHost) -> None:
     client = member(host).beat()
-    answer = host.ask(JoinGroup("g", protocols=[("range", b"")]))
+    answer = host.ask(join_group("g", protocols=[("range", b"")]))
     assert isinstance(answer.error, InconsistentGroupProtocol)
     client.leave()
-    joined = host.ask(JoinGroup("g", protocols=[("range", b"")]))
+    joined = host.ask(join_group("g", protocols=[("range", b"")]))
     assert joined.error is None
     assert host.coordinator._groups["g"].listed().group_type == "classic"
     host.restart()

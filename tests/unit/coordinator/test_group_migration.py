@@ -31,19 +31,20 @@ from pylog.errors import (
 from pylog.protocol.assignor import Subscription as Said
 from pylog.protocol.assignor import decode_assignment, encode_assignment, encode_subscription
 from pylog.protocol.messages import (
-    Heartbeat,
-    JoinGroup,
-    LeaveGroup,
-    LeavingMember,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
-    SyncGroup,
 )
-from pylog.protocol.messages.groups import CLASSIC_MEMBER, CONSUMER_MEMBER, ConsumerGroupDescribeRequest
+from pylog.protocol.messages.groups import (
+    CLASSIC_MEMBER,
+    CONSUMER_MEMBER,
+    ConsumerGroupDescribeRequest,
+    JoinGroupRequest,
+)
 from pylog.record import TopicPartition
 from support.classic_client import SESSION_MS, ClassicClient
 from support.consumer_group_host import Client, ConsumerHost, heartbeat, kinds, member
+from support.messages import group_heartbeat, join_group, leave_group, leaving, sync_group
 
 AT = TopicPartition("t", 0)
 STRATEGIES = ["range", "cooperative-sticky", "range,cooperative-sticky"]
@@ -159,12 +160,12 @@ def test_members_that_wait_for_a_generation_join_the_upgraded_group(host: Consum
 
 def test_a_revoked_partition_is_free_after_an_upgrade(host: ConsumerHost) -> None:
     """It is cooperative, and has not heard yet that it has to give something up."""
-    message = JoinGroup("g", protocols=[("x", encode_subscription(Said(["t"])))])
+    message = join_group("g", protocols=[("x", encode_subscription(Said(["t"])))])
     first = host.ask(message).member_id
-    host.ask(SyncGroup("g", 1, first, assignments=[(first, encode_assignment([AT, TopicPartition("t", 1)]))]))
+    host.ask(sync_group("g", 1, first, assignments=[(first, encode_assignment([AT, TopicPartition("t", 1)]))]))
     owning = [("x", encode_subscription(Said(["t"], None, [AT, TopicPartition("t", 1)], 1)))]
-    host.ask(JoinGroup("g", first, protocols=owning))
-    host.ask(SyncGroup("g", 2, first, assignments=[(first, encode_assignment([AT]))]))
+    host.ask(join_group("g", first, protocols=owning))
+    host.ask(sync_group("g", 2, first, assignments=[(first, encode_assignment([AT]))]))
     new = member(host).beat()
     current = host.group().currents[first]
     assert current.state is MemberState.UNREVOKED
@@ -174,16 +175,16 @@ def test_a_revoked_partition_is_free_after_an_upgrade(host: ConsumerHost) -> Non
 
 def test_a_partition_of_two_members_is_one_members_after_an_upgrade(host: ConsumerHost) -> None:
     said = [("x", encode_subscription(Said(["t"])))]
-    tickets = [host.send(JoinGroup("g", protocols=said)) for _ in range(2)]
+    tickets = [host.send(join_group("g", protocols=said)) for _ in range(2)]
     host.advance(0)
     ids = [host.answers[ticket].member_id for ticket in tickets if ticket in host.answers]
     for member_id in ids:
-        host.send(JoinGroup("g", member_id, protocols=said))
+        host.send(join_group("g", member_id, protocols=said))
     group = host.coordinator._groups["g"]
     assert isinstance(group, ClassicGroup)
     both = [(one, encode_assignment([AT])) for one in group.roster.members]
     leader = group.roster.leader or ""
-    host.send(SyncGroup("g", group.generation, leader, assignments=both))
+    host.send(sync_group("g", group.generation, leader, assignments=both))
     member(host).beat()
     assert host.group().state == "Reconciling"  # and the host's checks hold
 
@@ -216,24 +217,24 @@ def test_the_policy_says_which_way_a_group_may_go(policy: str, goes_up: bool, go
 @pytest.mark.parametrize(
     ("message", "assignment", "says"),
     [
-        (JoinGroup("g", protocol_type="connect", protocols=[("x", b"")]), b"", "no consumers"),
-        (JoinGroup("g", protocols=[("x", b"\0")]), b"", "unreadable subscription"),
-        (JoinGroup("g", protocols=[("x", encode_subscription(Said(["t"])))]), b"\0", "unreadable subscription"),
+        (join_group("g", protocol_type="connect", protocols=[("x", b"")]), b"", "no consumers"),
+        (join_group("g", protocols=[("x", b"\0")]), b"", "unreadable subscription"),
+        (join_group("g", protocols=[("x", encode_subscription(Said(["t"])))]), b"\0", "unreadable subscription"),
         (
-            JoinGroup("g", protocols=[("x", encode_subscription(Said(["t"])))]),
+            join_group("g", protocols=[("x", encode_subscription(Said(["t"])))]),
             encode_assignment([AT], b"custom"),
             "more than partitions",
         ),
     ],
 )
 def test_a_classic_group_that_cannot_be_read_stays_one(
-    host: ConsumerHost, message: JoinGroup, assignment: bytes, says: str
+    host: ConsumerHost, message: JoinGroupRequest, assignment: bytes, says: str
 ) -> None:
     first = host.ask(message).member_id
-    host.ask(SyncGroup("g", 1, first, assignments=[(first, assignment)]))
+    host.ask(sync_group("g", 1, first, assignments=[(first, assignment)]))
     error = member(host).beat().error
     assert isinstance(error, GroupIdNotFound) and says in str(error)
-    assert host.ask(Heartbeat("g", 1, first)).error is None
+    assert host.ask(group_heartbeat("g", 1, first)).error is None
 
 
 def test_a_classic_group_that_is_too_large_stays_one() -> None:
@@ -262,13 +263,13 @@ def test_a_group_that_is_too_large_for_the_classic_protocol_does_not_go_down() -
 @pytest.mark.parametrize(
     "message",
     [
-        JoinGroup("g", protocol_type="connect", protocols=[("x", b"")]),
-        JoinGroup("g", protocols=[]),
-        JoinGroup("g", protocols=[("x", b"\0")]),
-        JoinGroup("g", protocols=[("unlike", encode_subscription(Said(["t"])))]),
+        join_group("g", protocol_type="connect", protocols=[("x", b"")]),
+        join_group("g", protocols=[]),
+        join_group("g", protocols=[("x", b"\0")]),
+        join_group("g", protocols=[("unlike", encode_subscription(Said(["t"])))]),
     ],
 )
-def test_a_classic_member_that_does_not_fit_is_refused(host: ConsumerHost, message: JoinGroup) -> None:
+def test_a_classic_member_that_does_not_fit_is_refused(host: ConsumerHost, message: JoinGroupRequest) -> None:
     member(host).beat()
     classic(host).beat()
     assert isinstance(host.ask(message).error, InconsistentGroupProtocol)
@@ -277,7 +278,7 @@ def test_a_classic_member_that_does_not_fit_is_refused(host: ConsumerHost, messa
 def test_a_classic_member_is_refused_where_the_group_is_full() -> None:
     host = ConsumerHost(NodeConfig(group_consumer_max_size=1))
     member(host).beat()
-    assert isinstance(host.ask(JoinGroup("g", protocols=[("x", b"")])).error, GroupMaxSizeReached)
+    assert isinstance(host.ask(join_group("g", protocols=[("x", b"")])).error, GroupMaxSizeReached)
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------
@@ -333,10 +334,10 @@ def test_a_classic_join_that_cannot_be_logged_is_refused_in_a_mixed_group(host: 
     old = clients[1]
     refused = NotEnoughReplicas("the test says so")
     host.failures += [refused, refused]
-    leave = host.ask(LeaveGroup("g", [LeavingMember("nobody"), LeavingMember(old.member_id)]))
-    assert [type(error) for error in leave.errors] == [UnknownMemberId, CoordinatorNotAvailable]
+    leave = host.ask(leave_group("g", [leaving("nobody"), leaving(old.member_id)]))
+    assert [type(one.error) for one in leave.members] == [UnknownMemberId, CoordinatorNotAvailable]
     again = [("cooperative-sticky", encode_subscription(Said(["t", "u"])))]
-    assert isinstance(host.ask(JoinGroup("g", old.member_id, protocols=again)).error, CoordinatorNotAvailable)
+    assert isinstance(host.ask(join_group("g", old.member_id, protocols=again)).error, CoordinatorNotAvailable)
     settle(*clients)
     assert sorted(shares(*clients)) == [2, 3, 3]
 
@@ -360,18 +361,18 @@ def test_a_classic_member_that_leaves_turns_a_group_that_was_too_large() -> None
     new.leave()
     settle(one, two)
     tickets = [client.beat().sent[0][0] for client in (one, two)]
-    assert host.ask(LeaveGroup("g", [LeavingMember(two.member_id)])).errors == [None]
+    assert [one.error for one in host.ask(leave_group("g", [leaving(two.member_id)])).members] == [None]
     assert kind(host) == "classic"
     errors = [host.answers[ticket].error for ticket in tickets]
     assert [type(error) for error in errors] == [RebalanceInProgress, UnknownMemberId]
 
 
 def test_a_classic_member_that_waits_for_its_assignment_joins_an_upgraded_group(host: ConsumerHost) -> None:
-    tickets = [host.send(JoinGroup("g", protocols=[("x", SAID)])) for _ in range(2)]
+    tickets = [host.send(join_group("g", protocols=[("x", SAID)])) for _ in range(2)]
     first = host.answers[tickets[0]].member_id
-    second = host.send(JoinGroup("g", first, protocols=[("x", SAID)]))
+    second = host.send(join_group("g", first, protocols=[("x", SAID)]))
     (leader, other) = (host.answers[ticket] for ticket in (second, tickets[1]))
-    waits = host.send(SyncGroup("g", other.generation_id, other.member_id))
+    waits = host.send(sync_group("g", other.generation_id, other.member_id))
     assert leader.leader == first and waits not in host.answers
     member(host).beat()
     assert isinstance(host.answers[waits].error, RebalanceInProgress)
@@ -379,10 +380,10 @@ def test_a_classic_member_that_waits_for_its_assignment_joins_an_upgraded_group(
 
 def test_a_classic_member_in_a_mixed_group_joins_before_it_syncs(host: ConsumerHost) -> None:
     member(host).beat()
-    joined = host.ask(JoinGroup("g", protocols=[("x", SAID)]))
-    assert host.ask(Heartbeat("g", joined.generation_id, joined.member_id)).error is None
+    joined = host.ask(join_group("g", protocols=[("x", SAID)]))
+    assert host.ask(group_heartbeat("g", joined.generation_id, joined.member_id)).error is None
     member(host, "n").beat()
-    assert isinstance(host.ask(SyncGroup("g", joined.generation_id, joined.member_id)).error, RebalanceInProgress)
+    assert isinstance(host.ask(sync_group("g", joined.generation_id, joined.member_id)).error, RebalanceInProgress)
 
 
 def test_members_go_on_after_a_restart_in_a_mixed_group(host: ConsumerHost) -> None:
@@ -430,12 +431,12 @@ def test_silent_members_of_a_mixed_group_are_out(host: ConsumerHost, ms: int) ->
 def test_a_classic_member_that_does_not_rebalance_is_out(host: ConsumerHost, does_join: bool) -> None:
     said = [("x", encode_subscription(Said(["t"])))]
     new = member(host).beat()
-    joined = host.ask(JoinGroup("g", protocols=said, rebalance_timeout_ms=30_000, session_timeout_ms=10_000))
+    joined = host.ask(join_group("g", protocols=said, rebalance_timeout_ms=30_000, session_timeout_ms=10_000))
     if not does_join:
-        host.ask(SyncGroup("g", joined.generation_id, joined.member_id))
+        host.ask(sync_group("g", joined.generation_id, joined.member_id))
     member(host, "n").beat()
     for _ in range(29):
-        host.ask(Heartbeat("g", joined.generation_id, joined.member_id))
+        host.ask(group_heartbeat("g", joined.generation_id, joined.member_id))
         new.beat()
         host.advance(1000)
     assert joined.member_id in host.group().subscriptions
@@ -446,8 +447,8 @@ def test_a_classic_member_that_does_not_rebalance_is_out(host: ConsumerHost, doe
 def test_a_classic_member_that_was_out_and_has_something_is_told_so(host: ConsumerHost) -> None:
     member(host).beat()
     owning = [("x", encode_subscription(Said(["t"], None, [AT], 1)))]
-    assert isinstance(host.ask(JoinGroup("g", "k-1", protocols=owning)).error, UnknownMemberId)
-    assert host.ask(JoinGroup("g", "k-1", protocols=[("x", SAID)])).error is None
+    assert isinstance(host.ask(join_group("g", "k-1", protocols=owning)).error, UnknownMemberId)
+    assert host.ask(join_group("g", "k-1", protocols=[("x", SAID)])).error is None
 
 
 # --- static members --------------------------------------------------------------------------------------------------
@@ -478,7 +479,7 @@ def test_a_static_member_that_changes_alone_turns_the_group_at_once(host: Consum
 
 def test_a_static_member_that_changes_protocols_early_is_given_partitions(host: ConsumerHost) -> None:
     said = encode_subscription(Said(["t"]))
-    host.ask(JoinGroup("g", group_instance_id="i", protocols=[("range", said)], session_timeout_ms=SESSION_MS))
+    host.ask(join_group("g", group_instance_id="i", protocols=[("range", said)], session_timeout_ms=SESSION_MS))
     new = member(host, instance_id="i").beat()
     settle(new)
     assert shares(new) == [8]
@@ -523,14 +524,14 @@ def test_a_classic_members_commit_of_another_generation_is_refused(
 @pytest.mark.parametrize(
     ("ask", "error"),
     [
-        (lambda old: Heartbeat("g", old.epoch + 1, old.member_id), IllegalGeneration),
-        (lambda old: Heartbeat("g", old.epoch, "m"), UnknownMemberId),
-        (lambda old: Heartbeat("g", old.epoch, "nobody"), UnknownMemberId),
-        (lambda old: Heartbeat("g", old.epoch, old.member_id, "i"), UnknownMemberId),
-        (lambda old: SyncGroup("g", old.epoch + 1, old.member_id), IllegalGeneration),
-        (lambda old: SyncGroup("g", old.epoch, "m"), UnknownMemberId),
-        (lambda old: SyncGroup("g", old.epoch, old.member_id, protocol_name="x"), InconsistentGroupProtocol),
-        (lambda old: JoinGroup("g", "x", "i", protocols=[("cooperative-sticky", SAID)]), UnknownMemberId),
+        (lambda old: group_heartbeat("g", old.epoch + 1, old.member_id), IllegalGeneration),
+        (lambda old: group_heartbeat("g", old.epoch, "m"), UnknownMemberId),
+        (lambda old: group_heartbeat("g", old.epoch, "nobody"), UnknownMemberId),
+        (lambda old: group_heartbeat("g", old.epoch, old.member_id, "i"), UnknownMemberId),
+        (lambda old: sync_group("g", old.epoch + 1, old.member_id), IllegalGeneration),
+        (lambda old: sync_group("g", old.epoch, "m"), UnknownMemberId),
+        (lambda old: sync_group("g", old.epoch, old.member_id, protocol_name="x"), InconsistentGroupProtocol),
+        (lambda old: join_group("g", "x", "i", protocols=[("cooperative-sticky", SAID)]), UnknownMemberId),
     ],
 )
 def test_a_join_that_does_not_fit_a_mixed_group_is_refused(
@@ -546,10 +547,10 @@ def test_each_member_that_leaves_a_mixed_group_has_an_error_of_its_own(
     host: ConsumerHost, pair: tuple[ClassicClient, Client]
 ) -> None:
     old, _ = pair
-    named = [LeavingMember("m"), LeavingMember(old.member_id), LeavingMember(old.member_id), LeavingMember("", "i")]
-    errors = host.ask(LeaveGroup("g", named)).errors
+    named = [leaving("m"), leaving(old.member_id), leaving(old.member_id), leaving("", "i")]
+    errors = [one.error for one in host.ask(leave_group("g", named)).members]
     assert [type(error) for error in errors] == [type(None), type(None), UnknownMemberId, UnknownMemberId]
-    assert [type(error) for error in host.ask(LeaveGroup("g", named[:1])).errors] == [UnknownMemberId]
+    assert [type(one.error) for one in host.ask(leave_group("g", named[:1])).members] == [UnknownMemberId]
 
 
 def test_a_mixed_group_is_described_as_one_of_the_consumer_protocol(

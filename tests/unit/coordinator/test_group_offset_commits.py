@@ -39,22 +39,21 @@ from pylog.errors import (
     UnsupportedFormat,
 )
 from pylog.protocol.messages import (
-    Heartbeat,
-    JoinedGroup,
-    JoinGroup,
-    LeaveGroup,
-    LeavingMember,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
-    SyncGroup,
     TxnOffsetCommit,
 )
-from pylog.protocol.messages.groups import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from pylog.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    JoinGroupResponse,
+    ListGroupsRequest,
+)
 from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
 from support.group_host import Ended, GroupHost, Logged
-from support.messages import errors_in, offset_delete
+from support.messages import errors_in, group_heartbeat, join_group, leave_group, leaving, offset_delete, sync_group
 
 AT = TopicPartition("t", 0)
 OTHER = TopicPartition("u", 1)
@@ -90,24 +89,24 @@ class Offsets:
     def all(self) -> dict[TopicPartition, int]:
         return {TopicPartition(p.topic, p.partition): p.offset for p in self.host.ask(OffsetFetch("g")).parts}
 
-    def join(self, metadata: bytes = READS_T, protocol_type: str = "consumer", **said: Any) -> JoinedGroup:
-        message = JoinGroup("g", protocol_type=protocol_type, protocols=[("range", metadata)], **said)
-        joined: JoinedGroup = self.host.ask(message)
+    def join(self, metadata: bytes = READS_T, protocol_type: str = "consumer", **said: Any) -> JoinGroupResponse:
+        message = join_group("g", protocol_type=protocol_type, protocols=[("range", metadata)], **said)
+        joined: JoinGroupResponse = self.host.ask(message)
         assert joined.error is None
         return joined
 
-    def member(self, metadata: bytes = READS_T, protocol_type: str = "consumer", **said: Any) -> JoinedGroup:
+    def member(self, metadata: bytes = READS_T, protocol_type: str = "consumer", **said: Any) -> JoinGroupResponse:
         """The one member of a Stable group."""
         joined = self.join(metadata, protocol_type, **said)
         instance = said.get("group_instance_id")
-        assert self.host.ask(SyncGroup("g", joined.generation_id, joined.member_id, instance)).error is None
+        assert self.host.ask(sync_group("g", joined.generation_id, joined.member_id, instance)).error is None
         return joined
 
-    def leave(self, joined: JoinedGroup) -> None:
-        self.host.ask(LeaveGroup("g", [LeavingMember(joined.member_id)]))
+    def leave(self, joined: JoinGroupResponse) -> None:
+        self.host.ask(leave_group("g", [leaving(joined.member_id)]))
 
 
-def said_by(joined: JoinedGroup) -> dict[str, Any]:
+def said_by(joined: JoinGroupResponse) -> dict[str, Any]:
     return {"generation_id": joined.generation_id, "member_id": joined.member_id}
 
 
@@ -165,7 +164,7 @@ def test_a_member_of_a_group_that_is_not_there_has_to_join() -> None:
 def test_a_member_that_has_to_join_again_may_still_commit() -> None:
     offsets = Offsets()
     joined = offsets.member()
-    offsets.host.send(JoinGroup("g", protocols=[("range", READS_T)]))
+    offsets.host.send(join_group("g", protocols=[("range", READS_T)]))
     assert offsets.commit(5, **said_by(joined)) is None
 
 
@@ -338,7 +337,7 @@ def test_offsets_of_an_empty_group_expire_from_when_it_became_empty() -> None:
     offsets.commit(1, **said_by(joined))
     for _ in range(20):
         offsets.host.advance(DAY_MS // 2)
-        joined = offsets.member() if offsets.host.ask(Heartbeat("g", 1, joined.member_id)).error else joined
+        joined = offsets.member() if offsets.host.ask(group_heartbeat("g", 1, joined.member_id)).error else joined
     offsets.leave(joined)
     assert not expired(offsets, 6.9)
     offsets.host.restart()
@@ -354,11 +353,11 @@ def test_an_empty_group_of_unknown_age_expires_after_its_commits() -> None:
     assert expired(offsets, 7.1)
 
 
-def busy(offsets: Offsets, joined: JoinedGroup, days: int) -> None:
+def busy(offsets: Offsets, joined: JoinGroupResponse, days: int) -> None:
     """A member beats on while days go by."""
     for _ in range(days * 24 * 3):
         offsets.host.advance(DAY_MS // 72)
-        assert offsets.host.ask(Heartbeat("g", joined.generation_id, joined.member_id)).error is None
+        assert offsets.host.ask(group_heartbeat("g", joined.generation_id, joined.member_id)).error is None
 
 
 @pytest.mark.parametrize(
@@ -380,11 +379,11 @@ def test_nothing_expires_while_a_group_rebalances() -> None:
     offsets = Offsets(offsets_retention_check_interval_ms=1000, offsets_retention_minutes=1)
     offsets.commit(1, OTHER)
     joined = offsets.member(rebalance_timeout_ms=10**9, session_timeout_ms=1_800_000)
-    ticket = offsets.host.send(JoinGroup("g", protocols=[("range", READS_T)], rebalance_timeout_ms=10**9))
+    ticket = offsets.host.send(join_group("g", protocols=[("range", READS_T)], rebalance_timeout_ms=10**9))
     offsets.host.advance(200_000)
     assert offsets.all() == {OTHER: 1}
     assert ticket not in offsets.host.answers
-    assert isinstance(offsets.host.ask(Heartbeat("g", 1, joined.member_id)).error, RebalanceInProgress)
+    assert isinstance(offsets.host.ask(group_heartbeat("g", 1, joined.member_id)).error, RebalanceInProgress)
 
 
 def test_an_offset_of_an_open_transaction_does_not_expire() -> None:
@@ -553,7 +552,7 @@ def test_a_stable_group_is_described_with_its_members_metadata() -> None:
         "",
         b"",
     )
-    offsets.host.ask(SyncGroup("g", 1, joined.member_id, assignments=[(joined.member_id, b"a")]))
+    offsets.host.ask(sync_group("g", 1, joined.member_id, assignments=[(joined.member_id, b"a")]))
     stable, dead = offsets.host.ask(DescribeGroupsRequest(groups=["g", "x"])).groups
     assert (stable.group_state, stable.protocol_data, stable.generation) == ("Stable", "range", 1)
     (member,) = stable.members
@@ -594,10 +593,10 @@ def test_groups_that_cannot_be_deleted_are_still_there() -> None:
 
 def test_an_id_that_was_given_in_a_deleted_group_is_unknown() -> None:
     offsets = Offsets()
-    given = offsets.host.ask(JoinGroup("g", protocols=[("range", b"")], requires_known_member_id=True))
+    given = offsets.host.ask(join_group("g", protocols=[("range", b"")], requires_known_member_id=True))
     offsets.host.ask(DeleteGroupsRequest(groups_names=["g"]))
     offsets.host.advance(100_000)
-    answer = offsets.host.ask(JoinGroup("g", given.member_id, protocols=[("range", b"")]))
+    answer = offsets.host.ask(join_group("g", given.member_id, protocols=[("range", b"")]))
     assert isinstance(answer.error, UnknownMemberId)
 
 
@@ -635,6 +634,6 @@ def test_a_member_id_is_the_client_id_and_a_unique_part() -> None:
     host = GroupHost()
     host.fresh = lambda: GroupCoordinator(0, host.configs, host.topics, is_lost=lambda name: False)  # type: ignore[method-assign]
     host.restart()
-    ids = {host.ask(JoinGroup(f"g{n}", protocols=[("range", b"")]), client_id="me").member_id for n in range(9)}
+    ids = {host.ask(join_group(f"g{n}", protocols=[("range", b"")]), client_id="me").member_id for n in range(9)}
     assert len(ids) == 9
     assert all(name.startswith("me-") and len(name) == 39 for name in ids)

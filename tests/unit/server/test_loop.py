@@ -17,16 +17,12 @@ from pylog.protocol.messages import (
     ClusterMetadata,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
-    Heartbeat,
-    Heartbeaten,
-    JoinedGroup,
-    JoinGroup,
     Metadata,
     Session,
     TopicMetadata,
 )
 from pylog.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
-from pylog.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
+from pylog.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, ListGroupsRequest, ListGroupsResponse
 from pylog.protocol.messages.records import OffsetForLeaderEpochResponse
 from pylog.protocol.messages.transactions import ListTransactionsResponse
 from pylog.runtime.clock import SystemClock
@@ -37,6 +33,7 @@ from pylog.server.door import Door
 from pylog.server.listeners import ListenAddress
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
+from support.messages import heartbeaten, joined_group
 from support.wire_client import WireClient, request_frame
 
 HEARTBEAT = "Heartbeat", 4, {"groupId": "g"}
@@ -67,7 +64,7 @@ class Node:
     def handle(self, message: Any, session: Session) -> Future[Any]:
         if self.answer is not None:
             return self.answer(message)
-        return completed(Heartbeaten() if isinstance(message, Heartbeat) else JoinedGroup())
+        return completed(heartbeaten() if isinstance(message, HeartbeatRequest) else joined_group())
 
 
 def served(node: Node, **config: Any) -> ServedNode:
@@ -128,10 +125,10 @@ def test_a_heartbeat_that_waits_for_a_disk_holds_nobody_up(
     entered, gate = threading.Event(), threading.Event()
 
     def answer(message: Any) -> Future[Any]:
-        if isinstance(message, Heartbeat | ConsumerGroupHeartbeat):
+        if isinstance(message, HeartbeatRequest | ConsumerGroupHeartbeat):
             entered.set()
             gate.wait(240)
-            return completed(Heartbeaten() if isinstance(message, Heartbeat) else ConsumerGroupHeartbeaten())
+            return completed(heartbeaten() if isinstance(message, HeartbeatRequest) else ConsumerGroupHeartbeaten())
         return epoch_ends(message)
 
     node.answer = answer
@@ -162,7 +159,7 @@ def test_a_client_that_has_ended_its_side_gets_the_answers_it_is_owed(node: Node
     client.send(*JOIN, correlation_id=2)
     client.socket.shutdown(socket.SHUT_WR)
 
-    threading.Timer(0.05, future.set_result, (JoinedGroup(),)).start()
+    threading.Timer(0.05, future.set_result, (joined_group(),)).start()
 
     assert [client.receive(*JOIN[:2])[0] for _ in range(2)] == [1, 2]
     assert client.is_closed()
@@ -410,7 +407,7 @@ def test_an_answer_that_comes_from_another_thread_is_sent(node: Node, client: Wi
     node.answer = lambda message: future
     client.send(*JOIN)
 
-    threading.Timer(0.01, future.set_result, (JoinedGroup(),)).start()
+    threading.Timer(0.01, future.set_result, (joined_group(),)).start()
 
     assert client.receive(*JOIN[:2])[1]["errorCode"] == 0
 
@@ -420,7 +417,7 @@ def test_a_late_answer_to_who_has_gone_is_dropped(server: Server, node: Node) ->
     entered, gate = threading.Event(), threading.Event()
 
     def answer(message: Any) -> Future[Any]:
-        if isinstance(message, JoinGroup):
+        if isinstance(message, JoinGroupRequest):
             entered.set()
             gate.wait(240)
             raise RuntimeError("odd")
@@ -436,7 +433,7 @@ def test_a_late_answer_to_who_has_gone_is_dropped(server: Server, node: Node) ->
     with WireClient(server.bootstrap_servers) as other:
         other.ask(*HEARTBEAT)
         gate.set()
-        future.set_result(Heartbeaten())
+        future.set_result(heartbeaten())
 
         assert other.ask(*HEARTBEAT)["errorCode"] == 0
 
@@ -448,7 +445,7 @@ def test_a_good_late_answer_of_the_pool_to_who_has_gone_is_dropped(server: Serve
         entered.set()
         gate.wait(240)
         left.set()
-        return completed(JoinedGroup())
+        return completed(joined_group())
 
     node.answer = answer
     with WireClient(server.bootstrap_servers) as gone:

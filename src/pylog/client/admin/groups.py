@@ -20,9 +20,6 @@ from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
-    LeaveGroup,
-    LeavingMember,
-    LeftGroup,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
@@ -37,6 +34,7 @@ from pylog.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    LeaveGroupRequest,
     ListGroupsRequest,
     OffsetDeleteRequest,
 )
@@ -203,16 +201,21 @@ class GroupAdmin:
         >>> admin.describe_group("billing").members
         ()
         """
+        member = LeaveGroupRequest.MemberIdentity
         if instance_ids is None:
             leaving = [
-                LeavingMember("" if one.group_instance_id is not None else one.member_id, one.group_instance_id)
+                member(
+                    member_id="" if one.group_instance_id is not None else one.member_id,
+                    group_instance_id=one.group_instance_id,
+                )
                 for one in self.describe_group(group_id).members
             ]
         else:
-            leaving = [LeavingMember("", one) for one in checked_names("instance_ids", instance_ids)]
+            known = checked_names("instance_ids", instance_ids)
+            leaving = [member(member_id="", group_instance_id=one) for one in known]
         if leaving:
-            answer: LeftGroup = self._cluster.ask(LeaveGroup(checked_name("group_id", group_id), leaving))
-            raise_first([answer.error, *answer.errors])
+            message = LeaveGroupRequest(group_id=checked_name("group_id", group_id), members=leaving)
+            raise_first(one.error for one in self._cluster.ask(message).members)
 
     def committed(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None

@@ -38,7 +38,8 @@ from pylog.errors import PylogError
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.assignor.member import NO_GENERATION
-from pylog.protocol.messages import NO_ID, ConsumerGroupHeartbeat, Heartbeat, LeaveGroup
+from pylog.protocol.messages import NO_ID, ConsumerGroupHeartbeat
+from pylog.protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest
 from pylog.record import ConsumerGroupMetadata
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, failed
@@ -269,7 +270,7 @@ class GroupMember:
     # --- messages ----------------------------------------------------------------------------------------------------
 
     def _send(self, message: Any) -> None:
-        if isinstance(message, Heartbeat | LeaveGroup | ConsumerGroupHeartbeat):
+        if isinstance(message, HeartbeatRequest | LeaveGroupRequest | ConsumerGroupHeartbeat):
             self._send_aside(message)
         else:
             # A rebalance takes as long as the slowest member.
@@ -291,12 +292,12 @@ class GroupMember:
 
     def _send_aside(self, message: Any) -> Future[Any]:
         """Send a message that `poll` does not wait for; the answer is handled in the thread that brings it."""
-        self._heartbeats_sent += not isinstance(message, LeaveGroup)
+        self._heartbeats_sent += not isinstance(message, LeaveGroupRequest)
         try:
             future = self._cluster.send(self._node, message)
         except PylogError as error:
             future = failed(error)
-        if not isinstance(message, LeaveGroup):
+        if not isinstance(message, LeaveGroupRequest):
             future.add_done_callback(partial(self._beaten, message))
         return future
 

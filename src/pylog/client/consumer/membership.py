@@ -19,7 +19,8 @@ from pylog.config import ConsumerConfig
 from pylog.errors import CommitFailed, FencedInstanceId, PylogError
 from pylog.protocol.assignor import Assignor, SubscribedMember
 from pylog.protocol.assignor.member import NO_GENERATION
-from pylog.protocol.messages import ConsumerGroupHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from pylog.protocol.messages import ConsumerGroupHeartbeat
+from pylog.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from pylog.record import ConsumerGroupMetadata, TopicPartition
 
 ANSWER_MS_SPARE = 30_000
@@ -43,7 +44,7 @@ class MembershipState(enum.Enum):
 class Send:
     """Send this to the coordinator, and pass its answer on; LeaveGroup needs none."""
 
-    message: JoinGroup | SyncGroup | Heartbeat | LeaveGroup | ConsumerGroupHeartbeat
+    message: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | ConsumerGroupHeartbeat
 
 
 @dataclass(slots=True)

@@ -49,14 +49,13 @@ from pylog.protocol.assignor import (
     encode_subscription,
 )
 from pylog.protocol.assignor.member import NO_GENERATION
-from pylog.protocol.messages import (
-    Heartbeat,
-    JoinedGroup,
-    JoinGroup,
-    LeaveGroup,
-    LeavingMember,
-    SyncedGroup,
-    SyncGroup,
+from pylog.protocol.messages.groups import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
 from pylog.record import ConsumerGroupMetadata
 
@@ -71,8 +70,8 @@ class ClassicMembership(Membership):
         """Every assignor can do with members that give everything back; that they keep it, all have to understand."""
         self._joined_topics: frozenset[str] = frozenset()
         self._must_join = True
-        self._awaited: JoinGroup | SyncGroup | None = None
-        self._beating: Heartbeat | None = None
+        self._awaited: JoinGroupRequest | SyncGroupRequest | None = None
+        self._beating: HeartbeatRequest | None = None
         self._beat_ms = now_ms
         """When the next heartbeat goes out; while one is in flight, when it is given up."""
         self._retry_ms = now_ms
@@ -141,9 +140,10 @@ class ClassicMembership(Membership):
             return []
         # The answer to one that is still in flight is lost; the next answer repeats it.
         wait_ms = self._config.heartbeat_interval_ms
-        self._beating = Heartbeat(
-            self._group_id, self.generation, self.member_id, self._config.group_instance_id, wait_ms
-        )
+        self._beating = HeartbeatRequest(
+            group_id=self._group_id, generation_id=self.generation, member_id=self.member_id,
+            group_instance_id=self._config.group_instance_id, max_wait_ms=wait_ms,
+        )  # fmt: skip
         self._beat_ms = now_ms + wait_ms + ANSWER_MS_SPARE
         return [Send(self._beating)]
 
@@ -165,7 +165,7 @@ class ClassicMembership(Membership):
         error = answer if isinstance(answer, PylogError) else answer.error
         if error is not None:
             return self._rejected(error, answer, now_ms)
-        return self._synced(answer, now_ms) if isinstance(answer, SyncedGroup) else self._joined(answer, now_ms)
+        return self._synced(answer, now_ms) if isinstance(answer, SyncGroupResponse) else self._joined(answer, now_ms)
 
     def elected(self, election: Elect, assignment: Assignment) -> list[Effect]:
         """The effects of the end of an election; the last one counts."""
@@ -183,11 +183,15 @@ class ClassicMembership(Membership):
         self._must_join = False
         self._beating = None
         self._joined_topics = self.topics
-        self._awaited = JoinGroup(
-            self._group_id,
-            self.member_id,
-            self._config.group_instance_id,
-            protocols=[(name, self._subscription(assignor)) for name, assignor in self._assignors.items()],
+        self._awaited = JoinGroupRequest(
+            group_id=self._group_id,
+            member_id=self.member_id,
+            group_instance_id=self._config.group_instance_id,
+            protocol_type="consumer",
+            protocols=[
+                JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=self._subscription(assignor))
+                for name, assignor in self._assignors.items()
+            ],
             session_timeout_ms=self._config.session_timeout_ms,
             rebalance_timeout_ms=self._config.max_poll_interval_ms,
             requires_known_member_id=True,
@@ -199,7 +203,7 @@ class ClassicMembership(Membership):
         topics, rack = list(self._joined_topics), self._config.client_rack or None
         return encode_subscription(Subscription(topics, user_data, list(self.owned), self.generation, rack))
 
-    def _joined(self, answer: JoinedGroup, now_ms: int) -> list[Effect]:
+    def _joined(self, answer: JoinGroupResponse, now_ms: int) -> list[Effect]:
         name = answer.protocol_name
         if name not in self._assignors:
             return self._failed(InconsistentGroupProtocol(f"the group has chosen the assignor {name!r}"), now_ms)
@@ -211,25 +215,28 @@ class ClassicMembership(Membership):
         if not self.is_leader:
             return self._sync([])
         try:
-            members = [_member(*member) for member in answer.members]
+            members = [_member(member) for member in answer.members]
         except CorruptBatch as error:
             return self._failed(error, now_ms)
         self.election = election = Elect(self._assignors[name], members, is_settled=answer.skip_assignment)
         return [election, *self._sync([])] if answer.skip_assignment else [election]
 
     def _sync(self, assignments: Sequence[tuple[str, bytes]]) -> list[Effect]:
-        self._awaited = SyncGroup(
-            self._group_id,
-            self.generation,
-            self.member_id,
-            self._config.group_instance_id,
+        self._awaited = SyncGroupRequest(
+            group_id=self._group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self._config.group_instance_id,
             protocol_type="consumer",
             protocol_name=self._protocol,
-            assignments=list(assignments),
+            assignments=[
+                SyncGroupRequest.SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
+                for member_id, assignment in assignments
+            ],
         )
         return [Send(self._awaited)]
 
-    def _synced(self, answer: SyncedGroup, now_ms: int) -> list[Effect]:
+    def _synced(self, answer: SyncGroupResponse, now_ms: int) -> list[Effect]:
         try:
             assigned, _ = decode_assignment(answer.assignment)
         except CorruptBatch as error:
@@ -259,7 +266,7 @@ class ClassicMembership(Membership):
     def _rejected(self, error: PylogError, answer: Any, now_ms: int) -> list[Effect]:
         """JoinGroup or SyncGroup was answered with an error."""
         self.state = MembershipState.UNJOINED
-        if isinstance(error, MemberIdRequired) and isinstance(answer, JoinedGroup):
+        if isinstance(error, MemberIdRequired) and isinstance(answer, JoinGroupResponse):
             self.member_id = answer.member_id
             return self._join()
         if isinstance(error, COORDINATOR_AWAY):
@@ -309,12 +316,14 @@ class ClassicMembership(Membership):
         self._forget()
         if not member_id or self._config.group_instance_id is not None:
             return []
-        return [Send(LeaveGroup(self._group_id, [LeavingMember(member_id, None, reason)]))]
+        leaving = LeaveGroupRequest.MemberIdentity(member_id=member_id, reason=reason)
+        return [Send(LeaveGroupRequest(group_id=self._group_id, members=[leaving]))]
 
 
-def _member(member_id: str, group_instance_id: str | None, metadata: bytes) -> SubscribedMember:
+def _member(member: JoinGroupResponse.JoinGroupResponseMember) -> SubscribedMember:
     """Raises CorruptBatch."""
-    said = decode_subscription(metadata)
+    said = decode_subscription(member.metadata)
     return SubscribedMember(
-        member_id, group_instance_id, said.topics, said.owned, said.generation, said.user_data, said.rack_id
-    )
+        member.member_id, member.group_instance_id, said.topics, said.owned, said.generation, said.user_data,
+        said.rack_id,
+    )  # fmt: skip

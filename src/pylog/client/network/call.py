@@ -9,7 +9,6 @@ from pylog.client.network.lookup import FindCoordinator
 from pylog.errors import NetworkError, PylogError, SaslAuthentication, UnsupportedSaslMechanism
 from pylog.protocol.messages import (
     Fetch,
-    JoinGroup,
     Message,
     Metadata,
     OfGroup,
@@ -17,7 +16,12 @@ from pylog.protocol.messages import (
     Session,
     WriteTxnMarkers,
 )
-from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest
+from pylog.protocol.messages.groups import (
+    ConsumerGroupDescribeRequest,
+    DescribeGroupsRequest,
+    JoinGroupRequest,
+    ListGroupsRequest,
+)
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
@@ -161,6 +165,6 @@ def patience_ms(message: Message, request_timeout_ms: int) -> int:
         return message.timeout_ms + ANSWER_MS_SPARE
     if isinstance(message, Fetch):
         return message.max_wait_ms + request_timeout_ms
-    if isinstance(message, JoinGroup):
+    if isinstance(message, JoinGroupRequest):
         return max(message.rebalance_timeout_ms + JOIN_MS_SPARE, request_timeout_ms)
     return request_timeout_ms

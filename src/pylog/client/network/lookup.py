@@ -9,12 +9,8 @@ from typing import Any
 from pylog.errors import PylogError
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeaten,
-    Heartbeaten,
-    JoinedGroup,
-    LeftGroup,
     OffsetsCommitted,
     OffsetsFetched,
-    SyncedGroup,
 )
 from pylog.protocol.messages.api import ApiRequest
 from pylog.protocol.wire.mapping import Body
@@ -52,9 +48,7 @@ def found(message: FindCoordinator, body: Body, version: int) -> Body:
 
 FIND_COORDINATOR = Question(name="FindCoordinator", body=_body, answer=found, versions=lambda message: (1, 1 << 15))
 
-_WITH_ERROR = (
-    JoinedGroup, SyncedGroup, Heartbeaten, LeftGroup, ConsumerGroupHeartbeaten, OffsetsFetched,
-)  # fmt: skip
+_WITH_ERROR = (ConsumerGroupHeartbeaten, OffsetsFetched)
 
 
 def coordinator_error(message: Any, answer: Any) -> PylogError | None:

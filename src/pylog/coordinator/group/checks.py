@@ -22,25 +22,20 @@ from pylog.protocol.messages import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
-    Heartbeat,
-    Heartbeaten,
-    JoinedGroup,
-    JoinGroup,
-    LeaveGroup,
-    LeftGroup,
     OffsetsCommitted,
     Session,
-    SyncedGroup,
-    SyncGroup,
     TxnOffsetCommit,
 )
-from pylog.protocol.messages.groups import OffsetDeleteRequest
+from pylog.protocol.messages.groups import (
+    JoinGroupRequest,
+    LeaveGroupRequest,
+)
 
 NOT_SAID = -1
 STRING_BYTES_MAX = 0x7FFF
 
 
-def check_join(message: JoinGroup, session: Session, shortest_ms: int, longest_ms: int) -> None:
+def check_join(message: JoinGroupRequest, session: Session, shortest_ms: int, longest_ms: int) -> None:
     """Raises InvalidSessionTimeout, and InvalidRequest for a message that could not be logged."""
     if not shortest_ms <= message.session_timeout_ms <= longest_ms:
         raise InvalidSessionTimeout(
@@ -49,7 +44,7 @@ def check_join(message: JoinGroup, session: Session, shortest_ms: int, longest_m
     if not 0 <= message.rebalance_timeout_ms <= INT_MAX:
         raise InvalidRequest(f"rebalance_timeout_ms {message.rebalance_timeout_ms} is not within 0 and {INT_MAX}")
     texts = [message.group_id, message.member_id, message.group_instance_id or "", message.protocol_type]
-    texts += [session.client_id, session.host, *(name for name, _ in message.protocols)]
+    texts += [session.client_id, session.host, *(name for name, _ in message.named_protocols)]
     check_texts(texts)
 
 
@@ -110,19 +105,11 @@ def check_group_id(group_id: str) -> None:
 def refusal(message: Any, error: ProtocolError) -> Any:
     """The answer that refuses a message as a whole."""
     match message:
-        case JoinGroup():
-            return JoinedGroup(error, member_id=message.member_id)
-        case SyncGroup():
-            return SyncedGroup(error)
-        case Heartbeat():
-            return Heartbeaten(error)
-        case LeaveGroup() if isinstance(error, UnknownMemberId):
-            return LeftGroup(None, [error for _ in message.members])
-        case LeaveGroup():
-            return LeftGroup(error)
+        case LeaveGroupRequest() if isinstance(error, UnknownMemberId):
+            return message.answered([error for _ in message.members])
         case TxnOffsetCommit():
             return OffsetsCommitted(error=error)
-        case OffsetDeleteRequest():
-            return message.refused(error)
-        case _:
+        case ConsumerGroupHeartbeat():
             return ConsumerGroupHeartbeaten(error)
+        case _:
+            return message.refused(error)

@@ -35,14 +35,18 @@ from pylog.errors import (
 )
 from pylog.protocol.assignor import decode_assignment, partitions_of
 from pylog.protocol.messages import (
-    Heartbeaten,
-    JoinedGroup,
     OffsetCommit,
     OffsetFetch,
-    SyncedGroup,
     TxnOffsetCommit,
 )
-from pylog.protocol.messages.groups import DescribeGroupsResponse, ListGroupsResponse
+from pylog.protocol.messages.groups import (
+    DescribeGroupsResponse,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    ListGroupsResponse,
+    SyncGroupResponse,
+    not_joined,
+)
 
 CLASSIC = "classic"
 Described = DescribeGroupsResponse.DescribedGroup
@@ -257,16 +261,16 @@ class ClassicGroup:
     def refuse(self, member: ClassicGroupMember, out: EffectsBuilder, error: PylogError) -> None:
         """Answer every message that a member waits with by the error."""
         if member.join is not None:
-            out.answer(member.join, JoinedGroup(error, member_id=member.member_id))
+            out.answer(member.join, not_joined(error, member.member_id))
         if member.sync is not None:
-            out.answer(member.sync, SyncedGroup(error))
+            out.answer(member.sync, SyncGroupResponse(error=error))
         member.join = member.sync = None
         self.release(member, out, error)
 
     def release(self, member: ClassicGroupMember, out: EffectsBuilder, error: PylogError | None) -> None:
         """Answer the heartbeat that is kept back."""
         if member.heartbeat is not None:
-            out.answer(member.heartbeat, Heartbeaten(error))
+            out.answer(member.heartbeat, HeartbeatResponse(error=error))
             member.heartbeat = None
 
     def hold(self, member: ClassicGroupMember, ticket: int, wait_ms: int, out: EffectsBuilder) -> None:
@@ -376,14 +380,13 @@ class ClassicGroup:
             self._unsynced.add(member.member_id)
         self._due("sync", self.roster.rebalance_timeout_ms, self._sync_over, out)
 
-    def joined(self, member: ClassicGroupMember) -> JoinedGroup:
+    def joined(self, member: ClassicGroupMember) -> JoinGroupResponse:
         """The answer to a member of the present generation."""
-        return JoinedGroup(
-            None,
-            self.generation,
-            self.protocol_type,
-            self.protocol,
-            self.roster.leader or "",
+        return JoinGroupResponse(
+            generation_id=self.generation,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol,
+            leader=self.roster.leader or "",
             member_id=member.member_id,
             members=self.roster.described(self.protocol) if self.roster.leader == member.member_id else [],
         )
@@ -433,7 +436,10 @@ class ClassicGroup:
         for member in self.roster.members.values():
             if member.sync is not None:
                 assigned = assignments.get(member.member_id, b"")
-                answers.append(Answer(member.sync, SyncedGroup(None, self.protocol_type, self.protocol, assigned)))
+                answer = SyncGroupResponse(
+                    protocol_type=self.protocol_type, protocol_name=self.protocol, assignment=assigned
+                )
+                answers.append(Answer(member.sync, answer))
                 self.refresh(member, out)
 
         def failed(error: PylogError, out: EffectsBuilder) -> None:
@@ -446,7 +452,7 @@ class ClassicGroup:
         for member in self.roster.members.values():
             member.assignment = b""
             if member.sync is not None:
-                out.answer(member.sync, SyncedGroup(error))
+                out.answer(member.sync, SyncGroupResponse(error=error))
                 member.sync = None
                 self.refresh(member, out)
 

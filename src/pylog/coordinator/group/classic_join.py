@@ -24,16 +24,16 @@ from pylog.errors import (
 )
 from pylog.protocol.assignor import decode_assignment, decode_subscription
 from pylog.protocol.messages import (
-    Heartbeat,
-    Heartbeaten,
-    JoinedGroup,
-    JoinGroup,
-    LeaveGroup,
-    LeavingMember,
-    LeftGroup,
     Session,
-    SyncedGroup,
-    SyncGroup,
+)
+from pylog.protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    not_joined,
 )
 
 NewMemberId = Callable[[str], str]
@@ -44,7 +44,7 @@ NewMemberId = Callable[[str], str]
 
 def join(
     group: ClassicGroup,
-    message: JoinGroup,
+    message: JoinGroupRequest,
     session: Session,
     ticket: int,
     out: EffectsBuilder,
@@ -67,7 +67,7 @@ def join(
         given = new_member_id(session.client_id)
         group.roster.pending[given] = session.host
         group.await_session(given, message.session_timeout_ms, out)
-        out.answer(ticket, JoinedGroup(MemberIdRequired("join again with the id that you were given"), member_id=given))
+        out.answer(ticket, not_joined(MemberIdRequired("join again with the id that you were given"), given))
     else:
         _add(group, _member(message, session, new_member_id(session.client_id)), message.protocol_type, ticket, out)
 
@@ -82,8 +82,8 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
     return member is not None or len(group.roster) < most
 
 
-def _check_protocols(group: ClassicGroup, message: JoinGroup) -> None:
-    names = [name for name, _ in message.protocols]
+def _check_protocols(group: ClassicGroup, message: JoinGroupRequest) -> None:
+    names = [name for name, _ in message.named_protocols]
     if group.state is ClassicGroupState.EMPTY:
         if message.protocol_type and names:
             return
@@ -95,7 +95,7 @@ def _check_protocols(group: ClassicGroup, message: JoinGroup) -> None:
     )
 
 
-def _member(message: JoinGroup, session: Session, member_id: str) -> ClassicGroupMember:
+def _member(message: JoinGroupRequest, session: Session, member_id: str) -> ClassicGroupMember:
     return ClassicGroupMember(
         member_id,
         message.group_instance_id,
@@ -103,7 +103,7 @@ def _member(message: JoinGroup, session: Session, member_id: str) -> ClassicGrou
         session.host,
         message.rebalance_timeout_ms,
         message.session_timeout_ms,
-        list(message.protocols),
+        message.named_protocols,
         is_new=True,
     )
 
@@ -115,9 +115,9 @@ def _add(group: ClassicGroup, member: ClassicGroupMember, protocol_type: str, ti
     group.rebalance(out)
 
 
-def _join_again(group: ClassicGroup, message: JoinGroup, ticket: int, out: EffectsBuilder) -> None:
+def _join_again(group: ClassicGroup, message: JoinGroupRequest, ticket: int, out: EffectsBuilder) -> None:
     member = group.roster.check(message.member_id, message.group_instance_id)
-    is_same = member.protocols == list(message.protocols)
+    is_same = member.protocols == message.named_protocols
     leads_stable = group.state is ClassicGroupState.STABLE and group.roster.leader == member.member_id
     if group.state is not ClassicGroupState.PREPARING and is_same and not leads_stable:
         # It missed the answer, or asks for news.
@@ -128,18 +128,18 @@ def _join_again(group: ClassicGroup, message: JoinGroup, ticket: int, out: Effec
 
 
 def _update(
-    group: ClassicGroup, member: ClassicGroupMember, message: JoinGroup, ticket: int, out: EffectsBuilder
+    group: ClassicGroup, member: ClassicGroupMember, message: JoinGroupRequest, ticket: int, out: EffectsBuilder
 ) -> None:
     if member.join is not None:
-        out.answer(member.join, JoinedGroup(RebalanceInProgress("the member has joined again"), member_id=""))
-    group.roster.change_protocols(member, list(message.protocols))
+        out.answer(member.join, not_joined(RebalanceInProgress("the member has joined again")))
+    group.roster.change_protocols(member, message.named_protocols)
     member.rebalance_timeout_ms = message.rebalance_timeout_ms
     member.session_timeout_ms = message.session_timeout_ms
     member.join = ticket
 
 
 def _join_static(
-    group: ClassicGroup, message: JoinGroup, session: Session, ticket: int, out: EffectsBuilder, member_id: str
+    group: ClassicGroup, message: JoinGroupRequest, session: Session, ticket: int, out: EffectsBuilder, member_id: str
 ) -> None:
     assert message.group_instance_id is not None
     old_id = group.roster.static(message.group_instance_id)
@@ -187,7 +187,7 @@ def _keep_assignment(
 
     def failed(error: PylogError, out: EffectsBuilder) -> None:
         group.replace_static(member, old, out)
-        out.answer(ticket, JoinedGroup(not_stored(error), group.generation))
+        out.answer(ticket, not_joined(not_stored(error), generation_id=group.generation))
 
     assignments = {one.member_id: one.assignment for one in group.roster.members.values()}
     group.store(out, assignments, [Answer(ticket, answer)], failed)
@@ -196,7 +196,7 @@ def _keep_assignment(
 # --- sync, heartbeat, leave ------------------------------------------------------------------------------------------
 
 
-def sync(group: ClassicGroup, message: SyncGroup, ticket: int, out: EffectsBuilder) -> None:
+def sync(group: ClassicGroup, message: SyncGroupRequest, ticket: int, out: EffectsBuilder) -> None:
     """Give a member its assignment, when there is one. Raises the ProtocolError that refuses it."""
     member = group.roster.check(message.member_id, message.group_instance_id)
     group.check_generation(message.generation_id)
@@ -207,17 +207,19 @@ def sync(group: ClassicGroup, message: SyncGroup, ticket: int, out: EffectsBuild
         raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again")
     group.synced(member.member_id)
     if group.state is ClassicGroupState.STABLE:
-        answer = SyncedGroup(None, group.protocol_type, group.protocol, member.assignment)
-        out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)), tells=group.logged_end)
+        answer = SyncGroupResponse(
+            protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
+        )
+        out.answer_when_safe(ticket, answer, lambda error: message.refused(not_stored(error)), tells=group.logged_end)
         return
     if member.sync is not None:
-        out.answer(member.sync, SyncedGroup(RebalanceInProgress("the member has asked again")))
+        out.answer(member.sync, SyncGroupResponse(error=RebalanceInProgress("the member has asked again")))
     member.sync = ticket
     if group.roster.leader == member.member_id:
-        group.assign(dict(message.assignments), out)
+        group.assign({one.member_id: one.assignment for one in message.assignments}, out)
 
 
-def heartbeat(group: ClassicGroup, message: Heartbeat, ticket: int, out: EffectsBuilder) -> None:
+def heartbeat(group: ClassicGroup, message: HeartbeatRequest, ticket: int, out: EffectsBuilder) -> None:
     """Tell a member whether it has to join again. Raises the ProtocolError that says so.
 
     An answer that is kept back comes before half the session is over, so that the member can send the next heartbeat.
@@ -231,10 +233,10 @@ def heartbeat(group: ClassicGroup, message: Heartbeat, ticket: int, out: Effects
     if wait > 0:
         group.hold(member, ticket, wait, out)
     else:
-        out.answer(ticket, Heartbeaten())
+        out.answer(ticket, HeartbeatResponse())
 
 
-def leave(group: ClassicGroup, message: LeaveGroup, ticket: int, out: EffectsBuilder) -> None:
+def leave(group: ClassicGroup, message: LeaveGroupRequest, ticket: int, out: EffectsBuilder) -> None:
     """Let members go; each has an error of its own."""
     errors: list[PylogError | None] = []
     for leaving in message.members:
@@ -243,12 +245,12 @@ def leave(group: ClassicGroup, message: LeaveGroup, ticket: int, out: EffectsBui
             errors.append(None)
         except ProtocolError as error:
             errors.append(error)
-    out.answer(ticket, LeftGroup(None, errors))
+    out.answer(ticket, message.answered(errors))
     if None in errors:
         group.members_left(out)
 
 
-def _leave(group: ClassicGroup, leaving: LeavingMember, out: EffectsBuilder) -> None:
+def _leave(group: ClassicGroup, leaving: LeaveGroupRequest.MemberIdentity, out: EffectsBuilder) -> None:
     member_id = leaving.member_id
     if member_id in group.roster.pending:
         group.forget_pending(member_id)

@@ -39,16 +39,17 @@ from pylog.errors import (
 from pylog.protocol.assignor import Subscription, decode_subscription
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeaten,
-    Heartbeat,
-    Heartbeaten,
-    JoinedGroup,
-    JoinGroup,
-    LeaveGroup,
-    LeavingMember,
-    LeftGroup,
     Session,
-    SyncedGroup,
-    SyncGroup,
+)
+from pylog.protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+    not_joined,
 )
 
 # --- join ------------------------------------------------------------------------------------------------------------
@@ -56,7 +57,7 @@ from pylog.protocol.messages import (
 
 def join(
     group: ConsumerGroup,
-    message: JoinGroup,
+    message: JoinGroupRequest,
     session: Session,
     ticket: int,
     out: EffectsBuilder,
@@ -71,7 +72,7 @@ def join(
     said = _said(group, message)
     if not message.member_id and instance_id is None and message.requires_known_member_id:
         given = MemberIdRequired("join again with the id that you were given")
-        out.answer(ticket, JoinedGroup(given, member_id=member_id))
+        out.answer(ticket, not_joined(given, member_id))
         return
     if message.member_id and (instance_id is not None or said.owned):
         # A client with partitions was a member. One that is not a member any more has to know that, for others have
@@ -91,28 +92,29 @@ def join(
     _go_on(group, step, member_id, subscription, said, ticket, out)
 
 
-def _said(group: ConsumerGroup, message: JoinGroup) -> Subscription:
+def _said(group: ConsumerGroup, message: JoinGroupRequest) -> Subscription:
     """The subscription in a join. Raises InconsistentGroupProtocol for members that cannot be in this group."""
     if group.config.group_consumer_migration_policy == "disabled":
         raise InconsistentGroupProtocol(
             f"group {group.group_id!r} has members of the consumer protocol, and group.consumer.migration.policy is "
             "disabled: join with group_protocol consumer"
         )
-    names = {name for name, _ in message.protocols}
+    offered = [one.name for one in message.protocols]
+    names = set(offered)
     for found in group.subscriptions.values():
         names &= names if found.classic is None else {name for name, _ in found.classic.protocols}
     if message.protocol_type != PROTOCOL_TYPE or not names:
         raise InconsistentGroupProtocol(
-            f"{message.protocol_type!r} with {[name for name, _ in message.protocols]}: group {group.group_id!r} has "
+            f"{message.protocol_type!r} with {offered}: group {group.group_id!r} has "
             "consumers, and a member has to name an assignor that all others of the classic protocol know, too"
         )
     try:
-        return decode_subscription(message.protocols[0][1])
+        return decode_subscription(message.protocols[0].metadata)
     except CorruptBatch as error:
         raise InconsistentGroupProtocol(f"the subscription of the member cannot be read: {error}") from None
 
 
-def _subscription(message: JoinGroup, session: Session, said: Subscription) -> MemberSubscription:
+def _subscription(message: JoinGroupRequest, session: Session, said: Subscription) -> MemberSubscription:
     return MemberSubscription(
         message.group_instance_id,
         said.rack_id,
@@ -122,7 +124,7 @@ def _subscription(message: JoinGroup, session: Session, said: Subscription) -> M
         None,
         message.rebalance_timeout_ms,
         None,
-        ClassicMember(message.session_timeout_ms, tuple(message.protocols)),
+        ClassicMember(message.session_timeout_ms, tuple(message.named_protocols)),
     )
 
 
@@ -145,7 +147,9 @@ def _go_on(
     expect(group, member_id, out, subscription.classic.session_timeout_ms)
     expect(group, member_id, out, subscription.rebalance_timeout_ms, "sync")
     name, _ = subscription.classic.first
-    joined = JoinedGroup(None, current.epoch, PROTOCOL_TYPE, name, member_id=member_id)
+    joined = JoinGroupResponse(
+        generation_id=current.epoch, protocol_type=PROTOCOL_TYPE, protocol_name=name, member_id=member_id
+    )
     carry_out(group, step, [Answer(ticket, joined)], out)
 
 
@@ -173,7 +177,7 @@ def _replace_last(
 # --- sync, heartbeat, leave ------------------------------------------------------------------------------------------
 
 
-def sync(group: ConsumerGroup, message: SyncGroup, ticket: int, out: EffectsBuilder) -> None:
+def sync(group: ConsumerGroup, message: SyncGroupRequest, ticket: int, out: EffectsBuilder) -> None:
     """Tell a member its partitions. Raises the ProtocolError that refuses it."""
     member_id = message.member_id
     current, said = group.classic(member_id, message.group_instance_id)
@@ -189,11 +193,13 @@ def sync(group: ConsumerGroup, message: SyncGroup, ticket: int, out: EffectsBuil
     group.cancel(("sync", member_id))
     expect(group, member_id, out, said.session_timeout_ms)
     assignment = embedded_assignment(group, current.assigned, metadata)
-    answer = SyncedGroup(None, message.protocol_type, message.protocol_name, assignment)
-    out.answer_when_safe(ticket, answer, lambda error: SyncedGroup(not_stored(error)), tells=group.logged_end)
+    answer = SyncGroupResponse(
+        protocol_type=message.protocol_type, protocol_name=message.protocol_name, assignment=assignment
+    )
+    out.answer_when_safe(ticket, answer, lambda error: message.refused(not_stored(error)), tells=group.logged_end)
 
 
-def heartbeat(group: ConsumerGroup, message: Heartbeat, ticket: int, out: EffectsBuilder) -> None:
+def heartbeat(group: ConsumerGroup, message: HeartbeatRequest, ticket: int, out: EffectsBuilder) -> None:
     """Tell a member when it has to join again. Raises the ProtocolError that says so."""
     member_id = message.member_id
     _, said = group.classic(member_id, message.group_instance_id)
@@ -205,10 +211,10 @@ def heartbeat(group: ConsumerGroup, message: Heartbeat, ticket: int, out: Effect
         group.waiting[member_id] = ticket, message
         group.due(("held", member_id), wait, lambda group, out: release_classic(group, member_id, out), out)
     else:
-        out.answer(ticket, Heartbeaten())
+        out.answer(ticket, HeartbeatResponse())
 
 
-def leave(group: ConsumerGroup, message: LeaveGroup, ticket: int, out: EffectsBuilder) -> None:
+def leave(group: ConsumerGroup, message: LeaveGroupRequest, ticket: int, out: EffectsBuilder) -> None:
     """Let members go; each has an error of its own."""
     errors: list[PylogError | None] = []
     gone: list[str] = []
@@ -221,14 +227,14 @@ def leave(group: ConsumerGroup, message: LeaveGroup, ticket: int, out: EffectsBu
             errors.append(None)
         except ProtocolError as error:
             errors.append(error)
-    answer = LeftGroup(None, errors)
+    answer = message.answered(errors)
     if gone:
         remove(group, gone, [Answer(ticket, answer)], out)
     else:
         out.answer(ticket, answer)
 
 
-def _leaving(group: ConsumerGroup, leaving: LeavingMember) -> str:
+def _leaving(group: ConsumerGroup, leaving: LeaveGroupRequest.MemberIdentity) -> str:
     """The id of a member of either protocol that leaves. A static one may be named by its instance id alone."""
     instance_id, member_id = leaving.group_instance_id, leaving.member_id
     if instance_id is not None and not member_id:

@@ -53,7 +53,6 @@ from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import FencedInstanceId, IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeaten,
-    Heartbeat,
     OffsetCommit,
     OffsetFetch,
     TxnOffsetCommit,
@@ -62,6 +61,7 @@ from pylog.protocol.messages.groups import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,
     ConsumerGroupDescribeResponse,
+    HeartbeatRequest,
     ListGroupsResponse,
 )
 
@@ -100,7 +100,7 @@ class ConsumerGroup:
         self.static: dict[str, str] = {}
         self.held: dict[str, int] = {}
         """The tickets of heartbeats that are kept back, by member id."""
-        self.waiting: dict[str, tuple[int, Heartbeat]] = {}
+        self.waiting: dict[str, tuple[int, HeartbeatRequest]] = {}
         """The same of members of the classic protocol, each with its heartbeat."""
         self.seen: TopicInfos | None = None
         """The list of topics whose hash `epoch` has."""

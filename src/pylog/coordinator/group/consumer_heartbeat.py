@@ -35,10 +35,9 @@ from pylog.protocol.messages import (
     LEAVE_STATIC_EPOCH,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
-    Heartbeat,
-    Heartbeaten,
     Session,
 )
+from pylog.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 
 EPOCHS_AFTER_MS = 100
 
@@ -247,7 +246,7 @@ def _held_answer(group: ConsumerGroup, member_id: str, current: Current, out: Ef
 # --- members of the classic protocol that wait -----------------------------------------------------------------------
 
 
-def check_classic(group: ConsumerGroup, message: Heartbeat, out: EffectsBuilder) -> None:
+def check_classic(group: ConsumerGroup, message: HeartbeatRequest, out: EffectsBuilder) -> None:
     """Raise the news for a member of the classic protocol: that it has to join again, or is no member any more."""
     member_id = message.member_id
     current, _ = group.classic(member_id, message.group_instance_id)
@@ -271,7 +270,7 @@ def release_classic(group: ConsumerGroup, member_id: str, out: EffectsBuilder, e
     if member_id in group.waiting:
         ticket, _ = group.waiting.pop(member_id)
         group.cancel(("held", member_id))
-        out.answer(ticket, Heartbeaten(error))
+        out.answer(ticket, HeartbeatResponse(error=error))
 
 
 def await_join(group: ConsumerGroup, member_id: str, out: EffectsBuilder) -> None:

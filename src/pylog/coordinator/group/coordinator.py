@@ -35,13 +35,9 @@ from pylog.errors import GroupIdNotFound, GroupNotEmpty, InvalidGroupId, Protoco
 from pylog.protocol.messages import (
     JOIN_EPOCH,
     ConsumerGroupHeartbeat,
-    Heartbeat,
-    JoinGroup,
-    LeaveGroup,
     OffsetCommit,
     OffsetFetch,
     Session,
-    SyncGroup,
     TxnOffsetCommit,
 )
 from pylog.protocol.messages.groups import (
@@ -50,9 +46,13 @@ from pylog.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
     ListGroupsRequest,
     ListGroupsResponse,
     OffsetDeleteRequest,
+    SyncGroupRequest,
 )
 from pylog.protocol.operations import of_group
 from pylog.record import TopicPartition
@@ -286,9 +286,9 @@ class GroupCoordinator:
 
     def _dispatch(self, message: Any, session: Session, ticket: int, out: EffectsBuilder) -> None:
         match message:
-            case JoinGroup():
+            case JoinGroupRequest():
                 self._join(message, session, ticket, out)
-            case SyncGroup() | Heartbeat() | LeaveGroup():
+            case SyncGroupRequest() | HeartbeatRequest() | LeaveGroupRequest():
                 self._hear_classic(message, ticket, out)
             case OffsetCommit():
                 self._committing.commit(message, ticket, out)
@@ -314,7 +314,7 @@ class GroupCoordinator:
             case _:
                 raise TypeError(f"a group coordinator has no answer to {type(message).__name__}")
 
-    def _join(self, message: JoinGroup, session: Session, ticket: int, out: EffectsBuilder) -> None:
+    def _join(self, message: JoinGroupRequest, session: Session, ticket: int, out: EffectsBuilder) -> None:
         checks.check_group_id(message.group_id)
         config = self._config
         checks.check_join(message, session, config.group_min_session_timeout_ms, config.group_max_session_timeout_ms)
@@ -361,21 +361,23 @@ class GroupCoordinator:
         migration.tell_upgraded(found, out)
         classic_members.take_over(group, out)
 
-    def _hear_classic(self, message: SyncGroup | Heartbeat | LeaveGroup, ticket: int, out: EffectsBuilder) -> None:
+    def _hear_classic(
+        self, message: SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest, ticket: int, out: EffectsBuilder
+    ) -> None:
         """Hear a member of the classic protocol, in a group of either."""
         checks.check_group_id(message.group_id)
         match self._groups.get(message.group_id), message:
-            case ClassicGroup() as group, SyncGroup():
+            case ClassicGroup() as group, SyncGroupRequest():
                 classic_join.sync(group, message, ticket, out)
-            case ClassicGroup() as group, Heartbeat():
+            case ClassicGroup() as group, HeartbeatRequest():
                 classic_join.heartbeat(group, message, ticket, out)
-            case ClassicGroup() as group, LeaveGroup():
+            case ClassicGroup() as group, LeaveGroupRequest():
                 classic_join.leave(group, message, ticket, out)
-            case ConsumerGroup() as group, SyncGroup():
+            case ConsumerGroup() as group, SyncGroupRequest():
                 classic_members.sync(group, message, ticket, out)
-            case ConsumerGroup() as group, Heartbeat():
+            case ConsumerGroup() as group, HeartbeatRequest():
                 classic_members.heartbeat(group, message, ticket, out)
-            case ConsumerGroup() as group, LeaveGroup():
+            case ConsumerGroup() as group, LeaveGroupRequest():
                 classic_members.leave(group, message, ticket, out)
             case _:
                 raise UnknownMemberId(f"there is no group {message.group_id!r}: join it")

@@ -5,11 +5,13 @@ not stand beside them. Answers that depend on no record come first, so that no f
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp
 from pylog.errors import CoordinatorNotAvailable, NotCoordinator, PylogError, UnknownServer, for_code
-from pylog.protocol.messages import ConsumerGroupHeartbeaten, JoinedGroup, LeftGroup
+from pylog.protocol.messages import ConsumerGroupHeartbeaten
+from pylog.protocol.messages.groups import JoinGroupResponse, LeaveGroupResponse, not_joined
 
 Failed = Callable[[PylogError, "EffectsBuilder"], None]
 """The reaction to records that were not logged: given the error, and the builder for its effects."""
@@ -106,9 +108,10 @@ def refuse(answers: list[Answer], error: PylogError, out: EffectsBuilder) -> Non
 
 def _refused(message: Any, error: PylogError) -> Any:
     match message:
-        case JoinedGroup():
-            return JoinedGroup(error, member_id=message.member_id)
-        case LeftGroup():
-            return LeftGroup(None, [known or error for known in message.errors])
+        case JoinGroupResponse():
+            return not_joined(error, message.member_id)
+        case LeaveGroupResponse():
+            members = [replace(one, error=one.error or error) for one in message.members]
+            return LeaveGroupResponse(members=members)
         case _:
             return ConsumerGroupHeartbeaten(error, message.member_id)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pylog.coordinator.group.records import StoredMember
 from pylog.errors import FencedInstanceId, UnknownMemberId
-from pylog.protocol.messages import JoinedMember
+from pylog.protocol.messages.groups import JoinGroupResponse
 
 
 @dataclass(slots=True)
@@ -166,9 +166,12 @@ class Roster:
         """The time that a rebalance waits for members: that of the most patient one."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def described(self, protocol: str | None) -> list[JoinedMember]:
+    def described(self, protocol: str | None) -> list[JoinGroupResponse.JoinGroupResponseMember]:
         """The members as their leader sees them."""
         return [
-            JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol))
+            JoinGroupResponse.JoinGroupResponseMember(
+                member_id=member.member_id, group_instance_id=member.group_instance_id,
+                metadata=member.metadata(protocol),
+            )
             for member in self.members.values()
-        ]
+        ]  # fmt: skip

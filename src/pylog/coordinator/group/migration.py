@@ -41,7 +41,12 @@ from pylog.coordinator.group.records import StoredGroup, StoredMember, group_rec
 from pylog.coordinator.group.target_assignment import topics_hash
 from pylog.errors import CorruptBatch, GroupIdNotFound, PylogError, RebalanceInProgress, UnknownMemberId
 from pylog.protocol.assignor import Subscription, decode_assignment, decode_subscription, encode_assignment
-from pylog.protocol.messages import Heartbeat, Heartbeaten, JoinedGroup, SyncedGroup
+from pylog.protocol.messages.groups import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    SyncGroupResponse,
+    not_joined,
+)
 from pylog.record import TopicPartition
 
 ASSIGNMENT_VERSION = 3
@@ -157,11 +162,11 @@ def tell_upgraded(group: ClassicGroup, out: EffectsBuilder) -> None:
     answers = []
     for member in _members(group):
         if member.join is not None:
-            answers.append(Answer(member.join, JoinedGroup(error, member_id=member.member_id)))
+            answers.append(Answer(member.join, not_joined(error, member.member_id)))
         if member.sync is not None:
-            answers.append(Answer(member.sync, SyncedGroup(error)))
+            answers.append(Answer(member.sync, SyncGroupResponse(error=error)))
         if member.heartbeat is not None:
-            answers.append(Answer(member.heartbeat, Heartbeaten(error)))
+            answers.append(Answer(member.heartbeat, HeartbeatResponse(error=error)))
     out.write((), answers)
 
 
@@ -216,12 +221,16 @@ def turn_classic(
     return classic
 
 
-def _told(group: ConsumerGroup, waiting: tuple[int, Heartbeat], members: Container[str]) -> Answer:
+def _told(group: ConsumerGroup, waiting: tuple[int, HeartbeatRequest], members: Container[str]) -> Answer:
     """The answer to a member whose heartbeat is kept back."""
     ticket, said = waiting
     if said.member_id in members:
-        return Answer(ticket, Heartbeaten(RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again")))
-    return Answer(ticket, Heartbeaten(UnknownMemberId(f"{said.member_id!r} is no member of the group any more: join")))
+        return Answer(
+            ticket, HeartbeatResponse(error=RebalanceInProgress(f"group {group.group_id!r} is rebalancing: join again"))
+        )
+    return Answer(
+        ticket, HeartbeatResponse(error=UnknownMemberId(f"{said.member_id!r} is no member of the group any more: join"))
+    )
 
 
 def _stored(

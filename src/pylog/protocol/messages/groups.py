@@ -6,12 +6,12 @@
 import uuid
 from collections.abc import Iterable
 from dataclasses import field
-from typing import NamedTuple
 
 from pylog.errors import PylogError
 from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.messages.api import (
     AllNodesRequest,
+    ApiRequest,
     ApiResponse,
     Named,
     NamesRequest,
@@ -25,102 +25,148 @@ from pylog.record import TopicPartition
 # --- the classic protocol --------------------------------------------------------------------------------------------
 
 
-@message
-class JoinGroup:
-    """A request to join. The answer comes when the rebalance has seen all members, or waited for them long enough."""
+@api_message
+class JoinGroupResponse(ApiResponse):
+    @api_message
+    class JoinGroupResponseMember:
+        member_id: str
+        group_instance_id: str | None = None
+        metadata: bytes
 
-    group_id: str
-    member_id: str = ""
-    """Empty at first: the answer has one."""
-    group_instance_id: str | None = None
-    protocol_type: str = "consumer"
-    protocols: list[tuple[str, bytes]] = field(default_factory=list)
-    """(name, metadata of the member for the assignor of that name), best first."""
-    session_timeout_ms: int = 45_000
-    rebalance_timeout_ms: int = 300_000
-    requires_known_member_id: bool = False
-    """Whether the first answer is MemberIdRequired, with the id to join with (KIP-394; versions 4 and later do)."""
-    reason: str = ""
-
-
-class JoinedMember(NamedTuple):
-    member_id: str
-    group_instance_id: str | None
-    metadata: bytes
-
-
-@message
-class JoinedGroup:
+    throttle_time_ms: int = 0
     error: PylogError | None = None
     generation_id: int = -1
     protocol_type: str | None = None
-    protocol_name: str | None = None
+    protocol_name: str | None
     leader: str = ""
     skip_assignment: bool = False
     """The leader need not assign: the group has an assignment that stays (KIP-814)."""
     member_id: str = ""
-    members: list[JoinedMember] = field(default_factory=list)
+    members: list[JoinGroupResponseMember] = field(default_factory=list)
     """For the leader alone."""
 
 
-@message
-class SyncGroup:
-    """A request for the member's assignment. The answer comes when the leader has assigned."""
+def not_joined(error: PylogError, member_id: str = "", generation_id: int = -1) -> JoinGroupResponse:
+    """The answer to a member that is not taken in."""
+    return JoinGroupResponse(error=error, generation_id=generation_id, protocol_name=None, member_id=member_id)
 
+
+@api_message
+class JoinGroupRequest(ApiRequest[JoinGroupResponse]):
+    """A request to join. The answer comes when the rebalance has seen all members, or waited for them long enough."""
+
+    @api_message
+    class JoinGroupRequestProtocol:
+        name: str
+        metadata: bytes
+
+    lowest = 4
     group_id: str
-    generation_id: int
+    session_timeout_ms: int
+    rebalance_timeout_ms: int = -1
     member_id: str
+    """Empty at first: the answer has one."""
     group_instance_id: str | None = None
-    protocol_type: str | None = None
-    protocol_name: str | None = None
-    assignments: list[tuple[str, bytes]] = field(default_factory=list)
-    """(member id, assignment), from the leader alone."""
+    protocol_type: str
+    protocols: list[JoinGroupRequestProtocol]
+    reason: str | None = None
+    requires_known_member_id: bool = field(default=False, metadata=OURS)
+    """Whether the first answer is MemberIdRequired, with the id to join with (KIP-394; versions 4 and later do)."""
+
+    @property
+    def named_protocols(self) -> list[tuple[str, bytes]]:
+        """(name, metadata of the member for the assignor of that name), best first."""
+        return [(one.name, one.metadata) for one in self.protocols]
+
+    def refused(self, error: PylogError) -> JoinGroupResponse:
+        return not_joined(error, self.member_id)
 
 
-@message
-class SyncedGroup:
+@api_message
+class SyncGroupResponse(ApiResponse):
+    throttle_time_ms: int = 0
     error: PylogError | None = None
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignment: bytes = b""
 
 
-@message
-class Heartbeat:
+@api_message
+class SyncGroupRequest(ApiRequest[SyncGroupResponse]):
+    """A request for the member's assignment. The answer comes when the leader has assigned."""
+
+    @api_message
+    class SyncGroupRequestAssignment:
+        member_id: str
+        assignment: bytes
+
     group_id: str
     generation_id: int
     member_id: str
     group_instance_id: str | None = None
-    max_wait_ms: int = 0
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: list[SyncGroupRequestAssignment] = field(default_factory=list)
+    """From the leader alone."""
+
+
+@api_message
+class HeartbeatResponse(ApiResponse):
+    throttle_time_ms: int = 0
+    error: PylogError | None = None
+    """RebalanceInProgress: join again."""
+
+
+@api_message
+class HeartbeatRequest(ApiRequest[HeartbeatResponse]):
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+    max_wait_ms: int = field(default=0, metadata=OURS)
     """The time that the coordinator may keep the answer back while there is no news.
 
     Not Kafka's: a member in the same process is told at once that it has to join again.
     """
 
 
-@message
-class Heartbeaten:
+@api_message
+class LeaveGroupResponse(ApiResponse):
+    @api_message
+    class MemberResponse:
+        member_id: str
+        group_instance_id: str | None
+        error: PylogError | None = None
+
+    throttle_time_ms: int = 0
     error: PylogError | None = None
-    """RebalanceInProgress: join again."""
+    members: list[MemberResponse] = field(default_factory=list)
+    """In the order asked."""
 
 
-class LeavingMember(NamedTuple):
-    member_id: str = ""
-    group_instance_id: str | None = None
-    reason: str | None = None
+@api_message
+class LeaveGroupRequest(ApiRequest[LeaveGroupResponse]):
+    @api_message
+    class MemberIdentity:
+        member_id: str
+        group_instance_id: str | None = None
+        reason: str | None = None
 
-
-@message
-class LeaveGroup:
+    lowest = 3
     group_id: str
-    members: list[LeavingMember]
+    member_id: str = ""
+    """The one member, in versions below 3."""
+    members: list[MemberIdentity] = field(default_factory=list)
 
-
-@message
-class LeftGroup:
-    error: PylogError | None = None
-    errors: list[PylogError | None] = field(default_factory=list)
-    """One for each member, in the order asked."""
+    def answered(self, errors: Iterable[PylogError | None]) -> LeaveGroupResponse:
+        """The response with these errors of the members, in their order."""
+        told = LeaveGroupResponse.MemberResponse
+        return LeaveGroupResponse(
+            members=[
+                told(member_id=one.member_id, group_instance_id=one.group_instance_id, error=error)
+                for one, error in zip(self.members, errors, strict=True)
+            ]
+        )
 
 
 # --- the consumer protocol (KIP-848) ---------------------------------------------------------------------------------
@@ -147,7 +193,7 @@ class ConsumerGroupHeartbeat:
     topic_partitions: list[tuple[uuid.UUID, list[int]]] | None = None
     """The partitions that the member owns now."""
     max_wait_ms: int = 0
-    """As in `Heartbeat`."""
+    """As in a `HeartbeatRequest`."""
 
 
 @message
@@ -423,10 +469,10 @@ class DeleteGroupsRequest(NamesRequest[DeleteGroupsResponse]):
 
 
 OfGroup = (
-    JoinGroup
-    | SyncGroup
-    | Heartbeat
-    | LeaveGroup
+    JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
     | ConsumerGroupHeartbeat
     | OffsetCommit
     | TxnOffsetCommit

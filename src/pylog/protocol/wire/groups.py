@@ -1,13 +1,8 @@
 """Groups and their offsets, as bodies and as messages.
 
-    JoinGroup         from 4 on the first answer is MemberIdRequired (KIP-394); static members from 5 on
-    SyncGroup         the protocol's type and name from 5 on
-    LeaveGroup        one member up to 2, several from 3 on
-    OffsetCommit      from 9 on in member epochs, too; from 10 on topics are named by id
-    OffsetFetch       all partitions by None from 2 on; many groups from 8 on; topics by id from 10 on
-    ConsumerGroupHeartbeat
-
-A session timeout stands for the rebalance timeout in JoinGroup of version 0.
+OffsetCommit      from 9 on in member epochs, too; from 10 on topics are named by id
+OffsetFetch       all partitions by None from 2 on; many groups from 8 on; topics by id from 10 on
+ConsumerGroupHeartbeat
 """
 
 from typing import Any
@@ -18,21 +13,12 @@ from pylog.protocol.messages import (
     NO_EPOCH,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
-    Heartbeat,
-    Heartbeaten,
-    JoinedGroup,
-    JoinGroup,
-    LeaveGroup,
-    LeavingMember,
-    LeftGroup,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
     OffsetFetchedPart,
     OffsetsCommitted,
     OffsetsFetched,
-    SyncedGroup,
-    SyncGroup,
 )
 from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body, Mapping, named_again, named_code, topic_partitions
@@ -43,83 +29,6 @@ __all__ = ["MAPPINGS", "commit_parts", "committed"]
 BY_ID_FROM = versions.BY_ID_FROM["OffsetFetch"]
 EPOCHS_FROM = 9
 """The version of OffsetCommit from which on members of the consumer protocol commit by it (KIP-848)."""
-
-
-# --- the classic protocol ---------------------------------------------------------------------------------------------
-
-
-def _join(body: Body, version: int) -> JoinGroup:
-    return JoinGroup(
-        body["groupId"],
-        body["memberId"],
-        body.get("groupInstanceId"),
-        body["protocolType"],
-        [(one["name"], bytes(one["metadata"])) for one in body["protocols"]],
-        body["sessionTimeoutMs"],
-        body["rebalanceTimeoutMs"] if version >= 1 else body["sessionTimeoutMs"],
-        requires_known_member_id=version >= 4 and body.get("groupInstanceId") is None,
-        reason=body.get("reason") or "",
-    )
-
-
-def _joined(body: Body, answer: JoinedGroup, version: int) -> Body:
-    members = [
-        {"memberId": one.member_id, "groupInstanceId": one.group_instance_id, "metadata": one.metadata}
-        for one in answer.members
-    ]
-    response: Body = {
-        "errorCode": error_code(answer.error),
-        "generationId": answer.generation_id,
-        "protocolName": answer.protocol_name if version >= 7 else answer.protocol_name or "",
-        "leader": answer.leader,
-        "memberId": answer.member_id,
-        "members": members,
-    }
-    if version >= 7:
-        response["protocolType"] = answer.protocol_type
-    if version >= 9:
-        response["skipAssignment"] = answer.skip_assignment
-    return response
-
-
-def _sync(body: Body, version: int) -> SyncGroup:
-    return SyncGroup(
-        body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId"),
-        body.get("protocolType"), body.get("protocolName"),
-        [(one["memberId"], bytes(one["assignment"])) for one in body["assignments"]],
-    )  # fmt: skip
-
-
-def _synced(body: Body, answer: SyncedGroup, version: int) -> Body:
-    response: Body = {"errorCode": error_code(answer.error), "assignment": answer.assignment}
-    if version >= 5:
-        response["protocolType"], response["protocolName"] = answer.protocol_type, answer.protocol_name
-    return response
-
-
-def _heartbeat(body: Body, version: int) -> Heartbeat:
-    return Heartbeat(body["groupId"], body["generationId"], body["memberId"], body.get("groupInstanceId"))
-
-
-def _heartbeaten(body: Body, answer: Heartbeaten, version: int) -> Body:
-    return {"errorCode": error_code(answer.error)}
-
-
-def _leave(body: Body, version: int) -> LeaveGroup:
-    if version < 3:
-        return LeaveGroup(body["groupId"], [LeavingMember(body["memberId"])])
-    members = [LeavingMember(one["memberId"], one["groupInstanceId"], one.get("reason")) for one in body["members"]]
-    return LeaveGroup(body["groupId"], members)
-
-
-def _left(body: Body, answer: LeftGroup, version: int) -> Body:
-    if version < 3:
-        return {"errorCode": error_code(answer.error or next(iter(answer.errors), None))}
-    members = [
-        {"memberId": one["memberId"], "groupInstanceId": one["groupInstanceId"], "errorCode": error_code(error)}
-        for one, error in zip(body["members"], answer.errors, strict=False)
-    ]
-    return {"errorCode": error_code(answer.error), "members": members}
 
 
 # --- the consumer protocol --------------------------------------------------------------------------------------------
@@ -271,10 +180,6 @@ def _refused(answer: Any) -> Any:
 
 
 MAPPINGS = (
-    Mapping(name="JoinGroup", message=_join, response=_joined, refusal=_refused(JoinedGroup)),
-    Mapping(name="SyncGroup", message=_sync, response=_synced, refusal=_refused(SyncedGroup)),
-    Mapping(name="Heartbeat", message=_heartbeat, response=_heartbeaten, refusal=_refused(Heartbeaten)),
-    Mapping(name="LeaveGroup", message=_leave, response=_left, refusal=_refused(LeftGroup)),
     Mapping(
         name="ConsumerGroupHeartbeat", message=_consumer_heartbeat, response=_consumer_heartbeaten,
         refusal=_refused(ConsumerGroupHeartbeaten),

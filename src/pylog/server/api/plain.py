@@ -8,6 +8,7 @@ Where topics may be named by their ids (OffsetCommit and OffsetFetch from 10 on)
 names first. In an OffsetFetch of all topics they get their ids at the end.
 """
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from pylog.errors import ClusterAuthorization, PylogError
@@ -55,6 +56,14 @@ def handed_on(request: Request, node: ServedNode) -> Outcome:
     except PylogError as error:
         return cast(ApiResponse, request.body.refused(error))
     return Reply(answer, _as_it_is, request.body.refused)
+
+
+def changed(outcome: Outcome, change: Callable[[Any], ApiResponse]) -> Outcome:
+    """An outcome of `handed_on` with another response, as an older version has it."""
+    if isinstance(outcome, Reply):
+        refused = outcome.refused
+        return Reply(outcome.answer, change, lambda error: change(refused(error)))
+    return change(outcome)
 
 
 def _as_it_is(answer: ApiResponse) -> ApiResponse:

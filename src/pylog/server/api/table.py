@@ -14,6 +14,7 @@ from pylog.server.api import (
     find_coordinator,
     list_config_resources,
     list_offsets,
+    membership,
     metadata,
     one_node,
     plain,
@@ -40,7 +41,8 @@ _BY_NAME |= {
         find_coordinator.API, describe_cluster.API, describe_topic_partitions.API,
         describe_configs.API,
         describe_groups.API, list_config_resources.API, describe_quorum.API,
-        update_features.API, *one_node.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS, *transactions.APIS,
+        update_features.API, *one_node.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS,
+        *membership.APIS, *transactions.APIS,
         api(api_versions.NAME, _versions),
     )
 }  # fmt: skip

@@ -10,8 +10,8 @@ from typing import Any
 
 from pylog.errors import InvalidProducerEpoch, ProducerFenced
 from pylog.protocol.messages.transactions import AddOffsetsToTxnRequest, EndTxnRequest, InitProducerIdRequest
-from pylog.server.api.call import Outcome, Reply, Request, api
-from pylog.server.api.plain import handed_on
+from pylog.server.api.call import Outcome, Request, api
+from pylog.server.api.plain import changed, handed_on
 from pylog.server.served_node import ServedNode
 
 HIGHEST = 5
@@ -21,9 +21,7 @@ ENDS_EPOCH_FROM = 5
 
 def _answer(fenced_from: int, request: Request, node: ServedNode) -> Outcome:
     outcome = handed_on(request, node)
-    if request.version < fenced_from and isinstance(outcome, Reply):
-        return outcome._replace(body=_without_fencing)
-    return outcome
+    return changed(outcome, _without_fencing) if request.version < fenced_from else outcome
 
 
 def _without_fencing(answer: Any) -> Any:

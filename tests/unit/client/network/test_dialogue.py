@@ -28,7 +28,6 @@ from pylog.protocol.batch import encode
 from pylog.protocol.messages import Fetch as FetchMessage
 from pylog.protocol.messages import (
     FetchPart,
-    Heartbeat,
     Metadata,
     Produce,
     ProducePart,
@@ -42,6 +41,7 @@ from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.record import Record
 from pylog.runtime.future import Future
+from support.messages import group_heartbeat
 
 LIMIT = 1 << 20
 KEYS = ("ApiVersions", "Metadata", "Heartbeat", "Produce", "Fetch", "SaslHandshake", "SaslAuthenticate")
@@ -84,7 +84,7 @@ def asked(pieces: list[Any]) -> tuple[int, int, int, bytes]:
     )  # fmt: skip
 
 
-BEAT = Heartbeat("g", 3, "m")
+BEAT = group_heartbeat("g", 3, "m")
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------

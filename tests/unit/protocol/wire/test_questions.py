@@ -34,11 +34,6 @@ FAILED = NotLeaderOrFollower("elsewhere")
 ONE = encode([Record(b"x"), Record(b"y")], now_ms=1)
 
 MESSAGES: list[tuple[Any, Any]] = [
-    (m.JoinGroup("g", "m", None, "consumer", [("range", b"abc")], 10, 20, requires_known_member_id=True),
-     m.JoinedGroup(None, 3, None, "range", "m", False, "m", [m.JoinedMember("m", None, b"abc")])),
-    (m.SyncGroup("g", 3, "m", assignments=[("m", b"xyz")]), m.SyncedGroup(None, assignment=b"xyz")),
-    (m.Heartbeat("g", 3, "m"), m.Heartbeaten(FAILED)),
-    (m.LeaveGroup("g", [m.LeavingMember("m"), m.LeavingMember("n")]), m.LeftGroup(None, [None, FAILED])),
     (m.ConsumerGroupHeartbeat("g", "m", 0, None, None, 5, ["t"], None, "range", [(ID, [0, 1])]),
      m.ConsumerGroupHeartbeaten(None, "m", 4, 500, [(ID, [1])])),
     (m.ConsumerGroupHeartbeat("g", "m", 4), m.ConsumerGroupHeartbeaten(FAILED, None, 0, 0, None)),

@@ -3,7 +3,7 @@
     question       an API key as a client asks it
     records        Produce, Fetch
     topics         Metadata
-    groups         JoinGroup to OffsetFetch
+    groups         ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch
     transactions   TxnOffsetCommit, WriteTxnMarkers
     table          all of them, by the class of the message
 

@@ -1,6 +1,5 @@
 """Groups and their offsets, as a client asks for them.
 
-    JoinGroup               from 4 on, where the first answer may be MemberIdRequired (KIP-394)
     OffsetCommit            up to 9, OffsetFetch from 7 (KIP-447) to 9: from 10 on topics are named by id
     ConsumerGroupHeartbeat  from 1 on, where the member chooses its id
 
@@ -14,21 +13,12 @@ from pylog.protocol.error_codes import of_code, untold
 from pylog.protocol.messages import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeaten,
-    Heartbeat,
-    Heartbeaten,
-    JoinedGroup,
-    JoinedMember,
-    JoinGroup,
-    LeaveGroup,
-    LeftGroup,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
     OffsetFetchedPart,
     OffsetsCommitted,
     OffsetsFetched,
-    SyncedGroup,
-    SyncGroup,
 )
 from pylog.protocol.wire.mapping import Body, by_topic
 from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in
@@ -38,96 +28,6 @@ __all__ = ["QUESTIONS", "commit_topics", "offsets_committed"]
 
 NAMED_UP_TO = 9
 MANY_FROM = 8
-
-
-# --- the classic protocol ---------------------------------------------------------------------------------------------
-
-
-def _join_versions(message: JoinGroup) -> tuple[int, int]:
-    return (4 if message.group_instance_id is None else 5), ANY_VERSION
-
-
-def _join(message: JoinGroup, version: int) -> Body:
-    body: Body = {
-        "groupId": message.group_id,
-        "sessionTimeoutMs": message.session_timeout_ms,
-        "rebalanceTimeoutMs": message.rebalance_timeout_ms,
-        "memberId": message.member_id,
-        "protocolType": message.protocol_type,
-        "protocols": [{"name": name, "metadata": metadata} for name, metadata in message.protocols],
-    }
-    if version >= 5:
-        body["groupInstanceId"] = message.group_instance_id
-    if version >= 8:
-        body["reason"] = message.reason or None
-    return body
-
-
-def _joined(message: JoinGroup, body: Body, version: int) -> JoinedGroup:
-    return JoinedGroup(
-        of_code(body["errorCode"]),
-        body["generationId"],
-        body.get("protocolType"),
-        body["protocolName"],
-        body["leader"],
-        body.get("skipAssignment", False),
-        body["memberId"],
-        [
-            JoinedMember(one["memberId"], one.get("groupInstanceId"), bytes(one["metadata"]))
-            for one in body["members"]
-        ],
-    )  # fmt: skip
-
-
-def _sync(message: SyncGroup, version: int) -> Body:
-    body: Body = {
-        "groupId": message.group_id,
-        "generationId": message.generation_id,
-        "memberId": message.member_id,
-        "assignments": [{"memberId": name, "assignment": assignment} for name, assignment in message.assignments],
-    }
-    if version >= 3:
-        body["groupInstanceId"] = message.group_instance_id
-    if version >= 5:
-        body["protocolType"], body["protocolName"] = message.protocol_type, message.protocol_name
-    return body
-
-
-def _synced(message: SyncGroup, body: Body, version: int) -> SyncedGroup:
-    return SyncedGroup(
-        of_code(body["errorCode"]), body.get("protocolType"), body.get("protocolName"), bytes(body["assignment"])
-    )
-
-
-def _heartbeat(message: Heartbeat, version: int) -> Body:
-    body: Body = {
-        "groupId": message.group_id, "generationId": message.generation_id, "memberId": message.member_id
-    }  # fmt: skip
-    return {**body, "groupInstanceId": message.group_instance_id} if version >= 3 else body
-
-
-def _heartbeaten(message: Heartbeat, body: Body, version: int) -> Heartbeaten:
-    return Heartbeaten(of_code(body["errorCode"]))
-
-
-def _leave_versions(message: LeaveGroup) -> tuple[int, int]:
-    return 3, ANY_VERSION
-
-
-def _leave(message: LeaveGroup, version: int) -> Body:
-    members: list[Body] = [
-        {"memberId": one.member_id, "groupInstanceId": one.group_instance_id} for one in message.members
-    ]
-    if version >= 5:
-        for entry, one in zip(members, message.members, strict=True):
-            entry["reason"] = one.reason
-    return {"groupId": message.group_id, "members": members}
-
-
-def _left(message: LeaveGroup, body: Body, version: int) -> LeftGroup:
-    found = {(one["memberId"], one["groupInstanceId"]): of_code(one["errorCode"]) for one in body["members"]}
-    errors = [found.get((one.member_id, one.group_instance_id)) for one in message.members]
-    return LeftGroup(of_code(body["errorCode"]), errors)
 
 
 # --- the consumer protocol --------------------------------------------------------------------------------------------
@@ -252,10 +152,6 @@ def _fetched_part(key: TopicPartition, entry: Body | None) -> OffsetFetchedPart:
 
 
 QUESTIONS: dict[type, Question] = {
-    JoinGroup: Question(name="JoinGroup", body=_join, answer=_joined, versions=_join_versions),
-    SyncGroup: Question(name="SyncGroup", body=_sync, answer=_synced),
-    Heartbeat: Question(name="Heartbeat", body=_heartbeat, answer=_heartbeaten),
-    LeaveGroup: Question(name="LeaveGroup", body=_leave, answer=_left, versions=_leave_versions),
     ConsumerGroupHeartbeat: Question(
         name="ConsumerGroupHeartbeat", body=_consumer_heartbeat, answer=_consumer_heartbeaten,
         versions=_consumer_versions,
