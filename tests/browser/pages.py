@@ -23,7 +23,8 @@ PAGES = (
     "topics/orders/records/0/0", "topics/orders/records/0/1", "topics/clicks/partitions/0",
     "topics/payments/records", "topics/payments/records/0/0",
     f"topics/clicks/partitions/0/files/{LOG}", f"topics/clicks/partitions/0/files/{LOG}/batch?position=0", "groups",
-    "group?id=analytics", "transactions", "transaction?id=billing", "node", "damage", "none",
+    "group?id=analytics", "transactions", "transaction?id=billing", "schemas",
+    "schema?subject=payments-value", "node", "damage", "none",
 )  # fmt: skip
 USER = {"type": "record", "name": "User", "fields": [{"name": "id", "type": "string"}]}
 PAYMENT = {

@@ -54,6 +54,12 @@ def enter(browser: Chrome, field: str, text: str) -> None:
         browser.find_element(By.ID, field).send_keys(text, Keys.ENTER)
 
 
+def saved(browser: Chrome, link: str | None) -> str:
+    """A file behind a link, as text."""
+    text: str = browser.execute_async_script("fetch(arguments[0]).then(one => one.text()).then(arguments[1])", link)
+    return text
+
+
 def press(browser: Chrome, selector: str) -> None:
     with leaving(browser):
         browser.find_element(By.CSS_SELECTOR, selector).click()
@@ -115,11 +121,62 @@ def test_records_are_found_by_a_field_and_saved(browser: Chrome, address: str) -
     browser.find_element(By.ID, "where").clear()
     enter(browser, "where", "value.user.id=ann value.amount>=7")
     assert texts(browser, "#records td:first-child") == ["0:0"]
-    names = [one.text for one in browser.find_elements(By.CSS_SELECTOR, "a[download]")]
-    assert names == ["JSON lines", "CSV", "Parquet"]
-    link = browser.find_element(By.LINK_TEXT, "JSON lines").get_attribute("href")
-    saved = browser.execute_async_script("fetch(arguments[0]).then(one => one.text()).then(arguments[1])", link)
-    assert '"topic":"payments"' in saved and len(saved.splitlines()) == 1
+    links = browser.find_elements(By.CSS_SELECTOR, "a[download]")
+    assert [one.text for one in links] == ["JSON lines", "CSV", "Parquet"] * 2
+    raw, decoded = (saved(browser, link.get_attribute("href")) for link in (links[0], links[3]))
+    assert '"topic":"payments"' in raw and '"value":"' in raw
+    assert '"value":{"user":{"id":"ann"},"amount":7}' in decoded and len(decoded.splitlines()) == 1
+    assert '"{""user"":{""id"":""ann""},""amount"":7}"' in saved(browser, links[4].get_attribute("href"))
+    assert saved(browser, links[5].get_attribute("href")).startswith("PAR1")
+
+
+def test_committed_records_alone_and_those_from_a_time_are_shown(browser: Chrome, tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    with pylog.open(path) as log:
+        log.create_topic("orders")
+        with log.producer() as producer:
+            producer.send("orders", b"old", timestamp_ms=1_000)
+            producer.send("orders", b"new", timestamp_ms=5_000)
+        with log.producer(transactional_id="billing") as producer:
+            producer.begin()
+            producer.send("orders", b"aborted", timestamp_ms=6_000).result()
+            producer.abort()
+    with shown("--log", os.fspath(path)) as address:
+        browser.get(f"{address}topics/orders/records?time=1970-01-01T00:00:02")
+        assert texts(browser, "#records td:nth-child(4)") == ["new", "aborted"]
+        browser.find_element(By.ID, "committed").click()
+        press(browser, "form button")
+        assert texts(browser, "#records td:nth-child(4)") == ["new"]
+
+
+def test_schemas_are_listed_and_lead_to_their_versions_and_topics(browser: Chrome, address: str) -> None:
+    browser.get(address)
+    follow_link(browser, "Schemas")
+    assert texts(browser, "tbody :is(th, td)") == ["payments-value", "AVRO", "1", "1", "BACKWARD"]
+    follow_link(browser, "payments-value")
+    assert '"name": "Payment"' in texts(browser, "pre")[0]
+    follow_link(browser, "payments")
+    assert texts(browser, "h1") == ["payments"]
+
+
+def test_transactions_have_states_and_partitions(browser: Chrome, address: str) -> None:
+    browser.get(address)
+    follow_link(browser, "Transactions")
+    follow_link(browser, "billing")
+    words = texts(browser, "main")[0]
+    assert ("PrepareCommit" in words or "CompleteCommit" in words) and "orders:0" in words
+
+
+def test_pages_work_without_script(browser: Chrome, address: str) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(f"{address}topics/clicks/records?partition=1&offset=10")
+        assert browser.find_element(By.CSS_SELECTOR, "#records td").text == "1:10"
+        browser.find_element(By.LINK_TEXT, "Newer").click()
+        WebDriverWait(browser, 60).until(lambda _: "offset=60" in browser.current_url)
+        assert browser.find_element(By.CSS_SELECTOR, "#records td").text == "1:60"
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
 def test_hostile_records_run_nothing(browser: Chrome, address: str) -> None:
@@ -216,13 +273,22 @@ def test_with_the_token_a_visitor_changes_topics_and_groups(browser: Chrome, tmp
         with leaving(browser):
             browser.find_element(By.XPATH, "//button[.='Reset offsets']").click()
         assert texts(browser, ".done") == ["The offsets of the group were reset."]
+        with pylog.open(path) as log:
+            assert all(one.lag == 0 for one in log.admin.lag("analytics").values())
+        browser.find_element(By.XPATH, "//summary[.='Delete the group']").click()
+        enter(browser, "confirm", "analytics")
+        assert texts(browser, ".done") == ["The group was deleted."]
     with pylog.open(path) as log:
         assert log.topic("made-here").overrides == {"retention.ms": "60000"}
-        assert all(one.lag == 0 for one in log.admin.lag("analytics").values())
+        assert log.admin.list_groups() == []
 
 
 def test_topics_are_sorted_and_what_matters_stands_first(browser: Chrome, address: str) -> None:
-    browser.get(address)
+    def is_looked_at(_: Chrome) -> bool:
+        browser.get(address)
+        return "The first look" not in browser.page_source
+
+    WebDriverWait(browser, 120).until(is_looked_at)
     facts = texts(browser, ".large dt")
     assert facts == ["Under-replicated partitions", "Largest lag", "Topics", "Partitions"]
     follow_link(browser, "Size")
@@ -264,14 +330,13 @@ def test_a_record_is_produced_by_a_form(browser: Chrome, tmp_path: Path) -> None
         Select(browser.find_element(By.ID, "value-format")).select_by_visible_text("JSON, by a schema")
         chosen = Select(browser.find_element(By.ID, "value-subject")).first_selected_option
         assert chosen.text == "payments-value"
-        browser.find_element(By.ID, "value").send_keys('{"user": {"id": "bob"}}')
+        browser.find_element(By.ID, "value").send_keys('{"user": {"id": "bob"}, "amount": 1.5}')
         browser.find_element(By.ID, "headers").send_keys("trace=77")
         press(browser, "form button")
-        assert (
-            "Nothing was appended: value does not fit schema 1 of payments-value" in texts(browser, "[role=alert]")[0]
-        )
+        problem = "value does not fit schema 1 of payments-value: value.amount is 1.5, not a whole number of 32 bits"
+        assert texts(browser, "[role=alert]") == [f"Nothing was appended: {problem}"]
         value = browser.find_element(By.ID, "value")
-        assert value.get_attribute("value") == '{"user": {"id": "bob"}}'
+        assert value.get_attribute("value") == '{"user": {"id": "bob"}, "amount": 1.5}'
         value.clear()
         value.send_keys('{"user": {"id": "bob"}, "amount": 9}')
         press(browser, "form button")
