@@ -24,8 +24,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pylog.Log]:
     """`clicks` has 90 records in three partitions; `orders` is hostile in part. Tests that change something make
     topics of their own.
     """
-    # So that a test can append as if there were no coordinator.
-    config: NodeOptions = {"transaction.partition.verification.enable": False}
+    config: NodeOptions = {
+        # So that a test can append as if there were no coordinator.
+        "transaction.partition.verification.enable": False,
+        # Fifty partitions of each take longer than the tests.
+        "offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1,
+    }  # fmt: skip
     with pylog.open(tmp_path_factory.mktemp("ui") / "data", flush="none", config=config) as opened:
         opened.create_topic("clicks", partitions=3)
         opened.create_topic("orders")

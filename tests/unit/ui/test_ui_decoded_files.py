@@ -12,19 +12,19 @@ from pyarrow import parquet
 import pylog
 from pylog import serde
 from pylog.ui import decoded_rows, download
-from pylog.ui.decoded_rows import JSON_CHARS_MAX
 from support.shop_messages import messages
 from support.visitor import Visitor
 from unit.ui.conftest import pages_of
 
 FRUIT = messages()["Fruit"]
-LONG = "n" * 100_000
+LONG = "n" * 1000
 READING = {
     "type": "record",
     "name": "Reading",
     "fields": [{"name": "of", "type": "string"}, {"name": "degrees", "type": "double"}],
 }
 NAMES = {"type": "array", "items": {"type": "record", "name": "R", "fields": [{"name": LONG, "type": "int"}]}}
+LINE_CHARS = 100_000
 AVRO = {"of": "größe", "degrees": 7.5}
 
 
@@ -56,6 +56,12 @@ def pages() -> Iterator[Visitor]:
         yield pages_of(log, can_write=False)
 
 
+@pytest.fixture(autouse=True)
+def bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell has so much JSON that the one with long names has more."""
+    monkeypatch.setattr(decoded_rows, "JSON_CHARS_MAX", 4 << 10)
+
+
 def saved(pages: Visitor, kind: str, query: str = "") -> bytes:
     answer = pages.get(f"/topics/mixed/download?format={kind}&decoded=1&{query}")
     assert answer.status == 200, answer.words
@@ -78,7 +84,7 @@ def test_json_lines_have_decoded_values_and_say_what_is_not_decoded(pages: Visit
     )
     assert lines[7]["value"] == {"base64": "AAAAAGNwYXlsb2Fk/w=="}
     assert lines[7]["problem"] == "value: topic _schemas has no schema with id 99"
-    assert lines[8]["problem"] == "value: its JSON has more than 4.0 MiB"
+    assert lines[8]["problem"] == "value: its JSON has more than 4.0 KiB"
     assert (lines[9]["key"], lines[9]["value"], lines[9]["problem"]) == (None, None, None)
     assert (lines[10]["key"], lines[10]["value"]) == ({"base64": "/w=="}, "a,b\n")
     assert lines[0]["headers"] == [["a,=", "1,2"], ["raw", {"base64": "/w=="}]]
@@ -97,7 +103,7 @@ def test_parquet_has_text_and_batches_of_a_bounded_size(pages: Visitor, monkeypa
     whole = parquet.read_table(io.BytesIO(saved(pages, "parquet")))
     assert [json.loads(one) for one in whole.column("value").to_pylist()[:6]] == DECODED
     assert whole.column("value").to_pylist()[9] is None and whole.column("key").to_pylist()[10] == "/w=="
-    assert whole.column("problem").to_pylist()[8:10] == ["value: its JSON has more than 4.0 MiB", None]
+    assert whole.column("problem").to_pylist()[8:10] == ["value: its JSON has more than 4.0 KiB", None]
     assert whole.column("offset").to_pylist() == list(range(11))
     monkeypatch.setattr(decoded_rows, "BATCH_CHARS", 1)
     monkeypatch.setattr(download, "GROUP_BYTES", 1)
@@ -107,8 +113,8 @@ def test_parquet_has_text_and_batches_of_a_bounded_size(pages: Visitor, monkeypa
 
 def test_lines_much_longer_than_their_records_come_in_chunks() -> None:
     group: list[pylog.ConsumerRecord] = [None] * 3  # type: ignore[list-item]
-    chunks = list(download._lines(iter([group, []]), lambda _: b"x" * JSON_CHARS_MAX, b"head"))
-    assert [len(one) for one in chunks] == [4 + JSON_CHARS_MAX, JSON_CHARS_MAX, JSON_CHARS_MAX, 0, 0]
+    chunks = list(download._lines(iter([group, []]), lambda _: b"x" * LINE_CHARS, b"head"))
+    assert [len(one) for one in chunks] == [4 + LINE_CHARS, LINE_CHARS, LINE_CHARS, 0, 0]
 
 
 def test_the_page_offers_decoded_files_of_what_is_found(pages: Visitor) -> None:
