@@ -16,9 +16,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pylog.client.network.call import Call
+from pylog.client.network.mismatch import IS_TLS, NO_LOGIN, TLS_ALERT
 from pylog.client.network.versions import NodeVersions
 from pylog.errors import (
     CorruptBatch,
+    IllegalSaslState,
     InvalidRequest,
     NetworkError,
     PylogError,
@@ -90,6 +92,8 @@ class Dialogue:
         self._login = login
         self._exchange: SaslClient | None = None
         self._login_steps = 0
+        self.was_answered = False
+        """Whether a call has had an answer."""
         self.session_ms = 0
         """How long a login holds; 0: for as long as the connection. After that the node takes another login alone."""
         self._authenticate_version = 0
@@ -120,6 +124,11 @@ class Dialogue:
     def awaited(self) -> list[Call]:
         """The calls that are unanswered, oldest first."""
         return [one for _, one in self._awaited if isinstance(one, Call)]
+
+    @property
+    def has_login(self) -> bool:
+        """Whether the client logs in."""
+        return self._login is not None
 
     @property
     def is_quiet(self) -> bool:
@@ -165,6 +174,8 @@ class Dialogue:
         try:
             frames = self._framer.feed(data)
         except InvalidRequest as error:
+            if self.state is DialogueState.VERSIONS and data[: len(TLS_ALERT)] == TLS_ALERT:
+                raise NetworkError(IS_TLS) from None
             raise NetworkError(f"the node sends what is no response: {error}") from None
         return self._take(frames)
 
@@ -176,6 +187,7 @@ class Dialogue:
             try:
                 if isinstance(one, Call):
                     answers.append(self._answered(one, frame))
+                    self.was_answered = True
                 else:
                     pieces += self._go_on(one, frame)
             except CorruptBatch as error:
@@ -229,6 +241,8 @@ class Dialogue:
             if isinstance(error, UnsupportedSaslMechanism):
                 known = ", ".join(body["mechanisms"]) or "none"
                 raise UnsupportedSaslMechanism(f"the node does not take {self._mechanism}: it has {known}")
+            if isinstance(error, IllegalSaslState):
+                raise IllegalSaslState(NO_LOGIN)
             if error is not None:
                 raise error
             return self._authenticate(b"")

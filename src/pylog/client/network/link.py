@@ -20,6 +20,7 @@ from pylog.client.network.address import Address
 from pylog.client.network.call import Call
 from pylog.client.network.dialogue import Answered, Dialogue, DialogueState, Pieces, silent_answer
 from pylog.client.network.merging import are_worth_a_request, next_call
+from pylog.client.network.mismatch import Step, likely_reason
 from pylog.client.network.traffic import Traffic
 from pylog.errors import NetworkError, PylogError
 from pylog.protocol.messages import Produce
@@ -37,6 +38,7 @@ PRODUCES_MAX = 5
 SESSION_SHARE = 0.9
 """How much of the time of a login is used."""
 UNDER_WAY = {0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN}
+STEPS = {DialogueState.VERSIONS: Step.VERSIONS, DialogueState.READY: Step.FIRST_REQUEST}
 AGAIN = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -90,6 +92,13 @@ class Link:
     def is_ready(self) -> bool:
         """Whether calls go out at once."""
         return self.state is LinkState.TALKING and self._dialogue.state is DialogueState.READY
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the node takes requests of this client: it has answered one. A listener that wants a login answers
+        ApiVersions alone. Behind a Unix socket, where none does, a connection that is ready is enough.
+        """
+        return self._dialogue.was_answered or (self.is_ready and self.address.is_unix)
 
     @property
     def is_idle(self) -> bool:
@@ -262,7 +271,7 @@ class Link:
         except AGAIN:
             return False
         if not count:
-            raise NetworkError("the node has closed the connection")
+            raise ConnectionResetError("the node has closed the connection")
         self._traffic.bytes_in += count
         found, pieces = self._dialogue.feed(place[:count]) if target is None else self._dialogue.filled(count)
         answers += found
@@ -308,6 +317,16 @@ class Link:
         late = self._dialogue.late(now_ms, self.name)
         self.next_deadline_ms = min((call.deadline_ms for call in self.calls), default=None)
         return unsent, late
+
+    def explained(self, error: Exception) -> Exception:
+        """The error that has ended it, with the likely reason where the listener and this client speak differently."""
+        step = Step.TLS if self.state is LinkState.SECURING else None
+        if self.state is LinkState.TALKING and not self.is_proven:
+            step = STEPS.get(self._dialogue.state)
+        if step is None:
+            return error
+        reason = likely_reason(step, error, has_tls=self._secure is not None, has_login=self._dialogue.has_login)
+        return error if reason is None else NetworkError(f"{error}: {reason}")
 
     def close(self) -> None:
         """Close the socket."""

@@ -237,9 +237,9 @@ class Network:
         self._use(link, partial(self._handle_events, link, events))
 
     def _handle_events(self, link: Link, events: int, answers: list[Answered]) -> None:
-        was_ready = link.is_ready
+        was_proven = link.is_proven
         link.handle(events, self._clock.tick_ms(), answers)
-        if not was_ready and link.is_ready:
+        if not was_proven and link.is_proven:
             self.routes.reached(link.address)
         if link.waiting:
             self._dispatch.given[link] = None
@@ -287,6 +287,8 @@ class Network:
         """A connection is broken, or was never made."""
         if link not in self._links:
             return
+        if not self.routes.was_reached:
+            error = link.explained(error)
         self._links.let_go(link)
         self.routes.failed(link.address, error, self._clock.tick_ms())
         self._dispatch.lost(link, error)
@@ -306,7 +308,9 @@ class Network:
     def _end_late(self, link: Link, now_ms: int) -> None:
         unsent, late = link.late(now_ms)
         for call in unsent:
-            call.fail(RequestTimedOut(f"{link.name} was not reached in time to send it a {call.name}"))
+            before = self.routes.last_error(link.address)
+            why = "" if before is None else f": {before}"
+            call.fail(RequestTimedOut(f"{link.name} was not reached in time to send it a {call.name}{why}"))
         self._tell(late)
         if late:
             # Its answer may come yet, and what was asked after it waits for that.

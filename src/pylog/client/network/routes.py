@@ -109,7 +109,7 @@ class Routes:
         self._coordinators = {place: node for place, node in self._coordinators.items() if node not in gone}
 
     def reached(self, address: Address) -> None:
-        """A connection to an address is ready."""
+        """A node at an address takes requests."""
         self.was_reached = True
         self._failures.pop(address, None)
 
@@ -117,6 +117,11 @@ class Routes:
         """When to try an address again; 0: now."""
         known = self._failures.get(address)
         return 0 if known is None else known.rests_until_ms
+
+    def last_error(self, address: Address) -> Exception | None:
+        """The last error of an address, if it was not reached since."""
+        known = self._failures.get(address)
+        return None if known is None else known.last
 
     def failures(self) -> str:
         """The last errors of the addresses that failed, for a message."""

@@ -11,7 +11,6 @@ from pylog.client.network.call import Call
 from pylog.client.network.dialogue import Answered, Dialogue
 from pylog.client.network.link import Link
 from pylog.client.network.traffic import Traffic
-from pylog.errors import NetworkError
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import Metadata, Produce, ProducePart, Session
 from pylog.protocol.schema import message as schema
@@ -65,7 +64,7 @@ def test_an_answer_that_came_right_before_the_end_is_given(tmp_path: Path) -> No
     brokers = [{"nodeId": number, "host": "h" * 100, "port": 9092} for number in range(40)]
     node.sendall(frame("Metadata", 9, {"brokers": brokers, "clusterId": "c", "controllerId": 1, "topics": []}, 2))
     node.close()
-    with pytest.raises(NetworkError, match="has closed the connection"):
+    with pytest.raises(ConnectionResetError, match="has closed the connection"):
         for _ in range(9):
             link.handle(READ, 0, answers)
     link.close()
