@@ -189,8 +189,9 @@ class Log(ClientHalf[TopicView]):
         """Compact a topic, or all compacted topics, now, however little that frees. Returns the work done.
 
         The active segment of each partition is rolled first, and compacted with the others. A background thread
-        compacts the other segments where it is worth it. Raises CorruptBatch, DiskFull, PartitionFailed, ReadOnly,
-        ConcurrentUse (in a signal's handler that struck in it).
+        compacts the other segments where it is worth it. `PartitionView.cleaning` says of each partition why nothing
+        was done (`idle_reason`), and in its `last` result how many tombstones are kept, and until when. Raises
+        CorruptBatch, DiskFull, PartitionFailed, ReadOnly, ConcurrentUse (in a signal's handler that struck in it).
 
         >>> topic = log.create_topic("prices", config={"cleanup.policy": "compact"})
         >>> appended = topic[0].append([pylog.Record(b"2.50", b"pen"), pylog.Record(b"2.40", b"pen")])

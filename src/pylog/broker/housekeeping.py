@@ -21,7 +21,7 @@ What is damaged is given up only when that is asked for: `find_damage`, `repair`
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -71,6 +71,16 @@ class CleaningState:
     """When that was."""
     error: str | None = None
     """Why the partition is not cleaned any more, until the log is opened again."""
+    idle_reason: str | None = None
+    """Why the last `clean` had nothing to do."""
+
+    @classmethod
+    def of(cls, shown: Mapping[str, Any]) -> "CleaningState":
+        """The last result in what `write_cleanings` has shown; none where another version has written it."""
+        try:
+            return cls(last=Cleaned(**shown["last"]), finished_ms=shown["finished_ms"])
+        except (KeyError, TypeError):
+            return cls()
 
 
 class Housekeeping:
@@ -307,12 +317,13 @@ class Housekeeping:
         self._refuse_inside("clean")
         wanted = None if keys is None else set(keys)
         done: dict[TopicPartition, Cleaned] = {}
+        shown = {home.path: home.cleanings() for home in self.node.directories}
         try:
             for partition in self.node.kept():
                 key = TopicPartition(partition.topic, partition.number)
                 if is_compacted(partition) and (wanted is None or key in wanted):
                     partition.roll(self._clock.wall_ms())
-                    cleaned = self._clean(partition, self._stopped)
+                    cleaned = self._clean(partition, self._stopped, self._known(key, shown))
                     if cleaned is not None:
                         done[key] = cleaned
         finally:
@@ -321,6 +332,12 @@ class Housekeeping:
                 self._show()
             self.wake()
         return done
+
+    def _known(self, key: TopicPartition, shown: Mapping[str, Mapping[str, Any]]) -> CleaningState:
+        """The state of a partition: of this node, or what the last one has shown, by directory and folder."""
+        folder = folder_name(*key)
+        found = (CleaningState.of(states[folder]) for states in shown.values() if folder in states)
+        return self.cleanings.get(key) or next(found, CleaningState())
 
     def _clean_once(self) -> None:
         """Clean the dirtiest log that is worth it, and look again at once; rest when no log is."""
@@ -383,18 +400,23 @@ class Housekeeping:
             finally:
                 self._cleans_in = None
 
-    def _clean(self, partition: Partition, stopped: threading.Event | None) -> Cleaned | None:
-        """Clean a partition now. Without `stopped` it runs through, and waits for nothing."""
+    def _clean(
+        self, partition: Partition, stopped: threading.Event | None, known: CleaningState | None = None
+    ) -> Cleaned | None:  # fmt: skip
+        """Clean a partition now. Without `stopped` it runs through, and waits for nothing. `known`: its state, where
+        this node has none yet.
+        """
         key = TopicPartition(partition.topic, partition.number)
         throttle = Throttle(self.node.configs.current.log_cleaner_io_max_bytes_per_second)
         with self._alone("clean"):
             began = stopwatch_ns()
-            known = self.cleanings.get(key, CleaningState())
+            known = known or self.cleanings.get(key, CleaningState())
             try:
                 cleaning = Cleaner(
                     partition, checkpoint=self.node.topics.home(key).cleaner_offset(key), now_ms=self._clock.wall_ms(),
                     buffer_bytes=self.node.configs.current.log_cleaner_dedupe_buffer_size,
                 )  # fmt: skip
+                known = replace(known, idle_reason=cleaning.idle_reason)
                 with closing(cleaning.steps()) as steps:
                     for size in steps:
                         self._note(key, replace(known, progress=cleaning.progress))

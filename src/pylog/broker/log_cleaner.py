@@ -50,6 +50,10 @@ class Cleaned:
     """How full the key map became; 1 means that it ended the pass, and the rest is for the next one."""
     segments_before: int
     segments_after: int
+    tombstones_kept: int = 0
+    """Tombstones that stay until their delete horizon (delete.retention.ms). The first cleaning after it drops them."""
+    tombstones_until_ms: int = -1
+    """When the last of them may go; -1 without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +119,20 @@ class Cleaner:
             if self._is_unchanged():
                 raise
 
+    @property
+    def idle_reason(self) -> str | None:
+        """Why there is nothing to do; None where there is something."""
+        partition = self.partition
+        if self.plan.cleanable_bytes:
+            return None
+        if partition.next_offset == partition.start_offset:
+            return "it has no records"
+        if self.plan.first_dirty >= partition.next_offset:
+            return f"nothing was appended since it was cleaned up to offset {self.plan.first_dirty}"
+        if partition.last_stable_offset < partition.next_offset:
+            return f"the records from offset {partition.last_stable_offset} on are of a transaction that is open"
+        return f"its new records are younger than min.compaction.lag.ms={partition.config.min_compaction_lag_ms}"
+
     def _is_unchanged(self) -> bool:
         """Whether the segments that are still to be read are there as they were: else what was read of them may have
         been cut or deleted under the reader.
@@ -157,6 +175,8 @@ class Cleaner:
             map_fill=keys.fill,
             segments_before=sum(map(len, planned)),
             segments_after=len(planned),
+            tombstones_kept=rules.tombstones,
+            tombstones_until_ms=rules.tombstones_until_ms,
         )
 
     def _groups(self, end_offset: int) -> list[list[SegmentFacts]]:

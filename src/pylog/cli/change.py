@@ -5,7 +5,7 @@ directory; the others have its owner do it where there is one.
 """
 
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,10 +20,16 @@ from pylog.cli.place import LogPlace
 from pylog.errors import NotLocal
 from pylog.handles.client_half import ClientHalf
 from pylog.handles.topic_facts import facts_of
-from pylog.runtime.words import count_text, plural, size_text
+from pylog.record import TopicPartition
+from pylog.runtime.words import count_text, plural, size_text, time_text
+
+if TYPE_CHECKING:
+    from pylog.broker.log_cleaner import Cleaned
 
 __all__ = ["alter", "clean", "delete", "move", "trim"]
 
+NEVER = {"idle_reason": "it has no records"}
+"""The state of a partition that never had a record: it has none."""
 a_topic = argument("name", "NAME", "the topic", shell_complete=complete.topics)
 a_partition = option("--partition", type=natural, required=True, metavar="P", help="the partition")
 
@@ -136,30 +142,53 @@ def clean(place: LogPlace, name: str | None, as_json: bool) -> int:
     with owned(place.paths) as log:
         dropped = {} if name is not None else log.apply_retention()
         cleaned = log.clean(name)
-        is_compacted = name is None or "compact" in log.topic(name).config.cleanup_policy
+        names = log.topics(internal=True) if name is None else [name]
+        compacted = [topic for topic in map(log.topic, names) if "compact" in topic.config.cleanup_policy]
+        # The partitions that never had a record say nothing, unless they were asked for.
+        states = [
+            (TopicPartition(topic.name, view.partition), view.cleaning)
+            for topic in compacted
+            for view in topic
+            if name is not None or view.next_offset
+        ]
     for key, number in sorted(dropped.items()):
         facts = {**key._asdict(), "segments_dropped": number}
         tell(as_json, facts, f"{key.topic}-{key.partition}: dropped {plural(number, 'segment')}")
-    for key, done in sorted(cleaned.items()):
-        facts = {
-            **key._asdict(), "records_read": done.records_read, "records_kept": done.records_kept,
-            "bytes_read": done.bytes_read, "bytes_kept": done.bytes_kept,
-        }  # fmt: skip
-        words = (
-            f"{key.topic}-{key.partition}: kept {plural(done.records_kept, 'record')} of "
-            f"{count_text(done.records_read)}, {size_text(done.bytes_kept)} of {size_text(done.bytes_read)}"
-        )
-        tell(as_json, facts, words)
-    if not dropped and not cleaned:
-        say(f"there was nothing to clean: {_why_nothing(name, is_compacted=is_compacted)}")
+    for key, state in states:
+        facts, words = _of_cleaning(cleaned.get(key), state or NEVER)
+        tell(as_json, {**key._asdict(), **facts}, f"{key.topic}-{key.partition}: {words}")
+    if not dropped and not states:
+        say(f"there was nothing to clean: {_why_nothing(name)}")
     return 0
 
 
-def _why_nothing(name: str | None, *, is_compacted: bool) -> str:
-    if not is_compacted:
+def _of_cleaning(done: "Cleaned | None", state: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """A partition after a cleaning: what was done, or why nothing was, and the tombstones that wait."""
+    facts: dict[str, Any] = {}
+    if done is not None:
+        facts = {name: getattr(done, name) for name in ("records_read", "records_kept", "bytes_read", "bytes_kept")}
+        words = (
+            f"kept {plural(done.records_kept, 'record')} of {count_text(done.records_read)}, "
+            f"{size_text(done.bytes_kept)} of {size_text(done.bytes_read)}"
+        )
+    else:
+        facts["reason"] = state.get("idle_reason") or "the log has changed meanwhile"
+        words = f"nothing was cleaned: {facts['reason']}"
+    last = state.get("last") or {}
+    if last.get("tombstones_kept"):
+        number, until_ms = last["tombstones_kept"], last["tombstones_until_ms"]
+        facts |= {"tombstones_kept": number, "tombstones_until_ms": until_ms}
+        words += (
+            f"; {plural(number, 'tombstone')} kept until {time_text(until_ms)} (delete.retention.ms): the first "
+            "cleaning after that which has new records drops them"
+        )
+    return facts, words
+
+
+def _why_nothing(name: str | None) -> str:
+    if name is not None:
         return f"{name} is not compacted, cleanup.policy=compact makes it so"
-    reason = "no partition has records that may be compacted now"
-    return reason if name is not None else f"no segment is past its retention, and {reason}"
+    return "no segment is past its retention, and no compacted topic has records"
 
 
 @command(

@@ -161,8 +161,9 @@ class PartitionView(PartitionTable):
 
     @property
     def cleaning(self) -> dict[str, Any] | None:
-        """The state of compaction: its `progress` while it runs, the `last` result, which is of `finished_ms`, and the
-        `error` that has ended it. None where nothing was cleaned.
+        """The state of compaction: its `progress` while it runs, the `last` result, which is of `finished_ms`, with the
+        tombstones that it has kept (`tombstones_kept`, `tombstones_until_ms`), the `error` that has ended it, and why
+        the last `Log.clean` had nothing to do (`idle_reason`). None where nothing was cleaned.
         """
         return self._node.cleaning(self.topic, self.partition)
 

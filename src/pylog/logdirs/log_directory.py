@@ -302,10 +302,14 @@ class LogDirectory:
         self.checkpoints.note(CLEANER_OFFSETS, key, offset)
         self.checkpoints.write_late()
 
+    def cleanings(self) -> dict[str, dict[str, Any]]:
+        """The results of cleaning that were shown last, by partition folder."""
+        return read_cleanings(self.files, self.path)
+
     def write_cleanings(self, states: Mapping[TopicPartition, dict[str, Any]]) -> None:
         """Show other processes the results of cleaning these partitions."""
         new = {folder_name(*key): state for key, state in states.items()}
-        self._replace_cleanings(read_cleanings(self.files, self.path) | new)
+        self._replace_cleanings(self.cleanings() | new)
 
     def _replace_cleanings(self, states: dict[str, dict[str, Any]]) -> None:
         self.files.replace_file(join(self.path, CLEANINGS), json.dumps(states, separators=(",", ":")).encode())

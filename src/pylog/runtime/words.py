@@ -1,6 +1,11 @@
 """Texts for people: sizes, counts, lengths of time, what a config amounts to; texts of others, made printable."""
 
-__all__ = ["config_text", "count_text", "duration_text", "plural", "printable", "size_text"]
+from datetime import UTC, datetime
+
+__all__ = ["config_text", "count_text", "duration_text", "plural", "printable", "size_text", "time_text"]
+
+MS_MOST = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
 
 SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 DURATIONS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
@@ -64,3 +69,11 @@ def printable(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in keep else one.encode("unicode_escape").decode() for one in text)
+
+
+def time_text(timestamp_ms: int) -> str:
+    """A time, in ms since 1970, as ISO 8601 in UTC; the number beyond the year 9999."""
+    if timestamp_ms > MS_MOST:
+        return str(timestamp_ms)
+    at = datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)
+    return at.isoformat(timespec="milliseconds")

@@ -6,15 +6,13 @@ missing an empty one.
 
 import csv
 import io
-from datetime import UTC, datetime
 
 from pylog.kernel import ConsumerRecord
+from pylog.runtime.words import time_text
 
 __all__ = ["HEAD", "csv_cells", "csv_line", "csv_time"]
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-MS_MOST = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
 
 
 def csv_line(record: ConsumerRecord) -> bytes:
@@ -37,10 +35,7 @@ def csv_cells(*cells: object) -> bytes:
 
 def csv_time(timestamp_ms: int) -> object:
     """A time as ISO 8601 in UTC; nothing for none, and the number beyond the year 9999."""
-    if not 0 <= timestamp_ms <= MS_MOST:
-        return timestamp_ms if timestamp_ms > 0 else ""
-    at = datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)
-    return at.isoformat(timespec="milliseconds")
+    return "" if timestamp_ms < 0 else time_text(timestamp_ms)
 
 
 def _text(record: ConsumerRecord, data: bytes | None, what: str) -> str:

@@ -1,12 +1,15 @@
 """`pylog topic alter | trim | clean | move | delete`."""
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import pylog
-from pylog import Record
+from pylog import Record, TopicPartition
 from pylog.cli import main
+from support.patience import HANG_SECONDS
 
 
 @pytest.fixture
@@ -68,11 +71,66 @@ def test_cleaning_says_what_it_did_and_describe_shows_it(data: Path, capsys: pyt
     assert run(data, "describe", "users", "--json") == 0
     assert '"end_offset":20' in capsys.readouterr().out.replace(" ", "")
     assert run(data, "clean", "users") == 0
-    assert "nothing to clean: no partition has records that may be compacted now" in capsys.readouterr().err
+    idle = "users-0: nothing was cleaned: nothing was appended since it was cleaned up to offset 20\n"
+    assert capsys.readouterr().out == idle
     assert run(data, "clean") == 0
-    assert "nothing to clean: no segment is past its retention, and no partition" in capsys.readouterr().err
+    assert capsys.readouterr().out == idle
     assert run(data, "clean", "clicks") == 0
     assert "nothing to clean: clicks is not compacted" in capsys.readouterr().err
+    for name in ("never", "emptied"):
+        assert run(data, "create", name, "-c", "cleanup.policy=compact,delete") == 0
+    with pylog.open(data) as log:
+        log.topic("emptied")[0].append([Record(b"x", key=b"k")])
+        log.delete_records({TopicPartition("emptied", 0): 1})
+    capsys.readouterr()
+    for name in ("never", "emptied"):
+        assert run(data, "clean", name) == 0
+        assert capsys.readouterr().out.endswith(f"{name}-0: nothing was cleaned: it has no records\n")
+        assert run(data, "delete", name, "--yes") == 0
+    assert run(data, "delete", "users", "--yes") == run(data, "clean") == 0
+    assert "no segment is past its retention, and no compacted topic has records" in capsys.readouterr().err
+
+
+def test_cleaning_tells_of_the_tombstones_that_wait(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They were there after a cleaning, and nothing said why, or until when."""
+    with pylog.open(data) as log:
+        log.topic("users")[0].append([Record(None, key=b"k0"), Record(None, key=b"k1"), Record(b"x", key=b"k2")])
+    told = []
+    for _ in range(2):
+        assert run(data, "clean", "users", "--json") == 0
+        told.append(json.loads(capsys.readouterr().out))
+    first, second = told
+    assert (first["tombstones_kept"], first["records_kept"]) == (2, 3)
+    assert first["tombstones_until_ms"] > 86_400_000
+    assert second == {
+        "topic": "users", "partition": 0, "reason": "nothing was appended since it was cleaned up to offset 23",
+        "tombstones_kept": 2, "tombstones_until_ms": first["tombstones_until_ms"],
+    }  # fmt: skip
+    assert run(data, "clean") == 0
+    until = datetime.fromtimestamp(first["tombstones_until_ms"] // 1000, UTC).isoformat()[:19]
+    assert f"; 2 tombstones kept until {until}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("config", "is_open", "reason"),
+    [
+        ({"min.compaction.lag.ms": "3600000"}, False, "its new records are younger than min.compaction.lag.ms=3600000"),
+        ({}, True, "the records from offset 0 on are of a transaction that is open"),
+    ],
+)
+def test_a_clean_that_does_nothing_says_why(config: dict[str, str], is_open: bool, reason: str) -> None:
+    with pylog.open(":memory:", flush="none") as log:
+        topic = log.create_topic("t", config={"cleanup.policy": "compact", **config})
+        with log.producer(transactional_id="id") as producer:
+            producer.begin()
+            producer.send("t", b"x", b"k").result(HANG_SECONDS)
+            if not is_open:
+                producer.commit()
+            assert log.clean("t") == {}
+            state = topic[0].cleaning
+            assert state is not None and state["idle_reason"] == reason
+            if is_open:
+                producer.abort()
 
 
 def test_a_partition_is_moved_and_several_directories_are_named_with_commas(

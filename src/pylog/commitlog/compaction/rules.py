@@ -19,7 +19,7 @@ from typing import NamedTuple
 from pylog.commitlog.compaction.filter import BatchRetention, Filtered, filter_batch
 from pylog.commitlog.compaction.offset_map import KeyMap
 from pylog.commitlog.compaction.transactions import CleanedTransactionMetadata
-from pylog.kernel import Judgement, RecordSpans
+from pylog.kernel import MAX_TIMESTAMP, Judgement, RecordSpans
 from pylog.protocol.batch import Batch
 from pylog.storage.transaction_index import AbortedTxn
 
@@ -49,6 +49,10 @@ class Rules:
     delete_retention_ms: int
     without_key: int = field(default=0, init=False)
     """Records dropped because they have no key."""
+    tombstones: int = field(default=0, init=False)
+    """Tombstones that stay."""
+    tombstones_until_ms: int = field(default=-1, init=False)
+    """The delete horizon of the last of them; -1 without one."""
     aborted: list[AbortedTxn] = field(default_factory=list, init=False)
     """Entries for the transaction index of the segment being written; its writer empties this."""
 
@@ -91,4 +95,13 @@ class Rules:
         judgements = self.keys.judge(spans)
         self.without_key += judgements.count(Judgement.WITHOUT_KEY)
         keeps_tombstones = not batch.has_delete_horizon or self.now_ms < batch.base_timestamp
+        if keeps_tombstones:
+            self._count_tombstones(batch, judgements.count(Judgement.NEWEST_TOMBSTONE))
         return spans.select(judgements.translate(_KEEPS_TOMBSTONES if keeps_tombstones else _KEEPS_VALUES))
+
+    def _count_tombstones(self, batch: Batch, number: int) -> None:
+        if number:
+            has_one = batch.has_delete_horizon
+            horizon_ms = batch.base_timestamp if has_one else self.now_ms + self.delete_retention_ms
+            self.tombstones += number
+            self.tombstones_until_ms = max(self.tombstones_until_ms, min(horizon_ms, MAX_TIMESTAMP))
