@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
 from pylog.config import protocols_of
 from pylog.metrics.snapshot import Metrics
@@ -69,6 +69,12 @@ class Server:
         """It is closed with the server."""
         self._is_closed = False
         _running.add(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a server belongs to its process, and is not pickled: give its address, and connect to it there, by "
+            "pylog.connect(server.bootstrap_servers)"
+        )
 
     @staticmethod
     def _doors(

@@ -3,7 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 if TYPE_CHECKING:
     import pandas
@@ -99,6 +99,12 @@ class Tabular(ABC):
         from pylog.tables.parquet import export
 
         return export(schema, batches, os.fspath(path), compression, self._selection().records_most, progress)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} is of a log that is open in its process, and is not pickled: give the name, and "
+            "open or connect to the log there, or give the records, as to_arrow() has them"
+        )
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The records as an Arrow stream (the PyCapsule protocol)."""

@@ -69,10 +69,18 @@ def test_a_deserialized_record_is_pickled() -> None:
 
 def test_what_belongs_to_a_process_says_how_it_is_made_in_another(log: pylog.Log) -> None:
     """Pickling said "cannot pickle '_thread.RLock' object"."""
-    with log.producer() as producer, log.consumer("t") as consumer:
-        for one, way in ((log, "pylog.open"), (producer, "log.producer"), (consumer, "log.consumer")):
-            with pytest.raises(TypeError, match=f"belongs to its process, and is not pickled: .* there, by {way}"):
+    with log.producer() as producer, log.consumer("t") as consumer, log.serve("127.0.0.1:0") as server:
+        ways: list[tuple[object, str]] = [
+            (log, "by pylog.open"), (producer, "by log.producer"), (consumer, "by log.consumer"),
+            (log.admin, "as log.admin"), (server, "by pylog.connect"),
+        ]  # fmt: skip
+        for one, way in ways:
+            with pytest.raises(TypeError, match=f"belongs to its process, and is not pickled: .* there, {way}"):
                 pickle.dumps(one)
+    topic = log.topic("t")
+    for view in (topic, topic[0], topic.select()):
+        with pytest.raises(TypeError, match="is not pickled: give the name, and open or connect to the log there"):
+            pickle.dumps(view)
 
 
 def test_the_next_record_of_a_consumer(log: pylog.Log) -> None:

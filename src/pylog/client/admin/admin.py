@@ -1,5 +1,7 @@
 """`Admin`: what a client asks of a cluster and changes in it."""
 
+from typing import NoReturn
+
 from pylog.client.admin.configs import ConfigAdmin
 from pylog.client.admin.groups import GroupAdmin
 from pylog.client.admin.topics import TopicAdmin
@@ -22,6 +24,9 @@ class Admin(TopicAdmin, ConfigAdmin, GroupAdmin, TransactionAdmin, UserAdmin):
     def __init__(self, cluster: Cluster, lease: Lease | None = None) -> None:
         super().__init__(cluster)
         self._lease = lease
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an admin belongs to its process, and is not pickled: take it there, as log.admin")
 
     def __repr__(self) -> str:
         return "<Admin>" if self._lease is None else f"<Admin of {self._lease.log}>"
