@@ -2,10 +2,14 @@
 
 The rows have a key and a value of text. Nothing is synced, as Parquet's writer does not sync. The loops are those of
 confluent-kafka, a record at a time, against pylog's server in a process of its own, as another broker is not there
-everywhere. The JSON has three fields.
+everywhere. The JSON has three fields. The command reads a file of the same rows: Parquet goes in column by column, CSV
+row by row; the start of its process counts.
 """
 
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pylog
@@ -101,8 +105,23 @@ def json_by_loop(table: Any, folder: Path) -> float:
         return taken() / COUNT
 
 
+def by_command(path: Path, folder: Path) -> float:
+    with pylog.open(folder / "log", flush="none") as log:
+        log.create_topic("bench")
+    words = ("produce", "bench", "-q", "--input", path, "--flush", "none", "--log", folder / "log")
+    taken = stopwatch()
+    subprocess.run([sys.executable, "-m", "pylog", *words], check=True)
+    return taken() / COUNT
+
+
 def main() -> None:
-    table, rows = frame(), json_rows()
+    with TemporaryDirectory() as folder:
+        compare(frame(), json_rows(), Path(folder))
+
+
+def compare(table: Any, rows: Any, files: Path) -> None:
+    table.to_parquet(files / "table.parquet")
+    table.to_csv(files / "table.csv", index=False)
     measured = measure(
         {
             "append_table, to_pandas": fresh(lambda folder: by_table(table, folder)),
@@ -110,6 +129,8 @@ def main() -> None:
             "confluent-kafka, loops": fresh(lambda folder: by_loops(table, folder)),
             "append_table, JSON": fresh(lambda folder: json_by_table(rows, folder)),
             "send, a loop, JSON": fresh(lambda folder: json_by_loop(rows, folder)),
+            "pylog produce, Parquet": fresh(lambda folder: by_command(files / "table.parquet", folder)),
+            "pylog produce, CSV": fresh(lambda folder: by_command(files / "table.csv", folder)),
         },
         ROUNDS,
     )
@@ -122,6 +143,7 @@ def main() -> None:
             ),
             measured.speed("rows as JSON", "append_table, JSON", "send, a loop, JSON", at_least(2)),
             figure("rows as JSON", 1e-6 / measured.median("append_table, JSON"), "M records/s"),
+            measured.speed("a file by the command", "pylog produce, Parquet", "pylog produce, CSV", at_least(2)),
         ],
         records=COUNT,
     )
