@@ -116,7 +116,7 @@ def _regex(text: str) -> re.Pattern[str]:
 @option("--json", "is_json", is_flag=True, help="short for --format json")
 @option(
     "--output", metavar="FILE", type=click.Path(dir_okay=False),
-    help="write into this file; by the end of its name it is a table, .parquet or .csv, or lines of JSON, .jsonl",
+    help="write into this file; .parquet and .csv make a table of it, .jsonl JSON lines",
 )  # fmt: skip
 def command(
     place: LogPlace, topics: tuple[str, ...], from_beginning: bool, offsets: tuple[Offset, ...], since: Moment | None,

@@ -56,7 +56,7 @@ def reading(path: str, form: RowForm) -> tuple[Cut, Parser]:
     """
     end = _end(path)
     if end not in KINDS:
-        raise click.BadParameter(f"{path!r} is none of {PARQUET}, {', '.join(KINDS)}")
+        raise click.BadParameter(f"{path!r} is not a table: its name ends in none of {PARQUET}, {', '.join(KINDS)}")
     return KINDS[end](form)
 
 

@@ -155,7 +155,7 @@ class SchemaRegistryServer:
         # A browser always names its host.
         host = host_name(requests.headers.get("Host", "localhost"))
         if self._is_local and host != self.address.host.lower() and is_rebindable(host):
-            return refused(403, "HTTP 403 Forbidden: this address is local, and the name of the host is not")
+            return refused(403, "HTTP 403 Forbidden: the address is local, and the request names another host")
         with self._connections.at_work(requests.connection):
             return self._interface.answer(requests.command, requests.path, body)
 

@@ -83,7 +83,7 @@ def parsed_avro(schema: Schema, find: Callable[[Reference], Schema]) -> tuple[An
         source = BytesIO(payload)
         value = schemaless_reader(source, parsed, wanted)
         if source.read(1):
-            raise ValueError("there are bytes behind the value: its schema is not what it was written by")
+            raise ValueError("bytes follow the value: it was written by another schema")
         return value
 
     return parsed, read

@@ -127,7 +127,7 @@ class Reader:
     def _check_time(self) -> None:
         if self._clock.tick_ms() >= self._until_ms:
             limit = self._ms_max // 1000
-            raise ValueError(f"this takes more than {limit} s: name a partition, an offset or a time to look at less")
+            raise ValueError(f"the search takes more than {limit} s: narrow it by a partition, an offset or a time")
 
     def has(self, partition: int) -> bool:
         """Whether the topic has such a partition."""

@@ -511,7 +511,7 @@ def test_options_that_exclude_each_other_are_wrong_usage(run: Run) -> None:
     misused(run("produce", "lines", "-X", "sasl.username=a"), "sasl.username is a config of a connection")
     misused(run("produce", "lines", "-X", "linger"), "is not NAME=VALUE")
     misused(run("produce", "lines", "-D", ""), "must not be empty")
-    misused(run("produce", "lines", "--input", __file__), "is none of .parquet, .csv")
+    misused(run("produce", "lines", "--input", __file__), "its name ends in none of .parquet, .csv")
     misused(run("produce", "lines", "a", "--input", __file__), "--input is not allowed with FILE")
     failed(run("produce", "lines", "-X", "linger.mss=1"), "linger.mss", "linger.ms")
     failed(run("produce", "lines", "--transactional-id", "a", "--acks", "1", "-q", stdin=b"a\n"), "acks")

@@ -42,7 +42,7 @@ def test_avro_with_a_reference(log: pylog.Log) -> None:
     registry.register("t-value", serde.Schema('{"type": "map", "values": "shop.Order"}', "AVRO", uses))
     data = serde.avro(registry, "t-value").serialize({"a": {"apples": 3}})
     assert decoded(log, data) == {"a": {"apples": 3}}
-    with pytest.raises(ValueError, match="bytes behind the value"):
+    with pytest.raises(ValueError, match="bytes follow the value"):
         decoded(log, data + b"x")
 
 
