@@ -113,9 +113,10 @@ class _Sender:
             self._encoder.shrink(ROOM)
             self.rows += len(part.values)
             self._count.add_bytes(_size(part))
-            if self._source.transaction_records is not None and not self.rows % self._source.transaction_records:
+            most = self._source.transaction_records
+            if most is not None and not self.rows % most:
                 self.finish()
-                commit_if_due(self._source, self._producer, self._count)
+                commit_if_due(most, self._producer, self._count)
         return fault
 
     def finish(self) -> None:

@@ -178,16 +178,15 @@ def send_all(source: Input, producer: Producer, count: Count, brake: Brake) -> N
             except (RecordTooLarge, UnknownTopicOrPartition, ValueError) as error:
                 raise named(error, f"{name}, {source.cut.noun} {number}", source.cut.noun, source, count) from error
             count.add(future, size)
-            commit_if_due(source, producer, count)
+            if source.transaction_records is not None:
+                commit_if_due(source.transaction_records, producer, count)
             meter.update(count.read, count.sent)
             brake.check()
 
 
-def commit_if_due(source: Input, producer: Producer, count: Count) -> None:
-    """End the transaction, and begin the next one, where it has as many records as it should. Raises what a commit
-    does.
-    """
-    if source.transaction_records is not None and count.sent % source.transaction_records == 0:
+def commit_if_due(records: int, producer: Producer, count: Count) -> None:
+    """End the transaction, and begin the next one, where it has so many records. Raises what a commit does."""
+    if count.sent % records == 0:
         producer.commit()
         count.settle_all()
         producer.begin()
