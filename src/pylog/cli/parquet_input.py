@@ -18,6 +18,7 @@ from pylog.cli.rows import TAKEN, RowForm, check_columns
 from pylog.cli.sending import Brake, Count, Input, commit_if_due, named, seen_through, total
 from pylog.client.producer import Producer
 from pylog.client.producer.partitioning import Partitioning
+from pylog.errors import PylogError
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
 from pylog.runtime.clock import SystemClock
@@ -61,18 +62,22 @@ def send_parquet(
 
 def _send_rows(file: Any, sender: "_Sender", show: Callable[[float], None], brake: Brake) -> RowFault | None:
     """Send all rows, or those before one that makes no record: it is given."""
-    rows = max(file.metadata.num_rows, 1)
+    rows, fault = max(file.metadata.num_rows, 1), None
     try:
         for batch in file.iter_batches(ROWS, columns=sender.names):
             fault = sender.add(batch)
             if fault is not None:
-                return fault
+                break
             show(sender.rows / rows)
             brake.check()
-    finally:
-        # Ctrl-C, too, leaves no row unsent before the last one that was read.
-        sender.finish()
-    return None
+    except BaseException as error:
+        # Ctrl-C and a file that breaks off leave no row unsent before the last one that was read. Nothing is sent
+        # behind a batch that failed.
+        if not isinstance(error, PylogError):
+            sender.finish()
+        raise
+    sender.finish()
+    return fault
 
 
 class _Sender:

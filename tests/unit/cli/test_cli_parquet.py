@@ -11,6 +11,7 @@ import pylog
 from pylog.cli.lines import raw
 from pylog.cli.rows import RowForm
 from pylog.cli.sending import Brake, Count, Input
+from pylog.errors import DiskFull
 from pylog.server.server import Server
 from support.command_line import Run, failed, run
 
@@ -151,3 +152,24 @@ def test_ctrl_c_leaves_the_rows_that_were_read(tmp_path: Path, monkeypatch: pyte
         with pytest.raises(KeyboardInterrupt):
             parquet_input.send_parquet(given, RowForm(), rules, producer, count, Pulled())
         assert count.acknowledged == topic[0].next_offset == 10
+
+
+class Failing(Count):
+    """A count that is told of the failure of the second batch."""
+
+    batches = 0
+
+    def add(self, future: Any, size: int, records: int = 1) -> None:
+        super().add(future, size, records)
+        self.batches += 1
+        if self.batches == 2:
+            raise DiskFull("the disk is full")
+
+
+def test_nothing_is_sent_behind_a_batch_that_failed(tmp_path: Path) -> None:
+    given = Input("t", (write(tmp_path / "a.parquet", ROWS),), raw(None), 1000, (), None, None, None, is_quiet=True)
+    with pylog.open(":memory:") as log, log.producer(batch_size=1) as producer:
+        topic, count = log.create_topic("t"), Failing()
+        with pytest.raises(DiskFull), Brake() as brake:
+            parquet_input.send_parquet(given, RowForm(), TopicRules.of(1, topic.config, 10**6), producer, count, brake)
+        assert topic[0].next_offset == 2
