@@ -173,8 +173,8 @@ class Following:
 
         The leaders are asked where their logs end. What one does not answer within half a second is as it was before.
 
-        >>> following.lag()[orders].leader_end
-        3
+        >>> following.lag()[orders].leader
+        1
         """
         self._ask_ends()
         return self._lags()

@@ -195,8 +195,10 @@ class GroupAdmin:
         Raises GroupIdNotFound (None, and there is no such group), UnknownMemberId (the group has no member with that
         id; the others are out), after all were tried. (Kafka: removeMembersFromConsumerGroup)
 
-        >>> with log.consumer("orders", group_id="billing", group_instance_id="till-1") as consumer:
-        ...     records = consumer.poll()
+        >>> with log.consumer(
+        ...     "orders", group_id="billing", group_instance_id="till-1", auto_offset_reset="earliest"
+        ... ) as consumer:
+        ...     order = next(consumer)
         >>> admin.remove_group_members("billing", ["till-1"])
         >>> admin.describe_group("billing").members
         ()
