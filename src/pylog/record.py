@@ -40,7 +40,12 @@ def by_topic(keys: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A group's commit in a partition: the offset of the next record to read, and a text of its own."""
+    """A group's commit in a partition: the offset of the next record to read, and a text of its own.
+
+    >>> log.admin.alter_offsets("billing", {orders: pylog.OffsetAndMetadata(1, "set by hand")})
+    >>> log.admin.committed("billing")[orders].metadata
+    'set by hand'
+    """
 
     offset: int
     metadata: str = ""

@@ -1,34 +1,26 @@
 """The examples of the reference: each call that docs/reference/python.md shows has one, and each is true.
 
 An example is what a Python prompt shows, at the end of a docstring. It begins with the names of the page's first block,
-and that of a method with those of its class's example. `await` is taken as by `python -m asyncio`.
+and that of a method with those of its class's example.
 """
 
-import ast
 import asyncio
 import inspect
-import io
 import re
-import sys
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from dataclasses import dataclass
-from doctest import ELLIPSIS, DocTestParser, Example, OutputChecker
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from traceback import format_exception_only
 from typing import Any, is_typeddict
 
 import pytest
 
-from support.pages import blocks
+from support.prompt import Prompt, ends_with_example
 
 PAGE = Path(__file__).parents[2] / "docs/reference/python.md"
 DIRECTIVE = re.compile(r"^\.\. auto(function|class|module):: ([\w.]+)\n((?: {3}:.*\n)*)", re.MULTILINE)
 MODULES = "pylog pylog.aio pylog.metrics pylog.schema_registry pylog.serde pylog.testing".split()
-EXAMPLE = re.compile(r"\n\n>>> [^\n]+(\n[^\n]+)*\Z")
-PARSER, CHECKER = DocTestParser(), OutputChecker()
 
 
 @dataclass(frozen=True)
@@ -91,48 +83,10 @@ def shown() -> tuple[Shown, ...]:
     return tuple(things)
 
 
-class Prompt:
-    """A Python prompt that has typed the first block of the page."""
-
-    def __init__(self, loop: asyncio.Runner) -> None:
-        self._loop = loop
-        self.names: dict[str, Any] = {}
-        (line, block), *_ = blocks(PAGE, "python")
-        exec(compile("\n" * line + block, str(PAGE), "exec"), self.names)
-        self._log = self.names["log"]
-
-    def wrong(self, name: str, docstring: str) -> Iterator[str]:
-        """Type the examples of a docstring; each that is not true."""
-        for example in PARSER.get_examples(docstring):
-            got = self._typed(example)
-            wanted = example.exc_msg or example.want
-            if not CHECKER.check_output(wanted, got, ELLIPSIS):
-                yield f"{name}: >>> {example.source}  expected {wanted!r}\n  got      {got!r}"
-
-    def _typed(self, example: Example) -> str:
-        code = compile(example.source, "<example>", "single", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        with redirect_stdout(io.StringIO()) as out:
-            try:
-                result = eval(code, self.names)
-                if code.co_flags & inspect.CO_COROUTINE:
-                    self._loop.run(result)
-            except Exception as error:  # noqa: BLE001 - the prompt shows it
-                return format_exception_only(error)[-1]
-        return out.getvalue()
-
-    def close(self) -> None:
-        """Close what was opened: a log, which closes its clients, before these."""
-        for one in [*self.names.values(), self._log]:
-            if type(one).__module__.startswith("pylog.") and hasattr(one, "close"):
-                closing = one.close()
-                if inspect.iscoroutine(closing):
-                    self._loop.run(closing)
-
-
 def wrong_examples(loop: asyncio.Runner, thing: Shown) -> Iterator[str]:
     """What is not true of the examples of a function or a class; each method begins behind the example of its class."""
     for name, docstring in (thing.of_methods or {thing.name: ""}).items():
-        prompt = Prompt(loop)
+        prompt = Prompt(PAGE, loop)
         try:
             yield from prompt.wrong(thing.name, thing.docstring)
             yield from prompt.wrong(name, docstring)
@@ -147,9 +101,8 @@ def loop() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(autouse=True)
-def prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "displayhook", lambda value: None if value is None else print(repr(value)))
 
 
 @pytest.mark.parametrize("thing", [one for one in shown() if ">>> " in one.docstring], ids=lambda thing: thing.name)
@@ -175,7 +128,7 @@ def test_an_example_that_is_not_true_is_told(loop: asyncio.Runner) -> None:
 
 def test_each_call_has_an_example_at_its_end() -> None:
     calls = {name: docstring for thing in shown() for name, docstring in thing.calls.items()}
-    without = [name for name, docstring in calls.items() if not EXAMPLE.search(docstring)]
+    without = [name for name, docstring in calls.items() if not ends_with_example(docstring)]
     assert len(calls) > 250
     assert not without
 

@@ -26,7 +26,14 @@ ERRORS: dict[int, type[SchemaRegistryError | SchemaNotFound]] = {404: SchemaNotF
 
 
 class Reference(NamedTuple):
-    """A schema that another one uses, and by which name."""
+    """A schema that another one uses, and by which name.
+
+    >>> registry = serde.LogRegistry(log)
+    >>> registry.register("names", serde.Schema('{"type": "fixed", "name": "Name", "size": 8}'))
+    1
+    >>> registry.register("orders-value", serde.Schema('"Name"', references=(serde.Reference("Name", "names", 1),)))
+    2
+    """
 
     name: str
     subject: str
@@ -34,7 +41,11 @@ class Reference(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """A schema as a registry keeps it: its text, and whether that is "AVRO", "PROTOBUF" or "JSON"."""
+    """A schema as a registry keeps it: its text, and whether that is "AVRO", "PROTOBUF" or "JSON".
+
+    >>> serde.Schema('{"type": "object"}', "JSON")
+    Schema(text='{"type": "object"}', type='JSON', references=())
+    """
 
     text: str
     type: str = AVRO

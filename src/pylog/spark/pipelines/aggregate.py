@@ -25,6 +25,14 @@ def aggregate(
     that are written.
 
     Raises UnknownTopicOrPartition, ValueError (names), AnalysisException (an expression), StreamingQueryException.
+
+    >>> from pylog.spark.pipelines.aggregate import aggregate
+    >>> done = aggregate(
+    ...     spark, log.path, "clicks", "hourly", checkpoint=f"{jobs}/hourly", schema="page STRING, ms INT",
+    ...     by={"page": "value.page"}, aggregates={"views": "count(*)"},
+    ... )
+    >>> [record.value for record in log.topic("hourly").records(isolation_level="read_committed")]
+    [b'{"start":"2024-05-01T00:00:00.000Z","end":"2024-05-01T01:00:00.000Z","page":"home","views":2}']
     """
     check_apart(log, topic, to_log, [to])
     records = stream.parsed(stream.read_topic(spark, log, topic), schema)

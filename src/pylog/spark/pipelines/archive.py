@@ -52,6 +52,10 @@ def archive(
     Raises UnknownTopicOrPartition, ValueError (wrong options; another topic is archived there), StorageError (commits
     that cannot be read, files of the last one that are gone, another run has committed), and OffsetOutOfRange in an
     error of Spark's where records were deleted before they were archived and `fail_on_data_loss` is set.
+
+    >>> from pylog.spark.pipelines.archive import archive
+    >>> archive(spark, log.path, "clicks", "lake/clicks").records
+    3
     """
     if compression not in COMPRESSIONS:
         raise ValueError(f"compression is one of {', '.join(COMPRESSIONS)}, got '{compression}'")

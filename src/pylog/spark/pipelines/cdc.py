@@ -66,6 +66,10 @@ def cdc(
     a value that is not JSON of the fields, or not a change of Debezium's, names its offset; OffsetOutOfRange where
     records
     were deleted before they were applied and `fail_on_data_loss` is set.
+
+    >>> from pylog.spark.pipelines.cdc import cdc
+    >>> cdc(spark, log.path, "clicks", "lake/last", schema="page STRING, ms INT")
+    Applied(records=3, rows=2, commits=1)
     """
     if envelope not in ENVELOPES:
         raise ValueError(f"envelope is one of {', '.join(ENVELOPES)}, got '{envelope}'")

@@ -31,6 +31,10 @@ def compact(
     made with `partitions` where it is missing; its `cleanup.policy` must have `delete`.
 
     Raises UnknownTopicOrPartition, PolicyViolation, and errors of Spark's.
+
+    >>> from pylog.spark.pipelines.compact import compact
+    >>> compact(spark, log.path, "clicks", "last-clicks")
+    Compacted(records=2)
     """
     check_apart(log, topic, to_log, [to])
     target = log if to_log is None else to_log

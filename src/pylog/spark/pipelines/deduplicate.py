@@ -21,6 +21,10 @@ def deduplicate(
     `to` is made with `partitions` where it is missing. The order between keys may change.
 
     Raises UnknownTopicOrPartition, AnalysisException (an expression), StreamingQueryException.
+
+    >>> from pylog.spark.pipelines.deduplicate import deduplicate
+    >>> deduplicate(spark, log.path, "clicks", "visitors", checkpoint=f"{jobs}/visitors", within="1 day")
+    Streamed(records=3, batches=1, late=0)
     """
     check_apart(log, topic, to_log, [to])
     records = stream.parsed(stream.read_topic(spark, log, topic), schema)

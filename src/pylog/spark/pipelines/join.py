@@ -21,6 +21,11 @@ def join(
     how much older than the newest record of its side one may be before it is left out.
 
     Raises UnknownTopicOrPartition, AnalysisException (an expression), StreamingQueryException.
+
+    >>> from pylog.spark.pipelines.join import join
+    >>> done = join(spark, log.path, "clicks", "orders", "bought", checkpoint=f"{jobs}/bought", within="10 minutes")
+    >>> [record.key for record in log.topic("bought").records(isolation_level="read_committed")]
+    [b'alice']
     """
     check_apart(log, f"{left},{right}", to_log, [to])
     one = _side(stream.parsed(stream.read_topic(spark, log, left), schema), "left", on, late)

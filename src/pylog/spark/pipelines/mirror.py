@@ -17,6 +17,10 @@ def mirror(
     partitions. The records of a partition keep their order, and get new offsets.
 
     Raises UnknownTopicOrPartition, ValueError (a topic has too few partitions there), StreamingQueryException.
+
+    >>> from pylog.spark.pipelines.mirror import mirror
+    >>> mirror(spark, log.path, "clicks", Path("copy").absolute(), checkpoint=f"{jobs}/mirror")
+    Streamed(records=3, batches=1, late=0)
     """
     names = [name.strip() for name in topic.split(",") if name.strip()]
     check_apart(log, topic, to_log, names)

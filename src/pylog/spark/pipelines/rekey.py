@@ -20,6 +20,14 @@ def rekey(
     get the same key keep their order.
 
     Raises UnknownTopicOrPartition, AnalysisException (the expression), StreamingQueryException.
+
+    >>> from pylog.spark.pipelines.rekey import rekey
+    >>> done = rekey(
+    ...     spark, log.path, "clicks", "by-page", checkpoint=f"{jobs}/by-page", key="value.page",
+    ...     schema="page STRING, ms INT",
+    ... )
+    >>> [record.key for record in log.topic("by-page").records(isolation_level="read_committed")]
+    [b'home', b'home', b'cart']
     """
     check_apart(log, topic, to_log, [to])
     records = stream.parsed(stream.read_topic(spark, log, topic), schema)

@@ -56,6 +56,12 @@ def restore(
 
     Raises ValueError (nothing is archived there; a topic that has records, or too few partitions), StorageError (the
     archive cannot be read, or does not go on where the restore ended), and what opening the log raises.
+
+    >>> from pylog.spark.pipelines.archive import archive
+    >>> from pylog.spark.pipelines.restore import restore
+    >>> archived = archive(spark, log.path, "clicks", "lake/clicks")
+    >>> restore(spark, log.path, "lake/clicks", topic="clicks-again").records
+    3
     """
     folder = Folder(archive)
     commits = Commits(folder, ARCHIVE)

@@ -23,6 +23,11 @@ def sessionise(
     are of its records (None: their count). The rest is as `aggregate` says.
 
     Raises UnknownTopicOrPartition, ValueError (names), AnalysisException (an expression), StreamingQueryException.
+
+    >>> from pylog.spark.pipelines.sessionise import sessionise
+    >>> done = sessionise(spark, log.path, "clicks", "sessions", checkpoint=f"{jobs}/sessions", gap="15 minutes")
+    >>> sorted(record.key for record in log.topic("sessions").records(isolation_level="read_committed"))
+    [b'alice', b'bob']
     """
     check_apart(log, topic, to_log, [to])
     records = stream.parsed(stream.read_topic(spark, log, topic), schema)
