@@ -124,5 +124,5 @@ class Routes:
         return None if known is None else known.last
 
     def failures(self) -> str:
-        """The last errors of the addresses that failed, for a message."""
-        return "; ".join(f"{self._name(address)}: {one.last}" for address, one in self._failures.items())
+        """The last errors of the addresses that failed, for a message. For any thread."""
+        return "; ".join(f"{self._name(address)}: {one.last}" for address, one in list(self._failures.items()))

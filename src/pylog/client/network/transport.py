@@ -126,8 +126,9 @@ class NetworkTransport:
         return bool(message.topics) and (message.creates or self._config.allow_auto_create_topics)
 
     def name(self, node: int) -> str:
-        """See `Transport`."""
-        return "the cluster" if node == ANY_NODE else f"node {node}"
+        """See `Transport`. The last errors of nodes that cannot be reached are in it: they may be why none answers."""
+        who, failures = "the cluster" if node == ANY_NODE else f"node {node}", self._network.routes.failures()
+        return f"{who} (last error: {failures})" if failures else who
 
     def forget(self, session: Session) -> None:
         """See `Transport`."""

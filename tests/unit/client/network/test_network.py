@@ -11,6 +11,7 @@ from pylog.client.network.address import Address, parse
 from pylog.client.network.call import Call
 from pylog.client.network.lookup import FindCoordinator
 from pylog.client.network.network import Network
+from pylog.client.network.transport import NetworkTransport
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import Closed, NetworkError
 from pylog.protocol.messages import Metadata, Session
@@ -45,6 +46,21 @@ def test_a_call_to_a_node_that_is_not_there_fails(network: Network) -> None:
     network.send(asked)
     with pytest.raises(NetworkError, match="can be reached"):
         asked.future.result(HANG_SECONDS)
+
+
+def test_the_name_of_a_node_has_the_last_errors_of_connections(network: Network) -> None:
+    """A call that was not answered in time did not say that no node could be reached."""
+    transport = NetworkTransport(network, ConnectionConfig(), SystemClock())
+    assert (transport.name(-1), transport.name(3)) == ("the cluster", "node 3")
+    asked = call(network)
+    network.send(asked)
+    error = asked.future.exception(HANG_SECONDS)
+    assert "127.0.0.1:1: " in str(error)
+    last = str(error).removeprefix("no node of the cluster can be reached: ")
+    assert (transport.name(-1), transport.name(3)) == (
+        f"the cluster (last error: {last})",
+        f"node 3 (last error: {last})",
+    )
 
 
 def test_a_call_that_fails_within_is_answered_with_that(network: Network, caplog: pytest.LogCaptureFixture) -> None:
