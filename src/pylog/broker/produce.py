@@ -256,7 +256,7 @@ class ProduceHandler:
         topic, number = part.topic, part.partition
         if topic in INTERNAL_TOPICS:
             raise InvalidTopic(f"{topic!r} is the log of coordinators: commit offsets, or end transactions, instead")
-        self._topics.check_id(topic, part.topic_id)
+        self._topics.metadata_log.image.check_id(topic, part.topic_id)
         leader = role if isinstance(role, Leader) and role.epoch is not None else self._roles.writer(topic, number)
         if message.acks == ACKS_ALL and leader.is_under_min_isr:
             raise NotEnoughReplicas(f"{topic}-{number}: nothing was appended: {told_isr(leader)}")

@@ -28,6 +28,7 @@ from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import isolation_of
 from pylog.protocol.messages import (
+    NO_ID,
     ClusterMetadata,
     Fetch,
     Fetched,
@@ -120,10 +121,11 @@ class ReadOnlyBroker:
 
         def read(asked: FetchPart, max_bytes: int) -> FetchedPart:
             grown = self.node.grown(asked.topic, asked.partition) if again and len(message.parts) == 1 else None
-            if grown is not None:
+            if grown is not None and asked.topic_id in (NO_ID, grown.topic_id):
                 with suppress(PylogError):
                     return read_part(grown, asked, isolation=message.isolation, max_bytes=max_bytes)
             found = self.node.find(asked.topic, asked.partition)
+            self.node.image.check_id(asked.topic, asked.topic_id)
             return read_part(found, asked, isolation=message.isolation, max_bytes=max_bytes)
 
         return read_parts(message, read)

@@ -104,7 +104,7 @@ class Reads:
             self._show(role)
 
     def _read_part(self, message: Fetch, asked: FetchPart, max_bytes: int) -> FetchedPart:
-        self._node.topics.check_id(asked.topic, asked.topic_id)
+        self._node.topics.metadata_log.image.check_id(asked.topic, asked.topic_id)
         leader = self._node.roles.leader(asked.topic, asked.partition)
         if message.replica_id != CONSUMER and leader.knows(message.replica_id, asked):
             self._node.roles.register(message.replica_id, asked.directory_id)

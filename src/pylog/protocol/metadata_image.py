@@ -21,8 +21,9 @@ from typing import Any
 from uuid import UUID
 
 from pylog.config.options import INT_MAX
-from pylog.errors import CorruptBatch, StorageError, UnsupportedFormat
+from pylog.errors import CorruptBatch, StorageError, UnknownTopicId, UnsupportedFormat
 from pylog.protocol.messages.configs import ConfigResource, ResourceType
+from pylog.protocol.messages.records import NO_ID
 from pylog.protocol.persistent_map import PersistentMap
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 from pylog.protocol.schema import message, names, read_uvarint, uvarint
@@ -179,6 +180,14 @@ class MetadataImage:
         if topic is None:
             raise unknown_topic(name)
         return topic
+
+    def check_id(self, name: str, topic_id: UUID) -> None:
+        """Raise UnknownTopicId where the topic of this name has another id. NO_ID means any."""
+        if topic_id is NO_ID:
+            return
+        topic = self.topics.get(name)
+        if topic is not None and topic_id not in (topic.id, NO_ID):
+            raise UnknownTopicId(f"topic {name!r} with id {topic_id} was deleted; the present one has id {topic.id}")
 
     def with_id(self, topic_id: UUID) -> TopicImage | None:
         """The topic of this id; None for one that is unknown or removed."""

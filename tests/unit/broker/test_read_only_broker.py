@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
@@ -102,6 +103,30 @@ def test_a_topic_made_anew_is_another_topic(tmp_path: Path) -> None:
         assert view.next_offset == 0
         fill(owner, 2)
         assert offsets(reader) == [0, 1] and view.next_offset == 2
+
+
+@pytest.mark.parametrize("mode", ["own", "read", "attach"])
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_consumer_begins_anew_in_a_topic_made_anew(
+    tmp_path: Path, mode: Literal["own", "read", "attach"], waits: bool
+) -> None:
+    """A reader went on at its position, and missed the first records of the topic that had come in the meantime."""
+    with ExitStack() as opened:
+        owner = opened.enter_context(pylog.open(tmp_path))
+        reader = owner if mode == "own" else opened.enter_context(pylog.open(tmp_path, mode=mode))
+        owner.create_topic("t")
+        fill(owner, 5)
+        consumer = opened.enter_context(reader.consumer("t", auto_offset_reset="earliest"))
+        assert len(consumer.poll(60_000)) == 5
+        if waits:
+            assert consumer.poll(1) == []
+        owner.delete_topic("t")
+        owner.create_topic("t")
+        fill(owner, 8)
+        found: list[int] = []
+        while len(found) < 8:
+            found += [record.offset for record in consumer.poll(60_000)]
+        assert found == list(range(8))
 
 
 def test_a_partition_is_followed_as_long_as_it_gets_records_and_nothing_else(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from pylog.broker.describe_configs import looked_up
 from pylog.commitlog.deleted_segments import RETRY_MS
 from pylog.config import NodeConfig, TopicConfig
 from pylog.controller.controller import Controller
-from pylog.errors import LogNotFound, StorageError, UnknownTopicId
+from pylog.errors import LogNotFound, StorageError
 from pylog.files import Files
 from pylog.logdirs.log_directories import Directories
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.logdirs.metadata_log import MetadataLog
 from pylog.metrics.histogram import Histogram, Times, histogram_of
 from pylog.partition import Partition
-from pylog.protocol.messages import NO_ID, ResourceType
+from pylog.protocol.messages import ResourceType
 from pylog.protocol.metadata_image import METADATA_TOPIC_ID, MetadataDelta, MetadataImage, TopicImage
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
@@ -118,14 +118,6 @@ class LocalTopics:
     def image_of(self, name: str) -> TopicImage:
         """One topic. Raises UnknownTopicOrPartition."""
         return self.image.topic(name)
-
-    def check_id(self, name: str, topic_id: uuid.UUID) -> None:
-        """Raise UnknownTopicId where the topic of that name has another id. NO_ID means any."""
-        if topic_id is NO_ID:
-            return
-        image = self.metadata_log.image.topics.get(name)
-        if image is not None and topic_id not in (image.id, NO_ID):
-            raise UnknownTopicId(f"topic {name!r} with id {topic_id} was deleted; the present one has id {image.id}")
 
     def config_of(self, overrides: Mapping[str, str]) -> TopicConfig:
         """The effective config on this node of a topic with these overrides."""
