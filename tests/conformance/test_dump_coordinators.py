@@ -11,13 +11,12 @@ from conformance import dump_log
 from pylog import TopicPartition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
-    ConsumerGroupHeartbeat,
     Produce,
     ProducePart,
     Session,
 )
 from pylog.protocol.partitioner import partition_for
-from support.messages import init_producer_id, join_group, sync_group
+from support.messages import init_producer_id, join_group, member_heartbeat, sync_group
 
 REASON = dump_log.missing()
 pytestmark = [
@@ -43,7 +42,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for member in ("one", "two"):
             answer = ask(
                 log,
-                ConsumerGroupHeartbeat(
+                member_heartbeat(
                     "modern", member, 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
                 ),
             )

@@ -27,10 +27,10 @@ from pylog.coordinator.group.consumer_records import (
 )
 from pylog.coordinator.group.records import CONSUMER_TYPES, GROUP_TYPE, decode, group_record, record_type
 from pylog.protocol.assignor import Subscription, encode_assignment, encode_subscription
-from pylog.protocol.messages import ConsumerGroupHeartbeat, Session
+from pylog.protocol.messages import Session
 from pylog.record import TopicPartition
 from support.consumer_group_host import ConsumerHost
-from support.messages import join_group, leave_group, leaving, sync_group
+from support.messages import join_group, leave_group, leaving, member_heartbeat, sync_group
 
 REASON = dump_log.missing()
 pytestmark = [
@@ -157,18 +157,18 @@ def make_mixed(log: pylog.Log, group_id: str) -> Callable[[], None]:
     joined = ask(log, first)
     every = encode_assignment(TopicPartition("t", number) for number in range(PARTITIONS))
     assert ask(log, sync_group(group_id, 1, joined.member_id, assignments=[(joined.member_id, every)])).error is None
-    comes = ConsumerGroupHeartbeat(
+    comes = member_heartbeat(
         group_id, "new", 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
     )
     assert ask(log, comes).error is None
     again = ask(log, join_group(group_id, joined.member_id, protocols=[("range", said_by_it)]))
     assert again.error is None
     assert ask(log, sync_group(group_id, again.generation_id, joined.member_id)).error is None
-    told = ask(log, ConsumerGroupHeartbeat(group_id, "new", again.generation_id))
+    told = ask(log, member_heartbeat(group_id, "new", again.generation_id))
     assert sum(len(numbers) for _, numbers in told.assignment) == PARTITIONS // 2
 
     def leave(member_id: str = "new") -> None:
-        assert ask(log, ConsumerGroupHeartbeat(group_id, member_id, -1)).error is None
+        assert ask(log, member_heartbeat(group_id, member_id, -1)).error is None
 
     return leave
 

@@ -10,7 +10,7 @@ from pylog.client.consumer.membership import AssignPartitions, Effect, Fail, Los
 from pylog.client.consumer.membership_consumer import ConsumerMembership
 from pylog.config import ConsumerConfig
 from pylog.protocol.assignor.member import NO_GENERATION
-from pylog.protocol.messages import ConsumerGroupHeartbeat
+from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest
 from pylog.record import TopicPartition
 from simulation.consumer_group_world import TOPICS, Simulation
 from support.consumer_group_host import Client, ConsumerHost, Slot
@@ -29,7 +29,7 @@ class MemberClient(Client):
         self.machine = ConsumerMembership(
             config, host.now.tick, lambda: self.known, lambda: UUID(int=rng.getrandbits(128))
         )
-        self.sent: list[tuple[int, ConsumerGroupHeartbeat]] = []
+        self.sent: list[tuple[int, ConsumerGroupHeartbeatRequest]] = []
         self.revoking: list[TopicPartition] = []
         self.slots: dict[TopicPartition, Slot] = {}
         super().__init__(host, self.machine.member_id, [], instance_id=instance_id, process=process)
@@ -45,7 +45,7 @@ class MemberClient(Client):
     def carry_out(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Send):
-                assert isinstance(effect.message, ConsumerGroupHeartbeat)
+                assert isinstance(effect.message, ConsumerGroupHeartbeatRequest)
                 who = effect.message.member_id
                 self.sent.append((self.host.send(effect.message, who, self.process), effect.message))
             elif isinstance(effect, Revoke):

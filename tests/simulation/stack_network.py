@@ -21,7 +21,8 @@ from random import Random
 from typing import Any
 
 from pylog.errors import NetworkError, RequestTimedOut
-from pylog.protocol.messages import ConsumerGroupHeartbeat, Message, Session
+from pylog.protocol.messages import Message, Session
+from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest
 from pylog.runtime.clock import SteppedClock
 from pylog.runtime.future import Future
 from pylog.transport import Handle
@@ -199,7 +200,7 @@ class Network:
         if self.world.fails(self.world.rates.lose):
             self.silence(sent)
             return sent.future
-        is_double = not isinstance(message, ConsumerGroupHeartbeat) and self.world.fails(self.world.rates.double)
+        is_double = not isinstance(message, ConsumerGroupHeartbeatRequest) and self.world.fails(self.world.rates.double)
         for _ in range(1 + is_double):
             sent.copies += 1
             self.world.after(self.delay_ms(), lambda: self.arrive(sent))

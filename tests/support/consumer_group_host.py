@@ -14,22 +14,24 @@ from pylog.protocol.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
-    ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeaten,
 )
+from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from support.group_host import GroupHost, Logged
+from support.messages import member_heartbeat
 
 Slot = tuple[UUID, int]
 Structs = list[tuple[UUID, list[int]]]
 SESSION_MS = 45_000
-JOIN = ConsumerGroupHeartbeat(
+JOIN = member_heartbeat(
     "g", "m", JOIN_EPOCH, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
 )
 FENCED = (FencedMemberEpoch, UnknownMemberId, FencedInstanceId)
 
 
-def slots(structs: Structs | None) -> set[Slot]:
+def slots(structs: Structs | ConsumerGroupHeartbeatResponse.Assignment | None) -> set[Slot]:
     assert structs is not None, "an assignment was expected"
+    if not isinstance(structs, list):
+        structs = [(one.topic_id, one.partitions) for one in structs.topic_partitions]
     return {(topic_id, partition) for topic_id, partitions in structs for partition in partitions}
 
 
@@ -145,7 +147,7 @@ class Client:
         self.tickets: list[int] = []
         self.error: PylogError | None = None
 
-    def message(self, max_wait_ms: int = 0) -> ConsumerGroupHeartbeat:
+    def message(self, max_wait_ms: int = 0) -> ConsumerGroupHeartbeatRequest:
         """What it says now. While an answer is on the way it does not say what it owns: it may be told."""
         says_all = not self.tickets and (self.is_full or self.epoch == JOIN_EPOCH)
         says_topics = says_all or self.has_new_topics
@@ -155,7 +157,7 @@ class Client:
         if says_owned:
             self.has_changed = False
         self.has_new_topics = False
-        return ConsumerGroupHeartbeat(
+        return member_heartbeat(
             self.group_id,
             self.member_id,
             self.epoch,
@@ -177,7 +179,7 @@ class Client:
         while self.tickets and self.tickets[0] in self.host.answers:
             self.take(self.host.answers.pop(self.tickets.pop(0)))
 
-    def take(self, answer: ConsumerGroupHeartbeaten) -> None:
+    def take(self, answer: ConsumerGroupHeartbeatResponse) -> None:
         self.error = answer.error
         if isinstance(answer.error, FENCED):
             self.forget()
@@ -208,12 +210,12 @@ class Client:
 
     def send_leave(self, *, for_good: bool = True) -> int:
         epoch = LEAVE_EPOCH if for_good else LEAVE_STATIC_EPOCH
-        message = ConsumerGroupHeartbeat(self.group_id, self.member_id, epoch, self.instance_id)
+        message = member_heartbeat(self.group_id, self.member_id, epoch, self.instance_id)
         self.forget()
         return self.host.send(message, self.member_id, self.process)
 
-    def leave(self, *, for_good: bool = True) -> ConsumerGroupHeartbeaten:
-        found: ConsumerGroupHeartbeaten = self.host.answers.pop(self.send_leave(for_good=for_good))
+    def leave(self, *, for_good: bool = True) -> ConsumerGroupHeartbeatResponse:
+        found: ConsumerGroupHeartbeatResponse = self.host.answers.pop(self.send_leave(for_good=for_good))
         return found
 
 
@@ -239,8 +241,8 @@ def kinds(host: ConsumerHost) -> list[int]:
     return [record_type(entry.record) for entry in host.log if isinstance(entry, Logged)]
 
 
-def heartbeat(host: ConsumerHost, **fields: object) -> ConsumerGroupHeartbeaten:
+def heartbeat(host: ConsumerHost, **fields: object) -> ConsumerGroupHeartbeatResponse:
     """What member `m` of group `g` is told in epoch 1, or who else says something."""
     values = {"group_id": "g", "member_id": "m", "member_epoch": 1, **fields}
-    found: ConsumerGroupHeartbeaten = host.ask(ConsumerGroupHeartbeat(**values))  # type: ignore[arg-type]
+    found: ConsumerGroupHeartbeatResponse = host.ask(member_heartbeat(**values))  # type: ignore[arg-type]
     return found

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
 from pylog.errors import PylogError
 from pylog.protocol.messages.api import PartitionsRequest
 from pylog.protocol.messages.groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -145,3 +148,32 @@ def synced_group(
     return SyncGroupResponse(
         error=error, protocol_type=protocol_type, protocol_name=protocol_name, assignment=assignment
     )
+
+
+def member_heartbeat(
+    group_id: str, member_id: str, member_epoch: int, instance_id: str | None = None, *,
+    topic_partitions: Iterable[tuple[UUID, list[int]]] | None = None, **more: Any,
+) -> ConsumerGroupHeartbeatRequest:  # fmt: skip
+    """A heartbeat of a member of the consumer protocol, with the partitions that it owns by the ids of their topics."""
+    part = ConsumerGroupHeartbeatRequest.TopicPartitions
+    owned = topic_partitions if topic_partitions is None else [
+        part(topic_id=topic_id, partitions=numbers) for topic_id, numbers in topic_partitions
+    ]  # fmt: skip
+    return ConsumerGroupHeartbeatRequest(
+        group_id=group_id, member_id=member_id, member_epoch=member_epoch, instance_id=instance_id,
+        topic_partitions=owned, **more,
+    )  # fmt: skip
+
+
+def member_heartbeaten(
+    error: PylogError | None = None, member_id: str | None = None, member_epoch: int = 0,
+    heartbeat_interval_ms: int = 0, assignment: Iterable[tuple[UUID, list[int]]] | None = None,
+) -> ConsumerGroupHeartbeatResponse:  # fmt: skip
+    """The answer to it, with the partitions that the member is to own."""
+    told = ConsumerGroupHeartbeatResponse.Assignment
+    return ConsumerGroupHeartbeatResponse(
+        error=error, member_id=member_id, member_epoch=member_epoch, heartbeat_interval_ms=heartbeat_interval_ms,
+        assignment=assignment if assignment is None else told(topic_partitions=[
+            told.TopicPartitions(topic_id=topic_id, partitions=numbers) for topic_id, numbers in assignment
+        ]),
+    )  # fmt: skip

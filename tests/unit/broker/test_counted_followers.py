@@ -12,7 +12,6 @@ from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     ACKS_ALL,
     AddPartitionsToTxn,
-    ConsumerGroupHeartbeat,
     Fetch,
     FetchPart,
     OffsetCommit,
@@ -22,11 +21,11 @@ from pylog.protocol.messages import (
     ProducePart,
     Session,
 )
-from pylog.protocol.messages.groups import DescribeGroupsRequest, ListGroupsRequest
+from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, DescribeGroupsRequest, ListGroupsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from support.clients.values import until
 from support.copies import QUICK
-from support.messages import end_txn, group_heartbeat, init_producer_id
+from support.messages import end_txn, group_heartbeat, init_producer_id, member_heartbeat
 from support.patience import HANG_SECONDS
 
 SESSION = Session()
@@ -77,8 +76,8 @@ def test_what_is_not_appended_waits_for_no_follower(log: pylog.Log) -> None:
 
 
 def test_a_consumer_group_waits_for_its_own_records_alone(log: pylog.Log) -> None:
-    def heartbeat(group: str, member: str, epoch: int) -> ConsumerGroupHeartbeat:
-        return ConsumerGroupHeartbeat(
+    def heartbeat(group: str, member: str, epoch: int) -> ConsumerGroupHeartbeatRequest:
+        return member_heartbeat(
             group, member, epoch, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
         )
 

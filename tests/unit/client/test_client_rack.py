@@ -10,14 +10,13 @@ from pylog import TopicPartition
 from pylog.errors import NetworkError, OffsetOutOfRange
 from pylog.protocol.assignor.subscription import decode_subscription
 from pylog.protocol.messages import (
-    ConsumerGroupHeartbeat,
     Fetch,
     Fetched,
     FetchedPart,
     Message,
     Session,
 )
-from pylog.protocol.messages.groups import JoinGroupRequest
+from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, JoinGroupRequest
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
 from pylog.transport import MemoryTransport
@@ -37,7 +36,7 @@ class Cluster(MemoryTransport):
         """The answer of the replica, where it has none of its leader's."""
 
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
-        if isinstance(message, JoinGroupRequest | ConsumerGroupHeartbeat):
+        if isinstance(message, JoinGroupRequest | ConsumerGroupHeartbeatRequest):
             self.said.append(message)
         if not isinstance(message, Fetch):
             return super().send(node, message, session)
@@ -124,4 +123,4 @@ def test_members_tell_their_group_their_rack(cluster: Cluster, log: pylog.Log) -
     assert {decode_subscription(one.metadata).rack_id for one in joining.protocols} == {"b"}
     with log.consumer("t", group_id="new", group_protocol="consumer", client_rack="b") as new:
         new.poll()
-    assert next(one.rack_id for one in cluster.said if isinstance(one, ConsumerGroupHeartbeat)) == "b"
+    assert next(one.rack_id for one in cluster.said if isinstance(one, ConsumerGroupHeartbeatRequest)) == "b"

@@ -13,9 +13,9 @@ import pytest
 import pylog
 from pylog import Consumer, OffsetAndMetadata, RebalanceListener, Record, TopicPartition, errors
 from pylog.client.consumer.membership import MembershipState
-from pylog.protocol.messages import LEAVE_EPOCH, ConsumerGroupHeartbeat, Session
+from pylog.protocol.messages import LEAVE_EPOCH, Session
 from pylog.testing import SimClock
-from support.messages import leave_group, leaving
+from support.messages import leave_group, leaving, member_heartbeat
 from support.patience import HANG_SECONDS
 
 PARTITIONS = 6
@@ -345,7 +345,7 @@ def remove(log: pylog.Log, consumer: Consumer) -> None:
     member_id = consumer.group_metadata().member_id
     message: Any = leave_group("g", [leaving(member_id)])
     if consumer.config.group_protocol == "consumer":
-        message = ConsumerGroupHeartbeat("g", member_id, LEAVE_EPOCH)
+        message = member_heartbeat("g", member_id, LEAVE_EPOCH)
     log.broker.handle(message, Session()).result()
 
 

@@ -19,7 +19,6 @@ from pylog.kernel import HEADER_BYTES, encode_records
 from pylog.protocol.batch import Batch, encode, seal
 from pylog.protocol.compression import Codec
 from pylog.protocol.messages import (
-    ConsumerGroupHeartbeat,
     Fetch,
     FetchedPart,
     Metadata,
@@ -29,7 +28,13 @@ from pylog.protocol.messages import (
     OffsetsFetched,
     Session,
 )
-from pylog.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from pylog.protocol.messages.groups import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
@@ -744,7 +749,7 @@ def test_a_coordinator_that_is_away_costs_a_member_nothing(
     far: pylog.Log, way: Held, clock: SimClock, protocol: str
 ) -> None:
     with far.consumer("t", group_id="g", auto_offset_reset="earliest", group_protocol=protocol) as consumer:
-        for kind in (JoinGroupRequest, SyncGroupRequest, ConsumerGroupHeartbeat):
+        for kind in (JoinGroupRequest, SyncGroupRequest, ConsumerGroupHeartbeatRequest):
             way.answers[kind] = [errors.NotCoordinator("elsewhere")]
         given = []
         for _ in range(10):

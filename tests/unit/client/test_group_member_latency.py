@@ -9,7 +9,7 @@ import pytest
 from pylog.client.consumer.membership import Effect, MembershipState, Revoke, Send
 from pylog.client.consumer.membership_consumer import ConsumerMembership
 from pylog.config import ConsumerConfig, NodeConfig
-from pylog.protocol.messages import ConsumerGroupHeartbeat
+from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest
 from support.consumer_group_host import ConsumerHost
 
 MS = 5
@@ -80,7 +80,7 @@ class Member:
     def do(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Send):
-                assert isinstance(effect.message, ConsumerGroupHeartbeat)
+                assert isinstance(effect.message, ConsumerGroupHeartbeatRequest)
                 self.sent += 1
                 self.wire.carry(self, effect.message)
             elif isinstance(effect, Revoke):

@@ -20,12 +20,19 @@ from pylog.errors import (
     StaleMemberEpoch,
     UnknownMemberId,
 )
-from pylog.protocol.messages import ConsumerGroupHeartbeat, ConsumerGroupHeartbeaten
+from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest
 from pylog.record import ConsumerGroupMetadata, TopicPartition
+from support.messages import member_heartbeat, member_heartbeaten
 
 T, U = uuid.UUID(int=7), uuid.UUID(int=8)
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 ME = str(uuid.UUID(int=1))
+
+
+def owned(message: ConsumerGroupHeartbeatRequest) -> list[tuple[uuid.UUID, list[int]]] | None:
+    """The partitions that a heartbeat tells of."""
+    parts = message.topic_partitions
+    return None if parts is None else [(one.topic_id, one.partitions) for one in parts]
 
 
 class Play:
@@ -37,12 +44,12 @@ class Play:
         self.names = {T: "t"}
         self.machine = ConsumerMembership(self.config, self.now, lambda: self.names, lambda: uuid.UUID(int=1))
         self.machine.subscribe(frozenset({"t"}))
-        self.sent: list[ConsumerGroupHeartbeat] = []
+        self.sent: list[ConsumerGroupHeartbeatRequest] = []
 
     def note(self, effects: list[Effect]) -> list[Effect]:
         for effect in effects:
             if isinstance(effect, Send):
-                assert isinstance(effect.message, ConsumerGroupHeartbeat)
+                assert isinstance(effect.message, ConsumerGroupHeartbeatRequest)
                 self.sent.append(effect.message)
         return [effect for effect in effects if not isinstance(effect, Send)]
 
@@ -52,18 +59,18 @@ class Play:
     def tick(self) -> None:
         assert self.note(self.machine.tick(self.now)) == []
 
-    def take(self) -> ConsumerGroupHeartbeat:
+    def take(self) -> ConsumerGroupHeartbeatRequest:
         (message,) = self.sent
         self.sent.clear()
         return message
 
     def answer(self, epoch: int, *assigned: int, none: bool = False) -> None:
         assignment = None if none else [(T, list(assigned))]
-        answer = ConsumerGroupHeartbeaten(None, None, epoch, 5000, assignment)
+        answer = member_heartbeaten(None, None, epoch, 5000, assignment)
         assert self.machine.answered(self.take(), answer, self.now) == []
 
     def fail(self, error: PylogError) -> None:
-        assert self.machine.answered(self.take(), ConsumerGroupHeartbeaten(error), self.now) == []
+        assert self.machine.answered(self.take(), member_heartbeaten(error), self.now) == []
 
     def stable(self, *assigned: int) -> "Play":
         """With a heartbeat under way that waits."""
@@ -81,15 +88,16 @@ def test_a_member_says_all_when_it_joins_and_when_it_is_done() -> None:
     play = Play(group_remote_assignor="range", max_poll_interval_ms=70_000)
     assert play.machine.needs_poll and play.machine.due_ms is None
     assert play.poll() == [] and play.poll() == []
-    assert play.take() == ConsumerGroupHeartbeat(
-        "g", ME, 0, None, None, 70_000, ["t"], None, "range", topic_partitions=[], max_wait_ms=3000
-    )
+    assert play.take() == member_heartbeat(
+        "g", ME, 0, rebalance_timeout_ms=70_000, subscribed_topic_names=["t"], server_assignor="range",
+        topic_partitions=[], max_wait_ms=3000,
+    )  # fmt: skip
     assert play.machine.state is MembershipState.JOINING
     with pytest.raises(CommitFailed):
         play.machine.committer()
     play = Play().stable(0, 2)
     assert play.machine.identity == ConsumerGroupMetadata("g", 1, ME, None) == play.machine.committer()
-    assert play.take() == ConsumerGroupHeartbeat("g", ME, 1, max_wait_ms=5000), "it says that it lives, and waits"
+    assert play.take() == member_heartbeat("g", ME, 1, max_wait_ms=5000), "it says that it lives, and waits"
     assert not play.machine.needs_poll
 
 
@@ -99,11 +107,11 @@ def test_partitions_never_taken_are_given_back_at_once() -> None:
     """
     play = Play().stable(0)
     message = play.take()
-    play.machine.answered(message, ConsumerGroupHeartbeaten(None, ME, 2, 5000, [(T, [0]), (U, [0])]), play.now)
+    play.machine.answered(message, member_heartbeaten(None, ME, 2, 5000, [(T, [0]), (U, [0])]), play.now)
     assert play.poll() == [] and play.machine.lacks_names
     play.answer(3, 0)
     assert play.poll() == []
-    assert play.take().topic_partitions == [(T, [0])], "this is what it has, and all"
+    assert owned(play.take()) == [(T, [0])], "this is what it has, and all"
 
 
 def test_a_member_tells_its_partitions_when_they_change() -> None:
@@ -116,7 +124,7 @@ def test_a_member_tells_its_partitions_when_they_change() -> None:
     play.sent.clear()
     assert play.poll() == []
     message = play.take()
-    assert (message.member_epoch, message.topic_partitions) == (2, [(T, [1, 2])])
+    assert (message.member_epoch, owned(message)) == (2, [(T, [1, 2])])
     assert message.subscribed_topic_names == ["t"]
     assert play.machine.revoked([T2]) == [], "nobody has asked"
 
@@ -138,7 +146,7 @@ def test_an_epoch_alone_is_news_and_an_empty_answer_is_not() -> None:
 def test_topics_that_are_not_known_are_waited_for() -> None:
     play = Play().stable(0)
     message = play.take()
-    play.machine.answered(message, ConsumerGroupHeartbeaten(None, ME, 2, 5000, [(U, [0])]), play.now)
+    play.machine.answered(message, member_heartbeaten(None, ME, 2, 5000, [(U, [0])]), play.now)
     assert play.poll() == [] and play.machine.lacks_names
     play.names[U] = "u"
     assert play.poll() == [Revoke([T0])] and not play.machine.lacks_names
@@ -148,7 +156,7 @@ def test_topics_that_are_not_known_are_waited_for() -> None:
     ]
     play.sent.clear()
     play.poll()
-    assert play.take().topic_partitions == [(U, [0])], "what it has, it says, whatever it knows of topics by now"
+    assert owned(play.take()) == [(U, [0])], "what it has, it says, whatever it knows of topics by now"
 
 
 def test_a_new_subscription_is_said_at_once() -> None:
@@ -161,7 +169,7 @@ def test_a_new_subscription_is_said_at_once() -> None:
     assert play.poll() == [] and len(play.sent) == 1
     play.answer(1, 0)
     assert play.poll() == []
-    assert play.take().topic_partitions == [(T, [0])]
+    assert owned(play.take()) == [(T, [0])]
 
 
 @pytest.mark.parametrize("error", [GroupIdNotFound("no more"), UnknownMemberId("who?"), FencedMemberEpoch("old")])
@@ -172,7 +180,7 @@ def test_a_member_that_is_fenced_loses_everything_and_joins_again(error: PylogEr
         play.machine.committer()
     assert play.poll() == [Lose([T0, T1])]
     message = play.take()
-    assert (message.member_epoch, message.topic_partitions) == (0, [])
+    assert (message.member_epoch, owned(message)) == (0, [])
 
 
 def test_a_member_that_is_fenced_while_it_gives_back_loses_the_rest() -> None:
@@ -221,13 +229,13 @@ def test_a_coordinator_that_is_away_is_asked_again_and_told_all() -> None:
     play.poll()
     play.poll()
     message = play.take()
-    assert message.topic_partitions == [(T, [0])]
+    assert owned(message) == [(T, [0])]
     assert play.machine.answered(message, NetworkError("gone"), play.now) == []
     assert play.machine.due_ms == play.now + 100
     assert play.poll() == [] and play.sent == [], "an answer that comes at once is no reason to ask at once"
     play.now += 100
     play.poll()
-    assert play.take().topic_partitions == [(T, [0])], "it may not have got there"
+    assert owned(play.take()) == [(T, [0])], "it may not have got there"
 
 
 def test_an_answer_that_is_lost_is_asked_for_by_saying_all() -> None:
@@ -235,8 +243,8 @@ def test_an_answer_that_is_lost_is_asked_for_by_saying_all() -> None:
     lost = play.take()
     play.now += 35_000
     play.tick()
-    assert play.take().topic_partitions == [(T, [0])]
-    assert play.machine.answered(lost, ConsumerGroupHeartbeaten(UnknownMemberId("who?")), play.now) == []
+    assert owned(play.take()) == [(T, [0])]
+    assert play.machine.answered(lost, member_heartbeaten(UnknownMemberId("who?")), play.now) == []
     assert play.machine.generation == 1, "and when it comes after all, it is too late"
 
 
@@ -248,16 +256,16 @@ def test_a_target_may_be_lost_with_any_answer() -> None:
     assert play.machine.answered(message, NetworkError("no answer has come"), play.now) == []
     play.now += play.config.retry_backoff_ms
     assert play.poll() == []
-    assert play.take().topic_partitions == [(T, [0])]
+    assert owned(play.take()) == [(T, [0])]
 
 
 @pytest.mark.parametrize(
     ("answer", "is_lost"),
     [
-        (ConsumerGroupHeartbeaten(None, None, 1, 5000, [(T, [0, 1])]), True),
+        (member_heartbeaten(None, None, 1, 5000, [(T, [0, 1])]), True),
         (NetworkError("lost"), True),
-        (ConsumerGroupHeartbeaten(FencedMemberEpoch("of an older life")), True),
-        (ConsumerGroupHeartbeaten(None, None, 1, 5000, None), False),
+        (member_heartbeaten(FencedMemberEpoch("of an older life")), True),
+        (member_heartbeaten(None, None, 1, 5000, None), False),
     ],
 )
 def test_the_answer_of_an_overtaken_heartbeat_is_asked_for_again(answer: object, is_lost: bool) -> None:
@@ -280,7 +288,7 @@ def test_a_full_heartbeat_is_not_overtaken() -> None:
     play.machine.subscribe(frozenset({"t", "u"}))
     play.poll()
     said = play.take()
-    told = ConsumerGroupHeartbeaten(None, None, 1, 5000, [(T, [0, 1])])
+    told = member_heartbeaten(None, None, 1, 5000, [(T, [0, 1])])
     play.machine.join_again()
     assert play.machine.answered(overtaken, told, play.now) == []
     assert play.poll() == [] and play.sent == []
@@ -364,12 +372,12 @@ def test_an_answer_from_before_a_full_heartbeat_does_not_count() -> None:
     """The coordinator has heard that it has none of that, and may have given it to others: it tells all again."""
     play = Play().stable(0)
     message = play.take()
-    play.machine.answered(message, ConsumerGroupHeartbeaten(None, ME, 2, 5000, [(U, [0])]), play.now)
+    play.machine.answered(message, member_heartbeaten(None, ME, 2, 5000, [(U, [0])]), play.now)
     assert play.poll() == [] and play.machine.lacks_names
     play.machine.subscribe(frozenset({"t", "u"}))
     play.sent.clear()
     assert play.poll() == []
-    assert play.take().topic_partitions == [(T, [0])]
+    assert owned(play.take()) == [(T, [0])]
     play.names[U] = "u"
     assert play.poll() == []
 
@@ -378,12 +386,12 @@ def test_a_topic_that_was_made_again_is_another_one() -> None:
     play = Play().stable(0)
     message = play.take()
     play.names = {U: "t"}
-    play.machine.answered(message, ConsumerGroupHeartbeaten(None, ME, 2, 5000, [(U, [0])]), play.now)
+    play.machine.answered(message, member_heartbeaten(None, ME, 2, 5000, [(U, [0])]), play.now)
     assert play.poll() == [Revoke([T0])]
     assert play.note(play.machine.revoked([T0])) == [AssignPartitions([T0], [T0])]
     play.sent.clear()
     play.poll()
-    assert play.take().topic_partitions == [(U, [0])]
+    assert owned(play.take()) == [(U, [0])]
 
 
 def test_a_join_without_an_answer_is_repeated() -> None:
@@ -392,7 +400,7 @@ def test_a_join_without_an_answer_is_repeated() -> None:
     late = play.take()
     play.now += 60_000
     assert play.poll() == []
-    play.machine.answered(late, ConsumerGroupHeartbeaten(None, ME, 1, 5000, [(T, [0])]), play.now)
+    play.machine.answered(late, member_heartbeaten(None, ME, 1, 5000, [(T, [0])]), play.now)
     assert play.machine.state is MembershipState.JOINING, "it comes too late"
     play.answer(1, 0)
     assert play.poll() == [AssignPartitions([T0], [T0])]

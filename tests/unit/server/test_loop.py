@@ -15,14 +15,18 @@ from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import Closed, InvalidRequest
 from pylog.protocol.messages import (
     ClusterMetadata,
-    ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeaten,
     Metadata,
     Session,
     TopicMetadata,
 )
 from pylog.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
-from pylog.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, ListGroupsRequest, ListGroupsResponse
+from pylog.protocol.messages.groups import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from pylog.protocol.messages.records import OffsetForLeaderEpochResponse
 from pylog.protocol.messages.transactions import ListTransactionsResponse
 from pylog.runtime.clock import SystemClock
@@ -33,7 +37,7 @@ from pylog.server.door import Door
 from pylog.server.listeners import ListenAddress
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
-from support.messages import heartbeaten, joined_group
+from support.messages import heartbeaten, joined_group, member_heartbeaten
 from support.wire_client import WireClient, request_frame
 
 HEARTBEAT = "Heartbeat", 4, {"groupId": "g"}
@@ -125,10 +129,10 @@ def test_a_heartbeat_that_waits_for_a_disk_holds_nobody_up(
     entered, gate = threading.Event(), threading.Event()
 
     def answer(message: Any) -> Future[Any]:
-        if isinstance(message, HeartbeatRequest | ConsumerGroupHeartbeat):
+        if isinstance(message, HeartbeatRequest | ConsumerGroupHeartbeatRequest):
             entered.set()
             gate.wait(240)
-            return completed(heartbeaten() if isinstance(message, HeartbeatRequest) else ConsumerGroupHeartbeaten())
+            return completed(heartbeaten() if isinstance(message, HeartbeatRequest) else member_heartbeaten())
         return epoch_ends(message)
 
     node.answer = answer

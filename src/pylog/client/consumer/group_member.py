@@ -38,8 +38,8 @@ from pylog.errors import PylogError
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.assignor.member import NO_GENERATION
-from pylog.protocol.messages import NO_ID, ConsumerGroupHeartbeat
-from pylog.protocol.messages.groups import HeartbeatRequest, LeaveGroupRequest
+from pylog.protocol.messages import NO_ID
+from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, HeartbeatRequest, LeaveGroupRequest
 from pylog.record import ConsumerGroupMetadata
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, failed
@@ -270,7 +270,7 @@ class GroupMember:
     # --- messages ----------------------------------------------------------------------------------------------------
 
     def _send(self, message: Any) -> None:
-        if isinstance(message, HeartbeatRequest | LeaveGroupRequest | ConsumerGroupHeartbeat):
+        if isinstance(message, HeartbeatRequest | LeaveGroupRequest | ConsumerGroupHeartbeatRequest):
             self._send_aside(message)
         else:
             # A rebalance takes as long as the slowest member.

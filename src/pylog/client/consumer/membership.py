@@ -19,8 +19,13 @@ from pylog.config import ConsumerConfig
 from pylog.errors import CommitFailed, FencedInstanceId, PylogError
 from pylog.protocol.assignor import Assignor, SubscribedMember
 from pylog.protocol.assignor.member import NO_GENERATION
-from pylog.protocol.messages import ConsumerGroupHeartbeat
-from pylog.protocol.messages.groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from pylog.protocol.messages.groups import (
+    ConsumerGroupHeartbeatRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from pylog.record import ConsumerGroupMetadata, TopicPartition
 
 ANSWER_MS_SPARE = 30_000
@@ -44,7 +49,7 @@ class MembershipState(enum.Enum):
 class Send:
     """Send this to the coordinator, and pass its answer on; LeaveGroup needs none."""
 
-    message: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | ConsumerGroupHeartbeat
+    message: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest | ConsumerGroupHeartbeatRequest
 
 
 @dataclass(slots=True)

@@ -38,7 +38,8 @@ from pylog.errors import (
     UnknownMemberId,
 )
 from pylog.protocol.assignor.member import NO_GENERATION
-from pylog.protocol.messages import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerGroupHeartbeat
+from pylog.protocol.messages import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest
 from pylog.record import ConsumerGroupMetadata, TopicPartition
 
 _BEGIN_ANEW = (FencedMemberEpoch, UnknownMemberId, IllegalGeneration)
@@ -73,7 +74,7 @@ class ConsumerMembership(Membership):
         self._following: dict[TopicPartition, uuid.UUID] = {}
         self._has_news = False
         """Whether the next message has to say all."""
-        self._beating: ConsumerGroupHeartbeat | None = None
+        self._beating: ConsumerGroupHeartbeatRequest | None = None
         self._interval_ms = config.heartbeat_interval_ms
         self._beat_ms = now_ms
         self._retry_ms = now_ms
@@ -129,7 +130,12 @@ class ConsumerMembership(Membership):
         if self._beating is not None:
             # Its answer is lost, and with it perhaps a target.
             return self._say_all(now_ms)
-        return self._say(ConsumerGroupHeartbeat(self._group_id, self.member_id, self.generation), now_ms)
+        return self._say(
+            ConsumerGroupHeartbeatRequest(
+                group_id=self._group_id, member_id=self.member_id, member_epoch=self.generation
+            ),
+            now_ms,
+        )
 
     def refused(self, member: ConsumerGroupMetadata, error: PylogError, now_ms: int) -> None:
         if self._is_now(member) and not isinstance(error, StaleMemberEpoch):
@@ -159,7 +165,7 @@ class ConsumerMembership(Membership):
             self.state = MembershipState.STABLE
         if answer.assignment is not None:
             self._was_replaced |= self._target is not None
-            self._target = answer.assignment
+            self._target = [(one.topic_id, one.partitions) for one in answer.assignment.topic_partitions]
         return []
 
     # --- what it says ------------------------------------------------------------------------------------------------
@@ -185,20 +191,23 @@ class ConsumerMembership(Membership):
         owned: dict[uuid.UUID, list[int]] = {}
         for key in self.owned:
             owned.setdefault(self._ids[key], []).append(key.partition)
-        message = ConsumerGroupHeartbeat(
-            self._group_id,
-            self.member_id,
-            JOIN_EPOCH if joins else self.generation,
-            self._config.group_instance_id,
+        message = ConsumerGroupHeartbeatRequest(
+            group_id=self._group_id,
+            member_id=self.member_id,
+            member_epoch=JOIN_EPOCH if joins else self.generation,
+            instance_id=self._config.group_instance_id,
             rack_id=self._config.client_rack or None,
             rebalance_timeout_ms=self._config.max_poll_interval_ms,
             subscribed_topic_names=sorted(self.topics),
             server_assignor=self._config.group_remote_assignor,
-            topic_partitions=list(owned.items()),
+            topic_partitions=[
+                ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=topic_id, partitions=numbers)
+                for topic_id, numbers in owned.items()
+            ],
         )
         return self._say(message, now_ms)
 
-    def _say(self, message: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:
+    def _say(self, message: ConsumerGroupHeartbeatRequest, now_ms: int) -> list[Effect]:
         message.max_wait_ms = self._interval_ms
         self._beating = message
         self._beat_ms = now_ms
@@ -281,4 +290,8 @@ class ConsumerMembership(Membership):
         """That a member goes; a static one says that it will be back."""
         instance_id = self._config.group_instance_id
         epoch = LEAVE_EPOCH if instance_id is None else LEAVE_STATIC_EPOCH
-        return Send(ConsumerGroupHeartbeat(self._group_id, member_id, epoch, instance_id))
+        return Send(
+            ConsumerGroupHeartbeatRequest(
+                group_id=self._group_id, member_id=member_id, member_epoch=epoch, instance_id=instance_id
+            )
+        )

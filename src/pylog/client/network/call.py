@@ -79,8 +79,8 @@ class Call:
     """One request, from `send` to its answer. `question` is None where the message is the request itself."""
 
     __slots__ = (
-        "attempts", "begun_ns", "deadline_ms", "future", "message", "node", "place", "question", "session", "tried",
-        "version",
+        "attempts", "begun_ns", "deadline_ms", "future", "message", "name", "node", "place", "question", "session",
+        "tried", "version",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +90,8 @@ class Call:
         self.node = node
         self.message = message
         self.question = question
+        self.name: str = message.api_name() if question is None else question.name
+        """The name of the API key."""
         self.session = session
         self.future = future
         self.deadline_ms = deadline_ms
@@ -100,11 +102,6 @@ class Call:
         """The addresses that could not be reached, where any node would do."""
         self.place: tuple[str, str] | None = coordinator_of(message)
         """The kind and the key of the coordinator that it is for."""
-
-    @property
-    def name(self) -> str:
-        """The name of the API key."""
-        return self.message.api_name() if self.question is None else self.question.name
 
     def answer(self, value: Any) -> None:
         """Answer it. What a callback raises is logged: the thread of the network has others to serve."""

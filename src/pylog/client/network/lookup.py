@@ -8,7 +8,6 @@ from typing import Any
 
 from pylog.errors import PylogError
 from pylog.protocol.messages import (
-    ConsumerGroupHeartbeaten,
     OffsetsCommitted,
     OffsetsFetched,
 )
@@ -48,8 +47,6 @@ def found(message: FindCoordinator, body: Body, version: int) -> Body:
 
 FIND_COORDINATOR = Question(name="FindCoordinator", body=_body, answer=found, versions=lambda message: (1, 1 << 15))
 
-_WITH_ERROR = (ConsumerGroupHeartbeaten, OffsetsFetched)
-
 
 def coordinator_error(message: Any, answer: Any) -> PylogError | None:
     """The first error of a coordinator's answer: of all of it, or of a part."""
@@ -59,4 +56,4 @@ def coordinator_error(message: Any, answer: Any) -> PylogError | None:
         return answer.error or next((error for error in answer.errors.values() if error is not None), None)
     if isinstance(answer, OffsetsFetched) and answer.error is None:
         return next((part.error for part in answer.parts if part.error is not None), None)
-    return answer.error if isinstance(answer, _WITH_ERROR) else None
+    return answer.error if isinstance(answer, OffsetsFetched) else None

@@ -4,13 +4,13 @@ A node that has no version in common for a message is too old, or too new: Unsup
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from pylog.errors import UnsupportedFormat, UnsupportedVersion
 from pylog.protocol.error_codes import brief
 from pylog.protocol.messages import ApiRequest, Produce
 from pylog.protocol.messages.transactions import EndTxnRequest
+from pylog.protocol.schema import MessageSchema
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import Question
@@ -27,6 +27,8 @@ class NodeVersions:
         self._ranges = dict(ranges)
         self._features = dict(features)
         self._chosen: dict[tuple[str, tuple[int, int]], int] = {}
+        self._ranges_of: dict[type, tuple[MessageSchema, int, int]] = {}
+        """The schema of a class of requests, and the versions that both sides serve."""
 
     @classmethod
     def of(cls, body: Body) -> "NodeVersions":
@@ -53,16 +55,23 @@ class NodeVersions:
         """
         if isinstance(request, EndTxnRequest):
             self._check_transactions()
-        name, known = request.api_name(), schema(type(request).__name__)
-        lowest = max(request.lowest, known.versions.low)
-        highest = self.common(name, lowest, known.versions.high)
-        low, high = self._ranges[known.api_key]
-        for version in range(highest, max(low, lowest) - 1, -1):
-            with suppress(UnsupportedFormat):
-                return version, known.encode_pieces(version, request.said_in(version))
+        kind = type(request)
+        known = self._ranges_of.get(kind)
+        if known is None:
+            table = schema(kind.__name__)
+            lowest = max(request.lowest, table.versions.low)
+            highest = self.common(request.api_name(), lowest, table.versions.high)
+            known = self._ranges_of[kind] = table, max(self._ranges[table.api_key][0], lowest), highest
+        table, lowest, highest = known
+        for version in range(highest, lowest - 1, -1):
+            try:
+                return version, table.encode_pieces(version, request.said_in(version))
+            except UnsupportedFormat:
+                continue
+        low, high = self._ranges[table.api_key]
         raise UnsupportedVersion(
-            f"the node serves {name} in the versions {low} to {high}, which cannot say all that is asked for: "
-            f"{brief(str(request))}"
+            f"the node serves {request.api_name()} in the versions {low} to {high}, which cannot say all that is asked "
+            f"for: {brief(str(request))}"
         )
 
     def common(self, name: str, low: int, high: int) -> int:

@@ -20,13 +20,12 @@ from pylog.protocol.assignor import SERVER_ASSIGNORS
 from pylog.protocol.messages import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
-    ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeaten,
     OffsetsCommitted,
     Session,
     TxnOffsetCommit,
 )
 from pylog.protocol.messages.groups import (
+    ConsumerGroupHeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
 )
@@ -61,7 +60,7 @@ def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def check_heartbeat(message: ConsumerGroupHeartbeat, session: Session) -> None:
+def check_heartbeat(message: ConsumerGroupHeartbeatRequest, session: Session) -> None:
     """Raises InvalidRequest, UnsupportedAssignor, InvalidRegularExpression."""
     for name, text in (("member", message.member_id), ("group", message.group_id)):
         if not text and not (name == "member" and message.member_epoch == JOIN_EPOCH):
@@ -85,7 +84,7 @@ def check_heartbeat(message: ConsumerGroupHeartbeat, session: Session) -> None:
         matcher(message.subscribed_topic_regex)
 
 
-def _check_join(message: ConsumerGroupHeartbeat) -> None:
+def _check_join(message: ConsumerGroupHeartbeatRequest) -> None:
     if message.rebalance_timeout_ms == NOT_SAID:
         raise InvalidRequest("a member that joins needs a rebalance_timeout_ms")
     if message.topic_partitions != []:
@@ -109,7 +108,5 @@ def refusal(message: Any, error: ProtocolError) -> Any:
             return message.answered([error for _ in message.members])
         case TxnOffsetCommit():
             return OffsetsCommitted(error=error)
-        case ConsumerGroupHeartbeat():
-            return ConsumerGroupHeartbeaten(error)
         case _:
             return message.refused(error)

@@ -38,10 +38,10 @@ from pylog.errors import (
 )
 from pylog.protocol.assignor import Subscription, decode_subscription
 from pylog.protocol.messages import (
-    ConsumerGroupHeartbeaten,
     Session,
 )
 from pylog.protocol.messages.groups import (
+    ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -83,7 +83,7 @@ def join(
         _go_on(group, GroupUpdate(group, out.now), member_id, subscription, said, ticket, out)
         return
     fenced = FencedInstanceId(f"{member_id!r} has the instance id {instance_id!r} now")
-    group.release(holder, ConsumerGroupHeartbeaten(fenced, holder), out)
+    group.release(holder, ConsumerGroupHeartbeatResponse(error=fenced, member_id=holder), out)
     if group.subscriptions[holder].classic is None and turns_classic(group, [holder], coming=1):
         _replace_last(group, holder, member_id, subscription, ticket, out)
         return

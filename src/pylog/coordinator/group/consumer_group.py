@@ -52,7 +52,6 @@ from pylog.coordinator.group.target_assignment import Matches, TopicInfos, prefe
 from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import FencedInstanceId, IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
 from pylog.protocol.messages import (
-    ConsumerGroupHeartbeaten,
     OffsetCommit,
     OffsetFetch,
     TxnOffsetCommit,
@@ -61,6 +60,7 @@ from pylog.protocol.messages.groups import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,
     ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
     ListGroupsResponse,
 )
@@ -191,13 +191,14 @@ class ConsumerGroup:
         for one in what:
             self.deadlines.cancel(self._key(one))
 
-    def release(self, member_id: str, answer: ConsumerGroupHeartbeaten, out: EffectsBuilder) -> None:
+    def release(self, member_id: str, answer: ConsumerGroupHeartbeatResponse, out: EffectsBuilder) -> None:
         """Answer a heartbeat that is kept back, if there is one."""
         ticket = self.held.pop(member_id, None)
         if ticket is not None:
             self.cancel(("held", member_id))
             out.answer_when_safe(
-                ticket, answer, lambda error: ConsumerGroupHeartbeaten(not_stored(error), member_id),
+                ticket, answer,
+                lambda error: ConsumerGroupHeartbeatResponse(error=not_stored(error), member_id=member_id),
                 tells=self.logged_end,
             )  # fmt: skip
 

@@ -9,7 +9,6 @@ they are out, and their partitions are free.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from uuid import UUID
 
 from pylog.coordinator.effects import Answer, LogRecord
 from pylog.coordinator.group.checks import NOT_SAID
@@ -33,11 +32,14 @@ from pylog.protocol.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
-    ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeaten,
     Session,
 )
-from pylog.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from pylog.protocol.messages.groups import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+)
 
 EPOCHS_AFTER_MS = 100
 
@@ -47,7 +49,7 @@ EPOCHS_AFTER_MS = 100
 
 def heartbeat(
     group: ConsumerGroup,
-    message: ConsumerGroupHeartbeat,
+    message: ConsumerGroupHeartbeatRequest,
     session: Session,
     ticket: int,
     out: EffectsBuilder,
@@ -85,13 +87,13 @@ def heartbeat(
         carry_out(group, step, [Answer(ticket, _answer(group, member_id, current, is_told=is_told))], out)
 
 
-def _slots(structs: list[tuple[UUID, list[int]]] | None) -> frozenset[Slot] | None:
+def _slots(structs: list[ConsumerGroupHeartbeatRequest.TopicPartitions] | None) -> frozenset[Slot] | None:
     if structs is None:
         return None
-    return frozenset((topic_id, partition) for topic_id, partitions in structs for partition in partitions)
+    return frozenset((one.topic_id, partition) for one in structs for partition in one.partitions)
 
 
-def _is_full(message: ConsumerGroupHeartbeat) -> bool:
+def _is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
     """True if a member says all there is, because it joins or has missed an answer: it is told all, too."""
     reads = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
     says_all = message.rebalance_timeout_ms != NOT_SAID and reads and message.topic_partitions is not None
@@ -100,14 +102,19 @@ def _is_full(message: ConsumerGroupHeartbeat) -> bool:
 
 def _answer(
     group: ConsumerGroup, member_id: str, current: Current, *, is_told: bool = False
-) -> ConsumerGroupHeartbeaten:
-    assignment = by_topic_id(current.assigned) if is_told else None
-    interval = group.group_config.consumer_heartbeat_interval_ms
-    return ConsumerGroupHeartbeaten(None, member_id, current.epoch, interval, assignment)
+) -> ConsumerGroupHeartbeatResponse:
+    told = ConsumerGroupHeartbeatResponse.Assignment
+    parts = by_topic_id(current.assigned) if is_told else ()
+    topics = [told.TopicPartitions(topic_id=topic_id, partitions=numbers) for topic_id, numbers in parts]
+    return ConsumerGroupHeartbeatResponse(
+        member_id=member_id, member_epoch=current.epoch,
+        heartbeat_interval_ms=group.group_config.consumer_heartbeat_interval_ms,
+        assignment=told(topic_partitions=topics) if is_told else None,
+    )  # fmt: skip
 
 
 def _subscription(
-    before: MemberSubscription | None, message: ConsumerGroupHeartbeat, session: Session
+    before: MemberSubscription | None, message: ConsumerGroupHeartbeatRequest, session: Session
 ) -> MemberSubscription:
     """The member's metadata: the new values, and the old ones elsewhere. An empty regex subscribes to nothing."""
     known = before or MemberSubscription()
@@ -127,7 +134,7 @@ def _subscription(
 def _admit(
     group: ConsumerGroup,
     step: GroupUpdate,
-    message: ConsumerGroupHeartbeat,
+    message: ConsumerGroupHeartbeatRequest,
     member_id: str,
     owned: frozenset[Slot] | None,
 ) -> Current:
@@ -313,7 +320,7 @@ def fence(group: ConsumerGroup, member_ids: list[str], out: EffectsBuilder) -> N
     """Remove members; where that cannot be logged it is tried again."""
     for member_id in member_ids:
         gone = UnknownMemberId(f"{member_id!r} was not heard of in time, or did not give up its partitions: join again")
-        group.release(member_id, ConsumerGroupHeartbeaten(gone, member_id), out)
+        group.release(member_id, ConsumerGroupHeartbeatResponse(error=gone, member_id=member_id), out)
 
     def failed(error: PylogError, out: EffectsBuilder) -> None:
         for member_id in member_ids:
@@ -383,13 +390,13 @@ def _away(current: Current) -> Current:
     return current._replace(epoch=LEAVE_STATIC_EPOCH, revoking={})
 
 
-def _leave(group: ConsumerGroup, message: ConsumerGroupHeartbeat, ticket: int, out: EffectsBuilder) -> None:
+def _leave(group: ConsumerGroup, message: ConsumerGroupHeartbeatRequest, ticket: int, out: EffectsBuilder) -> None:
     """Let a member go; a static one may say that it will be back, and keeps its partitions for a session."""
     member_id = message.member_id
     current = group.current(member_id, message.instance_id)
     gone = UnknownMemberId(f"{member_id!r} has left group {group.group_id!r}")
-    group.release(member_id, ConsumerGroupHeartbeaten(gone, member_id), out)
-    answers = [Answer(ticket, ConsumerGroupHeartbeaten(None, member_id, message.member_epoch))]
+    group.release(member_id, ConsumerGroupHeartbeatResponse(error=gone, member_id=member_id), out)
+    answers = [Answer(ticket, ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=message.member_epoch))]
     if message.member_epoch != LEAVE_STATIC_EPOCH:
         remove(group, [member_id], answers, out)
         return

@@ -34,7 +34,6 @@ from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import GroupIdNotFound, GroupNotEmpty, InvalidGroupId, ProtocolError, PylogError, UnknownMemberId
 from pylog.protocol.messages import (
     JOIN_EPOCH,
-    ConsumerGroupHeartbeat,
     OffsetCommit,
     OffsetFetch,
     Session,
@@ -43,6 +42,7 @@ from pylog.protocol.messages import (
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
@@ -309,7 +309,7 @@ class GroupCoordinator:
                 out.answer(ticket, self._described_consumer(message))
             case DeleteGroupsRequest():
                 self._delete(message, ticket, out)
-            case ConsumerGroupHeartbeat():
+            case ConsumerGroupHeartbeatRequest():
                 self._consumer_heartbeat(message, session, ticket, out)
             case _:
                 raise TypeError(f"a group coordinator has no answer to {type(message).__name__}")
@@ -341,7 +341,7 @@ class GroupCoordinator:
             out.write([*before, group_record(message.group_id, empty)], (), failed)
 
     def _consumer_heartbeat(
-        self, message: ConsumerGroupHeartbeat, session: Session, ticket: int, out: EffectsBuilder
+        self, message: ConsumerGroupHeartbeatRequest, session: Session, ticket: int, out: EffectsBuilder
     ) -> None:
         """Hear a member. One that joins a classic group makes it a consumer group, if the policy allows."""
         checks.check_heartbeat(message, session)

@@ -10,8 +10,12 @@ from typing import Any
 
 from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp
 from pylog.errors import CoordinatorNotAvailable, NotCoordinator, PylogError, UnknownServer, for_code
-from pylog.protocol.messages import ConsumerGroupHeartbeaten
-from pylog.protocol.messages.groups import JoinGroupResponse, LeaveGroupResponse, not_joined
+from pylog.protocol.messages.groups import (
+    ConsumerGroupHeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    not_joined,
+)
 
 Failed = Callable[[PylogError, "EffectsBuilder"], None]
 """The reaction to records that were not logged: given the error, and the builder for its effects."""
@@ -114,4 +118,4 @@ def _refused(message: Any, error: PylogError) -> Any:
             members = [replace(one, error=one.error or error) for one in message.members]
             return LeaveGroupResponse(members=members)
         case _:
-            return ConsumerGroupHeartbeaten(error, message.member_id)
+            return ConsumerGroupHeartbeatResponse(error=error, member_id=message.member_id)

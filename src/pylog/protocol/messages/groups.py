@@ -176,10 +176,36 @@ LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
 
 
-@message
-class ConsumerGroupHeartbeat:
+@api_message
+class ConsumerGroupHeartbeatResponse(ApiResponse):
+    @api_message
+    class Assignment:
+        @api_message
+        class TopicPartitions:
+            topic_id: uuid.UUID
+            partitions: list[int]
+
+        topic_partitions: list[TopicPartitions] = field(default_factory=list)
+
+    throttle_time_ms: int = 0
+    error: PylogError | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Assignment | None = None
+    """The partitions that the member is to own; None: no change."""
+
+
+@api_message
+class ConsumerGroupHeartbeatRequest(ApiRequest[ConsumerGroupHeartbeatResponse]):
     """A heartbeat of a consumer group, with all that a member says. None: the same as before."""
 
+    @api_message
+    class TopicPartitions:
+        topic_id: uuid.UUID
+        partitions: list[int]
+
+    lowest = 1
     group_id: str
     member_id: str
     member_epoch: int
@@ -190,20 +216,10 @@ class ConsumerGroupHeartbeat:
     subscribed_topic_names: list[str] | None = None
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
-    topic_partitions: list[tuple[uuid.UUID, list[int]]] | None = None
+    topic_partitions: list[TopicPartitions] | None = None
     """The partitions that the member owns now."""
-    max_wait_ms: int = 0
+    max_wait_ms: int = field(default=0, metadata=OURS)
     """As in a `HeartbeatRequest`."""
-
-
-@message
-class ConsumerGroupHeartbeaten:
-    error: PylogError | None = None
-    member_id: str | None = None
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
-    assignment: list[tuple[uuid.UUID, list[int]]] | None = None
-    """The partitions that the member is to own, by topic id; None: no change."""
 
 
 # --- offsets ---------------------------------------------------------------------------------------------------------
@@ -473,7 +489,7 @@ OfGroup = (
     | SyncGroupRequest
     | HeartbeatRequest
     | LeaveGroupRequest
-    | ConsumerGroupHeartbeat
+    | ConsumerGroupHeartbeatRequest
     | OffsetCommit
     | TxnOffsetCommit
     | OffsetFetch

@@ -6,7 +6,7 @@ the signature of one without a docstring; here the constructor alone is compiled
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar, cast, dataclass_transform
 
 Class = TypeVar("Class", bound=type)
 
@@ -22,7 +22,7 @@ def message(cls: Class) -> Class:
     """Make a slotted dataclass of a class: mutable, with an equality and without a hash."""
     made: Any = _slotted(cls)
     made.__init__ = _constructor(made, "")
-    return made  # type: ignore[no-any-return]
+    return cast(Class, made)
 
 
 def keyword_message(cls: Class) -> Class:
@@ -36,14 +36,14 @@ def keyword_message(cls: Class) -> Class:
         made.__init__(self, *given, **values)
 
     made.__init__ = construct
-    return made  # type: ignore[no-any-return]
+    return cast(Class, made)
 
 
 def _slotted(cls: Class) -> Class:
     cls.__doc__ = cls.__doc__ or cls.__name__
     made: Any = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
     made.__repr__, made.__eq__, made.__hash__ = _text, _equals, None
-    return made  # type: ignore[no-any-return]
+    return cast(Class, made)
 
 
 def _constructor(cls: Any, mark: str) -> Callable[..., None]:

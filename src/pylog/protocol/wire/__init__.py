@@ -5,7 +5,7 @@
     mapping        an API key: its request becomes a message, and the answer becomes its response
     records        Produce, Fetch
     topics         Metadata, DescribeTopicPartitions
-    groups         ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch
+    groups         OffsetCommit, OffsetFetch
     transactions   AddPartitionsToTxn to WriteTxnMarkers
     table          all of them, by API key
     versions       from which on a request has another meaning

@@ -8,11 +8,9 @@ ConsumerGroupHeartbeat
 from typing import Any
 
 from pylog.errors import GroupIdNotFound, IllegalGeneration, PylogError
-from pylog.protocol.error_codes import error_code, error_message
+from pylog.protocol.error_codes import error_code
 from pylog.protocol.messages import (
     NO_EPOCH,
-    ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeaten,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
@@ -29,33 +27,6 @@ __all__ = ["MAPPINGS", "commit_parts", "committed"]
 BY_ID_FROM = versions.BY_ID_FROM["OffsetFetch"]
 EPOCHS_FROM = 9
 """The version of OffsetCommit from which on members of the consumer protocol commit by it (KIP-848)."""
-
-
-# --- the consumer protocol --------------------------------------------------------------------------------------------
-
-
-def _consumer_heartbeat(body: Body, version: int) -> ConsumerGroupHeartbeat:
-    owned = body["topicPartitions"]
-    return ConsumerGroupHeartbeat(
-        body["groupId"], body["memberId"], body["memberEpoch"], body["instanceId"], body["rackId"],
-        body["rebalanceTimeoutMs"], body["subscribedTopicNames"], body.get("subscribedTopicRegex"),
-        body["serverAssignor"],
-        None if owned is None else [(one["topicId"], list(one["partitions"])) for one in owned],
-    )  # fmt: skip
-
-
-def _consumer_heartbeaten(body: Body, answer: ConsumerGroupHeartbeaten, version: int) -> Body:
-    assignment = answer.assignment
-    return {
-        "errorCode": error_code(answer.error),
-        "errorMessage": error_message(answer.error),
-        "memberId": answer.member_id,
-        "memberEpoch": answer.member_epoch,
-        "heartbeatIntervalMs": answer.heartbeat_interval_ms,
-        "assignment": None if assignment is None else {
-            "topicPartitions": [{"topicId": topic_id, "partitions": numbers} for topic_id, numbers in assignment]
-        },
-    }  # fmt: skip
 
 
 # --- offsets ----------------------------------------------------------------------------------------------------------
@@ -180,10 +151,6 @@ def _refused(answer: Any) -> Any:
 
 
 MAPPINGS = (
-    Mapping(
-        name="ConsumerGroupHeartbeat", message=_consumer_heartbeat, response=_consumer_heartbeaten,
-        refusal=_refused(ConsumerGroupHeartbeaten),
-    ),
     Mapping(name="OffsetCommit", message=_commit, response=_committed, refusal=_refused_commit),
     Mapping(
         name="OffsetFetch", message=_fetches, response=_offsets_fetched, refusal=_refused(OffsetsFetched), is_many=True

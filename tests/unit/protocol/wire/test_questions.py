@@ -34,9 +34,6 @@ FAILED = NotLeaderOrFollower("elsewhere")
 ONE = encode([Record(b"x"), Record(b"y")], now_ms=1)
 
 MESSAGES: list[tuple[Any, Any]] = [
-    (m.ConsumerGroupHeartbeat("g", "m", 0, None, None, 5, ["t"], None, "range", [(ID, [0, 1])]),
-     m.ConsumerGroupHeartbeaten(None, "m", 4, 500, [(ID, [1])])),
-    (m.ConsumerGroupHeartbeat("g", "m", 4), m.ConsumerGroupHeartbeaten(FAILED, None, 0, 0, None)),
     (m.OffsetCommit("g", COMMITS, 3, "m"), m.OffsetsCommitted({T0: None, TopicPartition("u", 3): FAILED})),
     (m.OffsetFetch("g", [T0, T1]), m.OffsetsFetched(None, [
         m.OffsetFetchedPart("t", 0, 5, -1, "note"), m.OffsetFetchedPart("t", 1, error=FAILED)])),

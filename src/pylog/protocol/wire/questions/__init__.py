@@ -3,7 +3,7 @@
     question       an API key as a client asks it
     records        Produce, Fetch
     topics         Metadata
-    groups         ConsumerGroupHeartbeat, OffsetCommit, OffsetFetch
+    groups         OffsetCommit, OffsetFetch
     transactions   TxnOffsetCommit, WriteTxnMarkers
     table          all of them, by the class of the message
 

@@ -1,9 +1,6 @@
 """Groups and their offsets, as a client asks for them.
 
-    OffsetCommit            up to 9, OffsetFetch from 7 (KIP-447) to 9: from 10 on topics are named by id
-    ConsumerGroupHeartbeat  from 1 on, where the member chooses its id
-
-A network keeps no heartbeat back: `max_wait_ms` is not said.
+OffsetCommit            up to 9, OffsetFetch from 7 (KIP-447) to 9: from 10 on topics are named by id
 """
 
 from operator import attrgetter
@@ -11,8 +8,6 @@ from operator import attrgetter
 from pylog.errors import PylogError
 from pylog.protocol.error_codes import of_code, untold
 from pylog.protocol.messages import (
-    ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeaten,
     OffsetCommit,
     OffsetCommitPart,
     OffsetFetch,
@@ -21,51 +16,13 @@ from pylog.protocol.messages import (
     OffsetsFetched,
 )
 from pylog.protocol.wire.mapping import Body, by_topic
-from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in
+from pylog.protocol.wire.questions.question import Question, entries
 from pylog.record import TopicPartition
 
 __all__ = ["QUESTIONS", "commit_topics", "offsets_committed"]
 
 NAMED_UP_TO = 9
 MANY_FROM = 8
-
-
-# --- the consumer protocol --------------------------------------------------------------------------------------------
-
-
-def _consumer_versions(message: ConsumerGroupHeartbeat) -> tuple[int, int]:
-    return 1, ANY_VERSION
-
-
-def _consumer_heartbeat(message: ConsumerGroupHeartbeat, version: int) -> Body:
-    owned = message.topic_partitions
-    return {
-        "groupId": message.group_id,
-        "memberId": message.member_id,
-        "memberEpoch": message.member_epoch,
-        "instanceId": message.instance_id,
-        "rackId": message.rack_id,
-        "rebalanceTimeoutMs": message.rebalance_timeout_ms,
-        "subscribedTopicNames": message.subscribed_topic_names,
-        "subscribedTopicRegex": message.subscribed_topic_regex,
-        "serverAssignor": message.server_assignor,
-        "topicPartitions": None
-        if owned is None
-        else [{"topicId": topic_id, "partitions": numbers} for topic_id, numbers in owned],
-    }
-
-
-def _consumer_heartbeaten(message: ConsumerGroupHeartbeat, body: Body, version: int) -> ConsumerGroupHeartbeaten:
-    assignment = body["assignment"]
-    return ConsumerGroupHeartbeaten(
-        error_in(body),
-        body["memberId"],
-        body["memberEpoch"],
-        body["heartbeatIntervalMs"],
-        None
-        if assignment is None
-        else [(one["topicId"], list(one["partitions"])) for one in assignment["topicPartitions"]],
-    )
 
 
 # --- offsets ----------------------------------------------------------------------------------------------------------
@@ -152,10 +109,6 @@ def _fetched_part(key: TopicPartition, entry: Body | None) -> OffsetFetchedPart:
 
 
 QUESTIONS: dict[type, Question] = {
-    ConsumerGroupHeartbeat: Question(
-        name="ConsumerGroupHeartbeat", body=_consumer_heartbeat, answer=_consumer_heartbeaten,
-        versions=_consumer_versions,
-    ),
     OffsetCommit: Question(name="OffsetCommit", body=_commit, answer=_committed, versions=_commit_versions),
     OffsetFetch: Question(name="OffsetFetch", body=_fetch, answer=_fetched, versions=_fetch_versions),
 }  # fmt: skip
