@@ -52,7 +52,7 @@ class _Input:
         elif isinstance(schema, dict):
             if schema["type"] in NAMED:
                 self._named[schema["name"]] = schema
-            inner = [schema[key] for key in ("type", "items", "values") if key in schema]
+            inner = [schema[key] for key in ("items", "values") if key in schema]
             for one in [*inner, *(field["type"] for field in schema.get("fields", ()))]:
                 self._collect(one)
 
@@ -79,10 +79,8 @@ class _Input:
                 if value not in schema["symbols"]:
                     raise _unfit(value, f"one of {', '.join(schema['symbols'])}", place)
                 return value
-            case str(kind):
+            case kind:
                 return _logical(schema, kind, value, place)
-            case inner:
-                return self.datum(inner, value, place)
 
     def _of_record(self, schema: dict[str, Any], value: Any, place: str) -> dict[str, Any]:
         found = _checked(value, dict, f"an object with the fields of {schema['name']}", place)

@@ -113,6 +113,7 @@ def test_what_is_typed_is_what_is_read(schema: Any, value: Any, read: Any) -> No
         (["string", "null"], 7, "value is 7, not a string"),
         (["null", "int", "string"], {"string": 7}, "value is 7, not a string"),
         (["null", "int", FRUIT], [], r"value is \[\], not one of null, int, Fruit"),
+        (["null", "int"], {"string": 7}, "not a whole number of 32 bits"),
         (MONEY, "x", 'value is "x", not a decimal number'),
         (MONEY, True, "value is true, not a string"),
         (logical("string", "uuid"), "x", 'value is "x", not a UUID'),

@@ -78,6 +78,7 @@ ALL = {"0:0", "0:1", "0:2", "1:0", "1:1", "1:2", "1:3"}
         ("value.id=dee", {"1:0"}),
         ("value.user.age>=4.5", {"0:0", "0:1", "0:2"}),
         ("value.user.age<30", {"0:1"}),
+        ("value.user.age<30 value.user.id~b", {"0:1"}),
         ("value.user.age=30.0", {"0:0"}),
         ("value.paid=true", {"0:0"}),
         ("value.paid>false", set()),
