@@ -422,17 +422,17 @@ def test_a_request_that_is_not_durable_is_answered_with_an_error() -> None:
     def broken(*_: object) -> int:
         raise errors.DurabilityUnknown("the disk said no")
 
-    partition.sync = broken  # type: ignore[method-assign]
+    whole, partition.sync = partition.sync, broken
     ended = node.broker.handle(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, []), SESSION)
-    del partition.sync
+    partition.sync = whole
     assert ended.done()
     node.ask(CreateTopicsRequest.of([NewTopic("t")]))
     added = node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
     assert added.errors == {TopicPartition("t", 0): None}
-    partition.sync = broken  # type: ignore[method-assign]
+    whole, partition.sync = partition.sync, broken
     decided = node.broker.handle(end_txn("tx", given.producer_id, given.producer_epoch, True), SESSION)
     assert isinstance(decided.exception(), errors.DurabilityUnknown)
-    del partition.sync
+    partition.sync = whole
     assert node.broker.partition("t", 0).next_offset == 0  # no marker before the decision is durable
     node.clock.advance(500)
     node.broker.work()

@@ -234,9 +234,9 @@ def test_records_that_cannot_be_made_durable_cannot_be_committed(node: Node) -> 
     def broken(*_: object) -> int:
         raise errors.DurabilityUnknown("the disk said no")
 
-    partition.sync = broken  # type: ignore[method-assign]
+    whole, partition.sync = partition.sync, broken
     assert isinstance(node.end(), errors.TransactionAbortable)
-    del partition.sync
+    partition.sync = whole
     assert node.end(committed=False) is None
     assert node.committed() == 0
 
@@ -285,9 +285,9 @@ def test_records_that_are_durable_when_their_sync_fails_are_committed(node: Node
         sync(upto)
         raise errors.DurabilityUnknown("another thread's sync failed after this one")
 
-    partition.sync = late  # type: ignore[method-assign]
+    whole, partition.sync = partition.sync, late
     assert node.end() is None
-    del partition.sync
+    partition.sync = whole
     assert node.committed() == 1
 
 
@@ -367,12 +367,12 @@ def test_an_id_whose_markers_cannot_be_made_durable_waits_for_the_next_open(node
     def broken(*_: object) -> int:
         raise errors.DurabilityUnknown("the disk said no")
 
-    partition.sync = broken  # type: ignore[method-assign]
+    whole, partition.sync = partition.sync, broken
     node.send(KEYS[1])
     assert isinstance(node.end(), errors.ConcurrentTransactions)
     node.later()
     assert node.states == ("PrepareCommit", "Ongoing")
-    del partition.sync
+    partition.sync = whole
     assert node.end() is None
 
 
