@@ -505,6 +505,7 @@ def send(log: pylog.Log, **where: Any) -> None:
         (lambda log: log.topic("t")[0].read(2), errors.OffsetOutOfRange),
         (lambda log: log.topic("t")[0].read(-1), errors.OffsetOutOfRange),
         (lambda log: list(log.topic("t")[0].records(-1)), errors.OffsetOutOfRange),
+        (lambda log: log.topic("t")[0].offset_for_time(-1), ValueError),
         (lambda log: log.create_topic("u", partitions=-2), errors.InvalidPartitions),
         (lambda log: log.create_topic("u", partitions=10**9), errors.InvalidPartitions),
         (lambda log: log.create_topic("u", config={"nope": 1}), errors.InvalidConfig),

@@ -296,12 +296,15 @@ class PartitionView(PartitionTable):
             ) from None  # fmt: skip
 
     def offset_for_time(self, timestamp_ms: int) -> int | None:
-        """The offset of the first visible record, in offset order, whose timestamp is at least this;
-        None if none is.
+        """The offset of the first visible record, in offset order, whose timestamp is at least this; None if none is.
+
+        Raises ValueError (a negative time).
 
         >>> partition.offset_for_time(0)
         0
         """
+        if timestamp_ms < 0:
+            raise ValueError(f"{timestamp_ms} is no time in ms")
         partition = self._now()
         found = partition.offset_for_time(timestamp_ms, upto=partition.high_watermark)
         return found.offset if found is not None else None
