@@ -112,6 +112,8 @@ def test_a_value_is_decoded_by_the_schema_of_the_log(browser: Chrome, address: s
     assert texts(browser, "#records td:nth-child(4)") == ['Avro, schema 1 {"user": {"id": "ann"}, "amount": 7}']
     press(browser, "#records a")
     assert texts(browser, "pre") == ['{\n  "user": {\n    "id": "ann"\n  },\n  "amount": 7\n}']
+    follow_link(browser, "Avro, schema 1")
+    assert texts(browser, "h1") == ["payments-value"]
 
 
 def test_records_are_found_by_a_field_and_saved(browser: Chrome, address: str) -> None:

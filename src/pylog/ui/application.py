@@ -6,7 +6,7 @@ GET  /topics/T/config, /records, /follow          its configs, its records, thos
 GET  /topics/T/download                           records as a file
 GET  /topics/T/records/P/OFFSET[/key|/value]      one record; its key or value as a file
 GET  /topics/T/partitions/P[/files/NAME[/batch]]  segments, a file, a batch
-GET  /groups, /group?id=  /schemas, /schema?subject=  /transactions, /transaction?id=  /node  /damage
+GET  /groups, /group?id=  /schemas, /schema?subject=|id=  /transactions, /transaction?id=  /node  /damage
 POST /check                                       read every byte
 GET  /topics/T/produce                            the form that appends a record, where there are changes
 POST ...                                          changes, where there are any

@@ -44,10 +44,11 @@ class DecodingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A plain value, of dicts, lists, texts and numbers, and the format that it had."""
+    """A plain value, of dicts, lists, texts and numbers, its format, and the id of its schema, where it has one."""
 
     format: str
     value: Any
+    schema_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Decoder:
             text, is_cut = json_text(decoded.value, chars_max)
         except (DecodingError, RecursionError) as error:
             return Shown("none", "", size, False, problem=str(error))
-        return Shown("json", text, size, is_cut, decoded.format)
+        return Shown("json", text, size, is_cut, decoded.format, schema_id=decoded.schema_id)
 
     def lines(self, records: Iterable[ConsumerRecord]) -> list[RecordLine]:
         """The lines of a table. JSON is shown as it is there."""
@@ -139,7 +140,7 @@ class Decoder:
         name = f"{FORMATS.get(schema.type, schema.type[:40])}, schema {schema_id}"
         _bounded(data)
         try:
-            return Decoded(name, _plain(self._schemas.decode(schema, payload)))
+            return Decoded(name, _plain(self._schemas.decode(schema, payload)), schema_id)
         except Exception as error:
             # A library raises what it likes for a value, or a schema, that is not one; so does one that is missing.
             raise DecodingError(f"{name}: {type(error).__name__}: {error}") from error

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,20 +73,33 @@ class SchemaUses:
 
 
 def schema(request: Request) -> Response:
-    """A version of a subject, the latest unless one is named: its text, what it refers to, and where it is used."""
-    state, words = _state(request), request.query_params
-    subject, wanted = needed(words, "subject"), number(words, "version", 1)
-    versions = state.versions(subject)
-    found = next((one for one in reversed(versions) if wanted in (None, one.version)), None)
-    if found is None:
-        raise HTTPException(404, f"Topic {TOPIC} has no such version of subject {subject}.")
+    """A version of a subject: its text, what it refers to, and where it is used."""
+    state = _state(request)
+    found = _found(state, request.query_params)
+    versions = state.versions(found.subject)
     text = _text(found.schema)
     return page(
         request, "schema.html", found=found, versions=versions[::-1][:VERSIONS_MAX], count=len(versions),
-        level=state.level(subject), text=printable(text[:TEXT_CHARS], keep=LAID_OUT), is_cut=len(text) > TEXT_CHARS,
-        uses=_uses(request, state, found),
+        level=state.level(found.subject), text=printable(text[:TEXT_CHARS], keep=LAID_OUT),
+        is_cut=len(text) > TEXT_CHARS, uses=_uses(request, state, found), is_deleted=state.is_deleted(found),
         is_descriptor=found.schema.type == PROTOBUF and text != found.schema.text,
     )  # fmt: skip
+
+
+def _found(state: RegistryState, words: Mapping[str, str]) -> RegisteredSchema:
+    """The version that an address names: the first with an id, or of a subject, the latest unless it says which."""
+    schema_id = number(words, "id", 1)
+    if schema_id is not None:
+        # Records of a version that is soft deleted are decoded by it.
+        with_id = state.of_id(schema_id) or state.of_id(schema_id, LookupFilter.INCLUDE_DELETED)
+        if not with_id:
+            raise HTTPException(404, f"Topic {TOPIC} has no schema with id {schema_id}.")
+        return with_id[0]
+    subject, wanted = needed(words, "subject"), number(words, "version", 1)
+    found = next((one for one in reversed(state.versions(subject)) if wanted in (None, one.version)), None)
+    if found is None:
+        raise HTTPException(404, f"Topic {TOPIC} has no such version of subject {subject}.")
+    return found
 
 
 def _uses(request: Request, state: RegistryState, found: RegisteredSchema) -> SchemaUses:

@@ -35,6 +35,8 @@ class Shown:
     """The format that it was decoded from."""
     problem: str = ""
     """Why it was not decoded."""
+    schema_id: int | None = None
+    """The schema that it was decoded by."""
 
 
 def shown(data: bytes | None, most: int = CELL_BYTES) -> Shown:

@@ -9,6 +9,8 @@ import pytest
 
 import pylog
 from pylog import serde
+from pylog.serde import registry_changes
+from pylog.serde.schema_store import SchemaStore
 from pylog.ui import schemas
 from support.shop_messages import messages
 from support.visitor import Visitor
@@ -57,6 +59,7 @@ def test_a_version_shows_its_text_and_where_it_is_used(pages: Visitor) -> None:
     first = pages.get("/schema?subject=users-value&version=1").words
     assert "the same schema: copies, version 1" in first and "referred to by payments-value, version 1" in first
     assert "refers to users-value, version 1 , as User" in pages.get("/schema?subject=payments-value").words
+    assert "Version 2 Id 2" in pages.get("/schema?id=2").words
     assert "No topic has its name" in pages.get("/schema?subject=page-value").words
 
 
@@ -84,4 +87,16 @@ def test_a_version_that_is_not_there_is_a_page(pages: Visitor) -> None:
     for query in ("subject=none", "subject=users-value&version=3"):
         answer = pages.get(f"/schema?{query}")
         assert answer.status == 404 and "no such version of subject" in answer.words
+    answer = pages.get("/schema?id=99")
+    assert answer.status == 404 and "no schema with id 99" in answer.words
     assert pages.get("/schema").status == pages.get("/schema?subject=users-value&version=x").status == 400
+
+
+def test_a_deleted_version_is_shown_by_its_id_alone() -> None:
+    with pylog.open(":memory:") as log:
+        serde.LogRegistry(log).register("gone-value", serde.Schema(json.dumps(USER)))
+        SchemaStore(log).change(lambda state: registry_changes.delete_subject(state, "gone-value", permanent=False))
+        pages = pages_of(log)
+        assert "has no schemas" in pages.get("/schemas").words
+        assert pages.get("/schema?subject=gone-value").status == 404
+        assert "gone-value deleted Version 1" in pages.get("/schema?id=1").words
