@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pylog.errors import InvalidRequest, PylogError, UnsupportedVersion
-from pylog.protocol.messages import EARLIEST, LATEST
+from pylog.protocol.messages import EARLIEST, LATEST, NO_EPOCH
 from pylog.protocol.messages.records import (
     ListedOffset,
     ListOffsetsPartition,
@@ -22,9 +22,10 @@ from pylog.protocol.messages.records import (
 )
 from pylog.record import TopicPartition
 from pylog.server.api.call import Outcome, Reply, Request, api
-from pylog.server.api.plain import handed_on
+from pylog.server.api.plain import changed, handed_on
 from pylog.server.served_node import ServedNode
 
+EPOCHS_FROM = 4
 EARLIEST_LOCAL, TIERED = -4, frozenset({-5, -6})
 KNOWN_FROM = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 """Since which version a time below 0 means something."""
@@ -34,6 +35,18 @@ IN_THE_LOG = {EARLIEST_LOCAL: EARLIEST, **dict.fromkeys(TIERED, LATEST)}
 
 def answer(request: Request, node: ServedNode) -> Outcome:
     """Look the offsets up. A part that cannot be looked up has an error."""
+    outcome = _looked_up(request, node)
+    return changed(outcome, _without_epochs) if request.version < EPOCHS_FROM else outcome
+
+
+def _without_epochs(answer: ListOffsetsResponse) -> ListOffsetsResponse:
+    for topic in answer.topics:
+        for part in topic.partitions:
+            part.leader_epoch = NO_EPOCH
+    return answer
+
+
+def _looked_up(request: Request, node: ServedNode) -> Outcome:
     asked: ListOffsetsRequest = request.body
     parts = asked.keyed()
     errors = _errors(parts, request.version)

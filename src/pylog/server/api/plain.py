@@ -59,10 +59,10 @@ def handed_on(request: Request, node: ServedNode) -> Outcome:
 
 
 def changed(outcome: Outcome, change: Callable[[Any], ApiResponse]) -> Outcome:
-    """An outcome of `handed_on` with another response, as an older version has it."""
+    """An outcome with another response, as an older version has it."""
     if isinstance(outcome, Reply):
-        refused = outcome.refused
-        return Reply(outcome.answer, change, lambda error: change(refused(error)))
+        body, refused = outcome.body, outcome.refused
+        return Reply(outcome.answer, lambda given: change(body(given)), lambda error: change(refused(error)))
     return change(outcome)
 
 
