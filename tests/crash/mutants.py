@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pylog.commitlog.durability import Durability
 from pylog.commitlog.recovery import Recovery
 from pylog.commitlog.roller import Roller
 from pylog.logdirs.log_directory import CLEAN_SHUTDOWN, LogDirectory
 from pylog.logdirs.metadata_log import MetadataLog
-from pylog.partition import Partition
 from pylog.storage import log_file
 from pylog.storage.checkpoints import Checkpoints
 from pylog.storage.published import PublishedEntry
@@ -48,7 +48,7 @@ class Mutant:
                 setattr(place, name, original)
 
 
-_walk, _sync, _acknowledge, _rolled = log_file.walk, Partition.sync, Run.acknowledge, Roller.roll_at
+_walk, _sync, _acknowledge, _rolled = log_file.walk, Durability.sync, Run.acknowledge, Roller.roll_at
 _let_go = MetadataLog._let_go
 
 
@@ -61,10 +61,10 @@ def _promise_first(run: Run) -> None:
     _acknowledge(run)
 
 
-def _checkpoint_first(partition: Partition, upto: int | None = None) -> int:
-    partition.state.durable_offset = partition.next_offset
-    partition._durability.publish_durably()
-    return _sync(partition)
+def _checkpoint_first(durability: Durability, upto: int | None = None) -> int:
+    durability._state.durable_offset = durability._state.next_offset
+    durability.publish_durably()
+    return _sync(durability)
 
 
 def _roll_unsynced(roller: Roller, base_offset: int, now_ms: int) -> object:
@@ -154,7 +154,7 @@ MUTANTS = (
     Mutant("no CRC is checked", "append_sync", ((log_file, "walk", _no_crc),)),
     Mutant("acknowledged before the sync", "append_sync", ((Run, "acknowledge", _promise_first),)),
     Mutant("nothing is ever synced", "append_sync", files=_NoSync),
-    Mutant("published before it is durable", "append_group_commit", ((Partition, "sync", _checkpoint_first),)),
+    Mutant("published before it is durable", "append_group_commit", ((Durability, "sync", _checkpoint_first),)),
     Mutant("no directory sync after a new segment", "roll_by_size", files=_NoDirectorySync),
     Mutant("a segment is sealed without a sync", "roll_without_sync", ((Roller, "roll_at", _roll_unsynced),)),
     Mutant("a checkpoint is renamed before its bytes are synced", "epoch_checkpoint", files=_RenameFirst),
