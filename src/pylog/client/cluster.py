@@ -29,7 +29,8 @@ from pylog.runtime.future import Future
 from pylog.runtime.rounds import Rounds, finished
 from pylog.transport import Transport
 
-ANSWER_SECONDS_MAX = 60.0
+ANSWER_SECONDS = 60.0
+"""How long a call waits for its answer (Kafka: default.api.timeout.ms)."""
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -90,13 +91,15 @@ def _in_its_thread(future: Future[Any], seconds: float) -> Rounds[Any]:
 class Cluster:
     """A client's view of the nodes behind `transport`; `node` is the one that is asked about topics.
 
-    `wait` is how `rounds` wait for an answer, for a client that has one place at which it waits. While `creates` is
-    True, a question about a missing topic makes that topic, if the node allows it.
+    `wait` is how `rounds` wait for an answer, for a client that has one place at which it waits; `seconds` is how long
+    where a call does not say so. While `creates` is True, a question about a missing topic makes that topic, if the
+    node allows it.
     """
 
     def __init__(
-        self, transport: Transport, node: int, client_id: str, wait: Wait = _in_its_thread, *, creates: bool = False
-    ) -> None:
+        self, transport: Transport, node: int, client_id: str, wait: Wait = _in_its_thread, *, creates: bool = False,
+        seconds: float = ANSWER_SECONDS,
+    ) -> None:  # fmt: skip
         self._transport = transport
         self._node = node
         self.creates = creates
@@ -107,7 +110,7 @@ class Cluster:
         self._renewing: set[str] = set()
         self.view = object()
         """Another object after each answer: what was derived from the topics may be out of date."""
-        self.rounds = ClusterRounds(self, wait)
+        self.rounds = ClusterRounds(self, wait, seconds)
 
     @property
     def node(self) -> int:
@@ -140,14 +143,14 @@ class Cluster:
         return self._transport.name(node)
 
     @overload
-    def ask(self, message: ApiRequest[R], *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> R: ...
+    def ask(self, message: ApiRequest[R], *, node: int | None = None, seconds: float | None = None) -> R: ...
     @overload
-    def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Any: ...
-    def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Any:
+    def ask(self, message: Message, *, node: int | None = None, seconds: float | None = None) -> Any: ...
+    def ask(self, message: Message, *, node: int | None = None, seconds: float | None = None) -> Any:
         """See `ClusterRounds.ask`."""
         return finished(self.rounds.ask(message, node=node, seconds=seconds))
 
-    def refresh(self, names: list[str] | None = None, *, seconds: float = ANSWER_SECONDS_MAX) -> None:
+    def refresh(self, names: list[str] | None = None, *, seconds: float | None = None) -> None:
         """See `ClusterRounds.refresh`."""
         finished(self.rounds.refresh(names, seconds=seconds))
 
@@ -170,7 +173,7 @@ class Cluster:
         """All topics there are now."""
         return [topic.name for topic in self.topics()]
 
-    def topic(self, name: str, *, seconds: float = ANSWER_SECONDS_MAX) -> TopicMetadata:
+    def topic(self, name: str, *, seconds: float | None = None) -> TopicMetadata:
         """See `ClusterRounds.topic`."""
         return self._topics.get(name) or finished(self.rounds.topic(name, seconds=seconds))
 
@@ -234,10 +237,10 @@ class Cluster:
         return grouped
 
     def list_offsets(
-        self, times: Mapping[TopicPartition, int], isolation: Isolation, timeout: float = ANSWER_SECONDS_MAX
-    ) -> dict[TopicPartition, ListedOffset]:
+        self, times: Mapping[TopicPartition, int], isolation: Isolation
+    ) -> dict[TopicPartition, ListedOffset]:  # fmt: skip
         """See `ClusterRounds.list_offsets`."""
-        return finished(self.rounds.list_offsets(times, isolation, timeout))
+        return finished(self.rounds.list_offsets(times, isolation))
 
     def heard(self, key: TopicPartition, error: PylogError) -> None:
         """Note an error of a node: the view of the topic may be out of date."""
@@ -261,19 +264,21 @@ class Cluster:
 
 
 class ClusterRounds:
-    """The calls of a cluster that wait for answers. `wait` is how."""
+    """The calls of a cluster that wait for answers. `wait` is how, `seconds` is how long where a call does not say."""
 
-    def __init__(self, cluster: Cluster, wait: Wait) -> None:
+    def __init__(self, cluster: Cluster, wait: Wait, seconds: float) -> None:
         self._cluster = cluster
         self._wait = wait
+        self._seconds = seconds
 
-    def ask(self, message: Message, *, node: int | None = None, seconds: float = ANSWER_SECONDS_MAX) -> Rounds[Any]:
+    def ask(self, message: Message, *, node: int | None = None, seconds: float | None = None) -> Rounds[Any]:
         """Send to a node, or to the one that this client is attached to, and wait for the answer.
 
         Raises RequestTimedOut without an answer after so many seconds, and the error of an answer as a whole.
         """
         cluster = self._cluster
         asked = cluster.node if node is None else node
+        seconds = self._seconds if seconds is None else seconds
         try:
             answer = yield from self._wait(cluster.send(asked, message), seconds)
         except TimeoutError:
@@ -283,11 +288,11 @@ class ClusterRounds:
             raise answer.error
         return answer
 
-    def refresh(self, names: list[str] | None = None, *, seconds: float = ANSWER_SECONDS_MAX) -> Rounds[None]:
+    def refresh(self, names: list[str] | None = None, *, seconds: float | None = None) -> Rounds[None]:
         """Ask about these topics, or all; those that are gone are forgotten. Raises as `ask` does."""
         self._cluster.learn((yield from self.ask(self._cluster.question(names), seconds=seconds)), names)
 
-    def topic(self, name: str, *, seconds: float = ANSWER_SECONDS_MAX) -> Rounds[TopicMetadata]:
+    def topic(self, name: str, *, seconds: float | None = None) -> Rounds[TopicMetadata]:
         """A topic; asked about where it is not known. Raises UnknownTopicOrPartition, and as `ask` does."""
         for found in self._cluster.known([name]):
             return found
@@ -321,8 +326,8 @@ class ClusterRounds:
         return node
 
     def list_offsets(
-        self, times: Mapping[TopicPartition, int], isolation: Isolation, timeout: float = ANSWER_SECONDS_MAX
-    ) -> Rounds[dict[TopicPartition, ListedOffset]]:
+        self, times: Mapping[TopicPartition, int], isolation: Isolation
+    ) -> Rounds[dict[TopicPartition, ListedOffset]]:  # fmt: skip
         """The answer of ListOffsets for each partition and its time; the error of one is in its part."""
         found: dict[TopicPartition, ListedOffset] = {}
         asked: dict[int, dict[TopicPartition, int]] = {}
@@ -334,7 +339,7 @@ class ClusterRounds:
                 found[key] = ListedOffset(partition_index=key.partition, error=error)
         for node, known in asked.items():
             message = ListOffsetsRequest.of(known, isolation)
-            answer = yield from self.ask(message, node=node, seconds=timeout)
+            answer = yield from self.ask(message, node=node)
             for key, listed in message.found(answer).items():
                 found[key] = listed
                 if listed.error is not None:

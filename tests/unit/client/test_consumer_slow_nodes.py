@@ -221,15 +221,6 @@ def test_a_topic_whose_name_is_not_known_yet_is_asked_about_after_a_while(wire: 
             consumer.poll(20)
 
 
-def test_a_request_to_a_slow_node_ends_with_the_clients_time_out(wire: Wire, log: pylog.Log) -> None:
-    with log.consumer("t", default_api_timeout_ms=20) as consumer:
-        consumer.poll(0)
-        wire.held[ListOffsetsRequest] = []
-        with pytest.raises(RequestTimedOut, match="ListOffsets"):
-            consumer.end_offsets([T0])
-        wire.release(ListOffsetsRequest)
-
-
 LOOK_UPS: dict[str, tuple[type, Callable[[pylog.Consumer], object]]] = {
     "subscribe": (Metadata, lambda consumer: consumer.subscribe(["u"])),
     "subscribe to a pattern": (Metadata, lambda consumer: consumer.subscribe(pattern="u.*")),
@@ -240,6 +231,19 @@ LOOK_UPS: dict[str, tuple[type, Callable[[pylog.Consumer], object]]] = {
     "offsets_for_times": (ListOffsetsRequest, lambda consumer: consumer.offsets_for_times({T0: 0})),
     "committed": (OffsetFetch, lambda consumer: consumer.committed([T0])),
 }
+
+
+@pytest.mark.parametrize("call", LOOK_UPS)
+def test_a_call_to_a_slow_node_ends_with_the_clients_time_out(wire: Wire, log: pylog.Log, call: str) -> None:
+    """Those that ask about topics waited for the time-out of a request."""
+    kind, make = LOOK_UPS[call]
+    with log.consumer("t", group_id="g", default_api_timeout_ms=20) as consumer:
+        while not consumer.assignment():
+            consumer.poll(20)
+        wire.held[kind] = []
+        with pytest.raises(RequestTimedOut, match=r"in 0\.02 s"):
+            make(consumer)
+        wire.release(kind)
 
 
 @pytest.mark.parametrize("call", LOOK_UPS)

@@ -56,7 +56,10 @@ class ConsumerClient:
         self.requests = requests = PendingRequests(clock, lambda: transport.name(node))
         self._client_id = config.client_id or f"consumer-{next(_numbers)}"
         creates = config.allow_auto_create_topics
-        self._cluster = cluster = Cluster(transport, node, self._client_id, requests.answer, creates=creates)
+        self._cluster = cluster = Cluster(
+            transport, node, self._client_id, requests.answer, creates=creates,
+            seconds=config.default_api_timeout_ms / 1000,
+        )  # fmt: skip
         self.subscription = subscription = SubscriptionState()
         shared = (requests, cluster, subscription, config, clock)
         self._offsets = OffsetFetcher(*shared)

@@ -118,8 +118,7 @@ class OffsetFetcher:
     def listed(self, wanted: Mapping[TopicPartition, int]) -> Rounds[dict[TopicPartition, ListedOffset]]:
         """The offsets of these times, by ListOffsets. Raises UnknownTopicOrPartition."""
         times = {checked_partition(key): timestamp for key, timestamp in wanted.items()}
-        seconds = self._config.default_api_timeout_ms / 1000
-        found = yield from self._cluster.rounds.list_offsets(times, self._isolation, seconds)
+        found = yield from self._cluster.rounds.list_offsets(times, self._isolation)
         for part in found.values():
             if part.error is not None:
                 raise part.error

@@ -39,9 +39,8 @@ def _is_readable(
     key: TopicPartition, offset: int, state: PartitionState, cluster: Cluster, config: ConsumerConfig
 ) -> Rounds[bool]:
     wanted = FetchPart(*key, offset, 1, topic_id=state.topic_id)
-    message, seconds = Fetch([wanted], max_wait_ms=0, max_bytes=1), config.default_api_timeout_ms / 1000
     leader = yield from cluster.rounds.leader(key)
-    answer: Fetched = yield from cluster.rounds.ask(message, node=leader, seconds=seconds)
+    answer: Fetched = yield from cluster.rounds.ask(Fetch([wanted], max_wait_ms=0, max_bytes=1), node=leader)
     (part,) = answer.parts
     if part.error is not None:
         return not isinstance(part.error, CorruptBatch | CorruptRecord)
