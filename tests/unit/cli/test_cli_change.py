@@ -84,7 +84,8 @@ def test_cleaning_says_what_it_did_and_describe_shows_it(data: Path, capsys: pyt
         log.delete_records({TopicPartition("emptied", 0): 1})
     capsys.readouterr()
     for name in ("never", "emptied"):
-        assert run(data, "clean", name) == 0
+        # The second process finds the state that the first one has shown, without a result.
+        assert run(data, "clean", name) == run(data, "clean", name) == 0
         assert capsys.readouterr().out.endswith(f"{name}-0: nothing was cleaned: it has no records\n")
         assert run(data, "delete", name, "--yes") == 0
     assert run(data, "delete", "users", "--yes") == run(data, "clean") == 0
