@@ -300,6 +300,7 @@ def test_a_deletion_that_cannot_be_logged_or_makes_no_sense_is_refused() -> None
     offsets = Offsets()
     assert isinstance(offsets.host.ask(offset_delete("g", [AT])).error, GroupIdNotFound)
     assert isinstance(offsets.host.ask(offset_delete("", [AT])).error, InvalidGroupId)
+    assert isinstance(offsets.host.ask(TxnOffsetCommit("x", "", *STAMP, [])).error, InvalidGroupId)
     offsets.commit(1)
     offsets.host.failures = [DiskFull("full")]
     assert isinstance(offsets.deleted(AT)[AT], NotCoordinator)

@@ -21,7 +21,7 @@ from pylog.protocol.messages.records import (
     ListOffsetsResponse,
 )
 from pylog.record import TopicPartition
-from pylog.server.api.call import Outcome, Reply, Request, api
+from pylog.server.api.call import Outcome, Request, api
 from pylog.server.api.plain import changed, handed_on
 from pylog.server.served_node import ServedNode
 
@@ -69,10 +69,8 @@ def _looked_up(request: Request, node: ServedNode) -> Outcome:
 
         return asked.answered(listed)
 
-    try:
-        return Reply(node.handle(replace(asked, topics=asked.by_topic(sent)), request.session), response, asked.refused)
-    except PylogError as error:
-        return asked.refused(error)
+    left = request._replace(body=replace(asked, topics=asked.by_topic(sent)))
+    return changed(handed_on(left, node), response)
 
 
 def _errors(
