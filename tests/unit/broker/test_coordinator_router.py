@@ -597,7 +597,7 @@ def test_only_coordinators_write_their_logs_and_nothing_is_taken_from_them(log: 
     assert client.send(b"a") is client.commit_offset(3) is client.end(committed=True) is None
     number = next(one.partition for one in log.topic(topic) if one.next_offset)
     view, at = log.topic(topic)[number], TopicPartition(topic, number)
-    records, position = [pylog.Record(b"v", b"k")], view.next_offset
+    records = [pylog.Record(b"v", b"k")]
     with log.producer() as producer, pytest.raises(errors.InvalidTopic, match="log of coordinators"):
         producer.send(topic, b"v", b"k", partition=number).result()
     for refused in (
@@ -608,7 +608,8 @@ def test_only_coordinators_write_their_logs_and_nothing_is_taken_from_them(log: 
     ):
         with pytest.raises(errors.InvalidTopic):
             refused()
-    assert (view.start_offset, view.next_offset) == (0, position)
+    # The coordinator itself may write that a transaction has ended at any time.
+    assert view.start_offset == 0 and b"k" not in [record.key for record in view.records(0)]
     assert offset(log) == 3
     # As with Kafka, how they are kept is for their owner to say.
     assert log.alter_config(topic, {"cleanup.policy": "delete"}).config.cleanup_policy == {"delete"}
