@@ -228,6 +228,19 @@ def test_a_lost_second_directory_takes_no_appends_after_a_look(tmp_path: Path) -
         assert not is_refused(log, 1 - second, clock)
 
 
+def test_a_lost_second_directory_goes_offline_where_its_partitions_are_latched(tmp_path: Path) -> None:
+    """It was lost between the looks at itself and at its partitions. It stayed, and `close` failed for it."""
+    with pylog.open([str(tmp_path / "a"), str(tmp_path / "b")]) as log:
+        log.create_topic("t", partitions=2)
+        node = log.broker.node
+        parts = [log.broker.partition("t", number) for number in (0, 1)]
+        moved_away(tmp_path / "b")
+        for part in parts:
+            part.check_in_place()
+        node.check_in_place([])
+        assert [directory.path for directory in node.directories] == [str(tmp_path / "a")]
+
+
 def test_a_log_that_nobody_appends_to_is_looked_at_with_the_next_append(tmp_path: Path) -> None:
     path, clock = tmp_path / "log", SimClock(1_700_000_000_000)
     log = opened(path, clock=clock)

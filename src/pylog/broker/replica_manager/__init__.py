@@ -179,7 +179,9 @@ class ReplicaManager:
                 try:
                     directory.check_in_place()
                 except DirectoryReplaced as error:
-                    if any(not partition.failed for partition in self.topics.in_directory(directory)):
+                    opened = self.topics.in_directory(directory)
+                    # The first one never goes offline: its loss is raised until its partitions are latched.
+                    if directory is not self.directories.first or any(not one.failed for one in opened):
                         self._fail(directory, error)
         for partition in partitions:
             partition.check_in_place()
