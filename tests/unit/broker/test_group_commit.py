@@ -270,7 +270,7 @@ def test_a_partition_that_moves_takes_pending_appends_along(tmp_path: Path, mome
                 log.move_partition("t", 0, target)
                 return sync()
 
-            durability.sync = synced  # type: ignore[method-assign]
+            durability.sync = partition.sync = synced  # type: ignore[method-assign]
             # A name that is not durable makes the sync one that the kernel does not do by itself.
             partition._local.pending.note_names()
             # The commit thread may drive before this one does.

@@ -215,11 +215,20 @@ def test_a_silent_connection_is_closed_when_its_time_is_up() -> None:
 
 
 def test_a_connection_that_waits_for_an_answer_is_not_silent() -> None:
-    config = {"connections.max.idle.ms": 250}
-    with pylog.serve(config=config) as server, WireClient(server.bootstrap_servers) as client:
-        client.ask("Metadata", 12, {"topics": [{"name": "t"}]})
-
-        assert client.ask("Fetch", 12, fetch("t", wait_ms=600))["responses"]
+    with (
+        StandIn(config={"connections.max.idle.ms": 100_000}) as kafka,
+        WireClient(kafka.bootstrap_servers) as client,
+        WireClient(kafka.bootstrap_servers) as other,
+    ):
+        other.ask("Metadata", 12, {"topics": [{"name": "t"}]})
+        client.send("Fetch", 12, fetch("t", wait_ms=500_000))
+        while not kafka.requests_of("Fetch"):
+            other.ask("Metadata", 12, METADATA)
+        for _ in range(4):
+            kafka.advance(50_000)
+            other.ask("Metadata", 12, METADATA)
+        other.ask("Produce", 9, produce("t", b"x"))
+        assert client.receive("Fetch", 12)[1]["responses"]
 
 
 def connections() -> set[Connection]:
