@@ -80,11 +80,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadFileScheduling
 
     class ByFile(LoadFileScheduling):
+        takes_last = True
+
         def _split_scope(self, nodeid: str) -> str:
             return "tests/spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
 
         def _assign_work_unit(self, node: Any) -> None:
             if config.getoption("--shuffle") is None:
+                # Files of many tests come first, and keep a processor busy; those of few wait for processes and disks.
+                # One of each by turns, or nothing but waiting is left at the end.
+                self.takes_last = not self.takes_last
+                if self.takes_last:
+                    self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
                 for scope in filter(self.workqueue.__contains__, LONG):
                     self.workqueue.move_to_end(scope, last=False)
             super()._assign_work_unit(node)
