@@ -93,7 +93,7 @@ class Dialogue:
         self._exchange: SaslClient | None = None
         self._login_steps = 0
         self.was_answered = False
-        """Whether a call has had an answer."""
+        """True once a call was answered."""
         self.session_ms = 0
         """How long a login holds; 0: for as long as the connection. After that the node takes another login alone."""
         self._authenticate_version = 0
@@ -127,7 +127,7 @@ class Dialogue:
 
     @property
     def has_login(self) -> bool:
-        """Whether the client logs in."""
+        """True for a client that logs in."""
         return self._login is not None
 
     @property

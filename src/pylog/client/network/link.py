@@ -95,8 +95,8 @@ class Link:
 
     @property
     def is_proven(self) -> bool:
-        """Whether the node takes requests of this client: it has answered one. A listener that wants a login answers
-        ApiVersions alone. Behind a Unix socket, where none does, a connection that is ready is enough.
+        """True once the node has answered a request other than ApiVersions, which a listener answers before a login. A
+        Unix socket has no login: there a connection that is ready is enough.
         """
         return self._dialogue.was_answered or (self.is_ready and self.address.is_unix)
 
