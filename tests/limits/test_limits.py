@@ -14,7 +14,7 @@ PURE = len(KINDS)
 
 @pytest.mark.parametrize("seed", [KINDS.index("files"), PURE + KINDS.index("files"), KINDS.index("descriptors")])
 def test_a_log_at_a_limit_loses_nothing(seed: int) -> None:
-    assert campaign(1, 1, seed, 1.5) == []
+    assert campaign(1, 1, seed, 1.0) == []
 
 
 def test_each_kind_of_limit_is_drawn_for_both_kernels_and_all_flush_modes() -> None:

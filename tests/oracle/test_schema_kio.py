@@ -58,7 +58,7 @@ def known_to_kio() -> dict[tuple[str, int], type[Any]]:
     return found
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_kio_reads_our_bytes_and_writes_the_same(data: st.DataObject) -> None:
     name, version = data.draw(st.sampled_from(sorted(known_to_kio())))

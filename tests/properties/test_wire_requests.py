@@ -44,7 +44,7 @@ def node() -> Iterator[WireNode]:
 
 
 @pytest.mark.parametrize(("name", "version"), VERSIONS)
-@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_every_request_has_a_response_that_its_version_can_say(
     node: WireNode, name: str, version: int, data: st.DataObject
@@ -67,7 +67,7 @@ def assert_answers(name: str, body: dict[str, Any], response: dict[str, Any]) ->
             assert len(body[asked]) == len(response[answered])
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.sampled_from(VERSIONS), st.binary(max_size=60), st.binary(max_size=12))
 def test_any_bytes_behind_a_header_are_a_request_or_refused(
     place: tuple[str, int], data: bytes, header: bytes
