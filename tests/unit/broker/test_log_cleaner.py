@@ -216,6 +216,24 @@ def test_open_transactions_hold_cleaning_back():
     assert log.clean().end_offset == log.bases[-1] > 600
 
 
+def test_a_cleaner_says_why_it_has_nothing_to_do():
+    def reason(log, checkpoint=None):
+        return Cleaner(log.partition, checkpoint=checkpoint, now_ms=NOW, buffer_bytes=BUFFER).idle_reason
+
+    log, late = Log(), Log(min_compaction_lag_ms=60_000)
+    assert reason(log) == "it has no records"
+    log.append(("k", "open"), producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
+    log.roll()
+    assert reason(log) == "the records from offset 0 on are of a transaction that is open"
+    log.end(9, commit=True)
+    log.roll()
+    assert reason(log) is None
+    assert reason(log, log.clean().end_offset) == "nothing was appended since it was cleaned up to offset 2"
+    late.append(("k", "v"))
+    late.roll()
+    assert reason(late) == "its new records are younger than min.compaction.lag.ms=60000"
+
+
 def test_the_log_does_not_forget_its_next_offset():
     """KAFKA-17076: also not where the last batch was superseded or aborted."""
     log = Log()
