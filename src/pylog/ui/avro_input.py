@@ -1,4 +1,5 @@
-"""JSON as a value of an Avro schema. fastavro would take 1.5 for an int, and any text for a boolean.
+"""JSON as a value of an Avro schema. fastavro's writer and its `json_reader` take 1.5 for an int, and any text for a
+boolean; its `json_reader` takes neither a plain value of a union nor ISO 8601.
 
     bytes, fixed     text, whose characters up to U+00FF are the bytes
     decimal          a number, or its text
@@ -15,8 +16,6 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
-
-from pylog.serde.avro_schema import NAMED
 
 __all__ = ["InputError", "avro_datum"]
 
@@ -40,21 +39,12 @@ def avro_datum(schema: Any, value: Any, place: str) -> Any:
 
 class _Input:
     def __init__(self, schema: Any) -> None:
-        self._named: dict[str, Any] = {}
-        self._steps = 0
-        self._collect(schema)
+        from fastavro import parse_schema
 
-    def _collect(self, schema: Any) -> None:
-        """Note the types that have names: one may be used where its definition is not passed."""
-        if isinstance(schema, list):
-            for branch in schema:
-                self._collect(branch)
-        elif isinstance(schema, dict):
-            if schema["type"] in NAMED:
-                self._named[schema["name"]] = schema
-            inner = [schema[key] for key in ("items", "values") if key in schema]
-            for one in [*inner, *(field["type"] for field in schema.get("fields", ()))]:
-                self._collect(one)
+        self._named: dict[str, Any] = {}
+        """The types that have names: a value may use one before it reaches the definition."""
+        self._steps = 0
+        parse_schema(schema, named_schemas=self._named)
 
     def datum(self, schema: Any, value: Any, place: str) -> Any:
         self._steps += 1

@@ -66,6 +66,7 @@ def written(schema: Any, value: Any) -> Any:
         (["null", {"type": "array", "items": "int"}], [7], [7]),
         (["null", {"type": "array", "items": "int"}], {"array": [7]}, [7]),
         (["bytes", "string"], {"string": "a"}, "a"),
+        ([FIXED, {"type": "array", "items": "Two"}], ["ab"], [b"ab"]),
         (["string", FRUIT], {"Fruit": "pear"}, "pear"),
         ([USER, ADMIN], {"Admin": {"id": "ann"}}, {"id": "ann"}),
         ([USER, ADMIN], {"id": "ann"}, {"id": "ann", "raw": b"\xff"}),
