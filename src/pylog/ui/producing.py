@@ -109,7 +109,7 @@ def _avro(registry: LogRegistry, schema: Schema, value: Any, name: str) -> bytes
 
     parsed, _ = parsed_avro(schema, registry.referenced)
     out = BytesIO()
-    schemaless_writer(out, parsed, avro_datum(parsed, value, name), strict_allow_default=True)
+    schemaless_writer(out, parsed, avro_datum(parsed, value, name))
     return out.getvalue()
 
 

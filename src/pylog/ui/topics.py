@@ -49,8 +49,8 @@ COLUMNS: dict[str, Callable[[TopicLine], Any]] = {
 
 def topics(request: Request) -> Response:
     """All topics, those with problems first: partitions, records, sizes, how quickly they grow, and the lag."""
-    source, words, looks = seen(request), request.query_params, request.app.state.looks
-    assert isinstance(looks, LogLooks)
+    source, words = seen(request), request.query_params
+    looks: LogLooks = request.app.state.looks
     last = looks.last()
     sample = last or LogSample({})
     metadata, lags = {one.name: one for one in source.topics()}, sample.lag_of_topic()
