@@ -1,7 +1,6 @@
 """The pages of schemas: the subjects in the log's topic `_schemas`, and the versions of one."""
 
 import json
-from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pylog.runtime.words import printable
+from pylog.serde.compatibility.protobuf import BASE64, file_of
 from pylog.serde.registry import PROTOBUF, RegisteredSchema, Schema
 from pylog.serde.registry_state import LookupFilter, RegistryState
 from pylog.serde.schema_store import TOPIC
@@ -64,9 +64,10 @@ def _line(state: RegistryState, subject: str) -> SubjectLine:
 
 @dataclass(frozen=True, slots=True)
 class SchemaUses:
-    """The uses of a version. `topics`: those whose keys or values it is, by the name of its subject."""
+    """The uses of a version."""
 
-    topics: list[str]
+    topic: str | None
+    """The topic that its subject names as "TOPIC-key" or "TOPIC-value"; None where there is no such topic."""
     same: list[RegisteredSchema]
     """Versions of other subjects with this id."""
     referring: list[RegisteredSchema]
@@ -87,7 +88,7 @@ def schema(request: Request) -> Response:
 
 
 def _found(state: RegistryState, words: Mapping[str, str]) -> RegisteredSchema:
-    """The version that an address names: the first with an id, or of a subject, the latest unless it says which."""
+    """The version that an address names: by `id`, or by `subject` and `version` (without it: the latest)."""
     schema_id = number(words, "id", 1)
     if schema_id is not None:
         # Records of a version that is soft deleted are decoded by it.
@@ -103,31 +104,19 @@ def _found(state: RegistryState, words: Mapping[str, str]) -> RegisteredSchema:
 
 
 def _uses(request: Request, state: RegistryState, found: RegisteredSchema) -> SchemaUses:
-    topic, dash, part = found.subject.rpartition("-")
-    is_there = dash and part in ("key", "value") and topic in seen(request).log.topics()
+    topic, _, part = found.subject.rpartition("-")
     return SchemaUses(
-        [topic] if is_there else [],
+        topic if part in ("key", "value") and topic in seen(request).log.topics() else None,
         [one for one in state.of_id(found.id) if one.subject != found.subject][:USES_MAX],
         sorted(state.referring(found.subject, found.version, LookupFilter.DEFAULT))[:USES_MAX],
     )
 
 
 def _text(schema: Schema) -> str:
-    """The text of a schema: JSON laid out, a descriptor of Protobuf as its fields, and what is not one as it is."""
+    """The text to show: JSON laid out, a Protobuf descriptor as its fields, any other text as it is."""
     try:
         if schema.type == PROTOBUF:
-            return _descriptor_text(schema.text)
+            return str(file_of(schema.text)) if BASE64.fullmatch(schema.text) else schema.text
         return json.dumps(json.loads(schema.text), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError, ImportError):
         return schema.text
-
-
-def _descriptor_text(text: str) -> str:
-    """The fields of a descriptor in base64. Raises ValueError for source text, ImportError without the extra."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-    from google.protobuf.message import DecodeError
-
-    try:
-        return str(FileDescriptorProto.FromString(b64decode(text, validate=True)))
-    except DecodeError as error:
-        raise ValueError(str(error)) from error
