@@ -5,9 +5,9 @@
     not decoded        text                     text
     not UTF-8          {"base64": ...}          base64
 
-The column `problem` has why a value was not decoded though its bytes say how. No file of decoded records breaks off for
-what is in a record. A cell has at most `JSON_CHARS_MAX` characters of JSON: names of a schema may be far longer than
-the bytes that stand for them.
+The column `problem` says why a value was not decoded, where its bytes name a format. No content of a record breaks the
+file off. A cell has at most `JSON_CHARS_MAX` characters of JSON: names of a schema may be far longer than the bytes
+that stand for them.
 """
 
 import json

@@ -78,12 +78,12 @@ class LogLooks:
         self._last: LogSample | None = None
 
     def take(self) -> LogSample:
-        """A look, which is the last one from then on. Raises PylogError."""
+        """Wait for a look, and keep it as the last one. Raises PylogError."""
         self._last = self._begun().result()
         return self._last
 
     def last(self) -> LogSample | None:
-        """The last look; before there is one, the first, where it comes in time, or None. Raises PylogError."""
+        """The last look. Before there is one: the first, or None where it does not end in time. Raises PylogError."""
         if self._last is not None:
             return self._last
         first = self._begun()
@@ -91,7 +91,7 @@ class LogLooks:
         return first.result() if first.done() else None
 
     def _begun(self) -> Future[LogSample]:
-        """The look that runs, so that a page and the server share one; another one where none does."""
+        """The running look, which pages and the server share; a new one where none runs."""
         with self._lock:
             if self._running is None or self._running.done():
                 future = Future[LogSample]()
