@@ -31,7 +31,7 @@ class Isolation(enum.Enum):
 
 
 def isolation_of(level: int) -> Isolation:
-    """The isolation of a request: read_uncommitted, where the level is not known."""
+    """The isolation of a request. A level that is not known is read_uncommitted."""
     return Isolation.READ_COMMITTED if level == 1 else Isolation.READ_UNCOMMITTED
 
 

@@ -254,7 +254,7 @@ class ListOffsetsRequest(PartitionsRequest[ListOffsetsResponse, ListedOffset]):
             for key, time in times.items()
         ]
         return cls(
-            replica_id=replica_id, isolation_level=int(isolation is Isolation.READ_COMMITTED),
+            replica_id=replica_id, isolation_level=isolation.value,
             topics=cls.by_topic(parts), timeout_ms=TIMEOUT_MS,
         )  # fmt: skip
 

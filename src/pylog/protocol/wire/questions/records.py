@@ -12,7 +12,6 @@ from typing import Any
 
 from pylog.errors import BatchRefused, PylogError, RecordError
 from pylog.protocol.error_codes import untold
-from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     CONSUMER,
     NO_EPOCH,
@@ -136,7 +135,7 @@ def _fetch(message: Fetch, version: int) -> Body:
         "maxWaitMs": message.max_wait_ms,
         "minBytes": message.min_bytes,
         "maxBytes": message.max_bytes,
-        "isolationLevel": int(message.isolation is Isolation.READ_COMMITTED),
+        "isolationLevel": message.isolation.value,
         "topics": by_topic(message.parts, one, **_naming("topic", version)),
     }
     if version >= RACKS_FROM:
