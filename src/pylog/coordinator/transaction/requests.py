@@ -18,15 +18,10 @@ from pylog.coordinator.transaction.rules import TransactionUpdate
 from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.coordinator.transaction.states import TransactionStates
 from pylog.errors import ConcurrentTransactions, InvalidRequest, PylogError
-from pylog.protocol.messages import (
-    NO_EPOCH,
-    AddPartitionsToTxn,
-    PartitionsAdded,
-)
+from pylog.protocol.messages import NO_EPOCH, AddPartitionsToTxn, PartitionsAdded
 from pylog.protocol.messages.transactions import (
     DescribeTransactionsRequest,
     EndTxnRequest,
-    EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
     ListTransactionsRequest,
@@ -73,7 +68,7 @@ class Requests:
         except PylogError as error:  # there is no producer id to give
             result = unavailable(error)
         if not isinstance(result, TransactionUpdate):
-            return Outcome(message.refused(self._explained(name, result) or result))
+            return Outcome(message.refused(self._explained(name, result)))
         last = result.states[-1]
         if last.state is TransactionState.EMPTY:
             answer = InitProducerIdResponse(producer_id=last.producer_id, producer_epoch=last.producer_epoch)
@@ -117,7 +112,7 @@ class Requests:
             result: TransactionUpdate | PylogError | None = rules.in_progress(name)
         else:
             result = rules.add_partitions(self._states.get(name), message, now.wall)
-        return result if isinstance(result, TransactionUpdate) else self._explained(name, result)
+        return self._explained(name, result) if isinstance(result, PylogError) else result
 
     def _end(self, message: EndTxnRequest, now: Now, *, is_closed: bool) -> Outcome:
         name = message.transactional_id
@@ -134,11 +129,12 @@ class Requests:
             # What was aborted counts nowhere, whether that is known after a crash or not.
             after = result.states[0].completed(now.wall)
             return Outcome(ended(after), Change.of(name, result), is_lazy=not message.committed)
-        if known is not None and result is None:  # it was this request that ended it
+        if result is None:  # it was this request that ended it
+            assert known is not None
             return Outcome(ended(known))
-        return Outcome(EndTxnResponse(error=self._explained(name, result)))
+        return Outcome(message.refused(self._explained(name, result)))
 
-    def _explained(self, name: str, error: PylogError | None) -> PylogError | None:
+    def _explained(self, name: str, error: PylogError) -> PylogError:
         """The same, with what keeps the transaction before from coming to its end."""
         ending = self._states.endings.get(name)
         if not isinstance(error, ConcurrentTransactions) or ending is None or ending.error is None:
