@@ -23,9 +23,7 @@ from pylog.errors import (
     UnknownMemberId,
 )
 from pylog.protocol.assignor import decode_assignment, decode_subscription
-from pylog.protocol.messages import (
-    Session,
-)
+from pylog.protocol.messages import Session
 from pylog.protocol.messages.groups import (
     HeartbeatRequest,
     HeartbeatResponse,

@@ -37,9 +37,7 @@ from pylog.errors import (
     UnknownMemberId,
 )
 from pylog.protocol.assignor import Subscription, decode_subscription
-from pylog.protocol.messages import (
-    Session,
-)
+from pylog.protocol.messages import Session
 from pylog.protocol.messages.groups import (
     ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
