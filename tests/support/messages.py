@@ -1,4 +1,4 @@
-"""Requests about partitions, made of flat parts, and the errors in their responses."""
+"""Requests and responses of groups and transactions, made of few and flat arguments."""
 
 from collections.abc import Iterable
 from typing import Any

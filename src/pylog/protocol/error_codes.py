@@ -76,7 +76,7 @@ def _own_error(code: int, text: str | None) -> PylogError | None:
 
 
 def untold(name: str, partition: int | None = None) -> UnknownServer:
-    """The error of something that a response lacks: of a partition of topic `name`, or of what else has that name."""
+    """The error of a part that a response lacks: a partition of topic `name`, or the thing that `name` describes."""
     return UnknownServer(
         f"the node has answered without a word of {name if partition is None else f'{name}-{partition}'}"
     )

@@ -59,8 +59,8 @@ class MemberDescription:
     host: str
     assignment: tuple[TopicPartition, ...]
     upgraded: bool | None = None
-    """Whether it speaks the consumer protocol, in a group of that. None in a classic group, and from a node that serves
-    ConsumerGroupDescribe in version 0 alone, which does not tell it.
+    """True for a member of the consumer protocol, False for a classic member of a consumer group. None in a classic
+    group, and where a node does not say it: version 0 of ConsumerGroupDescribe lacks the field.
     """
     subscription: tuple[str, ...] = ()
     """The topics that it subscribes to, by name."""

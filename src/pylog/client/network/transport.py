@@ -282,7 +282,7 @@ class NetworkTransport:
 
 
 def _is_any_broker(resource: Resource) -> bool:
-    """Whether a resource is the broker -1, which stands for the broker with the lowest id."""
+    """True for the broker -1: it stands for the broker with the lowest id."""
     return resource.resource_type == ResourceType.BROKER and resource.resource_name == str(ANY_NODE)
 
 

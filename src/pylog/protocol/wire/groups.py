@@ -1,8 +1,7 @@
-"""Groups and their offsets, as bodies and as messages.
+"""The offsets of groups, as bodies and as messages.
 
 OffsetCommit      from 9 on in member epochs, too; from 10 on topics are named by id
 OffsetFetch       all partitions by None from 2 on; many groups from 8 on; topics by id from 10 on
-ConsumerGroupHeartbeat
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """InitProducerId, AddOffsetsToTxn and EndTxn, where versions mean something else.
 
 InitProducerId     below 4, the others below 2: ProducerFenced is not known, and is InvalidProducerEpoch
-EndTxn             below 5 the transaction is of version 1: the producer keeps its epoch (KIP-890)
+EndTxn             below 5 the transaction is of version 0: the producer keeps its epoch (KIP-890)
 """
 
 from dataclasses import replace
