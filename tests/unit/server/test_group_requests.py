@@ -10,6 +10,10 @@ from pylog.errors import InvalidGroupId
 from support.wire_node import WireNode, wire_node
 
 UNKNOWN = uuid.UUID(int=77)
+JOINING: dict[str, Any] = {
+    "groupId": "g", "sessionTimeoutMs": 10_000, "rebalanceTimeoutMs": 10_000, "memberId": "",
+    "protocolType": "consumer", "protocols": [{"name": "range", "metadata": b"m"}],
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -88,15 +92,10 @@ def test_a_commit_for_an_unknown_id_is_an_error(node: WireNode) -> None:
 
 
 def test_a_member_joins_syncs_and_leaves(node: WireNode) -> None:
-    protocol = {"name": "range", "metadata": b"m"}
-    joining = {
-        "groupId": "g", "sessionTimeoutMs": 10_000, "rebalanceTimeoutMs": 10_000, "memberId": "",
-        "protocolType": "consumer", "protocols": [protocol],
-    }  # fmt: skip
-    asked = node.ask("JoinGroup", 9, joining)
+    asked = node.ask("JoinGroup", 9, JOINING)
     assert asked["errorCode"] == 79
 
-    joined = node.ask("JoinGroup", 9, {**joining, "memberId": asked["memberId"]})
+    joined = node.ask("JoinGroup", 9, {**JOINING, "memberId": asked["memberId"]})
     member = {"groupId": "g", "generationId": joined["generationId"], "memberId": joined["memberId"]}
     assignments = [{"memberId": joined["memberId"], "assignment": b"all"}]
     synced = node.ask("SyncGroup", 5, {**member, "assignments": assignments})
@@ -109,6 +108,28 @@ def test_a_member_joins_syncs_and_leaves(node: WireNode) -> None:
     assert beat["errorCode"] == left["errorCode"] == left["members"][0]["errorCode"] == 0
     assert described["members"][0]["clientHost"] == "/127.0.0.1"
     assert described["members"][0]["clientId"] == "test"
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_no_protocol_is_an_empty_text_to_an_old_member(node: WireNode, version: int) -> None:
+    refused = node.ask("JoinGroup", version, {**JOINING, "sessionTimeoutMs": 1})
+    assert (refused["errorCode"], refused["protocolName"]) == (26, None if version >= 7 else "")
+    assert node.ask("JoinGroup", version, JOINING)["errorCode"] == (79 if version >= 4 else 0)
+
+
+@pytest.mark.parametrize("version", range(5, 10))
+def test_a_static_leader_keeps_its_assignment_from_version_9_on(node: WireNode, version: int) -> None:
+    joining = {**JOINING, "groupInstanceId": "i"}
+    first = node.ask("JoinGroup", version, joining)
+    node.ask("SyncGroup", 5, {
+        "groupId": "g", "generationId": 1, "memberId": first["memberId"], "groupInstanceId": "i",
+        "assignments": [{"memberId": first["memberId"], "assignment": b"all"}],
+    })  # fmt: skip
+
+    again = node.ask("JoinGroup", version, joining)
+
+    assert (again["errorCode"], again["generationId"], again["leader"]) == (0, 1, again["memberId"])
+    assert again.get("skipAssignment", False) == (version >= 9)
 
 
 @pytest.mark.parametrize(("version", "code"), [(0, 0), (5, 0), (6, 69)])
