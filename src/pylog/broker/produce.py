@@ -257,7 +257,10 @@ class ProduceHandler:
         if topic in INTERNAL_TOPICS:
             raise InvalidTopic(f"{topic!r} is the log of coordinators: commit offsets, or end transactions, instead")
         self._topics.metadata_log.image.check_id(topic, part.topic_id)
-        leader = role if isinstance(role, Leader) and role.epoch is not None else self._roles.writer(topic, number)
+        if isinstance(role, Leader) and role.epoch is not None and not role.has_ended:
+            leader = role
+        else:
+            leader = self._roles.writer(topic, number)
         if message.acks == ACKS_ALL and leader.is_under_min_isr:
             raise NotEnoughReplicas(f"{topic}-{number}: nothing was appended: {told_isr(leader)}")
         batch = part.batch

@@ -1,7 +1,8 @@
 """Produces that wait for room in a bounded queue hold no thread, and go on in their order."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +10,9 @@ import pytest
 import pylog
 from pylog import Record
 from pylog.broker.room import Room
-from pylog.errors import PartitionFull
+from pylog.errors import NotLeaderOrFollower, PartitionFull, UnknownTopicOrPartition
 from pylog.protocol.batch import Batch, encode
-from pylog.protocol.messages import Produce, Produced, ProducePart, Session
+from pylog.protocol.messages import ACKS_ALL, Produce, Produced, ProducedPart, ProducePart, Session
 from pylog.runtime.future import Future, completed
 from pylog.testing import SimClock, StandIn
 
@@ -65,6 +66,70 @@ def test_the_leader_is_looked_up_once_an_append(log: pylog.Log, topics: list[str
     # A bounded queue may block: where the message may not, nothing is done.
     assert len(answer.result(0).parts) == (len(topics) if may_block else 0)
     assert roles.asked == [(topic, 0) for topic in topics]
+
+
+class EndsBehindALookUp(dict[Any, Any]):
+    """Roles of which one ends just after it was looked up."""
+
+    def __init__(self, roles: dict[Any, Any], end: Callable[[], object]) -> None:
+        super().__init__(roles)
+        self._ends = [end]
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        found = super().get(key, default)
+        if self._ends:
+            self._ends.pop()()
+        return found
+
+
+def produce_as_its_role_ends(log: pylog.Log, end: Callable[[], object], acks: int = ACKS_ALL) -> ProducedPart:
+    """Send a Produce the general way, whose role ends between the look-up and the append."""
+    roles: Any = log.broker.node.roles
+    roles._roles = EndsBehindALookUp(roles._roles, end)
+    answer = log.broker.handle(Produce([ProducePart("full", 0, batch(100))], acks), Session())
+    return answer.result(0).parts[0]
+
+
+def test_an_append_whose_partition_was_moved_just_now_goes_to_its_place(tmp_path: Path) -> None:
+    places = [tmp_path / "a", tmp_path / "b"]
+    with pylog.open(places, flush="none") as log:
+        view = log.create_topic("full", config=BOUND)[0]
+        view.append([Record(b"the first takes an epoch")])
+        here = log.broker.node.roles.partition("full", 0).directory
+        target = next(str(place) for place in places if not here.startswith(str(place)))
+        part = produce_as_its_role_ends(log, lambda: log.move_partition("full", 0, target))
+        assert (part.error, part.base_offset) == (None, 1)
+        partition = log.broker.node.roles.partition("full", 0)
+        assert partition.directory.startswith(target) and partition.next_offset == 2
+
+
+def test_an_append_whose_topic_was_made_anew_just_now_goes_to_the_new_one(log: pylog.Log) -> None:
+    log.topic("full")[0].append([Record(b"the first takes an epoch")])
+
+    def made_anew() -> None:
+        log.delete_topic("full")
+        log.create_topic("full", config=BOUND)
+
+    part = produce_as_its_role_ends(log, made_anew)
+    assert (part.error, part.base_offset) == (None, 0)
+    assert log.broker.node.roles.partition("full", 0).next_offset == 1
+
+
+def test_an_append_whose_topic_was_deleted_just_now_is_refused(log: pylog.Log) -> None:
+    log.topic("full")[0].append([Record(b"the first takes an epoch")])
+    part = produce_as_its_role_ends(log, lambda: log.delete_topic("full"))
+    assert isinstance(part.error, UnknownTopicOrPartition)
+
+
+@pytest.mark.parametrize("acks", [1, ACKS_ALL])
+def test_an_append_behind_the_loss_of_the_lead_is_refused(log: pylog.Log, acks: int) -> None:
+    log.topic("full")[0].append([Record(b"the first takes an epoch")])
+    follow = pylog.Follow(
+        topic="full", topic_id=log.topic("full").id, partition=0, partitions=1, leader=9, leader_epoch=9
+    )
+    part = produce_as_its_role_ends(log, lambda: log.broker.apply(follow), acks)
+    assert isinstance(part.error, NotLeaderOrFollower)
+    assert log.broker.node.roles.partition("full", 0).next_offset == 1
 
 
 def test_produces_that_wait_go_on_in_their_order_when_records_are_deleted(log: pylog.Log) -> None:
