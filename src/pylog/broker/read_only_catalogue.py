@@ -235,9 +235,9 @@ class ReadOnlyCatalogue:
         directory, config = join(home, folder_name(*key)), self.topic_config(image.config)
         if self._files.stat(directory) is None:
             self._require_home(key, image.partitions[key.partition])
-        if self._files.stat(directory) is None and self._is_unwritten(key, image, directory):
-            # Its owner has created it, and never written to it or read it: there is nothing to remember.
-            return without_files(directory, *key, config)
+            if self._is_unwritten(key, image, directory):
+                # Its owner has created it, and never written to it or read it: there is nothing to remember.
+                return without_files(directory, *key, config)
         if not self._belongs(directory, image):
             return without_files(directory, *key, config)
         made = ReadOnlyPartition(
@@ -277,7 +277,7 @@ class ReadOnlyCatalogue:
         return True
 
     def _belongs(self, directory: str, image: TopicImage) -> bool:
-        """Whether a partition's folder is that of its topic, and not of an earlier one, or a later one, of that name.
+        """True where a partition's folder has the id of its topic, or no id; False for another topic of that name.
 
         Raises InconsistentTopicId for the folder of a topic that was not deleted. See `Topic.partition`.
         """
