@@ -137,11 +137,8 @@ class PartitionReader:
         if end is None:
             return None
         written = offsets.next_offset
-        upto, max_bytes, window = (
-            min(upto, written),
-            min(max_bytes, OFFSET_MAX),
-            None if all_left else segment.reader.window,
-        )
+        upto, max_bytes = min(upto, written), min(max_bytes, OFFSET_MAX)
+        window = None if all_left else segment.reader.window
         found = read_following(segment.log, offset, max_bytes, upto, end, written, window)
         return None if found is None else Slice(*found)
 
