@@ -182,7 +182,7 @@ def test_a_transaction_of_one_partition_takes_two_syncs(node: Node) -> None:
             synced.append(name)
             return int(sync(upto))
 
-        partition.sync = counted  # type: ignore[method-assign]
+        partition.sync = counted
     node.send(KEYS[0])
     assert synced == []
     node.end()
@@ -198,7 +198,7 @@ def test_an_abort_is_answered_without_a_sync_and_its_marker_shown_when_durable(n
         threads.append(threading.get_ident())
         return sync(upto)
 
-    partition.sync = noted  # type: ignore[method-assign]
+    partition.sync = noted
     assert node.end(committed=False) is None
     assert threading.get_ident() not in threads, "the background does it"
     node.later(0)
