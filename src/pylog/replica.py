@@ -70,7 +70,7 @@ class Leader:
         self.has_followers = bool(followers or joining)
         """Whether the high watermark may have to wait for others."""
         self.has_ended = False
-        """Whether the node has another role by now, or none."""
+        """True once the node has another role for the partition, or none."""
         self._in_sync = InSync(followers, joining, now_ms)
         self._term_start = partition.next_offset
         # Held while the high watermark moves: a follower that joins meanwhile could lack what is shown.

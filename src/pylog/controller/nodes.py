@@ -17,7 +17,7 @@ class NodeControl:
         self._image = image
 
     def is_known(self, node: int, directory: UUID) -> bool:
-        """Whether a follower is registered with this log directory; True for one that names none (NO_ID).
+        """True where a follower is registered with this log directory, and where it names none (NO_ID).
 
         Raises DuplicateBrokerRegistration: its id is registered with another log directory.
         """

@@ -36,10 +36,11 @@ class PartitionControl:
         return self._node_id if list(state.replicas) == [self._node_id] else state.leader
 
     def epoch_goes_on(self, key: TopicPartition, *, latest: int, is_spent: bool, at_least: int) -> bool:
-        """Whether this node may append in `latest`, the last epoch of a log. An epoch below `at_least` is refused.
+        """True where this node may append in `latest`, the last epoch of a log.
 
         After a clean close it may: all records of the epoch are here, so the next one gets an offset that was never
-        given in it. It may not where records of the epoch may be missing (`is_spent`), or another node has led since.
+        given in it. It may not in an epoch below `at_least`, where records of the epoch may be missing (`is_spent`), or
+        where another node has led since.
         """
         _, state = self._state(key)
         return not is_spent and state.leader == self._node_id and at_least <= latest == state.leader_epoch

@@ -29,7 +29,7 @@ def host_name(header: str) -> str:
 
 
 def is_rebindable(name: str) -> bool:
-    """Whether another site may let its name lead here (DNS rebinding): one other than an address and localhost."""
+    """True for a name that another site can point at this server (DNS rebinding): no address, and not localhost."""
     try:
         ip_address(name)
     except ValueError:

@@ -140,7 +140,7 @@ class ReplicaManager:
                 directory.join_cluster(cluster_id)
 
     def take_over_producer_ids(self, topic: str) -> None:
-        """Where another node leads a topic, take over its producer ids: see `ClusterChanges`.
+        """Take over the producer ids of a topic that another node leads: see `ClusterChanges`.
 
         Raises UnknownTopicOrPartition, DiskFull, DurabilityUnknown.
         """
