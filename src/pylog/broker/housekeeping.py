@@ -66,7 +66,7 @@ class CleaningState:
     progress: Progress | None = None
     """How far the one that runs has come; None when none does."""
     last: Cleaned | None = None
-    """The result of the last one; None before the first one since the log was opened."""
+    """The result of the last one; None where none is known."""
     finished_ms: int | None = None
     """When that was."""
     error: str | None = None
@@ -317,13 +317,13 @@ class Housekeeping:
         self._refuse_inside("clean")
         wanted = None if keys is None else set(keys)
         done: dict[TopicPartition, Cleaned] = {}
-        shown = {home.path: home.cleanings() for home in self.node.directories}
+        shown = [home.cleanings() for home in self.node.directories]
         try:
             for partition in self.node.kept():
                 key = TopicPartition(partition.topic, partition.number)
                 if is_compacted(partition) and (wanted is None or key in wanted):
                     partition.roll(self._clock.wall_ms())
-                    cleaned = self._clean(partition, self._stopped, self._known(key, shown))
+                    cleaned = self._clean(partition, self._stopped, _last_shown(key, shown))
                     if cleaned is not None:
                         done[key] = cleaned
         finally:
@@ -332,12 +332,6 @@ class Housekeeping:
                 self._show()
             self.wake()
         return done
-
-    def _known(self, key: TopicPartition, shown: Mapping[str, Mapping[str, Any]]) -> CleaningState:
-        """The state of a partition: of this node, or what the last one has shown, by directory and folder."""
-        folder = folder_name(*key)
-        found = (CleaningState.of(states[folder]) for states in shown.values() if folder in states)
-        return self.cleanings.get(key) or next(found, CleaningState())
 
     def _clean_once(self) -> None:
         """Clean the dirtiest log that is worth it, and look again at once; rest when no log is."""
@@ -401,16 +395,17 @@ class Housekeeping:
                 self._cleans_in = None
 
     def _clean(
-        self, partition: Partition, stopped: threading.Event | None, known: CleaningState | None = None
+        self, partition: Partition, stopped: threading.Event | None, shown: CleaningState | None = None
     ) -> Cleaned | None:  # fmt: skip
-        """Clean a partition now. Without `stopped` it runs through, and waits for nothing. `known`: its state, where
+        """Clean a partition now. Without `stopped` it runs through, and waits for nothing. `shown`: its state, where
         this node has none yet.
         """
         key = TopicPartition(partition.topic, partition.number)
         throttle = Throttle(self.node.configs.current.log_cleaner_io_max_bytes_per_second)
         with self._alone("clean"):
             began = stopwatch_ns()
-            known = known or self.cleanings.get(key, CleaningState())
+            # Only now: another cleaning may have ended meanwhile.
+            known = self.cleanings.get(key) or shown or CleaningState()
             try:
                 cleaning = Cleaner(
                     partition, checkpoint=self.node.topics.home(key).cleaner_offset(key), now_ms=self._clock.wall_ms(),
@@ -535,3 +530,9 @@ class Housekeeping:
 def is_compacted(partition: Partition) -> bool:
     """Whether the topic of a partition is compacted."""
     return "compact" in partition.config.cleanup_policy
+
+
+def _last_shown(key: TopicPartition, shown: Iterable[Mapping[str, Mapping[str, Any]]]) -> CleaningState | None:
+    """The state of a partition in what was shown, by directory and folder; None where it is in none of them."""
+    folder = folder_name(*key)
+    return next((CleaningState.of(states[folder]) for states in shown if folder in states), None)

@@ -5,7 +5,7 @@ meta.properties             node.id, cluster.id, directory.id (kafka-format: Met
                             first of several directories pylog.first.directory.id
 *-offset-checkpoint         offsets of the partitions (checkpoints.py)
 .kafka_cleanshutdown        there only after a clean close; deleted as soon as the directory is opened
-.pylog-cleanings            the results of cleaning, as JSON: for `pylog topic describe` alone
+.pylog-cleanings            the results of cleaning, as JSON: for people alone, nothing is decided by them
 .pylog-housekeeping         when periodic work was done last; never synced (`broker.sweeps`)
 .pylog-incarnation          of the file system, when no transaction lacked records; never synced (`files.incarnation`)
 .pylog-published            the offsets that reader processes may see (published.py)

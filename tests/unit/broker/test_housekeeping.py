@@ -1,5 +1,8 @@
 """Housekeeping goes on, whatever happens to one partition, and whoever deletes topics beside it."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 import pylog
@@ -248,3 +251,22 @@ def test_results_of_cleaning_are_written_once_for_all_partitions(clock: SimClock
     assert replaced.count(f"log/{CLEANINGS}") == 1
     assert len(read_cleanings(files, "log")) == 20
     keeping.close()
+
+
+def test_a_cleaning_that_ends_before_the_next_begins_keeps_its_result(clock: SimClock) -> None:
+    _, _, housekeeping = make(clock, "compact")
+    housekeeping.clean()
+    key = TopicPartition("good", 0)
+    newer = replace(housekeeping.cleanings[key], finished_ms=NOW + 5)
+    alone = housekeeping._alone
+
+    def behind_another(work: str) -> Any:
+        housekeeping.cleanings[key] = newer
+        return alone(work)
+
+    housekeeping._alone = behind_another  # type: ignore[method-assign]
+    assert housekeeping.clean([key]) == {}
+    after = housekeeping.cleanings[key]
+    assert after.last is not None and after.idle_reason is not None
+    assert after == replace(newer, idle_reason=after.idle_reason)
+    housekeeping.close()
