@@ -52,7 +52,7 @@ class ReadOnlyBroker:
     """Answers messages about log directories without owning them. Thread-safe.
 
     Raises what `ReadOnlyCatalogue` raises. A directory that is replaced while it is read is DirectoryReplaced for the
-    next Fetch that waits, and for every other request.
+    next Fetch that waits, and for every other request; DescribeLogDirs alone describes the one that is there now.
     """
 
     def __init__(

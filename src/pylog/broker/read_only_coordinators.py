@@ -46,7 +46,7 @@ class ReadOnlyCoordinators:
     def _answer(self, answer: Callable[[Any], Any], message: object) -> Any:
         with self._catalogue.lock:
             # A topic of the coordinators' may be new.
-            self._catalogue.refresh()
+            self._catalogue.now()
             return answer(message)
 
     def _by_all(self, topic: str, message: AllNodesRequest[R]) -> R:

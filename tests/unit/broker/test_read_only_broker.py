@@ -57,6 +57,20 @@ def test_a_reader_follows_a_writer_through_its_rolls(tmp_path: Path) -> None:
             assert found == 0 and reader.topic("t")[0].offset_for_time(2**60) is None
 
 
+def test_groups_of_a_replaced_directory_are_not_told(tmp_path: Path) -> None:
+    for name in ("read", "other"):
+        with pylog.open(tmp_path / name) as owner:
+            owner.create_topic("t")
+            owner.admin.alter_offsets("g", {pylog.TopicPartition("t", 0): 0})
+    with pylog.open(tmp_path / "read", mode="read") as reader:
+        assert list(reader.admin.describe_groups(["g"])) == ["g"]
+        (tmp_path / "read").rename(tmp_path / "before")
+        (tmp_path / "other").rename(tmp_path / "read")
+        for ask in (reader.admin.list_groups, lambda: reader.admin.describe_groups(["g"])):
+            with pytest.raises(errors.DirectoryReplaced):
+                ask()
+
+
 def test_a_reader_sees_a_truncation(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as owner, pylog.open(tmp_path, mode="read") as reader:
         owner.create_topic("t", config={"segment.bytes": 1 << 20})
