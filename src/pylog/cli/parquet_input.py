@@ -104,9 +104,11 @@ class _Sender:
         )  # fmt: skip
         self.names = None if form.as_json else [one for one in dict.fromkeys((*TAKEN, form.key)) if one in schema.names]
         bounds = _bounds(rules, source.longest, is_packed=bool(codec))
+        no_rows, given = pa.RecordBatch.from_pylist([], schema=schema), RecordSource(partition=source.partition)
         try:
-            shaped = self._shaped(pa.RecordBatch.from_pylist([], schema=schema))
-            self._plan = RecordPlan(shaped.schema, RecordSource(partition=source.partition), bounds)
+            # Options change columns only where their types are right.
+            RecordPlan(pa.RecordBatch.from_pydict(self._taken(no_rows)).schema, given, bounds)
+            self._plan = RecordPlan(self._shaped(no_rows).schema, given, bounds)
         except TypeError as error:
             raise TableError(str(error)) from error
 
@@ -143,13 +145,18 @@ class _Sender:
 
     # --- the columns of records --------------------------------------------------------------------------------------
 
-    def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns `value`, `key`, `timestamp`, `partition` and `headers` of the rows, as the options say."""
-        source, form, names = self._source, self._form, batch.schema.names
+    def _taken(self, batch: pa.RecordBatch) -> dict[str, Any]:
+        """The columns of the file that records take, with values and keys as binary."""
+        form, names = self._form, batch.schema.names
         found = {name: batch.column(name) for name in TAKEN if name in names and not form.as_json}
         found["value"] = json_text(batch.to_struct_array()) if form.as_json else _bytes(found["value"], "value")
         if form.key in names:
             found["key"] = _bytes(batch.column(form.key), form.key)
+        return found
+
+    def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns `value`, `key`, `timestamp`, `partition` and `headers` of the rows, as the options say."""
+        source, found = self._source, self._taken(batch)
         if source.key is not None:
             key = pa.scalar(source.key, pa.binary())
             found["key"] = compute.fill_null(found["key"], key) if "key" in found else _repeated(key, batch)

@@ -88,6 +88,25 @@ def test_options_stand_in_for_columns_that_a_file_lacks(run: Run, tmp_path: Path
     assert sorted(one["value"] for one in found) == ["7", "8"]
 
 
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"headers": [5]}, "-H a=1"), ({"headers": [["x"]]}, "-H a=1"),
+        ({"partition": ["0"]}, "-X partitioner=murmur3"),
+        ({"headers": [[{"key": "a", "value": 1}]]}, "-H a=1"), ({"headers": [[{"key": "a", "value": 1}]]}, "-p 0"),
+    ],
+)  # fmt: skip
+def test_a_wrong_column_is_named_before_options_change_it(
+    run: Run, tmp_path: Path, column: dict[str, Any], words: str
+) -> None:
+    """They ended with a traceback of pyarrow."""
+    run("topic", "create", "t")
+    parquet.write_table(pyarrow.table({"value": ["a"], **column}), tmp_path / "a.parquet")
+    name = next(iter(column))
+    wrong = run("produce", "t", "-q", "--input", str(tmp_path / "a.parquet"), *words.split())
+    failed(wrong, f"a.parquet: {name}: the column '{name}' is ", "nothing was appended")
+
+
 def test_a_server_takes_them_as_well(run: Run, tmp_path: Path) -> None:
     with pylog.serve(":memory:") as served:
         assert isinstance(served, Server)

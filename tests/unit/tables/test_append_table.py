@@ -267,6 +267,7 @@ def test_a_registry_that_refuses_is_no_row_that_fails(log: pylog.Log) -> None:
         ({"value": "at"}, TypeError, r"value: the column 'at' is timestamp\[us, tz=UTC\], not text"),
         ({"timestamp": "value"}, TypeError, "timestamp: the column 'value' is string, not a timestamp"),
         ({"headers": "id"}, TypeError, "headers: the column 'id' is int64, not a list<struct<key: string"),
+        ({"headers": "pairs"}, TypeError, "headers: the column 'pairs' is list<.*int64>>, not a list<struct"),
         ({"partition": "value"}, TypeError, "partition: the column 'value' is string, not a whole number"),
         ({"partition": 3}, ValueError, "there is no partition 3: the topic has 3"),
         ({"fields": ["id"]}, ValueError, "fields are for a value that a serde makes"),
@@ -281,7 +282,8 @@ def test_a_registry_that_refuses_is_no_row_that_fails(log: pylog.Log) -> None:
 def test_a_wrong_column_is_refused_before_anything_is_in(
     log: pylog.Log, arguments: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
-    table = pa.table({"id": [1], "value": ["x"], "at": [NOON], "f": [0.5], "tags": [[1]]})
+    pairs_of_ints = [[{"key": "a", "value": 1}]]
+    table = pa.table({"id": [1], "value": ["x"], "at": [NOON], "f": [0.5], "tags": [[1]], "pairs": pairs_of_ints})
     with pytest.raises(kind, match=message):
         log.topic("t").append_table(table, **arguments)
     assert pairs(log) == []

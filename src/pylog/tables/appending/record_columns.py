@@ -309,14 +309,19 @@ def _numbers(cells: Array) -> Array:
 def _check_headers(field: pa.Field) -> None:
     kind = field.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    pair = kind.value_type if is_list else None
+    pair = kind.value_type if is_list and pa.types.is_struct(kind.value_type) else ()
     if pa.types.is_null(kind):
         return
-    if pair is None or not pa.types.is_struct(pair) or [one.name for one in pair] != ["key", "value"]:
+    if [one.name for one in pair] != ["key", "value"] or not all(_is_text(one.type) for one in pair):
         raise TypeError(
             f"headers: the column {field.name!r} is {field.type}, not a list<struct<key: string, value: binary>>: cast "
             "it, or rename it where it is not the headers of the record"
         )
+
+
+def _is_text(kind: Any) -> bool:
+    """True for a type of text or bytes, and for that of nulls alone."""
+    return pa.types.is_null(kind) or _is_bytes(_stored(kind))
 
 
 HEADERS = schema_of(["headers"]).field("headers").type
