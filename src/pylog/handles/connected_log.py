@@ -165,9 +165,7 @@ class ConnectedTopic(TopicTable["ConnectedPartition"]):
         """Every config that the topic goes by now, by Kafka's names."""
         return self._configs.describe_topic_config(self.name)
 
-    def _append(
-        self, table: TableInput, source: RecordSource, compression_type: CompressionType
-    ) -> AppendedTable:  # fmt: skip
+    def _append(self, table: TableInput, source: RecordSource, compression_type: CompressionType) -> AppendedTable:
         clock = SystemClock()
         rules = topic_rules(len(self), self.config, clock.wall_ms())
         most = max(rules.max_message_bytes, ProducerConfig().max_request_size)

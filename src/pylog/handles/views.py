@@ -304,7 +304,7 @@ class PartitionView(PartitionTable):
         0
         """
         if timestamp_ms < 0:
-            raise ValueError(f"{timestamp_ms} is no time in ms")
+            raise ValueError(f"{timestamp_ms} is not a time in ms")
         partition = self._now()
         found = partition.offset_for_time(timestamp_ms, upto=partition.high_watermark)
         return found.offset if found is not None else None
@@ -344,9 +344,7 @@ class TopicView(TopicTable[PartitionView]):
     def __repr__(self) -> str:
         return f"<TopicView {self.name} with {len(self)} partitions>"
 
-    def _append(
-        self, table: TableInput, source: RecordSource, compression_type: CompressionType
-    ) -> AppendedTable:  # fmt: skip
+    def _append(self, table: TableInput, source: RecordSource, compression_type: CompressionType) -> AppendedTable:
         rules = topic_rules(len(self), self.config, self._clock.wall_ms())
         sink = FilesSink(self._node, self.name, self._clock)
         return append_rows(table, source, rules, sink, compression_type, self._clock)
