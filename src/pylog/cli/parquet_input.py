@@ -24,9 +24,8 @@ from pylog.protocol.compression import Codec
 from pylog.runtime.clock import SystemClock
 from pylog.tables.appended import RecordSource, TopicRules
 from pylog.tables.appending.column_encoder import ColumnEncoder
-from pylog.tables.appending.record_columns import RecordColumns, RecordPlan, RowFault, as_bytes, makes_bytes
+from pylog.tables.appending.record_columns import HEADERS, RecordColumns, RecordPlan, RowFault, as_bytes, makes_bytes
 from pylog.tables.json_text import json_text
-from pylog.tables.schema import schema_of
 
 __all__ = ["send_parquet"]
 
@@ -34,7 +33,6 @@ ROWS = 1 << 14
 """The most rows that are in memory at a time, and that are sent between two looks at Ctrl-C."""
 ROOM = 16 << 20
 """The most bytes of the open batches of all partitions."""
-HEADERS = schema_of(["headers"]).field("headers").type
 SLACK = 64
 """Which part of a batch may be added by a codec, where it compresses nothing."""
 
@@ -159,7 +157,7 @@ class _Sender:
         source, found = self._source, self._taken(batch)
         if source.key is not None:
             key = pa.scalar(source.key, pa.binary())
-            found["key"] = compute.fill_null(found["key"], key) if "key" in found else _repeated(key, batch)
+            found["key"] = compute.fill_null(found["key"], key) if "key" in found else pa.repeat(key, batch.num_rows)
         if source.is_null_empty:
             is_empty = compute.equal(compute.binary_length(found["value"]), 0)
             found["value"] = compute.if_else(is_empty, pa.scalar(None, pa.binary()), found["value"])
@@ -208,14 +206,10 @@ def _bytes(cells: Any, name: str) -> Any:
     return as_bytes(cells)
 
 
-def _repeated(value: Any, batch: pa.RecordBatch) -> Any:
-    return pa.repeat(value, batch.num_rows)
-
-
 def _size(rows: RecordColumns) -> int:
     """The bytes of keys, values and headers."""
     found = [rows.values] if rows.keys is None else [rows.values, rows.keys]
     if rows.headers is not None:
         pairs = rows.headers.flatten()
-        found += [pairs.field("key").cast(pa.binary()), pairs.field("value")]
+        found += [pairs.field("key"), pairs.field("value")]
     return sum(compute.sum(compute.binary_length(one)).as_py() or 0 for one in found)

@@ -46,7 +46,7 @@ class RowForm:
 
 
 def is_parquet(path: str) -> bool:
-    """Whether the columns of a table are read, by `parquet_input`, and not its rows."""
+    """True for a table that `parquet_input` reads, column by column."""
     return _end(path) == PARQUET
 
 

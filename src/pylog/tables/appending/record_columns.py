@@ -18,6 +18,7 @@ from pylog.tables.appended import ColumnSerde, RecordSource, TopicRules
 from pylog.tables.schema import schema_of
 
 __all__ = [
+    "HEADERS",
     "RecordColumns",
     "RecordPlan",
     "RowFault",
@@ -250,7 +251,7 @@ def _is_bytes(kind: Any) -> bool:
 
 
 def makes_bytes(kind: pa.DataType) -> bool:
-    """Whether `as_bytes` takes a column of this type."""
+    """True for the types of columns that `as_bytes` takes."""
     kind = _stored(kind)
     return bool(_is_bytes(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind))
 
