@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["alter", "clean", "delete", "move", "trim"]
 
 NEVER = {"idle_reason": "it has no records"}
-"""The state of a partition that never had a record: it has none."""
+"""The state that is shown for a partition without one: it never had a record."""
 a_topic = argument("name", "NAME", "the topic", shell_complete=complete.topics)
 a_partition = option("--partition", type=natural, required=True, metavar="P", help="the partition")
 
@@ -144,7 +144,7 @@ def clean(place: LogPlace, name: str | None, as_json: bool) -> int:
         cleaned = log.clean(name)
         names = log.topics(internal=True) if name is None else [name]
         compacted = [topic for topic in map(log.topic, names) if "compact" in topic.config.cleanup_policy]
-        # The partitions that never had a record say nothing, unless they were asked for.
+        # A partition that never had a record is left out, unless its topic was named.
         states = [
             (TopicPartition(topic.name, view.partition), view.cleaning)
             for topic in compacted

@@ -34,7 +34,7 @@ ROWS = 1 << 14
 ROOM = 16 << 20
 """The most bytes of the open batches of all partitions."""
 SLACK = 64
-"""Which part of a batch may be added by a codec, where it compresses nothing."""
+"""A codec adds at most one part in so many to a batch, where it compresses nothing."""
 
 
 def send_parquet(

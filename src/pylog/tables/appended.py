@@ -99,7 +99,7 @@ class TopicRules:
     latest_ms: int = MAX_TIMESTAMP
     """The times that it takes, by message.timestamp.before.max.ms and message.timestamp.after.max.ms."""
     limit_name: str = "the topic's max.message.bytes"
-    """Which config `max_message_bytes` is, for a message."""
+    """The name of the config that gives `max_message_bytes`, for errors."""
 
     @classmethod
     def of(cls, partitions: int, config: TopicLimits, now_ms: int) -> "TopicRules":

@@ -33,8 +33,8 @@ def csv_cells(*cells: object) -> bytes:
     return line.getvalue().encode()
 
 
-def csv_time(timestamp_ms: int) -> object:
-    """A time as ISO 8601 in UTC; nothing for none, and the number beyond the year 9999."""
+def csv_time(timestamp_ms: int) -> str:
+    """A time as ISO 8601 in UTC; no text for a record without a time, and the number beyond the year 9999."""
     return "" if timestamp_ms < 0 else time_text(timestamp_ms)
 
 
