@@ -31,10 +31,9 @@ FENCED_FROM = 2
 MarkerErrors = dict[TopicPartition, PylogError | None]
 
 
-def known(error: PylogError | None, version: int) -> PylogError | None:
-    """The error as a client of a version knows it."""
-    is_unknown = isinstance(error, ProducerFenced) and version < FENCED_FROM
-    return InvalidProducerEpoch(str(error)) if is_unknown else error
+def without_fencing(error: PylogError | None) -> PylogError | None:
+    """The error for a client that does not know ProducerFenced."""
+    return InvalidProducerEpoch(str(error)) if isinstance(error, ProducerFenced) else error
 
 
 # --- joining ----------------------------------------------------------------------------------------------------------
@@ -68,15 +67,16 @@ def _added(body: Body, answers: list[PartitionsAdded], version: int) -> Body:
 
 
 def _added_topics(topics: list[Body], answer: PartitionsAdded, version: int) -> list[Body]:
+    errors = answer.errors
+    if version < FENCED_FROM:
+        errors = {key: without_fencing(error) for key, error in errors.items()}
     return [
         {
             "name": topic["name"],
             "resultsByPartition": [
                 {
                     "partitionIndex": number,
-                    "partitionErrorCode": error_code(
-                        known(answer.errors.get(TopicPartition(topic["name"], number)), version)
-                    ),
+                    "partitionErrorCode": error_code(errors.get(TopicPartition(topic["name"], number))),
                 }
                 for number in topic["partitions"]
             ],

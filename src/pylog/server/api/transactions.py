@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pylog.errors import InvalidProducerEpoch, ProducerFenced
 from pylog.protocol.messages.transactions import AddOffsetsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from pylog.protocol.wire.transactions import without_fencing
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.api.plain import changed, handed_on
 from pylog.server.served_node import ServedNode
@@ -25,9 +25,7 @@ def _answer(fenced_from: int, request: Request, node: ServedNode) -> Outcome:
 
 
 def _without_fencing(answer: Any) -> Any:
-    if isinstance(answer.error, ProducerFenced):
-        return replace(answer, error=InvalidProducerEpoch(str(answer.error)))
-    return answer
+    return replace(answer, error=without_fencing(answer.error))
 
 
 def _end(request: Request, node: ServedNode) -> Outcome:
