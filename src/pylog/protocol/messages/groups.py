@@ -71,7 +71,7 @@ class JoinGroupRequest(ApiRequest[JoinGroupResponse]):
     protocols: list[JoinGroupRequestProtocol]
     reason: str | None = None
     requires_known_member_id: bool = field(default=False, metadata=OURS)
-    """Whether the first answer is MemberIdRequired, with the id to join with (KIP-394; versions 4 and later do)."""
+    """True where the first answer is MemberIdRequired, with the id to join with (KIP-394; from version 4 on)."""
 
     @property
     def named_protocols(self) -> list[tuple[str, bytes]]:
@@ -243,9 +243,7 @@ class OffsetCommit:
     member_id: str = ""
     group_instance_id: str | None = None
     knows_epochs: bool = True
-    """Whether the client understands member epochs: else it is UnsupportedVersion for a member of the consumer
-    protocol.
-    """
+    """False for a client that has no member epochs: a member of the consumer protocol gets UnsupportedVersion then."""
 
 
 @message
