@@ -52,7 +52,8 @@ def send_parquet(
             sender = _Sender(source, form, rules, producer, count, file.schema_arrow)
             fault = _send_rows(file, sender, lambda share: meter.update(int(share * size), sender.rows), brake)
         except ValueError as error:
-            raise named(error, path, "row", source, count) from error
+            where = f"{path}, behind row {sender.rows:,}" if count.sent else path
+            raise named(error, where, "row", source, count) from error
         if fault is not None:
             found = fault.kind(f"column {fault.column!r}: {fault.reason}")
             raise named(found, f"{path}, row {sender.rows + 1:,}", "row", source, count)

@@ -107,6 +107,18 @@ def test_a_wrong_column_is_named_before_options_change_it(
     failed(wrong, f"a.parquet: {name}: the column '{name}' is ", "nothing was appended")
 
 
+def test_a_batch_that_cannot_be_cast_says_behind_which_row(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_input, "ROWS", 2)
+    run("topic", "create", "t")
+    pairs = [[{"key": name, "value": b"1"}] for name in (b"a", b"b", b"c", b"\xff")]
+    parquet.write_table(pyarrow.table({"value": ["a"] * 4, "headers": pairs}), tmp_path / "a.parquet")
+    done = run("produce", "t", "-q", "--input", str(tmp_path / "a.parquet"))
+    failed(done, "a.parquet, behind row 2: Invalid UTF8", "the rows before it were appended")
+    assert len(records(run, "t")) == 2
+
+
 def test_a_server_takes_them_as_well(run: Run, tmp_path: Path) -> None:
     with pylog.serve(":memory:") as served:
         assert isinstance(served, Server)
