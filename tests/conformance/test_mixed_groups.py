@@ -165,7 +165,7 @@ def make_mixed(log: pylog.Log, group_id: str) -> Callable[[], None]:
     assert again.error is None
     assert ask(log, sync_group(group_id, again.generation_id, joined.member_id)).error is None
     told = ask(log, member_heartbeat(group_id, "new", again.generation_id))
-    assert sum(len(numbers) for _, numbers in told.assignment) == PARTITIONS // 2
+    assert sum(len(one.partitions) for one in told.assignment.topic_partitions) == PARTITIONS // 2
 
     def leave(member_id: str = "new") -> None:
         assert ask(log, member_heartbeat(group_id, member_id, -1)).error is None
