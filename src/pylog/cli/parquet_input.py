@@ -25,12 +25,13 @@ from pylog.runtime.clock import SystemClock
 from pylog.tables.appended import RecordSource, TopicRules
 from pylog.tables.appending.column_encoder import ColumnEncoder
 from pylog.tables.appending.record_columns import HEADERS, RecordColumns, RecordPlan, RowFault, as_bytes, makes_bytes
+from pylog.tables.appending.sources import parquet_batches
 from pylog.tables.json_text import json_text
 
 __all__ = ["send_parquet"]
 
 ROWS = 1 << 14
-"""The most rows that are in memory at a time, and that are sent between two looks at Ctrl-C."""
+"""The most rows that are in memory at a time, and that are sent between two looks at Ctrl-C; fewer of large ones."""
 ROOM = 16 << 20
 """The most bytes of the open batches of all partitions."""
 SLACK = 64
@@ -63,7 +64,7 @@ def _send_rows(file: Any, sender: "_Sender", show: Callable[[float], None], brak
     """Send all rows, or those before one that makes no record: it is given."""
     rows, fault = max(file.metadata.num_rows, 1), None
     try:
-        for batch in file.iter_batches(ROWS, columns=sender.names):
+        for batch in parquet_batches(file, sender.names, ROWS):
             fault = sender.add(batch)
             if fault is not None:
                 break

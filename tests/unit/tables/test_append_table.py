@@ -20,6 +20,7 @@ from pylog.runtime.clock import SystemClock
 from pylog.tables.appended import RecordSource, TopicRules
 from pylog.tables.appending import append, column_encoder, record_columns
 from pylog.tables.appending.column_encoder import ColumnEncoder
+from pylog.tables.appending.sources import parquet_batches
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -392,3 +393,12 @@ def test_a_log_that_is_read_takes_no_table(tmp_path: Path) -> None:
         with pylog.open(tmp_path / "log", mode="read") as reader, pytest.raises(errors.ReadOnly) as caught:
             reader.topic("t").append_table(pandas.DataFrame({"value": ["x"]}))
     assert caught.value.__notes__ == ["of the table, no row is appended"]
+
+
+def test_large_rows_of_a_file_are_read_a_few_at_a_time(tmp_path: Path) -> None:
+    """65,536 rows of a MiB each would be 64 GiB."""
+    path = tmp_path / "large.parquet"
+    parquet.write_table(pa.table({"value": [bytes(3 << 20)] * 30}), path, use_dictionary=False, compression="zstd")
+    with parquet.ParquetFile(path) as file:
+        assert [batch.num_rows for batch in parquet_batches(file)] == [21, 9]
+        assert [batch.num_rows for batch in parquet_batches(file, ["value"], 20)] == [20, 10]

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,10 +10,12 @@ from pyarrow import compute
 
 from pylog.tables.appended import TableInput
 
-__all__ = ["batches_of"]
+__all__ = ["batches_of", "parquet_batches"]
 
 ROWS = 1 << 16
 """The most rows of a file that are in memory at a time."""
+BYTES = 64 << 20
+"""About how many bytes these rows have at most."""
 KINDS = "a Parquet file (.parquet) or a CSV file (.csv)"
 
 
@@ -66,9 +68,19 @@ def _parquet(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
     def batches() -> Iterator[pa.RecordBatch]:
         with file:
-            yield from file.iter_batches(ROWS)
+            yield from parquet_batches(file)
 
     return file.schema_arrow, batches()
+
+
+def parquet_batches(
+    file: Any, columns: Sequence[str] | None = None, rows_max: int = ROWS
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """The rows of a `ParquetFile`: so many at a time that they have about `BYTES`, by the sizes in its footer."""
+    footer = file.metadata
+    size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
+    each = max(size // max(footer.num_rows, 1), 1)
+    yield from file.iter_batches(min(max(BYTES // each, 1), rows_max), columns=columns)
 
 
 def _csv(path: str, key: str | None, value: str | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
