@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -20,7 +20,7 @@ from pylog.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from pylog.config.typed import TopicOptions
-    from pylog.handles.client_half import ClientHalf
+    from pylog.handles.any_log import AnyLog
 
 __all__ = [
     "Moment",
@@ -135,7 +135,7 @@ def topic_partition(text: str) -> tuple[str, int | None]:
     return name, natural(number) if colon else None
 
 
-def partitions_of(log: "ClientHalf[Any]", name: str, number: int | None) -> list[TopicPartition]:
+def partitions_of(log: "AnyLog", name: str, number: int | None) -> list[TopicPartition]:
     """One partition of a topic, or all. Raises UnknownTopicOrPartition."""
     numbers = [view.partition for view in log.topic(name)]
     if number is not None and number not in numbers:

@@ -18,13 +18,15 @@ from pylog.cli.output import agreed, say, tell
 from pylog.cli.params import argument, config_pair, json_option, option, yes_option
 from pylog.cli.place import LogPlace
 from pylog.errors import NotLocal
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.handles.topic_facts import facts_of
 from pylog.record import TopicPartition
 from pylog.runtime.words import count_text, plural, size_text, time_text
 
 if TYPE_CHECKING:
     from pylog.broker.log_cleaner import Cleaned
+    from pylog.handles.connected_log import ConnectedPartition
+    from pylog.handles.views import PartitionView
 
 __all__ = ["alter", "clean", "delete", "move", "trim"]
 
@@ -81,7 +83,7 @@ def alter(
     return 0
 
 
-def _check_deleted(log: ClientHalf[Any], name: str, deleted: tuple[str, ...]) -> None:
+def _check_deleted(log: AnyLog, name: str, deleted: tuple[str, ...]) -> None:
     """Raise ValueError for a config that the topic has not: taking it back would do nothing, and say that it did."""
     facts = facts_of(log, name)
     known = sorted({*facts.configs, *facts.overrides})
@@ -122,7 +124,7 @@ def trim(place: LogPlace, name: str, partition: int, before_offset: int | None, 
     return 0
 
 
-def _partition(log: ClientHalf[Any], key: pylog.TopicPartition) -> Any:
+def _partition(log: AnyLog, key: pylog.TopicPartition) -> "PartitionView | ConnectedPartition":
     topic = log.topic(key.topic)
     try:
         return topic[key.partition]
@@ -225,7 +227,7 @@ def delete(place: LogPlace, name: str, is_agreed: bool, as_json: bool) -> int:
     return 0
 
 
-def _facts(log: ClientHalf[Any], name: str) -> str:
+def _facts(log: AnyLog, name: str) -> str:
     topic = log.topic(name)
     records = sum(partition.next_offset - partition.start_offset for partition in topic)
     size = sum(partition.size for partition in topic)

@@ -8,7 +8,6 @@ does: nothing is locked. One that is not there, or a server that does not answer
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import click
 from click.shell_completion import get_completion_class, shell_complete
@@ -21,7 +20,7 @@ from pylog.cli.place import LogPlace
 from pylog.config import GroupConfig, NodeConfig, TopicConfig
 from pylog.config.dynamic import dynamic_kinds
 from pylog.errors import PylogError
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 
 __all__ = [
     "altered_configs", "answer", "command", "groups", "node_configs", "topic_configs", "topics",
@@ -31,7 +30,7 @@ __all__ = [
 SHELLS = ("bash", "zsh", "fish")
 PATIENCE_MS = 1000
 
-Ask = Callable[[ClientHalf[Any]], Iterable[str]]
+Ask = Callable[[AnyLog], Iterable[str]]
 
 
 @commands.command(

@@ -32,7 +32,7 @@ from pylog.cli.template import Renderer, renderer
 from pylog.client.consumer.consumer import Consumer
 from pylog.config import ConsumerConfig
 from pylog.errors import UnknownTopicOrPartition
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.words import plural
@@ -155,7 +155,7 @@ def command(
     return 0
 
 
-def _opened(place: LogPlace, reading: "_Selected") -> ClientHalf[Any]:
+def _opened(place: LogPlace, reading: "_Selected") -> AnyLog:
     # A member of a group writes: what it commits.
     return (looking if reading.group is None else changing)(place, client=ConsumerConfig)
 
@@ -186,7 +186,7 @@ class _Selected:
             at_most_one({"--group": self.group, name: value})
 
     @contextmanager
-    def records(self, log: ClientHalf[Any], configs: dict[str, Any]) -> Iterator[Iterator[list[ConsumerRecord]]]:
+    def records(self, log: AnyLog, configs: dict[str, Any]) -> Iterator[Iterator[list[ConsumerRecord]]]:
         """The records, as they come. What is not there is an error before the first is asked for."""
         chosen = self._chosen(log)
         wanted = PrintedRecords(bytes_of(self.key) if self.key is not None else None, self.grep, self.max_records)
@@ -205,7 +205,7 @@ class _Selected:
             with closing(records):
                 yield records
 
-    def _consumer(self, log: ClientHalf[Any], configs: dict[str, Any]) -> Consumer:
+    def _consumer(self, log: AnyLog, configs: dict[str, Any]) -> Consumer:
         if self.group is None:
             # "none": an offset that is not there any more (an owner's retention) is an error, never a silent jump.
             return log.consumer(auto_offset_reset="none", isolation_level=self.isolation, **configs)
@@ -215,7 +215,7 @@ class _Selected:
             **configs,
         )  # fmt: skip
 
-    def _chosen(self, log: ClientHalf[Any]) -> list[TopicPartition]:
+    def _chosen(self, log: AnyLog) -> list[TopicPartition]:
         """The partitions. Raises UnknownTopicOrPartition."""
         matching = []
         if self.include is not None:

@@ -18,7 +18,7 @@ from pylog.cli.output import Column, agreed, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, json_option, option, yes_option
 from pylog.cli.place import LogPlace
 from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.json_lines import json_line
@@ -178,7 +178,7 @@ def seek(place: LogPlace, name: str, where: Where, dry_run: bool, is_agreed: boo
 
 
 def _reset(
-    log: ClientHalf[Any], name: str, partitions: list[TopicPartition] | None, *,
+    log: AnyLog, name: str, partitions: list[TopicPartition] | None, *,
     to: Literal["earliest", "latest"] | None, to_offset: int | None, to_time: Moment | None, shift: int | None,
     dry_run: bool,
 ) -> dict[TopicPartition, OffsetMove]:  # fmt: skip
@@ -188,7 +188,7 @@ def _reset(
     )
 
 
-def _partitions(log: ClientHalf[Any], where: Where) -> list[TopicPartition] | None:
+def _partitions(log: AnyLog, where: Where) -> list[TopicPartition] | None:
     return [key for name, number in where for key in partitions_of(log, name, number)] if where else None
 
 

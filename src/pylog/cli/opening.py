@@ -13,7 +13,7 @@ import pylog
 from pylog.cli.place import LogPlace
 from pylog.config.options import Config
 from pylog.files import DiskFiles
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.log import open_lazily
 from pylog.logdirs.foreign import refuse_foreign
 
@@ -37,19 +37,19 @@ def _opened(paths: Sequence[str], **options: Any) -> pylog.Log:
 
 def looking(
     place: LogPlace, *, patience_ms: int | None = None, client: type[Config] | None = None
-) -> ClientHalf[Any]:  # fmt: skip
+) -> AnyLog:  # fmt: skip
     """The log, to be looked at; `patience_ms` is how long a server may take, and `client` has the configs of -X that
     are none of the connection. Raises what `pylog.open` and `pylog.connect` raise.
     """
     return _connected(place, patience_ms, client) or open_lazily(place.paths, mode="read")
 
 
-def changing(place: LogPlace, *, client: type[Config] | None = None, **options: Any) -> ClientHalf[Any]:
+def changing(place: LogPlace, *, client: type[Config] | None = None, **options: Any) -> AnyLog:
     """The log, to be changed; `options` are those of `pylog.open`. Raises what that and `pylog.connect` raise."""
     return _connected(place, None, client) or _opened(place.paths, mode="auto", **options)
 
 
-def _connected(place: LogPlace, patience_ms: int | None, client: type[Config] | None) -> ClientHalf[Any] | None:
+def _connected(place: LogPlace, patience_ms: int | None, client: type[Config] | None) -> AnyLog | None:
     servers, configs = place.servers, place.connection_configs(client)
     if servers is None:
         return None

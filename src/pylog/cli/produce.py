@@ -30,7 +30,7 @@ from pylog.client.producer import Producer
 from pylog.config import ProducerConfig
 from pylog.errors import UnknownTopicOrPartition
 from pylog.files import DiskFiles
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.handles.table_sinks import topic_rules
 from pylog.logdirs.foreign import require_directory
 from pylog.runtime.clock import SystemClock
@@ -190,7 +190,7 @@ def _produce(
 
 
 def _send_parquet(
-    source: Input, form: rows.RowForm, log: ClientHalf[Any], producer: Producer, went_in: Count, brake: Brake
+    source: Input, form: rows.RowForm, log: AnyLog, producer: Producer, went_in: Count, brake: Brake
 ) -> None:
     # It says what to install where pyarrow is missing.
     schema_of(())
@@ -201,7 +201,7 @@ def _send_parquet(
     send_parquet(source, form, rules, producer, went_in, brake)
 
 
-def _check_place(log: ClientHalf[Any], topic: str, partition: int | None) -> None:
+def _check_place(log: AnyLog, topic: str, partition: int | None) -> None:
     if topic not in log.topics(internal=True):
         raise UnknownTopicOrPartition(
             f"there is no topic {topic!r}: make it with `pylog topic create {topic}`, or see `pylog topic list`"

@@ -28,7 +28,7 @@ from pylog.cli.output import Column, is_terminal, live_text, print_line, rate_te
 from pylog.cli.params import json_option, option
 from pylog.cli.place import LogPlace
 from pylog.errors import GroupIdNotFound
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.handles.topic_facts import TopicSize, sizes_of
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.json_lines import json_line
@@ -175,7 +175,7 @@ def command(place: LogPlace, interval: float, iterations: int | None, as_json: b
     return 0
 
 
-def _views(log: ClientHalf[Any], interval: float, most: int | None) -> Iterator[View]:
+def _views(log: AnyLog, interval: float, most: int | None) -> Iterator[View]:
     before = None
     for number in numbers() if most is None else range(most):
         if number > 0:
@@ -185,7 +185,7 @@ def _views(log: ClientHalf[Any], interval: float, most: int | None) -> Iterator[
         before = now
 
 
-def _sample(log: ClientHalf[Any]) -> Sample:
+def _sample(log: AnyLog) -> Sample:
     topics = {one.name: one for one in sizes_of(log, log.topics())}
     groups = {}
     for listed in log.admin.list_groups():

@@ -19,7 +19,7 @@ from pylog.cli.params import argument, at_most_one, config_pair, json_option, op
 from pylog.cli.place import LogPlace
 from pylog.config import TopicConfig
 from pylog.errors import UnknownTopicOrPartition
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.handles.topic_facts import PartitionFacts, TopicFacts, TopicReader, facts_of, readers_of, sizes_of
 from pylog.protocol.topic_names import validate_topic_name
 from pylog.runtime.json_lines import json_line
@@ -152,7 +152,7 @@ def describe(place: LogPlace, name: str | None, as_json: bool) -> int:
     return 0
 
 
-def _all_facts(log: ClientHalf[Any]) -> Iterator[TopicFacts]:
+def _all_facts(log: AnyLog) -> Iterator[TopicFacts]:
     """The facts of all topics, except those that are deleted meanwhile."""
     for name in log.topics():
         with suppress(UnknownTopicOrPartition):

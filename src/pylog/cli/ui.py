@@ -10,7 +10,7 @@ alone, as other commands do. Needs the extra `ui`. SIGINT and SIGTERM stop it.
 import signal
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pylog.cli import commands
 from pylog.cli.interrupts import interrupted_later
@@ -19,7 +19,7 @@ from pylog.cli.output import say
 from pylog.cli.params import option
 from pylog.cli.place import LogPlace
 from pylog.files import DiskFiles
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.log import load_parts
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def command(place: LogPlace, listen: str, is_writable: bool, hosts: tuple[str, .
     return 0
 
 
-def _source(place: LogPlace, log: ClientHalf[Any], *, is_writable: bool) -> "Source":
+def _source(place: LogPlace, log: AnyLog, *, is_writable: bool) -> "Source":
     from pylog.ui.source import Source
 
     if place.servers is not None:

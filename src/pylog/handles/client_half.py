@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientHalf"]
 
-View = TypeVar("View")
+View = TypeVar("View", covariant=True)
 
 
 class ClientHalf(ABC, Generic[View]):

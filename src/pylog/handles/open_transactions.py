@@ -1,9 +1,7 @@
 """Transactions that are open, for people who end them: with the command, or on a page."""
 
-from typing import Any
-
 from pylog.client.admin.transactions import DescribedTransaction, HangingTransaction
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.record import TopicPartition
 
 __all__ = ["ONGOING", "abort", "hanging_at"]
@@ -12,12 +10,12 @@ ONGOING = "Ongoing"
 """The state of a transaction that is open."""
 
 
-def abort(log: ClientHalf[Any], found: DescribedTransaction) -> None:
+def abort(log: AnyLog, found: DescribedTransaction) -> None:
     """End an open transaction that was described. Its producer is fenced, as a new one of the same id begins."""
     log.producer(transactional_id=found.transactional_id, transaction_timeout_ms=found.timeout_ms).close()
 
 
-def hanging_at(log: ClientHalf[Any], key: TopicPartition, start_offset: int) -> HangingTransaction | None:
+def hanging_at(log: AnyLog, key: TopicPartition, start_offset: int) -> HangingTransaction | None:
     """The transaction that hangs in a partition since an offset, or None. Raises
     UnknownTopicOrPartition.
     """

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pylog.client.admin.groups import PartitionLag
 from pylog.errors import GroupIdNotFound, PylogError, UnknownTopicOrPartition
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.handles.views import SegmentInfo, TopicView
 from pylog.record import TopicPartition
 
@@ -57,7 +57,7 @@ class TopicFacts:
     partitions: list[PartitionFacts]
 
 
-def facts_of(log: ClientHalf[Any], name: str) -> TopicFacts:
+def facts_of(log: AnyLog, name: str) -> TopicFacts:
     """The facts of a topic. Raises UnknownTopicOrPartition."""
     topic = log.topic(name)
     return _here(topic) if isinstance(topic, TopicView) else _there(log, name)
@@ -73,7 +73,7 @@ class TopicSize(NamedTuple):
     appended: int
 
 
-def sizes_of(log: ClientHalf[Any], names: Iterable[str]) -> list[TopicSize]:
+def sizes_of(log: AnyLog, names: Iterable[str]) -> list[TopicSize]:
     """The size of each of these topics. A topic that is deleted meanwhile is left out."""
     topics: dict[str, list[Ends]] = {}
     for key, ends in ends_of(log, names).items():
@@ -98,7 +98,7 @@ class TopicReader(NamedTuple):
     lag: int | None
 
 
-def readers_of(log: ClientHalf[Any]) -> dict[str, list[TopicReader]]:
+def readers_of(log: AnyLog) -> dict[str, list[TopicReader]]:
     """The groups that read each topic, by their names: a few questions for each group."""
     found: dict[str, list[TopicReader]] = {}
     for listed in sorted(log.admin.list_groups(), key=lambda one: one.group_id):
@@ -115,9 +115,7 @@ def readers_of(log: ClientHalf[Any]) -> dict[str, list[TopicReader]]:
     return found
 
 
-def readers_of_topic(
-    log: ClientHalf[Any], name: str, ends: Mapping[int, int], groups: Sequence[str]
-) -> list[TopicReader]:
+def readers_of_topic(log: AnyLog, name: str, ends: Mapping[int, int], groups: Sequence[str]) -> list[TopicReader]:
     """Those of these groups that read a topic, which ends there: one question for each group, and one for all."""
     found, keys = [], [TopicPartition(name, partition) for partition in ends]
     for group, described in (log.admin.describe_groups(groups) if groups else {}).items():
@@ -146,7 +144,7 @@ class Ends:
         return self.end - self.start
 
 
-def ends_of(log: ClientHalf[Any], names: Iterable[str]) -> dict[TopicPartition, Ends]:
+def ends_of(log: AnyLog, names: Iterable[str]) -> dict[TopicPartition, Ends]:
     """The extents of all partitions of these topics: three questions, however many they are. A topic that is deleted
     meanwhile is left out.
     """
@@ -161,16 +159,14 @@ def ends_of(log: ClientHalf[Any], names: Iterable[str]) -> dict[TopicPartition, 
     return found
 
 
-def _ends(
-    log: ClientHalf[Any], names: Iterable[str], sizes: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, Ends]:
+def _ends(log: AnyLog, names: Iterable[str], sizes: Mapping[TopicPartition, int]) -> dict[TopicPartition, Ends]:
     return ends_of_partitions(
         log, [TopicPartition(name, view.partition) for name in names for view in log.topic(name)], sizes
     )
 
 
 def ends_of_partitions(
-    log: ClientHalf[Any], keys: Iterable[TopicPartition], sizes: Mapping[TopicPartition, int]
+    log: AnyLog, keys: Iterable[TopicPartition], sizes: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Ends]:
     """The extents of partitions: two questions, however many they are. Raises UnknownTopicOrPartition."""
     keys = list(keys)
@@ -179,7 +175,7 @@ def ends_of_partitions(
     return {key: Ends(starts[key].offset, ends[key].offset, sizes.get(key, 0)) for key in keys}
 
 
-def bytes_of(log: ClientHalf[Any]) -> dict[TopicPartition, int]:
+def bytes_of(log: AnyLog) -> dict[TopicPartition, int]:
     """The bytes of the `.log` files of each partition, where a node tells them."""
     sizes: dict[TopicPartition, int] = {}
     for directory in log.admin.describe_log_dirs():
@@ -200,7 +196,7 @@ def _here(topic: TopicView) -> TopicFacts:
     return TopicFacts(topic.name, str(topic.id), topic.config.to_kafka(), dict(topic.overrides), partitions)
 
 
-def _there(log: ClientHalf[Any], name: str) -> TopicFacts:
+def _there(log: AnyLog, name: str) -> TopicFacts:
     admin = log.admin
     found = admin.topic(name)
     keys = [TopicPartition(name, part.partition) for part in found.partitions]

@@ -18,10 +18,10 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from io import BufferedReader
 from time import monotonic
-from typing import Any, Self
+from typing import Self
 
 from pylog.errors import ThreadsExhausted
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.runtime.forking import undivided
 from pylog.runtime.http import TimelyReader, TooManyBytes, host_name, is_rebindable
 from pylog.runtime.sockets import hang_up, stop_listening
@@ -60,7 +60,7 @@ class SchemaRegistryServer:
     """
 
     def __init__(
-        self, log: ClientHalf[Any], listen: str = "127.0.0.1:0", *, topic: str = TOPIC, allow_plaintext: bool = False
+        self, log: AnyLog, listen: str = "127.0.0.1:0", *, topic: str = TOPIC, allow_plaintext: bool = False
     ) -> None:
         """`listen`: HOST:PORT; port 0 takes one that is free. `topic`: Confluent's `kafkastore.topic`.
 

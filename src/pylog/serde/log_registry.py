@@ -4,10 +4,8 @@
 `registry_changes`.
 """
 
-from typing import Any
-
 from pylog.errors import SchemaNotFound
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.serde import registry_changes as changes
 from pylog.serde.registry import Level, RegisteredSchema, Schema, SchemaRegistry, checked_level
 from pylog.serde.schema_store import TOPIC, SchemaStore
@@ -21,7 +19,7 @@ class LogRegistry(SchemaRegistry):
     1
     """
 
-    def __init__(self, log: ClientHalf[Any], topic: str = TOPIC) -> None:
+    def __init__(self, log: AnyLog, topic: str = TOPIC) -> None:
         """`topic`: Confluent's `kafkastore.topic`. It is made with the first schema."""
         self._topic = topic
         self._store = SchemaStore(log, topic)

@@ -12,7 +12,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pylog.errors import (
     InvalidProducerEpoch,
@@ -21,7 +21,7 @@ from pylog.errors import (
     TransactionAbortable,
     UnknownTopicOrPartition,
 )  # fmt: skip
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.serde.registry_changes import RegistryChange
 from pylog.serde.registry_records import RegistryRecord
@@ -39,7 +39,7 @@ POLL_MS = 1000
 class SchemaStore:
     """The state that a topic has. Thread-safe."""
 
-    def __init__(self, log: ClientHalf[Any], topic: str = TOPIC) -> None:
+    def __init__(self, log: AnyLog, topic: str = TOPIC) -> None:
         self._log = log
         self._place = TopicPartition(topic, 0)
         self._lock = threading.Lock()

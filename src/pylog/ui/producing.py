@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pylog.errors import PylogError
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.serde.avro import parsed_avro
 from pylog.serde.json_schema import json_schema
 from pylog.serde.log_registry import LogRegistry
@@ -61,7 +61,7 @@ def _form(request: Request, words: Mapping[str, str], problem: str, status: int)
     )  # fmt: skip
 
 
-def _bytes(log: ClientHalf[Any], words: Mapping[str, str], name: str) -> bytes | None:
+def _bytes(log: AnyLog, words: Mapping[str, str], name: str) -> bytes | None:
     """The key or the value as bytes. Raises HTTPException (400), PylogError."""
     # A browser ends the lines of a form by CR LF.
     text = words.get(name, "").replace("\r\n", "\n")

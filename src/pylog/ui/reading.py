@@ -5,10 +5,9 @@ A page takes a bounded time: it looks at so many records, for so long, and says 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from pylog.errors import CorruptBatch, OffsetOutOfRange
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.handles.views import PartitionView
 from pylog.protocol.isolation import IsolationLevel
 from pylog.record import ConsumerRecord, TopicPartition
@@ -40,7 +39,7 @@ class Reader:
     """Reads for one page. The budget is shared by all its partitions."""
 
     def __init__(
-        self, log: ClientHalf[Any], topic: str, *, isolation_level: IsolationLevel = "read_uncommitted",
+        self, log: AnyLog, topic: str, *, isolation_level: IsolationLevel = "read_uncommitted",
         matches: Callable[[ConsumerRecord], bool] | None = None, ms_max: int = SCAN_MS_MAX,
         clock: Clock | None = None,
     ) -> None:  # fmt: skip

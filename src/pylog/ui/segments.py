@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from pylog.errors import StorageError
 from pylog.files import Files, join
-from pylog.handles.views import PartitionView
+from pylog.handles.views import PartitionView, TopicView
 from pylog.inspect import BatchEntry, DumpLine, Problem, dump_segment, scan
 from pylog.inspect.dump import base_offset_of, batch_entry, kind_of, offset_entries
 from pylog.kernel.format import LOG_OVERHEAD
@@ -49,6 +49,7 @@ def _folder(request: Request) -> tuple[Files, PartitionView]:
     source = seen(request)
     files, name, one = source.local_files(), request.path_params["topic"], request.path_params["partition"]
     topic = source.log.topic(name)
+    assert isinstance(topic, TopicView), "its files are here"
     if one >= len(topic):
         raise HTTPException(404, f"Topic {name} has no partition {one}; it has {len(topic)}.")
     return files, topic[one]

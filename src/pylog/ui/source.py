@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 from pylog.errors import NotLocal, UnknownTopicOrPartition
 from pylog.files import Files
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.handles.topic_facts import Ends, bytes_of, ends_of, ends_of_partitions
 from pylog.protocol.messages import TopicMetadata
 from pylog.record import TopicPartition
@@ -21,11 +20,11 @@ class Source:
 
     name: str
     """Its path or its address, for people."""
-    log: ClientHalf[Any]
+    log: AnyLog
     files: Files | None = None
     """The files, where they are here."""
     paths: tuple[str, ...] = ()
-    change: Callable[[], AbstractContextManager[ClientHalf[Any]]] | None = None
+    change: Callable[[], AbstractContextManager[AnyLog]] | None = None
     """Give the log for the time of one change; None: nothing is changed."""
 
     def local_files(self) -> Files:

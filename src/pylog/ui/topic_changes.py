@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.record import TopicPartition
 from pylog.ui.pages import after, form, seen
 from pylog.ui.parameters import choice, needed, needed_number, needed_partition, pairs
@@ -17,7 +17,7 @@ __all__ = ["add_partitions", "alter_config", "changing", "create", "delete", "tr
 PARTITIONS_MAX = 10_000
 
 
-def changing(request: Request) -> AbstractContextManager[ClientHalf[Any]]:
+def changing(request: Request) -> AbstractContextManager[AnyLog]:
     """The log, to be changed. Raises what opening it raises."""
     change = seen(request).change
     assert change is not None, "the routes of changes are there with it alone"

@@ -9,14 +9,14 @@ one. Records keep partition, key, value, headers, timestamp and their order, and
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import UUID, uuid5
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from pylog.errors import StorageError
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.record import TopicPartition
 from pylog.spark.columns import COLUMNS
 from pylog.spark.folder import Folder
@@ -150,7 +150,7 @@ def check_goes_on(commits: Commits, done: Entry, folder: Folder) -> None:
         )
 
 
-def _begin(log: ClientHalf[Any], options: WriteOptions, write_id: str, targets: Mapping[str, int]) -> Entry:
+def _begin(log: AnyLog, options: WriteOptions, write_id: str, targets: Mapping[str, int]) -> Entry:
     """Make the topics that are missing, and give the last commit that is restored; one of number 0 where none is."""
     make_topics(log, targets)
     with producer_of(log, options.producer, transactional_id=f"{TRANSACTIONAL_ID}{write_id}") as producer:
@@ -166,7 +166,7 @@ def _begin(log: ClientHalf[Any], options: WriteOptions, write_id: str, targets: 
     return entry
 
 
-def _check_empty(log: ClientHalf[Any], topic: str) -> None:
+def _check_empty(log: AnyLog, topic: str) -> None:
     keys = [TopicPartition(topic, part.partition) for part in log.admin.topic(topic).partitions]
     first, last = offsets_of(log, keys, "earliest"), offsets_of(log, keys, "latest")
     if any(first[key] < last[key] for key in keys):

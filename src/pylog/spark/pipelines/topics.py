@@ -1,13 +1,12 @@
 """The topics that a job reads and writes."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from pylog.handles.client_half import ClientHalf
+from pylog.handles.any_log import AnyLog
 from pylog.spark.pipelines.where import LogPlace, where_of
 
 
-def make_topics(log: "ClientHalf[Any]", topics: Mapping[str, int]) -> None:
+def make_topics(log: "AnyLog", topics: Mapping[str, int]) -> None:
     """Make the topics that are missing, of so many partitions. Raises ValueError where one has fewer."""
     for name, count in topics.items():
         log.create_topic(name, count, exist_ok=True)

@@ -28,7 +28,7 @@ from pylog.spark.sink.staged_topic import StagedRecords
 from pylog.spark.sink.staging import Staged, StagedFiles, now_ms
 
 if TYPE_CHECKING:
-    from pylog.handles.client_half import ClientHalf
+    from pylog.handles.any_log import AnyLog
 
 TRANSACTIONAL_ID: Final = "pylog-spark-"
 """Before the id of the query, or of the batch write."""
@@ -102,7 +102,7 @@ def _entry(write: Write, messages: Sequence[Staged]) -> Entry:
     )
 
 
-def _replaced(log: "ClientHalf[Any]", write: Write) -> Replaced | None:
+def _replaced(log: "AnyLog", write: Write) -> Replaced | None:
     if not write.replaces:
         return None
     topic = write.options.topic
@@ -114,7 +114,7 @@ def _replaced(log: "ClientHalf[Any]", write: Write) -> Replaced | None:
     return Replaced(topic=topic, topic_id=found.id, starts=starts)
 
 
-def check_replaceable(log: "ClientHalf[Any]", topic: str) -> None:
+def check_replaceable(log: "AnyLog", topic: str) -> None:
     """Raise PolicyViolation where the records of a topic cannot be deleted before an offset."""
     policy = _value(log.admin.describe_topic_config(topic), "cleanup.policy")
     if "delete" not in policy.split(","):
@@ -128,7 +128,7 @@ def _value(config: Mapping[str, Any], name: str) -> str:
     return str(config[name].value)
 
 
-def _delete_before(log: "ClientHalf[Any]", replaced: Replaced) -> None:
+def _delete_before(log: "AnyLog", replaced: Replaced) -> None:
     try:
         found = log.admin.topic(replaced.topic)
     except UnknownTopicOrPartition:

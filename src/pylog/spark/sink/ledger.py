@@ -14,7 +14,7 @@ a record without a value.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from pylog.errors import OutOfOrderSequence, RequestTimedOut, StorageError
@@ -28,7 +28,7 @@ from pylog.spark.stream_offsets import starting_offsets
 if TYPE_CHECKING:
     from pylog.client.producer import Producer
     from pylog.config.typed import TopicOptions
-    from pylog.handles.client_half import ClientHalf
+    from pylog.handles.any_log import AnyLog
 
 LEDGER_TOPIC: Final = "__pylog_spark_commits"
 LEDGER_PARTITIONS: Final = 4
@@ -71,7 +71,7 @@ class Entry:
 class Ledger:
     """The ledger of one query. Made again for each commit, after the query's producer has fenced earlier ones."""
 
-    def __init__(self, log: "ClientHalf[Any]", query: str, patience_ms: int) -> None:
+    def __init__(self, log: "AnyLog", query: str, patience_ms: int) -> None:
         """`patience_ms`: how long to wait for the commits of other queries that are in the way."""
         self._log = log
         self._query = query.encode()

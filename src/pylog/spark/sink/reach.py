@@ -16,7 +16,7 @@ from pylog.spark.options.where import GivenDirectories, Where
 
 if TYPE_CHECKING:
     from pylog.client.producer import Producer
-    from pylog.handles.client_half import ClientHalf
+    from pylog.handles.any_log import AnyLog
     from pylog.log import Log
 
 _WAIT_SECONDS: Final = 30.0
@@ -28,10 +28,10 @@ _RETRY_INTERVAL_MS: Final = 500
 
 
 @contextmanager
-def opened(where: Where, *, writes: bool) -> "Iterator[ClientHalf[Any]]":
+def opened(where: Where, *, writes: bool) -> "Iterator[AnyLog]":
     """The log, open for the block. `writes`: open it to write, not only to read."""
     # A task that stages in a directory opens nothing: what it does not need is not loaded.
-    log: ClientHalf[Any]
+    log: AnyLog
     if isinstance(where, GivenDirectories):
         from pylog import log as opening
 
@@ -47,7 +47,7 @@ def opened(where: Where, *, writes: bool) -> "Iterator[ClientHalf[Any]]":
         yield log
 
 
-def as_owner(log: "ClientHalf[Any]") -> "Log | None":
+def as_owner(log: "AnyLog") -> "Log | None":
     """The log, where this process owns its directories."""
     from pylog.log import Log
 
@@ -55,7 +55,7 @@ def as_owner(log: "ClientHalf[Any]") -> "Log | None":
 
 
 def producer_of(
-    log: "ClientHalf[Any]",
+    log: "AnyLog",
     config: ProducerConfig,
     *,
     room: int = 0,
@@ -85,7 +85,7 @@ def producer_of(
     return producer
 
 
-def _check_coordinator(log: "ClientHalf[Any]", transactional_id: str) -> None:
+def _check_coordinator(log: "AnyLog", transactional_id: str) -> None:
     if as_owner(log) is not None:
         with suppress(UnknownTopicOrPartition):
             count = len(log.admin.topic(TRANSACTIONS_TOPIC).partitions)
@@ -99,7 +99,7 @@ def check_first(where: Where) -> None:
         require_first(DiskFiles(read_only=True), where.paths)
 
 
-def count_partitions(log: "ClientHalf[Any]", where: Where, topic: str) -> int:
+def count_partitions(log: "AnyLog", where: Where, topic: str) -> int:
     """The number of partitions of a topic, in a log that is open to be read.
 
     Raises UnknownTopicOrPartition (the sink makes no topics), and KafkaStorage where a partition lies in a log
@@ -119,7 +119,7 @@ def count_partitions(log: "ClientHalf[Any]", where: Where, topic: str) -> int:
         ) from None
 
 
-def offsets_of(log: "ClientHalf[Any]", keys: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
+def offsets_of(log: "AnyLog", keys: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
     """The "earliest" or "latest" offset of each partition. Raises UnknownTopicOrPartition, and NotLeaderOrFollower
     where that does not pass.
     """

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pylog.config import ProducerConfig
 from pylog.record import ConsumerRecord, RecordMetadata, TopicPartition
@@ -27,7 +27,7 @@ from pylog.spark.sink.staging import Staged, changed
 if TYPE_CHECKING:
     from pylog.client.consumer.consumer import Consumer
     from pylog.config.typed import TopicOptions
-    from pylog.handles.client_half import ClientHalf
+    from pylog.handles.any_log import AnyLog
 
 STAGED_TOPIC: Final = "__pylog_spark_staged"
 STAGED_PARTITIONS: Final = 8
@@ -49,7 +49,7 @@ _PATIENCE_MS: Final = 30_000
 class TopicStage:
     """Stages in a topic behind servers."""
 
-    def __init__(self, log: "ClientHalf[Any]", config: ProducerConfig, write: str, task: int) -> None:
+    def __init__(self, log: "AnyLog", config: ProducerConfig, write: str, task: int) -> None:
         self._write = write
         self._unique = uuid.uuid4()
         self._partition = task % STAGED_PARTITIONS
@@ -80,7 +80,7 @@ class TopicStage:
 class StagedRecords:
     """The records that tasks have staged behind servers, for the driver. Retention deletes them."""
 
-    def __init__(self, log: "ClientHalf[Any]") -> None:
+    def __init__(self, log: "AnyLog") -> None:
         self._log = log
 
     def batches(self, messages: Sequence[Staged]) -> Iterator[tuple[str, int, bytes]]:

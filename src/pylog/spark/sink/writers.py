@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -31,7 +31,7 @@ from pylog.spark.sink.staging import FileStage, Stage, Staged
 from pylog.spark.versions import StreamArrowWriter
 
 if TYPE_CHECKING:
-    from pylog.handles.client_half import ClientHalf
+    from pylog.handles.any_log import AnyLog
 
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -99,7 +99,7 @@ class Sink:
         transactional: bool,
     ) -> int:  # fmt: skip
         options = self._options
-        looking: list[ClientHalf[Any]] = []
+        looking: list[AnyLog] = []
 
         def partitions(topic: str) -> int:
             if topic not in self._counts:
