@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from pylog.broker.broker import Broker
 from pylog.broker.log_cleaner import Cleaned
@@ -309,7 +309,7 @@ class Log(ClientHalf[TopicView]):
 
     def follow(
         self, bootstrap_servers: str | Sequence[str], topics: Sequence[str] | None = None, *,
-        config: Mapping[str, Any] | None = None, **configs: Unpack["ConnectionOptions"],
+        config: Mapping[str, object] | None = None, **configs: Unpack["ConnectionOptions"],
     ) -> "Following":  # fmt: skip
         """Copy topics of a leader, a pylog server's or a Kafka cluster's, into this log, until the result is closed.
 

@@ -84,7 +84,7 @@ def open(  # noqa: A001
 
 
 def connect(
-    bootstrap_servers: str | Sequence[str], *, config: Mapping[str, Any] | None = None,
+    bootstrap_servers: str | Sequence[str], *, config: Mapping[str, object] | None = None,
     **configs: Unpack["ConnectionOptions"],
 ) -> "OpeningLog[ConnectedTopic]":  # fmt: skip
     """`pylog.connect` for a loop: `async with pylog.aio.connect("host:9092") as log`, or await it.

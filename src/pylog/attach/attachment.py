@@ -181,7 +181,7 @@ class Attachment:
         """The effective config of a topic with these overrides."""
         return self._node.topic_config(overrides)
 
-    def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
+    def cleaning(self, topic: str, number: int) -> dict[str, object] | None:
         """The state of compaction of a partition."""
         return self._node.cleaning(topic, number)
 

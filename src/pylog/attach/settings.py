@@ -6,7 +6,6 @@ explicitly, and differs, is refused. What is not asked for is as the owner has i
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pylog.attach.notice import Notice, places_of, unusual
 from pylog.config import NodeConfig
@@ -25,7 +24,7 @@ class Settings:
     clock: Clock
     flush: str | None = None
     config: NodeConfig = field(default_factory=NodeConfig)
-    given: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, object] = field(default_factory=dict)
     node_id: int | None = None
 
     def as_owner(self, owner: Notice) -> "Settings":

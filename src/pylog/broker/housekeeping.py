@@ -463,7 +463,7 @@ class Housekeeping:
         """Let other processes see what has changed since the last time."""
         self._shown_ms = self._clock.tick_ms()
         unshown, self._unshown = self._unshown, set()
-        homes: dict[LogDirectory, dict[TopicPartition, dict[str, Any]]] = {}
+        homes: dict[LogDirectory, dict[TopicPartition, dict[str, object]]] = {}
         for key in sorted(unshown & self.cleanings.keys()):
             with suppress(PylogError):
                 homes.setdefault(self.node.topics.home(key), {})[key] = asdict(self.cleanings[key])
@@ -532,7 +532,7 @@ def is_compacted(partition: Partition) -> bool:
     return "compact" in partition.config.cleanup_policy
 
 
-def _last_shown(key: TopicPartition, shown: Iterable[Mapping[str, Mapping[str, Any]]]) -> CleaningState | None:
+def _last_shown(key: TopicPartition, shown: Iterable[Mapping[str, Mapping[str, object]]]) -> CleaningState | None:
     """The state of a partition in what was shown, by directory and folder; None where it is in none of them."""
     folder = folder_name(*key)
     return next((CleaningState.of(states[folder]) for states in shown if folder in states), None)

@@ -73,7 +73,7 @@ class CommandGroup(Command, click.Group):
             ctx.exit()
         return super().parse_args(ctx, args)
 
-    def verb(self, name: str, **settings: Any) -> Callable[[Callable[..., int]], Command]:
+    def verb(self, name: str, **settings: object) -> Callable[[Callable[..., int]], Command]:
         """Make a command below this one of a function, as `command` does."""
 
         def add(function: Callable[..., int]) -> Command:
@@ -110,7 +110,7 @@ class CommandGroup(Command, click.Group):
         return super().resolve_command(ctx, args)
 
 
-def command(name: str, **settings: Any) -> Callable[[Callable[..., int]], Command]:
+def command(name: str, **settings: object) -> Callable[[Callable[..., int]], Command]:
     """Make a command of a function. `settings` are those of `Command`; `short_help` stands in the list of commands."""
 
     def make(function: Callable[..., int]) -> Command:

@@ -117,7 +117,7 @@ def _number(number: int | None) -> str:
     return "-" if number is None else count_text(number)
 
 
-def _as_json(group: GroupDescription, lags: dict[TopicPartition, PartitionLag]) -> dict[str, Any]:
+def _as_json(group: GroupDescription, lags: dict[TopicPartition, PartitionLag]) -> dict[str, object]:
     return {
         "group": group.group_id, "state": group.state, "type": group.type, "protocol_type": group.protocol_type,
         "assignor": group.assignor, "generation": group.generation, "coordinator": group.coordinator,

@@ -22,7 +22,7 @@ __all__ = ["changing", "looking", "owned"]
 LIMITS = ("request.timeout.ms", "socket.connection.setup.timeout.ms")
 
 
-def owned(paths: Sequence[str], **options: Any) -> pylog.Log:
+def owned(paths: Sequence[str], **options: object) -> pylog.Log:
     """Own the log in these directories; make it if they are empty or missing. Raises StorageError for other ones, and
     DirectoryLocked.
     """
@@ -44,7 +44,7 @@ def looking(
     return _connected(place, patience_ms, client) or open_lazily(place.paths, mode="read")
 
 
-def changing(place: LogPlace, *, client: type[Config] | None = None, **options: Any) -> AnyLog:
+def changing(place: LogPlace, *, client: type[Config] | None = None, **options: object) -> AnyLog:
     """The log, to be changed; `options` are those of `pylog.open`. Raises what that and `pylog.connect` raise."""
     return _connected(place, None, client) or _opened(place.paths, mode="auto", **options)
 

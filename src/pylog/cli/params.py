@@ -37,12 +37,12 @@ class Argument(click.Argument):
         self.words = words
 
 
-def option(*names: str, **settings: Any) -> Callable[[F], F]:
+def option(*names: str, **settings: object) -> Callable[[F], F]:
     """Give a command an option. `settings` are click's, and `section`."""
     return click.option(*names, cls=Option, **settings)
 
 
-def argument(name: str, metavar: str, words: str, **settings: Any) -> Callable[[F], F]:
+def argument(name: str, metavar: str, words: str, **settings: object) -> Callable[[F], F]:
     """Give a command an argument. `settings` are click's."""
     return click.argument(name, cls=Argument, metavar=metavar, words=words, **settings)
 

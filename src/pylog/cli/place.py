@@ -9,7 +9,7 @@ one `LogPlace` for the whole command line: the last word counts.
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -112,7 +112,7 @@ class LogPlace:
             raise click.UsageError(f"{alone[0]} is a config of a connection: it needs --bootstrap")
         return found
 
-    def client_configs(self, kind: "type[Config]", options: Iterable[str] = ()) -> dict[str, Any]:
+    def client_configs(self, kind: "type[Config]", options: Iterable[str] = ()) -> dict[str, object]:
         """The configs of a producer or consumer, by the names of its arguments. `options`: these have an option of the
         command. Raises OSError, ValueError; UsageError for one of `options`.
         """
@@ -190,5 +190,5 @@ def _log() -> Option:
     )  # fmt: skip
 
 
-def _option(name: str, **settings: Any) -> Option:
+def _option(name: str, **settings: object) -> Option:
     return Option([name], expose_value=False, callback=keep, section=SECTION, **settings)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import Any, BinaryIO, Self
+from typing import BinaryIO, Self
 
 from pylog.cli.cutting import LINES, Cut, TableError
 from pylog.cli.lines import Parser
@@ -258,7 +258,7 @@ def total(sources: Sequence[str]) -> int | None:
     return sum(sizes) or None
 
 
-def _pieces(source: Input, count: Count, brake: Brake) -> Iterator[tuple[str, int, Any]]:
+def _pieces(source: Input, count: Count, brake: Brake) -> Iterator[tuple[str, int, object]]:
     """The pieces of all sources: source, number, piece."""
     for path in source.sources:
         if path != STDIN:
@@ -270,7 +270,9 @@ def _pieces(source: Input, count: Count, brake: Brake) -> Iterator[tuple[str, in
         yield from _numbered(sys.stdin.buffer, "standard input", source, count, brake)
 
 
-def _numbered(stream: BinaryIO, name: str, source: Input, count: Count, brake: Brake) -> Iterator[tuple[str, int, Any]]:
+def _numbered(
+    stream: BinaryIO, name: str, source: Input, count: Count, brake: Brake
+) -> Iterator[tuple[str, int, object]]:
     number, pieces = 0, source.cut.pieces(stream, source.longest)
     while True:
         brake.is_reading = True

@@ -249,7 +249,7 @@ class InFlight:
             self._lanes[batch.key].leave_gap(batch)
         return BatchOutcome.AGAIN
 
-    def split(self, batch: InFlightBatch, first: int, loads: tuple[Any, Any]) -> None:
+    def split(self, batch: InFlightBatch, first: int, loads: tuple[object, object]) -> None:
         """Two take the place and the numbers of one that was too large, the first of them with `first` records; not
         where it has failed meanwhile.
         """
@@ -262,7 +262,7 @@ class InFlight:
         self._resolve(lane)
 
     @staticmethod
-    def _parts(batch: InFlightBatch, first: int, loads: tuple[Any, Any]) -> list[InFlightBatch]:
+    def _parts(batch: InFlightBatch, first: int, loads: tuple[object, object]) -> list[InFlightBatch]:
         counts = first, batch.count - first
         parts = [
             InFlightBatch(batch.key, load, count, batch.deadline_ms) for load, count in zip(loads, counts, strict=True)

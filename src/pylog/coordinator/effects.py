@@ -16,7 +16,7 @@ wait for the records of another one.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 from uuid import UUID
 
 from pylog.errors import PylogError
@@ -50,7 +50,7 @@ class Answer:
     """The answer to the message that came with this ticket."""
 
     ticket: int
-    message: Any
+    message: object
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ class Coordinator(Protocol):
     def take_over(self, now: Now) -> list[Effect]:
         """Begin to answer: all of its log was replayed."""
 
-    def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
+    def handle(self, message: object, session: Session, ticket: int, now: Now) -> list[Effect]:
         """Answer a message, now or later, in an `Answer` with its ticket."""
 
     def append_failed(self, append: Append, error: PylogError, now: Now) -> list[Effect]:
@@ -147,7 +147,7 @@ class Coordinator(Protocol):
     def is_ahead(self) -> bool:
         """True if something is not in the log that a successor has to know."""
 
-    def take_up(self, predecessor: Any, now: Now) -> None:
+    def take_up(self, predecessor: Self, now: Now) -> None:
         """Go on with the state that a machine of the same log and process had ahead of the log."""
 
     @property

@@ -8,7 +8,7 @@ What needs the files of a log raises NotLocal.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack
+from typing import TYPE_CHECKING, NoReturn, Unpack
 from uuid import UUID
 
 from pylog.client.admin.configs import ConfigAdmin, ConfigValue
@@ -63,7 +63,7 @@ OF_PARTITIONS = {
 
 
 def connect(
-    bootstrap_servers: str | Sequence[str], *, config: Mapping[str, Any] | None = None,
+    bootstrap_servers: str | Sequence[str], *, config: Mapping[str, object] | None = None,
     **configs: Unpack["ConnectionOptions"],
 ) -> "ConnectedLog":  # fmt: skip
     """Connect to a cluster, and give a `ConnectedLog`; use it as a context manager.

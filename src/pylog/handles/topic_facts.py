@@ -6,7 +6,7 @@ A server tells less: neither how far records are durable, nor segments, nor how 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pylog.client.admin.groups import PartitionLag
 from pylog.errors import GroupIdNotFound, PylogError, UnknownTopicOrPartition
@@ -43,7 +43,7 @@ class PartitionFacts:
     isr: Sequence[int]
     durable: int | None = None
     segments: list[SegmentInfo] | None = None
-    cleaning: dict[str, Any] | None = None
+    cleaning: dict[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ node, up to the high watermark. Appending goes by the node's one door, `ProduceH
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pylog.broker.describe import unknown_partition
 from pylog.commitlog.partition_reader import ReadablePartition
@@ -51,7 +51,7 @@ class FilesNode(Protocol):
     def partition(self, topic: str, number: int) -> ReadablePartition:
         """The partition, as it is stored."""
 
-    def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
+    def cleaning(self, topic: str, number: int) -> dict[str, object] | None:
         """The state of its compaction."""
 
     def append(self, topic: str, partition: int, batch: Batch, now_ms: int) -> Appended:
@@ -160,7 +160,7 @@ class PartitionView(PartitionTable):
         return [SegmentInfo(s.base_offset, end, s.path, s.size) for s, end in self._now().segments]
 
     @property
-    def cleaning(self) -> dict[str, Any] | None:
+    def cleaning(self) -> dict[str, object] | None:
         """The state of compaction: its `progress` while it runs, the `last` result, which is of `finished_ms`, with the
         tombstones that it has kept (`tombstones_kept`, `tombstones_until_ms`), the `error` that has ended it, and why
         the last `Log.clean` had nothing to do (`idle_reason`). None where nothing was cleaned.

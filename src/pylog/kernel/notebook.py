@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
-from typing import Any
 
 __all__ = ["record_table", "shown", "table", "time_text"]
 
@@ -26,12 +25,12 @@ def table(title: str, names: Sequence[str], rows: Iterable[Sequence[object]], no
     )
 
 
-def record_table(record: Any) -> str:
+def record_table(record: object) -> str:
     """A record, a field a line."""
     return table(type(record).__name__, ("field", "value"), [(name, shown(record, name)) for name in FIELDS])
 
 
-def shown(record: Any, field: str) -> object:
+def shown(record: object, field: str) -> object:
     """A field of a record for people: times as text, headers in a line."""
     value = getattr(record, field)
     if field == "timestamp":

@@ -18,7 +18,7 @@ import logging
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pylog.commitlog.recovery import Checkpoint
 from pylog.errors import DurabilityUnknown, StorageError, UnsupportedFormat
@@ -302,16 +302,16 @@ class LogDirectory:
         self.checkpoints.note(CLEANER_OFFSETS, key, offset)
         self.checkpoints.write_late()
 
-    def cleanings(self) -> dict[str, dict[str, Any]]:
+    def cleanings(self) -> dict[str, dict[str, object]]:
         """The results of cleaning that were shown last, by partition folder."""
         return read_cleanings(self.files, self.path)
 
-    def write_cleanings(self, states: Mapping[TopicPartition, dict[str, Any]]) -> None:
+    def write_cleanings(self, states: Mapping[TopicPartition, dict[str, object]]) -> None:
         """Show other processes the results of cleaning these partitions."""
         new = {folder_name(*key): state for key, state in states.items()}
         self._replace_cleanings(self.cleanings() | new)
 
-    def _replace_cleanings(self, states: dict[str, dict[str, Any]]) -> None:
+    def _replace_cleanings(self, states: dict[str, dict[str, object]]) -> None:
         self.files.replace_file(join(self.path, CLEANINGS), json.dumps(states, separators=(",", ":")).encode())
 
     def write_checkpoints(self, partitions: Iterable[Partition]) -> None:
@@ -423,7 +423,7 @@ def closed_by_kafka(files: Files, path: str) -> bool:
     return not isinstance(body, dict) or body.get("brokerEpoch") != NO_BROKER_EPOCH
 
 
-def read_cleanings(files: Files, path: str) -> dict[str, dict[str, Any]]:
+def read_cleanings(files: Files, path: str) -> dict[str, dict[str, object]]:
     """The results of cleaning, by partition folder; empty where the file cannot be read: it is for people only."""
     if files.stat(join(path, CLEANINGS)) is None:
         return {}

@@ -1,7 +1,7 @@
 """The fields of a request to a registry: parameters of its address, and its body. All of it is a stranger's."""
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pylog.errors import SchemaNotFound, SchemaRegistryError
 from pylog.serde.registry import Reference, Schema
@@ -9,7 +9,8 @@ from pylog.serde.registry_state import LookupFilter
 
 __all__ = ["Body", "Parameters", "SchemaRequest", "integer", "version_of"]
 
-Body = dict[str, Any]
+T = TypeVar("T")
+Body = dict[str, object]
 NOT_FOUND, UNPROCESSABLE, BAD_REQUEST, INVALID_VERSION = 404, 422, 400, 42202
 INT_MAX = 2**31 - 1
 LATEST = ("latest", "-1")
@@ -39,7 +40,7 @@ class Parameters:
         """The versions that `deleted` and `deletedOnly` name."""
         return LookupFilter.DELETED_ONLY if self.is_true("deletedOnly") else self.with_deleted()
 
-    def page(self, found: list[Any]) -> list[Any]:
+    def page(self, found: list[T]) -> list[T]:
         """The part of a list that `offset` and `limit` name."""
         offset = integer(self._given.get("offset", "0"))
         limit = integer(self._given.get("limit", "-1"))
@@ -102,14 +103,14 @@ class SchemaRequest(NamedTuple):
         return cls(found, schema_id if schema_id != -1 else None, version or None if version != -1 else None)
 
 
-def _reference(given: Any) -> Reference:
+def _reference(given: object) -> Reference:
     match given:
         case {"name": str(name), "subject": str(subject), "version": int(version)}:
             return Reference(name, subject, version)
     raise SchemaRegistryError("a reference has a name, a subject and a version", UNPROCESSABLE)
 
 
-def _number(given: Any, name: str) -> int | None:
+def _number(given: object, name: str) -> int | None:
     if given is None:
         return None
     if not isinstance(given, int) or isinstance(given, bool) or not -1 <= given <= INT_MAX:

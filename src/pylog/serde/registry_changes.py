@@ -5,7 +5,7 @@ Confluent's code, where it is refused; then there are no records. (Confluent: Ka
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pylog.errors import IncompatibleSchema, SchemaNotFound, SchemaRegistryError
 from pylog.serde.avro import whole_schema
@@ -103,7 +103,7 @@ def faults_of(state: RegistryState, subject: str, schema: Schema, versions: list
     return [] if found is None else [str(found), *found.faults]
 
 
-def _whole_by(state: RegistryState) -> Callable[[Schema], Any]:
+def _whole_by(state: RegistryState) -> Callable[[Schema], object]:
     return lambda one: whole_schema(one, state.referenced)
 
 
@@ -269,11 +269,13 @@ def _settings_gone(state: RegistryState, subject: str) -> tuple[RegistryRecord, 
 # --- configs and modes ---------------------------------------------------------------------------------------------
 
 
-def set_config(state: RegistryState, subject: str | None, given: Mapping[str, Any]) -> RegistryChange[dict[str, Any]]:
+def set_config(
+    state: RegistryState, subject: str | None, given: Mapping[str, object]
+) -> RegistryChange[dict[str, object]]:
     """Set `compatibility` and `normalize` of a subject, or (None) of all without their own; what is not given stays."""
     if subject is not None:
         _check_subject(subject)
-    new: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+    new: dict[str, object] = {name: one for name, one in given.items() if one is not None}
     if new.keys() - CONFIGS:
         raise SchemaRegistryError(f"{', '.join(sorted(new.keys() - CONFIGS))}: no config that pylog has", 422)
     if not isinstance(new.get("normalize", True), bool):
@@ -289,7 +291,7 @@ def set_config(state: RegistryState, subject: str | None, given: Mapping[str, An
     return RegistryChange(whole, (config_record(subject, whole),))
 
 
-def delete_config(state: RegistryState, subject: str | None) -> RegistryChange[dict[str, Any]]:
+def delete_config(state: RegistryState, subject: str | None) -> RegistryChange[dict[str, object]]:
     """Take the config of a subject (None: that of all) back; the answer has what it was."""
     found = state.config(subject)
     if found is None:

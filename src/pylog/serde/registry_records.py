@@ -16,7 +16,7 @@ before it with its key. Compaction compares keys as bytes, so their fields keep 
 """
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pylog.serde.registry import RegisteredSchema
 
@@ -26,8 +26,8 @@ __all__ = ["RegistryRecord", "config_record", "mode_record", "schema_record", "s
 class RegistryRecord(NamedTuple):
     """The key and the value of a record; None: a tombstone."""
 
-    key: dict[str, Any]
-    value: dict[str, Any] | None
+    key: dict[str, object]
+    value: dict[str, object] | None
 
     def to_bytes(self) -> tuple[bytes, bytes | None]:
         """The key and the value as they are written."""
@@ -51,7 +51,7 @@ def subject_deletion(subject: str, version: int) -> RegistryRecord:
     return RegistryRecord(key, {"subject": subject, "version": version})
 
 
-def config_record(subject: str | None, config: dict[str, Any] | None) -> RegistryRecord:
+def config_record(subject: str | None, config: dict[str, object] | None) -> RegistryRecord:
     """The config of a subject, or of all that have none (None); `config` None: it has no more."""
     return _of_subject("CONFIG", subject, config)
 
@@ -61,12 +61,12 @@ def mode_record(subject: str | None, mode: str | None) -> RegistryRecord:
     return _of_subject("MODE", subject, None if mode is None else {"mode": mode})
 
 
-def _of_subject(keytype: str, subject: str | None, value: dict[str, Any] | None) -> RegistryRecord:
+def _of_subject(keytype: str, subject: str | None, value: dict[str, object] | None) -> RegistryRecord:
     named = {} if subject is None else {"subject": subject}
     return RegistryRecord({"keytype": keytype, **named, "magic": 0}, None if value is None else {**named, **value})
 
 
-def _schema_key(one: RegisteredSchema) -> dict[str, Any]:
+def _schema_key(one: RegisteredSchema) -> dict[str, object]:
     return {"keytype": "SCHEMA", "subject": one.subject, "version": one.version, "magic": 1}
 
 

@@ -10,7 +10,6 @@ Protobuf is a descriptor in base64, or the source text of a `.proto` file.
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
 
 from pylog.errors import SchemaRegistryError
 from pylog.serde.avro import whole_schema
@@ -78,11 +77,11 @@ def check_schema(schema: Schema, find: Find, *, is_new: bool = True) -> None:
         raise SchemaRegistryError(f"Invalid schema of type {schema.type}: {error}", INVALID_SCHEMA) from error
 
 
-def _sorted(value: Any) -> str:
+def _sorted(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
 
-def _check_json(root: Any) -> None:
+def _check_json(root: object) -> None:
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -97,7 +96,7 @@ def _check_json(root: Any) -> None:
         waiting += _inner_schemas(node)
 
 
-def _inner_schemas(node: dict[str, Any]) -> Iterator[Any]:
+def _inner_schemas(node: dict[str, object]) -> Iterator[object]:
     for key, value in node.items():
         if key in LISTS and isinstance(value, list):
             yield from value

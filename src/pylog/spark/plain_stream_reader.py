@@ -6,7 +6,7 @@ cannot have its start in it (`stream_plan`), and `stateLocation` has to keep tha
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -31,28 +31,28 @@ class PlainStreamReader(DataSourceStreamReader):
         self._plan = StreamPlan(options, self._reader.lost)
         self._is_start_kept = False
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+    def initialOffset(self) -> dict[str, object]:  # noqa: N802 (Spark's name)
         """Where the stream begins: what `stateLocation` keeps.
 
         Raises ValueError when the starting offsets do not fit the partitions, UnknownTopicOrPartition.
         """
         return self._plan.first().to_json()
 
-    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 (as PySpark 4.1 has it)
+    def latestOffset(self) -> dict[str, object]:  # type: ignore[override]  # noqa: N802 (as PySpark 4.1 has it)
         """Where the log ends now. Keeps the start first: one that is resolved later could lie behind it."""
         if not self._is_start_kept:
             self._plan.first()
             self._is_start_kept = True
         return self._plan.ends().latest.to_json()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """The tasks from one offset to another.
 
         Raises OffsetOutOfRange where partitions are gone or begin again and failOnDataLoss is set.
         """
         return self._plan.tasks(StreamOffsets.from_json(start), StreamOffsets.from_json(end))
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: dict[str, object]) -> None:
         """Do nothing: Spark's checkpoint has the offsets, and no group is told."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

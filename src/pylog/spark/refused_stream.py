@@ -4,7 +4,7 @@ Where making a reader fails, Spark's runner of streams ends in an UnboundLocalEr
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -25,17 +25,17 @@ class RefusedStream(DataSourceStreamReader):
     def prepareForTriggerAvailableNow(self) -> NoReturn:  # noqa: N802 (Spark's name)
         self._refuse()
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+    def initialOffset(self) -> dict[str, object]:  # noqa: N802 (Spark's name)
         self._refuse()
 
-    def latestOffset(self, *_: object) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+    def latestOffset(self, *_: object) -> dict[str, object]:  # noqa: N802 (Spark's name)
         self._refuse()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         self._refuse()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         self._refuse()
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: dict[str, object]) -> None:
         self._refuse()

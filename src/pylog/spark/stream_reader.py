@@ -15,7 +15,7 @@ Source: KafkaMicroBatchStream.
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -52,12 +52,12 @@ class PylogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._delay = Delay(options.trigger)
         self._target: StreamEnds | None = None
         self._latest: StreamOffsets | None = None
-        self._first: dict[str, Any] = {}
+        self._first: dict[str, object] = {}
         self._refusal: Exception | None = None
 
     # --- on the driver's host --------------------------------------------------------------------------------------
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+    def initialOffset(self) -> dict[str, object]:  # noqa: N802 (Spark's name)
         """Where the stream begins. With `stateLocation` the same answer each time.
 
         An error (the starting offsets do not fit the partitions, a topic is missing) is raised by `latestOffset`: Spark
@@ -82,7 +82,7 @@ class PylogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Let the batches of this run end at the ends of now."""
         self._target = self._plan.ends()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 (Spark's name)
+    def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802 (Spark's name)
         """The end of the next batch. It is `start` where nothing has come, or too little (`minOffsetsPerTrigger`).
 
         Trigger.Once asks with ReadAllAvailable, and gets all there is. Raises what `initialOffset` has found.
@@ -115,18 +115,18 @@ class PylogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return latest
         return StreamOffsets(bounded(begins, latest.offsets, most), ends.topic_ids)
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's name)
+    def reportLatestOffset(self) -> dict[str, object] | None:  # noqa: N802 (Spark's name)
         """The ends as `latestOffset` last saw them: what is behind them is the lag, in the query's progress."""
         return None if self._latest is None else self._latest.to_json()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """The tasks from one offset to another.
 
         Raises OffsetOutOfRange where partitions are gone or begin again and failOnDataLoss is set.
         """
         return self._plan.tasks(StreamOffsets.from_json(start), StreamOffsets.from_json(end))
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: dict[str, object]) -> None:
         """Do nothing: Spark's checkpoint has the offsets, and no group is told."""
 
     # --- on executors ----------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,11 +22,11 @@ class ColumnDeserializer(Protocol):
     """The half of a `Serde` that reads."""
 
     @property
-    def deserialize(self) -> Callable[[bytes], Any]:
+    def deserialize(self) -> Callable[[bytes], object]:
         """The object of bytes."""
 
     @property
-    def to_plain(self) -> Callable[[Any], Any] | None:
+    def to_plain(self) -> Callable[[object], object] | None:
         """Dicts, lists, texts and numbers of an object; None: the object is one."""
 
     @property

@@ -42,7 +42,7 @@ class _Output:
     seen: set[pa.DataType] = field(default_factory=set)
     """The types of values, where `kind` is not known."""
 
-    def cells(self, plain: list[Any]) -> list[Any]:
+    def cells(self, plain: list[object]) -> list[object]:
         return plain if self.path is None else [_field(one, self.path) for one in plain]
 
 
@@ -70,7 +70,7 @@ class RecordDecoder:
     @property
     def schema(self) -> pa.Schema:
         """The schema of what `decoded` gives."""
-        fields: list[Any] = []
+        fields: list[object] = []
         for plain in schema_of(self._columns):
             outputs = self._outputs.get(plain.name)
             fields += [plain] if outputs is None else [pa.field(one.name, one.kind or pa.null()) for one in outputs]
@@ -123,7 +123,7 @@ class RecordDecoder:
             given = fields[path] if isinstance(fields, Mapping) else None
             yield _Output(path, name, path, given if given is not None or kind is None else _kind_at(kind, path))
 
-    def _plains(self, batch: pa.RecordBatch) -> tuple[dict[str, list[Any]], dict[int, str]]:
+    def _plains(self, batch: pa.RecordBatch) -> tuple[dict[str, list[object]], dict[int, str]]:
         """The plain keys and values, and the errors by row."""
         errors: dict[int, str] = {}
         plains = {
@@ -133,10 +133,10 @@ class RecordDecoder:
         return plains, errors
 
     def _plain(
-        self, name: str, deserialize: Callable[[bytes], Any], to_plain: Callable[[Any], Any] | None,
+        self, name: str, deserialize: Callable[[bytes], object], to_plain: Callable[[object], object] | None,
         batch: pa.RecordBatch, errors: dict[int, str],
-    ) -> list[Any]:  # fmt: skip
-        found: list[Any] = []
+    ) -> list[object]:  # fmt: skip
+        found: list[object] = []
         needs_fields = any(one.path is not None for one in self._outputs[name])
         for row, data in enumerate(batch.column(name).to_pylist()):
             plain = None
@@ -156,7 +156,7 @@ class RecordDecoder:
             found.append(plain)
         return found
 
-    def _array(self, one: _Output, plain: list[Any], errors: dict[int, str], batch: pa.RecordBatch) -> Array:
+    def _array(self, one: _Output, plain: list[object], errors: dict[int, str], batch: pa.RecordBatch) -> Array:
         cells = one.cells(plain)
         try:
             return _typed(cells, one.kind)
@@ -176,7 +176,7 @@ class RecordDecoder:
         errors.setdefault(row, reason)
 
 
-def _typed(cells: list[Any], kind: pa.DataType | None) -> Array:
+def _typed(cells: list[object], kind: pa.DataType | None) -> Array:
     """The cells as a column; cast where they are of another type: a time in a text, a number as text."""
     try:
         return pa.array(cells, kind)
@@ -184,7 +184,7 @@ def _typed(cells: list[Any], kind: pa.DataType | None) -> Array:
         return pa.array(cells).cast(kind)
 
 
-def _field(plain: Any, path: str) -> Any:
+def _field(plain: object, path: str) -> object:
     """The field of a dict, or of one in it; None where there is no such field. A name may have dots itself."""
     if not isinstance(plain, dict):
         return None

@@ -63,7 +63,7 @@ def _place(name: str) -> str:
     return f"the column {name!r}" if name else "the column"
 
 
-def _joined(*parts: Any) -> Array:
+def _joined(*parts: object) -> Array:
     return compute.binary_join_element_wise(*parts, "")
 
 
@@ -99,7 +99,7 @@ def _timestamps(cells: Array) -> Array:
 
 
 def _objects(cells: Array, name: str) -> Array:
-    parts: list[Any] = ["{"]
+    parts: list[object] = ["{"]
     for number, field in enumerate(cells.type):
         head = _strings(pa.array([field.name]))[0].as_py()
         # `field` of a struct does not look at nulls of the struct itself: those are null as a whole.

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from functools import cached_property
 from math import isfinite
-from typing import Any
 
 from pylog.errors import PylogError
 from pylog.record import ConsumerRecord
@@ -47,7 +46,7 @@ class Decoded:
     """A plain value, of dicts, lists, texts and numbers, its format, and the id of its schema, where it has one."""
 
     format: str
-    value: Any
+    value: object
     schema_id: int | None = None
 
 
@@ -181,7 +180,7 @@ def _message_pack(data: bytes) -> Decoded | None:
         return None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """The same with texts in the place of all that JSON does not have. Raises RecursionError."""
     if value is None or isinstance(value, str | int):
         return value
@@ -195,7 +194,7 @@ def _plain(value: Any) -> Any:
     return _text(value)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, bytes):

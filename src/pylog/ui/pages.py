@@ -5,7 +5,6 @@ any number of them.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -72,21 +71,21 @@ class Pages:
             duration=duration_text,
         )
 
-    def _facts(self, path: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def _facts(self, path: str, facts: Mapping[str, object]) -> dict[str, object]:
         can_write = self._source.change is not None
         return {
             "source": self._source, "path": path, "can_write": can_write, "csrf": self._csrf, "done": "", **facts
         }  # fmt: skip
 
-    def text(self, template: str, path: str, /, **facts: Any) -> str:
+    def text(self, template: str, path: str, /, **facts: object) -> str:
         """A page, or a part of one, as HTML."""
         return "".join(self._parts(template, path, facts))
 
-    def parts(self, template: str, scope: Scope, /, **facts: Any) -> Iterator[str]:
+    def parts(self, template: str, scope: Scope, /, **facts: object) -> Iterator[str]:
         """A page as it is made, part after part."""
         return self._parts(template, scope["path"], facts)
 
-    def _parts(self, template: str, path: str, facts: Mapping[str, Any]) -> Iterator[str]:
+    def _parts(self, template: str, path: str, facts: Mapping[str, object]) -> Iterator[str]:
         left = PAGE_CHARS_MAX
         for part in self._templates.get_template(template).generate(self._facts(path, facts)):
             left -= len(part)
@@ -96,7 +95,7 @@ class Pages:
                 return
             yield part
 
-    def html(self, template: str, scope: Scope, status: int, /, **facts: Any) -> HTMLResponse:
+    def html(self, template: str, scope: Scope, status: int, /, **facts: object) -> HTMLResponse:
         """A page as an answer."""
         return HTMLResponse(self.text(template, scope["path"], **facts), status)
 
@@ -105,7 +104,7 @@ class Pages:
         return self.html("error.html", scope, status, text=text, ask_token=ask_token, code=status)
 
 
-def page(request: Request, template: str, /, **facts: Any) -> HTMLResponse:
+def page(request: Request, template: str, /, **facts: object) -> HTMLResponse:
     """The answer to a request: a template with these facts, and what has just been done."""
     pages: Pages = request.app.state.pages
     done = DONE.get(request.query_params.get("done", ""), "")

@@ -84,7 +84,7 @@ def _bytes(log: AnyLog, words: Mapping[str, str], name: str) -> bytes | None:
     return _by_schema(LogRegistry(log), needed(words, f"{name}-subject"), value, name)
 
 
-def _by_schema(registry: LogRegistry, subject: str, value: Any, name: str) -> bytes:
+def _by_schema(registry: LogRegistry, subject: str, value: object, name: str) -> bytes:
     """A value by the latest schema of a subject, in Confluent's format."""
     latest = registry.version(subject)
     unfit = f"{name} does not fit schema {latest.id} of {subject}"
@@ -113,7 +113,7 @@ def _avro(registry: LogRegistry, schema: Schema, value: Any, name: str) -> bytes
     return out.getvalue()
 
 
-def _checked_json(registry: LogRegistry, subject: str, value: Any, name: str) -> bytes:
+def _checked_json(registry: LogRegistry, subject: str, value: object, name: str) -> bytes:
     checked = json_schema(registry, subject)
     from jsonschema import ValidationError
 

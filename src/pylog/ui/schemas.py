@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -38,7 +37,7 @@ class SubjectLine:
     """The level of compatibility by which it goes."""
 
 
-COLUMNS: dict[str, Callable[[SubjectLine], Any]] = {
+COLUMNS: dict[str, Callable[[SubjectLine], object]] = {
     "subject": lambda one: one.name, "type": lambda one: one.type, "versions": lambda one: one.versions,
     "id": lambda one: one.id,
 }  # fmt: skip

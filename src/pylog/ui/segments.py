@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import islice
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -142,7 +141,7 @@ def _columns(lines: list[DumpLine]) -> list[str]:
     return [] if first is None else list(_facts(first))
 
 
-def _facts(line: DumpLine) -> dict[str, Any]:
+def _facts(line: DumpLine) -> dict[str, object]:
     if isinstance(line, BatchEntry):
         span = f"{line.base_offset:,} to {line.last_offset:,}"
         kind = " ".join(
@@ -158,7 +157,7 @@ def _facts(line: DumpLine) -> dict[str, Any]:
     return dict(found["fields"]) if set(found) == {"fields"} else found
 
 
-def _cells(line: DumpLine) -> tuple[DumpLine, list[Any], bool]:
+def _cells(line: DumpLine) -> tuple[DumpLine, list[object], bool]:
     is_problem = isinstance(line, Problem)
     return line, [] if is_problem else list(_facts(line).values()), is_problem
 
@@ -193,11 +192,11 @@ def _batch_bytes(files: Files, path: str, position: int) -> tuple[int, bytes]:
         opened.close()
 
 
-def _records(data: bytes, size: int) -> tuple[list[Any], str]:
+def _records(data: bytes, size: int) -> tuple[list[object], str]:
     """The first records of a batch, and why there are not more."""
     if len(data) < size:
         return [], f"its header says {size:,} bytes, and {len(data):,} were read"
-    lines: list[Any] = []
+    lines: list[object] = []
     try:
         found = Batch.parse(data, 0)
         found.check()

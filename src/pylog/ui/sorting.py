@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
 from pylog.ui.parameters import choice, number
@@ -41,8 +41,8 @@ class SortedLines(Generic[T]):
 def sorted_lines(
     words: Mapping[str, str],
     lines: Sequence[T],
-    columns: Mapping[str, Callable[[T], Any]],
-    usual: Callable[[T], Any],
+    columns: Mapping[str, Callable[[T], object]],
+    usual: Callable[[T], object],
 ) -> SortedLines[T]:
     """The lines that an address asks for. `columns`: the key of each; None is less than any. `usual`: the key without a
     word. Raises HTTPException (400).
@@ -57,8 +57,8 @@ def sorted_lines(
     return SortedLines(shown, column, is_descending, page, pages, len(lines), kept)
 
 
-def _less_without(key: Callable[[T], Any]) -> Callable[[T], tuple[bool, Any]]:
-    def found(line: T) -> tuple[bool, Any]:
+def _less_without(key: Callable[[T], object]) -> Callable[[T], tuple[bool, object]]:
+    def found(line: T) -> tuple[bool, object]:
         value = key(line)
         return value is not None, 0 if value is None else value
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -40,7 +39,7 @@ class TopicLine:
     is_internal: bool
 
 
-COLUMNS: dict[str, Callable[[TopicLine], Any]] = {
+COLUMNS: dict[str, Callable[[TopicLine], object]] = {
     "topic": lambda one: one.name, "partitions": lambda one: one.partitions, "offsets": lambda one: one.offsets,
     "size": lambda one: one.size, "records": lambda one: one.rate and one.rate.records,
     "growth": lambda one: one.rate and one.rate.size, "lag": lambda one: one.lag,

@@ -6,7 +6,6 @@ It is cut to a size that is said, and what does not print is shown as an escape.
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from pylog.runtime.words import count_text, printable
 
@@ -78,7 +77,7 @@ def middle(name: str) -> str:
     return f"{name[: NAME_CHARS_MAX // 2]}…{name[-(NAME_CHARS_MAX // 2 - 1) :]}"
 
 
-def json_text(value: Any, chars_max: int, *, indent: int | None = 2) -> tuple[str, bool]:
+def json_text(value: object, chars_max: int, *, indent: int | None = 2) -> tuple[str, bool]:
     """A plain value as JSON: the first `chars_max` characters, and whether that is not all. `indent` None: one line.
 
     Raises RecursionError for a nest that is too deep.

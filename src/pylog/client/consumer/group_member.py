@@ -280,7 +280,7 @@ class GroupMember:
                 self._config.max_poll_interval_ms,
             )
 
-    def _answered(self, message: Any, request: PendingRequest, answer: Any) -> None:
+    def _answered(self, message: object, request: PendingRequest, answer: object) -> None:
         with self._lock:
             self._todo.extend(self._machine.answered(message, answer, self._clock.tick_ms()))
             self._note_identity()

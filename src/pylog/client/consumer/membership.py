@@ -13,7 +13,6 @@ partitions are lost: the generation is -1, and a commit fails until the member h
 import enum
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 from pylog.config import ConsumerConfig
 from pylog.errors import CommitFailed, FencedInstanceId, PylogError
@@ -201,7 +200,7 @@ class Membership(ABC):
             self.state = MembershipState.UNJOINED
 
     @abstractmethod
-    def answered(self, message: object, answer: Any, now_ms: int) -> list[Effect]:
+    def answered(self, message: object, answer: object, now_ms: int) -> list[Effect]:
         """The answer to `message` has come, or a PylogError in its place. A late one changes nothing."""
 
     @abstractmethod

@@ -28,7 +28,7 @@ T = TypeVar("T")
 ANSWER_MS_SPARE = 30_000
 """How much longer than it was asked to a node may take."""
 
-Then = Callable[["PendingRequest", Any], object]
+Then = Callable[["PendingRequest", object], object]
 
 
 @dataclass(slots=True, eq=False)

@@ -103,7 +103,7 @@ class Call:
         self.place: tuple[str, str] | None = coordinator_of(message)
         """The kind and the key of the coordinator that it is for."""
 
-    def answer(self, value: Any) -> None:
+    def answer(self, value: object) -> None:
         """Answer it. What a callback raises is logged: the thread of the network has others to serve."""
         try:
             self.future.set_result(value)

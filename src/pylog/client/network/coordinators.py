@@ -72,7 +72,7 @@ class CoordinatorLookups:
             if call not in left:
                 call.fail(error)
 
-    def has_moved(self, call: Call, answer: Any) -> bool:
+    def has_moved(self, call: Call, answer: object) -> bool:
         """Send a call again if its answer says that the coordinator has moved; gives whether it was sent."""
         if call.place is None:
             return False

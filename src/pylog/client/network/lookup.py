@@ -4,7 +4,6 @@
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from pylog.errors import PylogError
 from pylog.protocol.messages import (
@@ -48,7 +47,7 @@ def found(message: FindCoordinator, body: Body, version: int) -> Body:
 FIND_COORDINATOR = Question(name="FindCoordinator", body=_body, answer=found, versions=lambda message: (1, 1 << 15))
 
 
-def coordinator_error(message: Any, answer: Any) -> PylogError | None:
+def coordinator_error(message: object, answer: object) -> PylogError | None:
     """The first error of a coordinator's answer: of all of it, or of a part."""
     if isinstance(message, ApiRequest):
         return message.first_error(answer)

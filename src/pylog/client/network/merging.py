@@ -7,7 +7,6 @@ twice (Kafka: Sender.sendProduceRequests). Each gets its own part of the answer.
 from collections import deque
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
 
 from pylog.client.network.call import Call
 from pylog.protocol.messages import Produce, Produced, ProducePart
@@ -60,7 +59,7 @@ def _size(parts: list[ProducePart]) -> int:
     return sum(part.batch.size for part in parts)
 
 
-def _is_like(first: Produce, other: Any) -> bool:
+def _is_like(first: Produce, other: object) -> bool:
     return isinstance(other, Produce) and (other.acks, other.timeout_ms, other.transactional_id) == (
         first.acks, first.timeout_ms, first.transactional_id
     )  # fmt: skip

@@ -69,7 +69,7 @@ LOOK_MS = 20
 
 
 def reached(
-    bootstrap_servers: str | Sequence[str], configs: Mapping[str, Any], clock: Clock
+    bootstrap_servers: str | Sequence[str], configs: Mapping[str, object], clock: Clock
 ) -> tuple[str, Network, "NetworkTransport"]:
     """A cluster by its addresses: their text, the network, and the transport over it. Nothing is connected yet.
 

@@ -37,7 +37,7 @@ class NodeVersions:
         features = {one["name"]: one["maxVersionLevel"] for one in body.get("finalizedFeatures", ())}
         return cls(ranges, features)
 
-    def choose(self, question: Question, message: Any) -> int:
+    def choose(self, question: Question, message: object) -> int:
         """The version for a message. Raises UnsupportedVersion."""
         bounds = question.versions(message)
         key = question.name, bounds

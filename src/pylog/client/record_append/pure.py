@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from operator import itemgetter
 from time import monotonic
-from typing import Any, Generic, NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol
 
 from pylog.kernel import HEADER_BYTES, OpenBatch
 from pylog.kernel.values import Headers, SentKey, SentValue
@@ -19,10 +19,10 @@ __all__ = ["Delivery", "OpenBatches", "ProducerBatch", "RecordAppender", "Record
 
 logger = logging.getLogger("pylog.client")
 
-Bring = Callable[[Any, float | None], None]
+Bring = Callable[["Delivery", float | None], None]
 OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
 SendAny = Callable[
-    [str, Any, Any, int | None, int | None, Headers],
+    [str, object, object, int | None, int | None, Headers],
     Future[RecordMetadata],
 ]
 """`send` of a topic, value, key, partition, time in ms and headers."""
@@ -111,7 +111,7 @@ class Delivery(Future[tuple[int, int | None]]):
         super()._wait(brought(self, timeout))
 
 
-def brought(delivery: Any, timeout: float | None) -> float | None:
+def brought(delivery: Delivery, timeout: float | None) -> float | None:
     """Have the answer of a delivery brought about, within `timeout` seconds; gives how many are left to wait for it."""
     bring = delivery.bring
     if bring is None:

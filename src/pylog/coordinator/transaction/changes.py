@@ -1,7 +1,7 @@
 """Changes of a transaction coordinator's log that are under way, and the answers that come of them."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from pylog.coordinator.effects import LogRecord
 from pylog.coordinator.transaction.records import record_of
@@ -54,7 +54,7 @@ def ended(after: Transaction) -> EndTxnResponse:
     return EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
 
 
-def refusal(message: Any, error: PylogError) -> Any:
+def refusal(message: object, error: PylogError) -> object:
     """The answer of the same kind, with an error."""
     if isinstance(message, PartitionsAdded):
         return PartitionsAdded(dict.fromkeys(message.errors, error))

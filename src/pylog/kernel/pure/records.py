@@ -8,7 +8,7 @@ All records of a batch share one object, the scope: topic, partition, leader epo
 """
 
 from abc import abstractmethod
-from typing import Any, Generic
+from typing import Generic
 
 from pylog.kernel.values import (
     BatchScope,
@@ -31,7 +31,7 @@ class _Fields:
     __slots__ = ()
 
     @abstractmethod
-    def _fields(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[object, ...]:
         """All of its fields."""
 
     def __eq__(self, other: object) -> bool:
@@ -40,7 +40,7 @@ class _Fields:
     def __hash__(self) -> int:
         return hash(self._fields())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return restored, (type(self).__name__, *self._fields())
 
 
@@ -66,7 +66,7 @@ class Record(_Fields):
         self.timestamp = timestamp
         self.headers: tuple[Header, ...] = checked_headers(headers) if headers else ()
 
-    def _fields(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[bytes | None, bytes | None, int | None, tuple[Header, ...]]:
         return self.value, self.key, self.timestamp, self.headers
 
     def __repr__(self) -> str:
@@ -141,7 +141,7 @@ class ConsumerRecord(_Fields, Generic[Key, Value]):
     def timestamp_type(self) -> int:
         return self.scope.timestamp_type
 
-    def _fields(self) -> tuple[Any, ...]:
+    def _fields(self) -> tuple[object, ...]:
         return self.offset, self.timestamp, self.key, self.value, self.headers, self.scope
 
     def _repr_html_(self) -> str:

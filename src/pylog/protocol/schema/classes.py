@@ -31,7 +31,7 @@ def bound(schema: tuple[Field, ...], made: type) -> tuple[Field, ...]:
     return tuple(_bound(field, kinds[attribute(field)]) for field in schema)
 
 
-def _bound(field: Field, kind: Any) -> Field:
+def _bound(field: Field, kind: object) -> Field:
     if not field.fields:
         return field
     (made,) = classes_in(kind)
@@ -45,6 +45,6 @@ def classes_in(kind: Any) -> list[type]:
     return [made for inner in get_args(kind) for made in classes_in(inner)]
 
 
-def ours(made: type) -> list[tuple[str, Any]]:
+def ours(made: type) -> list[tuple[str, object]]:
     """The attributes of a class that are not on the wire, and their defaults."""
     return [(one.name, one.default) for one in fields(made) if one.metadata == OURS]

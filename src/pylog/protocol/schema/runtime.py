@@ -90,7 +90,7 @@ def unsaid(name: str, version: int) -> NoReturn:
     raise UnsupportedFormat(f"version {version} cannot say what {name!r} is: use another version")
 
 
-def default_maker(field: Field) -> Callable[[], Any]:
+def default_maker(field: Field) -> Callable[[], object]:
     """A function that makes the default of a field, new each time: an instance of a class has each field at its own."""
     if field.made is not None and not field.is_array and field.default is not None:
         makers = [(attribute(one), default_maker(one)) for one in field.fields]
@@ -98,8 +98,10 @@ def default_maker(field: Field) -> Callable[[], Any]:
     return list if isinstance(field.default, tuple) else lambda: field.default
 
 
-def _defaults(made: type, makers: Iterable[tuple[str, Callable[[], Any]]], own: Iterable[tuple[str, Any]]) -> Any:
-    value: Any = object.__new__(made)
+def _defaults(
+    made: type, makers: Iterable[tuple[str, Callable[[], object]]], own: Iterable[tuple[str, object]]
+) -> object:
+    value: object = object.__new__(made)
     for name, make in makers:
         setattr(value, name, make())
     for name, default in own:
@@ -138,7 +140,7 @@ def check_extra(value: Mapping[str, Any], fields: tuple[Field, ...], version: in
 UVARINTS = tuple(uvarint(value) for value in range(128))
 """Those of one byte."""
 
-SCOPE: dict[str, Any] = {
+SCOPE: dict[str, object] = {
     "UUID0": ZERO_UUID, "check_extra": check_extra, "crowded": crowded, "error_code": error_code,
     "error_message": error_message, "fail": fail, "join": b"".join, "new": object.__new__, "null": null,
     "of_code": of_code, "pack": struct.pack, "read_uvarint": read_uvarint, "text": text, "unpack": struct.unpack_from,

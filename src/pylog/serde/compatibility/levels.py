@@ -9,7 +9,7 @@ The transitive ones go by every version instead of the latest. NONE asks for not
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pylog.serde.compatibility import avro, json_schema, protobuf
 from pylog.serde.registry import AVRO, JSON, PROTOBUF, Level, RegisteredSchema, Schema
@@ -18,7 +18,7 @@ DEFAULT: Level = "BACKWARD"
 """The level of a subject for which none was set (Confluent: schema.compatibility.level)."""
 FAULTS_SHOWN = 5
 
-Whole = Callable[[Schema], Any]
+Whole = Callable[[Schema], object]
 """An Avro schema as JSON, with those that it refers to in their places."""
 
 

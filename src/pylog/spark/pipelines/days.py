@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import numpy as np
@@ -73,7 +73,7 @@ class _Days:
         while self._buffered >= BUFFERED_BYTES:
             self._write(max(self._sizes, key=self._sizes.__getitem__))
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> dict[str, object]:
         """Write the rest; gives how many records there are, and their files: day, name, size."""
         for day in sorted(self._waiting):
             self._write(day)
