@@ -2,12 +2,13 @@
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pylog.errors import RecordTooLarge
 from pylog.kernel.format import STREAM_BYTES_MAX
 
 if TYPE_CHECKING:
+    import pyarrow
     from typing_extensions import TypeVar
 
     Key = TypeVar("Key", default=bytes)
@@ -23,6 +24,9 @@ else:
 _COPIED = bytearray, memoryview
 BytesLike = bytes | bytearray | memoryview
 """Keys and values as `send` and serializers may give them."""
+
+ArrowColumn: TypeAlias = "pyarrow.Array[Any]"
+"""A column of Arrow; pyarrow is an extra."""
 
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1

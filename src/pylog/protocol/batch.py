@@ -22,7 +22,7 @@ in place. A batch that was read is a view of bytes that belong to others, and is
 import enum
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
 from pylog.config import RECORD_BYTES_MAX, RECORD_RATIO
 from pylog.errors import CorruptBatch, UnsupportedFormat
@@ -54,10 +54,11 @@ from pylog.kernel import (
     header_fault,
     walk,
 )
+from pylog.kernel.values import ArrowColumn
 from pylog.protocol.compression import Codec, compress, decompress, held_whole, whole_records
 
 if TYPE_CHECKING:
-    import pyarrow
+    pass
 
 _MARKER_KEY = struct.Struct(">hh")  # version, type
 _MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
@@ -387,7 +388,7 @@ def sources(batches: Iterable[Batch]) -> Iterator[ColumnSource]:
 
 def columns(
     batches: Sequence[ColumnSource], first_offset: int, end_offset: int, want: frozenset[str]
-) -> "dict[str, pyarrow.Array[Any]]":
+) -> dict[str, ArrowColumn]:
     """The records of `sources` of batches in [first_offset, end_offset) as Arrow arrays, one a name in `want`.
 
     Names: offset (int64), timestamp (int64, ms), timestamp_type (int32), key, value (binary), headers (list of

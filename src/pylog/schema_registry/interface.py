@@ -13,7 +13,7 @@ CompatibilityResource, Errors)
 import json
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from pylog.errors import (
@@ -127,7 +127,7 @@ def _json(value: object) -> bytes:
 # --- subjects and their versions -----------------------------------------------------------------------------------
 
 
-def _version(one: RegisteredSchema) -> dict[str, Any]:
+def _version(one: RegisteredSchema) -> dict[str, object]:
     return {"subject": one.subject, "version": one.version, "id": one.id, **one.schema.to_json()}
 
 
@@ -272,7 +272,7 @@ def _is_compatible(store: SchemaStore, call: RestCall) -> object:
 
 def _compared(
     store: SchemaStore, call: RestCall, held_to: Callable[[RegistryState], list[RegisteredSchema]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     given, normalize = SchemaRequest.of(call.body).schema, call.parameters.is_true("normalize")
     is_verbose = call.parameters.is_true("verbose")
     state = store.state()

@@ -10,18 +10,22 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from datetime import date, datetime, time, timedelta
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pyarrow as pa
 
+from pylog.serde.avro_schema import AvroSchema
 from pylog.serde.messages import is_repeated
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 __all__ = ["of_annotation", "of_avro", "of_message"]
 
 DEPTH_MOST = 30
 DIGITS_OF_128, DIGITS_MOST = 38, 76
 """The most digits of Arrow's decimals of 128 and of 256 bits."""
-PLAIN: dict[Any, pa.DataType] = {
+PLAIN: dict[object, pa.DataType] = {
     bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string(), bytes: pa.binary(),
     datetime: pa.timestamp("us", tz="UTC"), date: pa.date32(), time: pa.time64("us"), timedelta: pa.duration("us"),
     uuid.UUID: pa.string(),
@@ -52,7 +56,7 @@ def _found(make: Callable[[], pa.DataType]) -> pa.DataType | None:
         return None
 
 
-def of_annotation(annotation: Any) -> pa.DataType | None:
+def of_annotation(annotation: object) -> pa.DataType | None:
     """The type of the values of a dataclass, TypedDict, msgspec Struct, pydantic model, or type made of these."""
     return _found(lambda: _annotated(annotation, 0))
 
@@ -102,12 +106,12 @@ def _one(kinds: list[pa.DataType]) -> pa.DataType:
         raise _NoCounterpart from None
 
 
-def of_avro(schema: Any) -> pa.DataType | None:
+def of_avro(schema: AvroSchema) -> pa.DataType | None:
     """The type of the values of an Avro schema, as fastavro reads them."""
     return _found(lambda: _avro(schema, {}, 0))
 
 
-def _avro(schema: Any, named: dict[str, Any], depth: int) -> pa.DataType:
+def _avro(schema: AvroSchema, named: dict[str, AvroSchema], depth: int) -> pa.DataType:
     if depth > DEPTH_MOST:
         raise _NoCounterpart
     if isinstance(schema, str):
@@ -136,12 +140,12 @@ def _decimal(precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(precision, scale) if precision <= DIGITS_OF_128 else pa.decimal256(precision, scale)
 
 
-def of_message(descriptor: Any) -> pa.DataType | None:
+def of_message(descriptor: "Descriptor") -> pa.DataType | None:
     """The type of the messages of a Protobuf descriptor, as `serde.protobuf` makes them plain."""
     return _found(lambda: _message(descriptor, 0))
 
 
-def _message(descriptor: Any, depth: int) -> pa.DataType:
+def _message(descriptor: "Descriptor", depth: int) -> pa.DataType:
     if depth > DEPTH_MOST:
         raise _NoCounterpart
     if descriptor.full_name == "google.protobuf.Timestamp":
@@ -149,14 +153,14 @@ def _message(descriptor: Any, depth: int) -> pa.DataType:
     return pa.struct([(field.name, _field(field, depth)) for field in descriptor.fields])
 
 
-def _field(field: Any, depth: int) -> pa.DataType:
+def _field(field: "FieldDescriptor", depth: int) -> pa.DataType:
     of = field.message_type
     if of is not None and of.GetOptions().map_entry:
         return pa.map_(_single(of.fields_by_name["key"], depth), _single(of.fields_by_name["value"], depth))
     return pa.list_(_single(field, depth)) if is_repeated(field) else _single(field, depth)
 
 
-def _single(field: Any, depth: int) -> pa.DataType:
+def _single(field: "FieldDescriptor", depth: int) -> pa.DataType:
     if field.cpp_type == MESSAGE:
         return _message(field.message_type, depth + 1)
     if field.cpp_type == STRING:

@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from pylog.serde.avro_bounds import AvroBounds
-from pylog.serde.avro_schema import defined_name
+from pylog.serde.avro_schema import AvroSchema, Definition, defined_name
 from pylog.serde.parsed import ParsedSchemas
 from pylog.serde.registry import AVRO, Reference, Schema, SchemaRegistry
 from pylog.serde.serde import Serde, plain_of
@@ -14,17 +14,18 @@ from pylog.serde.wire import split
 
 if TYPE_CHECKING:
     import pyarrow
+    from fastavro.types import Schema as ParsedAvro
 
 WHOLE_CHARS_MAX = 16 << 20
 """How long a schema may be with all that it refers to."""
 REFERENCE_CHARS = 1000
 """How much of that a reference takes besides the text behind it."""
 
-ReadAvro = Callable[[bytes, Any], Any]
+ReadAvro = Callable[[bytes, "ParsedAvro | None"], object]
 """Decodes a payload, into a wanted schema or (None) as it was written."""
 
 
-def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str | None = None) -> Serde[Any]:
+def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, object] | str | None = None) -> Serde[Any]:
     r"""Values of an Avro schema: dicts for records, as fastavro has them.
 
     `subject`: "orders-value" for the values of a topic `orders`. `schema`: what is written, and registered with the
@@ -48,14 +49,14 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
 
     schemas = ParsedSchemas(registry, subject, schema, AVRO, lambda one: parsed_avro(one, registry.referenced))
 
-    def serialize(value: Any) -> bytes:
+    def serialize(value: object) -> bytes:
         first, (of, _) = schemas.writer()
         out = BytesIO()
         out.write(first)
         schemaless_writer(out, of, value, strict_allow_default=True)
         return out.getvalue()
 
-    def deserialize(data: bytes) -> Any:
+    def deserialize(data: bytes) -> object:
         schema_id, payload = split(data)
         _, read = schemas.written_by(schema_id)
         return read(payload, None if schemas.wanted is None else schemas.wanted[0])
@@ -69,7 +70,7 @@ def avro(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str
     return Serde(serialize, deserialize, to_plain=plain_of, arrow_type=arrow_type)
 
 
-def parsed_avro(schema: Schema, find: Callable[[Reference], Schema]) -> tuple[Any, ReadAvro]:
+def parsed_avro(schema: Schema, find: Callable[[Reference], Schema]) -> "tuple[ParsedAvro, ReadAvro]":
     """A schema as fastavro parses it, and what decodes a payload that was written by it, into another parsed schema or
     None. Raises ImportError, and what fastavro raises for a schema that is not one.
     """
@@ -78,7 +79,7 @@ def parsed_avro(schema: Schema, find: Callable[[Reference], Schema]) -> tuple[An
     parsed = parse_schema(whole_schema(schema, find))
     bounds = AvroBounds(parsed)
 
-    def read(payload: bytes, wanted: Any) -> Any:
+    def read(payload: bytes, wanted: "ParsedAvro | None") -> object:
         bounds.check(payload)
         source = BytesIO(payload)
         value = schemaless_reader(source, parsed, wanted)
@@ -89,7 +90,7 @@ def parsed_avro(schema: Schema, find: Callable[[Reference], Schema]) -> tuple[An
     return parsed, read
 
 
-def whole_schema(schema: Schema, find: Callable[[Reference], Schema]) -> Any:
+def whole_schema(schema: Schema, find: Callable[[Reference], Schema]) -> AvroSchema:
     """An Avro schema as JSON, with those that it refers to, which `find` gives, in their places. Raises ValueError."""
     return _SchemaParts(find).of(schema)
 
@@ -100,10 +101,10 @@ class _SchemaParts:
     def __init__(self, find: Callable[[Reference], Schema]) -> None:
         self._find = find
         self._left = WHOLE_CHARS_MAX
-        self._named: dict[str, Any] = {}
+        self._named: dict[str, AvroSchema] = {}
         """The schemas that are referred to, and are not placed yet."""
 
-    def of(self, schema: Schema) -> Any:
+    def of(self, schema: Schema) -> AvroSchema:
         self._left -= REFERENCE_CHARS + len(schema.text)
         if self._left < 0:
             raise ValueError("it refers to too many schemas")
@@ -112,7 +113,7 @@ class _SchemaParts:
         return _placed(json.loads(schema.text), self._named, "")
 
 
-def _placed(node: Any, named: dict[str, Any], namespace: str) -> Any:
+def _placed(node: AvroSchema, named: dict[str, AvroSchema], namespace: str) -> AvroSchema:
     """The same type, where the first use of each name in `named` is its definition."""
     if isinstance(node, str):
         name = node if node in named or not namespace else f"{namespace}.{node}"
@@ -124,6 +125,6 @@ def _placed(node: Any, named: dict[str, Any], namespace: str) -> Any:
             space = defined_name(node, namespace).rpartition(".")[0]
         case _:
             space = namespace
-    placed = {key: _placed(node[key], named, space) for key in ("type", "items", "values") if key in node}
+    placed: Definition = {key: _placed(node[key], named, space) for key in ("type", "items", "values") if key in node}
     fields = [{**field, "type": _placed(field["type"], named, space)} for field in node.get("fields", ())]
     return {**node, **placed, **({"fields": fields} if fields else {})}

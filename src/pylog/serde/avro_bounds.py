@@ -11,7 +11,8 @@ Most schemas have none of these, and their bytes are not looked at here. `AvroBo
 """
 
 from collections.abc import Callable
-from typing import Any
+
+from pylog.serde.avro_schema import AvroSchema, Definition
 
 DEPTH_MAX = 100
 """How deep records, arrays and maps may be nested in a value."""
@@ -30,7 +31,7 @@ Step = Callable[["_Walk"], None]
 class AvroBounds:
     """The bounds of the values of one schema, as fastavro has parsed it."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: AvroSchema) -> None:
         self._types: dict[str, Step] = {}
         self._open: set[str] = set()
         """The named types whose fields are being looked at."""
@@ -44,7 +45,7 @@ class AvroBounds:
         if self._is_endless or (self._has_decimals and len(data) > DECIMAL_BYTES_MAX):
             self._step(_Walk(data))
 
-    def _made(self, schema: Any) -> Step:
+    def _made(self, schema: AvroSchema) -> Step:
         if isinstance(schema, list):
             return _union([self._made(one) for one in schema])
         if isinstance(schema, str):
@@ -80,14 +81,14 @@ class AvroBounds:
 
         return step
 
-    def _named(self, schema: Any, step: Step) -> Step:
+    def _named(self, schema: Definition, step: Step) -> Step:
         if "name" in schema:
             self._types[schema["name"]] = step
             if schema.get("size") == 0:
                 self._empty.add(schema["name"])
         return step
 
-    def _record(self, schema: Any) -> Step:
+    def _record(self, schema: Definition) -> Step:
         name, kinds = schema["name"], [field["type"] for field in schema["fields"]]
         self._open.add(name)
         fields = _together([self._made(kind) for kind in kinds])
@@ -100,10 +101,10 @@ class AvroBounds:
         self._is_endless |= empty > 0 or not kinds
         return step
 
-    def _is_empty(self, schema: Any) -> bool:
+    def _is_empty(self, schema: AvroSchema) -> bool:
         """Whether values of this type have no byte. Its names are known by then."""
         while isinstance(schema, dict):
-            schema = schema.get("name", schema["type"])
+            schema = schema["name"] if "name" in schema else schema["type"]
         return isinstance(schema, str) and (schema == "null" or schema in self._empty)
 
 

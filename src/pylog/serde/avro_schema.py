@@ -5,10 +5,14 @@ defaults and other properties are part of a schema. (Avro 1.12: names, schema de
 """
 
 import re
-from typing import Any
+from typing import Any, TypeAlias
 
-__all__ = ["NAMED", "check_avro", "defined_name", "full_name", "plain_avro"]
+__all__ = ["NAMED", "AvroSchema", "Definition", "check_avro", "defined_name", "full_name", "plain_avro"]
 
+Definition: TypeAlias = dict[str, Any]
+"""A schema as an object of JSON. What a property is goes by its name."""
+AvroSchema: TypeAlias = "str | list[AvroSchema] | Definition"
+"""A schema as JSON: the name of a type, a union, or a definition."""
 PRIMITIVES = frozenset("null boolean int long float double bytes string".split())
 NAMED = frozenset({"record", "error", "enum", "fixed"})
 STEPS_MAX = 20_000
@@ -17,12 +21,12 @@ _WORD = "[A-Za-z_][A-Za-z0-9_]*"
 _NAME, _FULL_NAME = re.compile(_WORD), re.compile(rf"{_WORD}(\.{_WORD})*")
 
 
-def plain_avro(schema: Any) -> Any:
+def plain_avro(schema: AvroSchema) -> AvroSchema:
     """The form of a schema, given as JSON. Types of other schemas may be named in it. Raises ValueError."""
     return _Reading(is_whole=False).plain(schema, "")
 
 
-def check_avro(schema: Any, *, with_defaults: bool = True) -> None:
+def check_avro(schema: AvroSchema, *, with_defaults: bool = True) -> None:
     """Raise ValueError for a schema that is not valid by itself. `with_defaults`: a default has to fit its type."""
     reading = _Reading(is_whole=True)
     reading.plain(schema, "")
@@ -36,13 +40,13 @@ class _Reading:
     def __init__(self, *, is_whole: bool) -> None:
         self._is_whole = is_whole
         """Whether each type that is named has to be defined."""
-        self._defined: dict[str, Any] = {}
+        self._defined: dict[str, AvroSchema] = {}
         """By the full name: the form, which is there as soon as all of it is read."""
-        self._defaults: list[tuple[str, Any, Any]] = []
+        self._defaults: list[tuple[str, AvroSchema, object]] = []
         """The name of a field, its type and its default."""
         self._steps = 0
 
-    def plain(self, node: Any, namespace: str) -> Any:
+    def plain(self, node: AvroSchema, namespace: str) -> AvroSchema:
         match node:
             case str():
                 return self._by_name(node, namespace)
@@ -70,7 +74,7 @@ class _Reading:
             raise ValueError(f"the type {_short(name)} is not defined")
         return full
 
-    def _union(self, branches: list[Any], namespace: str) -> list[Any]:
+    def _union(self, branches: list[AvroSchema], namespace: str) -> list[AvroSchema]:
         found = [self.plain(one, namespace) for one in branches]
         kinds = [_kind(one) for one in found]
         if "union" in kinds:
@@ -82,7 +86,7 @@ class _Reading:
             seen.add(kind)
         return found
 
-    def _named(self, node: dict[str, Any], kind: str, namespace: str) -> dict[str, Any]:
+    def _named(self, node: Definition, kind: str, namespace: str) -> Definition:
         given, space = node.get("name"), node.get("namespace")
         if space is None:
             space = namespace
@@ -93,7 +97,7 @@ class _Reading:
         name = full_name(given, space)
         if self._is_whole and name in self._defined:
             raise ValueError(f"{name} is defined twice")
-        self._defined[name] = None
+        self._defined[name] = node
         rest = {key: value for key, value in node.items() if key not in ("type", "name", "namespace")}
         space = name.rpartition(".")[0]
         if "aliases" in rest:
@@ -113,7 +117,7 @@ class _Reading:
         self._defined[name] = found
         return found
 
-    def _fields(self, fields: Any, name: str, space: str) -> list[dict[str, Any]]:
+    def _fields(self, fields: object, name: str, space: str) -> list[Definition]:
         if not isinstance(fields, list) or not all(isinstance(one, dict) and "type" in one for one in fields):
             raise ValueError(f"record {name} has no list of fields with types")
         _names([one.get("name") for one in fields], f"the fields of {name}")
@@ -129,7 +133,7 @@ class _Reading:
             if not self._fits(kind, default):
                 raise ValueError(f"field {name}: the default {_short(default)} does not fit its type")
 
-    def _fits(self, kind: Any, value: Any) -> bool:
+    def _fits(self, kind: AvroSchema, value: object) -> bool:
         self._steps += 1
         if self._steps > STEPS_MAX:
             raise ValueError("its defaults are too many to be checked")
@@ -154,7 +158,7 @@ class _Reading:
         return self._fits(kind["type"], value)
 
 
-def _fits_primitive(kind: str, value: Any) -> bool:
+def _fits_primitive(kind: str, value: object) -> bool:
     match kind:
         case "null":
             return value is None
@@ -168,7 +172,7 @@ def _fits_primitive(kind: str, value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _names(given: Any, what: str) -> list[str]:
+def _names(given: object, what: str) -> list[str]:
     """A list of different names. Raises ValueError."""
     if not isinstance(given, list):
         raise ValueError(f"{what} are not a list")
@@ -180,7 +184,7 @@ def _names(given: Any, what: str) -> list[str]:
     return given
 
 
-def _kind(plain: Any) -> str:
+def _kind(plain: AvroSchema) -> str:
     """The name by which a branch of a union differs from the others."""
     if isinstance(plain, list):
         return "union"
@@ -194,7 +198,7 @@ def full_name(name: str, namespace: str) -> str:
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-def defined_name(node: dict[str, Any], namespace: str) -> str:
+def defined_name(node: Definition, namespace: str) -> str:
     """The full name that a definition gives to its type. `namespace`: that of the place of the definition."""
     given = node.get("namespace")
     return full_name(node["name"], namespace if given is None else given)

@@ -3,16 +3,20 @@
 from collections.abc import Mapping
 from functools import cache
 from json import loads
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pylog.serde.compatibility.json_schema import JsonSchema
 from pylog.serde.parsed import ParsedSchemas
 from pylog.serde.plain import json
 from pylog.serde.registry import JSON, Schema, SchemaRegistry
 from pylog.serde.serde import Serde
 from pylog.serde.wire import split
 
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
 
-def json_schema(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any] | str | None = None) -> Serde[Any]:
+
+def json_schema(registry: SchemaRegistry, subject: str, schema: Mapping[str, object] | str | None = None) -> Serde[Any]:
     r"""Values of a JSON Schema, checked as they are written and, by the schema that is given, as they are read.
 
     `subject`: "orders-value" for the values of a topic `orders`. `schema`: registered with the first value that is
@@ -35,13 +39,13 @@ def json_schema(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any
     except ModuleNotFoundError as error:
         raise ImportError(f"JSON Schema needs jsonschema: pip install jsonschema ({error})") from error
 
-    def validator(one: Schema) -> Any:
+    def validator(one: Schema) -> "Validator":
         of = loads(one.text)
         kind = validator_for(of)
         kind.check_schema(of)
         default = specification_with(kind.META_SCHEMA["$schema"], default=DRAFT202012)
         resources = [
-            (name, specification_with(there.get("$schema", ""), default=default).create_resource(there))
+            (name, specification_with(_draft(there), default=default).create_resource(there))
             for name, there in _referred(one, registry, {}).items()
         ]
         return kind(of, registry=REGISTRY.with_resources(resources))
@@ -49,12 +53,12 @@ def json_schema(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any
     plain, by_id = json(), cache(registry.by_id)
     schemas = ParsedSchemas(registry, subject, schema, JSON, validator)
 
-    def serialize(value: Any) -> bytes:
+    def serialize(value: object) -> bytes:
         first, of = schemas.writer()
         of.validate(value)
         return first + plain.serialize(value)
 
-    def deserialize(data: bytes) -> Any:
+    def deserialize(data: bytes) -> object:
         schema_id, payload = split(data)
         # It has to be there: a registry that does not answer is not a value that cannot be read.
         by_id(schema_id)
@@ -66,7 +70,11 @@ def json_schema(registry: SchemaRegistry, subject: str, schema: Mapping[str, Any
     return Serde(serialize, deserialize)
 
 
-def _referred(schema: Schema, registry: SchemaRegistry, found: dict[str, Any]) -> dict[str, Any]:
+def _draft(schema: JsonSchema) -> str:
+    return "" if isinstance(schema, bool) else schema.get("$schema", "")
+
+
+def _referred(schema: Schema, registry: SchemaRegistry, found: dict[str, JsonSchema]) -> dict[str, JsonSchema]:
     """`found` with the schemas that `schema` refers to, and those that these refer to, by their names there."""
     for used in schema.references:
         if used.name not in found:

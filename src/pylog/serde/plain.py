@@ -12,6 +12,7 @@ from json import dumps, loads
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, overload
 
+from pylog.kernel.values import ArrowColumn
 from pylog.serde.serde import Serde, plain_of
 
 if TYPE_CHECKING:
@@ -78,13 +79,13 @@ def _arrow(name: str) -> "pyarrow.DataType":
     return pyarrow.type_for_alias(name)
 
 
-def _utf8_column(cells: "pyarrow.Array[Any]") -> "pyarrow.Array[Any]":
+def _utf8_column(cells: ArrowColumn) -> ArrowColumn:
     import pyarrow
 
     return cells.cast(pyarrow.string()).cast(pyarrow.binary())
 
 
-def _number_column(packed: Struct, cells: "pyarrow.Array[Any]") -> "pyarrow.Array[Any]":
+def _number_column(packed: Struct, cells: ArrowColumn) -> ArrowColumn:
     import pyarrow
     from pyarrow import compute
 
@@ -93,7 +94,7 @@ def _number_column(packed: Struct, cells: "pyarrow.Array[Any]") -> "pyarrow.Arra
     fixed = pyarrow.FixedSizeBinaryArray.from_buffers(
         pyarrow.binary(packed.size), len(cells), [None, pyarrow.py_buffer(swapped)]
     )
-    found: pyarrow.Array[Any] = compute.if_else(
+    found: ArrowColumn = compute.if_else(
         numbers.is_valid(), fixed.cast(pyarrow.binary()), pyarrow.scalar(None, pyarrow.binary())
     )
     return found
@@ -148,24 +149,24 @@ def json(of: Any = None, /) -> Serde[Any]:
     )  # fmt: skip
 
 
-def _annotated(of: Any) -> "pyarrow.DataType | None":
+def _annotated(of: object) -> "pyarrow.DataType | None":
     from pylog.serde.arrow_types import of_annotation
 
     return of_annotation(of)
 
 
-def _json_column(cells: "pyarrow.Array[Any]") -> "pyarrow.Array[Any]":
+def _json_column(cells: ArrowColumn) -> ArrowColumn:
     from pylog.tables.json_text import json_text
 
     return json_text(cells)
 
 
-def _has_model(of: Any) -> bool:
+def _has_model(of: object) -> bool:
     """Whether a model of pydantic's is among the types that a type is made of."""
     return hasattr(of, "model_validate_json") or any(map(_has_model, get_args(of)))
 
 
-def _untyped() -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+def _untyped() -> tuple[Callable[[object], bytes], Callable[[bytes], object]]:
     try:
         import orjson
     except ModuleNotFoundError:

@@ -6,7 +6,7 @@ indexes, each a zigzag varint; a single zero for the first message.
 
 from base64 import b64encode
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from pylog.serde.messages import plain_message
 from pylog.serde.registry import PROTOBUF, Reference, Schema, SchemaRegistry
@@ -15,6 +15,7 @@ from pylog.serde.wire import head, split
 
 if TYPE_CHECKING:
     import pyarrow
+    from google.protobuf.descriptor import Descriptor, FileDescriptor
 
 INDEXES_MOST = 100
 
@@ -22,11 +23,11 @@ INDEXES_MOST = 100
 class ProtobufMessage(Protocol):
     """A class that protoc has made."""
 
-    DESCRIPTOR: Any
+    DESCRIPTOR: "Descriptor"
 
     def SerializeToString(self) -> bytes: ...  # noqa: N802
     @classmethod
-    def FromString(cls, data: bytes, /) -> Any: ...  # noqa: N802
+    def FromString(cls, data: bytes, /) -> Self: ...  # noqa: N802
 
 
 M = TypeVar("M", bound=ProtobufMessage)
@@ -62,8 +63,7 @@ def protobuf(registry: SchemaRegistry, subject: str, message: type[M]) -> Serde[
         path, rest = split_indexes(payload)
         if path != wanted:
             raise ValueError(f"the message is another one of its file than {message.DESCRIPTOR.full_name}")
-        read: M = message.FromString(rest)
-        return read
+        return message.FromString(rest)
 
     def arrow_type() -> "pyarrow.DataType | None":
         from pylog.serde.arrow_types import of_message
@@ -75,7 +75,7 @@ def protobuf(registry: SchemaRegistry, subject: str, message: type[M]) -> Serde[
     )
 
 
-def _schema(registry: SchemaRegistry, file: Any) -> Schema:
+def _schema(registry: SchemaRegistry, file: "FileDescriptor") -> Schema:
     """The schema of a file; those that it imports are registered. protobuf's own need not be."""
     references = []
     for imported in file.dependencies:
@@ -85,7 +85,7 @@ def _schema(registry: SchemaRegistry, file: Any) -> Schema:
     return Schema(b64encode(file.serialized_pb).decode(), PROTOBUF, tuple(references))
 
 
-def _path(descriptor: Any) -> list[int]:
+def _path(descriptor: "Descriptor | None") -> list[int]:
     """The indexes of a message: in its file, and in each message that it is nested in."""
     path: list[int] = []
     while descriptor is not None:

@@ -51,9 +51,9 @@ class Schema(NamedTuple):
     type: str = AVRO
     references: tuple[Reference, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Its fields by Confluent's names; Avro is what is meant where there is no type."""
-        found: dict[str, Any] = {"schema": self.text}
+        found: dict[str, object] = {"schema": self.text}
         if self.type != AVRO:
             found["schemaType"] = self.type
         if self.references:
@@ -176,7 +176,7 @@ class HttpRegistry(SchemaRegistry):
         self._url = url.rstrip("/")
         self._timeout = timeout
         self._headers = {"Accept": CONTENT, "Content-Type": CONTENT}
-        login: tuple[Any, Any] = (username, password)
+        login: tuple[object, object] = (username, password)
         if not all(isinstance(one, str | None) for one in login):
             raise TypeError("username and password of a registry are str, or None")
         if username is not None:
@@ -219,7 +219,7 @@ class HttpRegistry(SchemaRegistry):
         )
 
     def _ask(
-        self, path: str, read: Callable[[Any], T], body: dict[str, Any] | None = None, *, method: str | None = None
+        self, path: str, read: Callable[[Any], T], body: dict[str, object] | None = None, *, method: str | None = None
     ) -> T:
         """Return what `read` makes of the answer. `method`: None: GET, or POST with a body."""
         data = None if body is None else json.dumps(body).encode()

@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from pylog.errors import IncompatibleSchema, SchemaNotFound, SchemaRegistryError
 from pylog.serde.avro import whole_schema
+from pylog.serde.avro_schema import AvroSchema
 from pylog.serde.compatibility.levels import conflict
 from pylog.serde.registry import Reference, RegisteredSchema, Schema, checked_level
 from pylog.serde.registry_records import (
@@ -103,7 +104,7 @@ def faults_of(state: RegistryState, subject: str, schema: Schema, versions: list
     return [] if found is None else [str(found), *found.faults]
 
 
-def _whole_by(state: RegistryState) -> Callable[[Schema], object]:
+def _whole_by(state: RegistryState) -> Callable[[Schema], AvroSchema]:
     return lambda one: whole_schema(one, state.referenced)
 
 

@@ -39,7 +39,7 @@ class RegistryState:
         self._ids: dict[Meaning, set[int]] = {}
         """More than one where schemas were imported with their ids."""
         self._id_max = 0
-        self._configs: dict[str | None, dict[str, Any]] = {}
+        self._configs: dict[str | None, dict[str, object]] = {}
         """By subject; None: of all that have none. So are the modes."""
         self._modes: dict[str | None, str] = {}
 
@@ -176,20 +176,19 @@ class RegistryState:
 
     # --- configs and modes -------------------------------------------------------------------------------------------
 
-    def config(self, subject: str | None) -> dict[str, Any] | None:
+    def config(self, subject: str | None) -> dict[str, object] | None:
         """The config that was set for a subject, or (subject None) that of all that have none."""
         own = self._configs.get(subject)
         return {"compatibilityLevel": DEFAULT, **(own or {})} if subject is None else own
 
-    def config_in_scope(self, subject: str | None) -> dict[str, Any]:
+    def config_in_scope(self, subject: str | None) -> dict[str, object]:
         """The config by which a subject goes: its own, and for the rest that of all."""
         shared = {"compatibilityLevel": DEFAULT, **self._configs.get(None, {})}
         return {**shared, **self._configs.get(subject, {})}
 
     def level(self, subject: str | None) -> Level:
         """The level of compatibility by which a subject goes."""
-        level: Level = self.config_in_scope(subject)["compatibilityLevel"]
-        return level
+        return checked_level(self.config_in_scope(subject)["compatibilityLevel"])
 
     def mode(self, subject: str | None) -> str | None:
         """The mode that was set for a subject, or (subject None) that of all that have none."""

@@ -13,11 +13,15 @@ from binascii import Error
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from json import loads
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pylog.serde.avro import parsed_avro
 from pylog.serde.protobuf import split_indexes
 from pylog.serde.registry import AVRO, JSON, PROTOBUF, Reference, Schema
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import Message
 
 __all__ = ["SchemaDecoder", "message_class"]
 
@@ -37,9 +41,9 @@ class SchemaDecoder:
 
     def __init__(self, find: Find) -> None:
         self._find = find
-        self._decoders: dict[Schema, Callable[[bytes], Any]] = {}
+        self._decoders: dict[Schema, Callable[[bytes], object]] = {}
 
-    def decode(self, schema: Schema, payload: bytes) -> Any:
+    def decode(self, schema: Schema, payload: bytes) -> object:
         """The value of a payload, which stands behind the schema's id. Raises ValueError, ImportError (the extra is not
         installed), KeyError (a reference leads nowhere), and what the library raises for a value, or a schema, that is
         not one.
@@ -49,7 +53,7 @@ class SchemaDecoder:
             decode = self._decoders[schema] = self._made(schema)
         return decode(payload)
 
-    def _made(self, schema: Schema) -> Callable[[bytes], Any]:
+    def _made(self, schema: Schema) -> Callable[[bytes], object]:
         if schema.type == AVRO:
             _, read = parsed_avro(schema, self._find)
             return lambda payload: read(payload, None)
@@ -60,7 +64,7 @@ class SchemaDecoder:
         raise ValueError(f"a schema of type {schema.type[:40]!r} is not decoded here")
 
 
-def message_class(schema: Schema, find: Find) -> Callable[[list[int]], Any]:
+def message_class(schema: Schema, find: Find) -> "Callable[[list[int]], type[Message]]":
     """Gives the class of a message by its indexes: in the file of a schema, and in each message that it is nested in.
 
     Raises ValueError, ImportError, KeyError (a reference leads nowhere), TypeError (the files do not fit each other).
@@ -71,22 +75,23 @@ def message_class(schema: Schema, find: Find) -> Callable[[list[int]], Any]:
     pool = DescriptorPool()
     file = pool.FindFileByName(_Files(pool, find).add(schema, None))
 
-    def of(path: list[int]) -> Any:
+    def of(path: list[int]) -> "type[Message]":
         beside = file.message_types_by_name
         for index in path:
             found = list(beside.values())[index]
             beside = found.nested_types_by_name
-        return GetMessageClass(found)
+        made: type[Message] = GetMessageClass(found)
+        return made
 
     return of
 
 
-def _protobuf(schema: Schema, find: Find) -> Callable[[bytes], Any]:
+def _protobuf(schema: Schema, find: Find) -> Callable[[bytes], object]:
     from google.protobuf.json_format import MessageToDict
 
     of = message_class(schema, find)
 
-    def decode(payload: bytes) -> Any:
+    def decode(payload: bytes) -> object:
         path, message = split_indexes(payload)
         return MessageToDict(of(path).FromString(message), preserving_proto_field_name=True)
 
@@ -96,7 +101,7 @@ def _protobuf(schema: Schema, find: Find) -> Callable[[bytes], Any]:
 class _Files:
     """The files of one schema, each once."""
 
-    def __init__(self, pool: Any, find: Find) -> None:
+    def __init__(self, pool: "DescriptorPool", find: Find) -> None:
         self._pool = pool
         self._find = find
         self._added: set[str] = set()

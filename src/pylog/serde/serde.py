@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from pylog.kernel.values import ArrowColumn
+
 if TYPE_CHECKING:
     import pyarrow
 
@@ -31,11 +33,11 @@ class Serde(Generic[T]):
     """
     from_plain: Callable[[Any], T] | None = None
     """The object of a plain value, a dict, a list or a number, as the row of a table has it; None: the value itself."""
-    serialize_column: "Callable[[pyarrow.Array[Any]], pyarrow.Array[Any]] | None" = None
+    serialize_column: Callable[[ArrowColumn], ArrowColumn] | None = None
     """`serialize` of each cell of an Arrow column, without an object a cell; null stays null. None: there is no such
     way. Raises pyarrow.ArrowInvalid for a cell that does not fit.
     """
-    to_plain: Callable[[T], Any] | None = None
+    to_plain: Callable[[T], object] | None = None
     """The plain value of an object, of dicts, lists, texts and numbers, for a column of a table; None: the object is
     one.
     """
@@ -43,7 +45,7 @@ class Serde(Generic[T]):
     """The Arrow type of plain values; None, or a result of None: it is that of the values themselves."""
 
 
-def plain_of(value: Any) -> Any:
+def plain_of(value: object) -> object:
     """The same of dicts, lists, texts, numbers and times: enums are their values, and UUIDs are text."""
     if isinstance(value, dict):
         return {key: plain_of(one) for key, one in value.items()}

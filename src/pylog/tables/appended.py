@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from pylog.kernel import MAX_TIMESTAMP
+from pylog.kernel.values import ArrowColumn
 
 if TYPE_CHECKING:
-    import pyarrow
+    pass
 
 __all__ = [
     "AppendedBatches",
@@ -53,7 +54,7 @@ class ColumnSerde(Protocol):
         """The object of a cell, where that is a dict or a list and the serde takes others; None: the cell itself."""
 
     @property
-    def serialize_column(self) -> "Callable[[pyarrow.Array[Any]], pyarrow.Array[Any]] | None":
+    def serialize_column(self) -> Callable[[ArrowColumn], ArrowColumn] | None:
         """The same of a whole column, without an object a cell; None: each cell by `serialize`."""
 
 

@@ -14,10 +14,9 @@ POST ...                                          changes, where there are any
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from threading import Lock
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -136,7 +135,7 @@ def _looking() -> list[Route | Mount]:
 
 def _changing() -> list[Route]:
     topic = "/topics/{topic}"
-    changes: dict[str, Any] = {
+    changes: dict[str, Callable[[Request], Response]] = {
         "/topics": topic_changes.create,
         topic + "/delete": topic_changes.delete,
         topic + "/partitions": topic_changes.add_partitions,

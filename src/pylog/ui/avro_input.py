@@ -14,10 +14,15 @@ import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TypeVar
 from uuid import UUID
 
+from pylog.serde.avro_schema import AvroSchema, Definition
+
 __all__ = ["InputError", "avro_datum"]
+
+T = TypeVar("T")
+V = TypeVar("V")
 
 STEPS_MAX = 100_000
 """How many values are looked at: nested unions multiply them."""
@@ -30,7 +35,7 @@ class InputError(ValueError):
     """The reason why a value does not fit, with the place where."""
 
 
-def avro_datum(schema: Any, value: Any, place: str) -> Any:
+def avro_datum(schema: AvroSchema, value: object, place: str) -> object:
     """A value of JSON as fastavro writes it. `schema`: as fastavro has parsed it; `place`: the name of the value, for
     errors. Raises InputError, RecursionError.
     """
@@ -38,15 +43,15 @@ def avro_datum(schema: Any, value: Any, place: str) -> Any:
 
 
 class _Input:
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: AvroSchema) -> None:
         from fastavro import parse_schema
 
-        self._named: dict[str, Any] = {}
+        self._named: dict[str, Definition] = {}
         """The types that have names: a value may use one before it reaches the definition."""
         self._steps = 0
         parse_schema(schema, named_schemas=self._named)
 
-    def datum(self, schema: Any, value: Any, place: str) -> Any:
+    def datum(self, schema: AvroSchema, value: object, place: str) -> object:
         self._steps += 1
         if self._steps > STEPS_MAX:
             raise InputError(f"{place}: its unions take more than {STEPS_MAX:,} steps")
@@ -72,7 +77,7 @@ class _Input:
             case kind:
                 return _logical(schema, kind, value, place)
 
-    def _of_record(self, schema: dict[str, Any], value: Any, place: str) -> dict[str, Any]:
+    def _of_record(self, schema: Definition, value: object, place: str) -> dict[str, object]:
         found = _checked(value, dict, f"an object with the fields of {schema['name']}", place)
         fields = {field["name"]: field for field in schema["fields"]}
         for name in found:
@@ -85,7 +90,7 @@ class _Input:
             made[name] = self.datum(field["type"], found.get(name, field.get("default")), f"{place}.{name}")
         return made
 
-    def _of_union(self, branches: list[Any], value: Any, place: str) -> Any:
+    def _of_union(self, branches: list[AvroSchema], value: object, place: str) -> object:
         reasons: list[InputError] = []
         for branch in branches:
             try:
@@ -102,12 +107,12 @@ class _Input:
         raise _unfit(value, f"one of {', '.join(map(_branch_name, branches))}", place)
 
 
-def _branch_name(branch: Any) -> str:
+def _branch_name(branch: AvroSchema) -> str:
     """The name of a branch, by which Avro's JSON tags a value, and fastavro is told it."""
-    return branch if isinstance(branch, str) else str(branch.get("name", branch["type"]))
+    return str(branch.get("name", branch["type"])) if isinstance(branch, dict) else str(branch)
 
 
-def _plain(kind: str, value: Any, place: str) -> Any:
+def _plain(kind: str, value: object, place: str) -> object:
     """A value of a primitive type."""
     match kind:
         case "null":
@@ -127,13 +132,17 @@ def _plain(kind: str, value: Any, place: str) -> Any:
             return _by(float, value, "a number", place)
         case "string":
             return _checked(value, str, "a string", place)
+    return _bytes(value, place)
+
+
+def _bytes(value: object, place: str) -> bytes:
     return _by(lambda text: text.encode("latin-1"), _checked(value, str, "a string", place), _BYTES, place)
 
 
 _BYTES = "a string of characters up to U+00FF, which are bytes"
 
 
-def _logical(schema: dict[str, Any], kind: str, value: Any, place: str) -> Any:
+def _logical(schema: Definition, kind: str, value: object, place: str) -> object:
     """A value of a primitive type or `fixed`, by its logical type if it has one that is known."""
     logical = schema.get("logicalType", "")
     if logical == "decimal" and isinstance(value, int | float | str) and not isinstance(value, bool):
@@ -145,7 +154,7 @@ def _logical(schema: dict[str, Any], kind: str, value: Any, place: str) -> Any:
             return _by(read, value, words, place)
     if kind != "fixed":
         return _plain(kind, value, place)
-    data: bytes = _plain("bytes", value, place)
+    data = _bytes(value, place)
     if len(data) != schema["size"]:
         raise _unfit(value, f"{schema['size']} bytes", place)
     return data
@@ -156,7 +165,7 @@ def _utc(text: str) -> datetime:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-_TIMES: dict[str, tuple[Callable[[str], Any], str]] = {
+_TIMES: dict[str, tuple[Callable[[str], object], str]] = {
     "date": (date.fromisoformat, "a date like 2026-05-01"),
     "timestamp-": (_utc, "a time like 2026-05-01T12:00"),
     "local-timestamp-": (
@@ -168,18 +177,18 @@ _TIMES: dict[str, tuple[Callable[[str], Any], str]] = {
 """By the beginnings of logical types: how text is read, and what it is."""
 
 
-def _by(read: Callable[[Any], Any], value: Any, words: str, place: str) -> Any:
+def _by(read: Callable[[V], T], value: V, words: str, place: str) -> T:
     try:
         return read(value)
     except (ValueError, OverflowError, InvalidOperation) as error:
         raise _unfit(value, words, place) from error
 
 
-def _checked(value: Any, kind: type, words: str, place: str) -> Any:
+def _checked(value: object, kind: type[T], words: str, place: str) -> T:
     if not isinstance(value, kind):
         raise _unfit(value, words, place)
     return value
 
 
-def _unfit(value: Any, words: str, place: str) -> InputError:
+def _unfit(value: object, words: str, place: str) -> InputError:
     return InputError(f"{place} is {json.dumps(value, ensure_ascii=False)[:SHORT_CHARS]}, not {words}")

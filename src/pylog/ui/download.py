@@ -9,7 +9,7 @@ visitor takes a part of it for all: a record is damaged, is not text (CSV that i
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -24,6 +24,10 @@ from pylog.ui.decoded_rows import DecodedRows, arrow_schema
 from pylog.ui.parameters import choice, flag
 from pylog.ui.reading import Reader
 from pylog.ui.records import RECORDS_MAX, WantedRecords, decoder_of, ranges_of, reader_of, wanted_of
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch, Schema
+    from pyarrow.parquet import ParquetWriter
 
 __all__ = ["BrokenDownloadError", "download", "formats"]
 
@@ -145,13 +149,13 @@ class _Sink:
         return found
 
 
-def _parquet(schema: Any, batches: Iterable[Any]) -> Iterator[bytes]:
+def _parquet(schema: "Schema", batches: "Iterable[RecordBatch]") -> Iterator[bytes]:
     from pyarrow import PythonFile
     from pyarrow.parquet import ParquetWriter
 
     sink = _Sink()
     with ParquetWriter(PythonFile(sink, mode="w"), schema, compression="zstd") as writer:
-        waiting: list[Any] = []
+        waiting: list[RecordBatch] = []
         for batch in batches:
             waiting.append(batch)
             if sum(one.nbytes for one in waiting) > GROUP_BYTES:
@@ -161,7 +165,7 @@ def _parquet(schema: Any, batches: Iterable[Any]) -> Iterator[bytes]:
     yield sink.take()
 
 
-def _write(writer: Any, waiting: list[Any]) -> None:
+def _write(writer: "ParquetWriter", waiting: "list[RecordBatch]") -> None:
     from pyarrow import Table
 
     table = Table.from_batches(waiting)

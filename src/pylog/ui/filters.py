@@ -11,10 +11,10 @@ where both sides are; `~` is part of the text, in either case of letters.
 import json
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
 
@@ -24,13 +24,14 @@ from pylog.ui.parameters import INT64_MAX, moment_ms, needed_number
 
 __all__ = ["RecordFilter", "filter_of"]
 
+T = TypeVar("T")
 TERM = re.compile(
     r"""\s* ([A-Za-z]+ (?: \. [^\s=!~<>"]+ )?) \s* (!=|>=|<=|=|~|>|<) \s*
     ( "(?:[^"\\]|\\.)*" | [^\s"]+ ) (?= \s | $ )""",
     re.VERBOSE | re.DOTALL,
 )
 NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,3})?")
-ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 FIELDS = "key, key.NAME, value, value.NAME, header.NAME, offset, partition or time"
@@ -95,7 +96,7 @@ class RecordFilter:
         except (DecodingError, RecursionError):
             return False
 
-    def _candidates(self, term: Term, record: ConsumerRecord, decoded: dict[str, Decoded | None]) -> Iterator[Any]:
+    def _candidates(self, term: Term, record: ConsumerRecord, decoded: dict[str, Decoded | None]) -> Iterator[object]:
         if term.field == "header":
             return (_plain(value) for name, value in record.headers if name == term.path[0])
         data = record.key if term.field == "key" else record.value
@@ -145,7 +146,7 @@ def _plain(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="replace")
 
 
-def _at(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
+def _at(value: object, path: tuple[str, ...]) -> Iterator[object]:
     """The values at a path."""
     if not path:
         yield value
@@ -160,7 +161,7 @@ def _at(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
                 yield from _at(element, path)
 
 
-def _matches(value: Any, term: Term) -> bool:
+def _matches(value: object, term: Term) -> bool:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if term.sign == "~":
         return term.wanted.lower() in text.lower()
@@ -171,7 +172,7 @@ def _matches(value: Any, term: Term) -> bool:
     return _compares(term.sign, text, term.wanted)
 
 
-def _compares(sign: str, one: Any, other: Any) -> bool:
+def _compares(sign: str, one: T, other: T) -> bool:
     if sign in ORDERS:
         return ORDERS[sign](one, other)
     return bool(one == other) == (sign == "=")

@@ -1,6 +1,6 @@
 """The pages of groups: all with their lag, one with its members, and what changes one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from starlette.responses import Response
 from pylog.client.admin.admin import Admin
 from pylog.client.admin.groups import ListedGroup, PartitionLag
 from pylog.errors import PylogError
+from pylog.handles.any_log import AnyLog
 from pylog.record import TopicPartition
 from pylog.ui.history import LogHistory, level_line
 from pylog.ui.pages import after, form, page, seen
@@ -33,7 +34,7 @@ class GroupLine:
     lag: int | None = None
 
 
-COLUMNS: dict[str, Callable[[GroupLine], Any]] = {
+COLUMNS: dict[str, Callable[[GroupLine], object]] = {
     "group": lambda one: one.listed.group_id, "state": lambda one: one.listed.state,
     "type": lambda one: one.listed.type, "members": lambda one: one.members, "lag": lambda one: one.lag,
 }  # fmt: skip
@@ -70,7 +71,7 @@ def group(request: Request) -> Response:
     return page(request, "group.html", drawn=[drawn], group=found, lags=sorted(lags.items()), total=_total(lags))
 
 
-def _partitions(log: Any, words: Any) -> list[TopicPartition] | None:
+def _partitions(log: AnyLog, words: Mapping[str, str]) -> list[TopicPartition] | None:
     """The partitions that a form names: of a topic, one of them, or None for all that were committed."""
     topic = words.get("topic", "").strip()
     if not topic:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from io import BytesIO
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -101,7 +100,7 @@ def _by_schema(registry: LogRegistry, subject: str, value: object, name: str) ->
         raise HTTPException(400, f"{unfit}: {type(error).__name__}: {error}") from error
 
 
-def _avro(registry: LogRegistry, schema: Schema, value: Any, name: str) -> bytes:
+def _avro(registry: LogRegistry, schema: Schema, value: object, name: str) -> bytes:
     try:
         from fastavro import schemaless_writer
     except ModuleNotFoundError as error:
@@ -123,7 +122,7 @@ def _checked_json(registry: LogRegistry, subject: str, value: object, name: str)
         raise InputError(f"{name}{error.json_path[1:]}: {error.message}") from error
 
 
-def _message(registry: LogRegistry, schema: Schema, value: Any) -> bytes:
+def _message(registry: LogRegistry, schema: Schema, value: object) -> bytes:
     from google.protobuf.json_format import ParseDict
 
     of = message_class(schema, registry.referenced)([0])

@@ -175,6 +175,19 @@ def test_references_of_a_json_schema_are_those_of_the_registry(registry: serde.L
         abroad.serialize({})
 
 
+@pytest.mark.parametrize("text", ["true", "false"])
+def test_a_json_schema_may_refer_to_one_that_is_true_or_false(registry: serde.LogRegistry, text: str) -> None:
+    registry.register("any", serde.Schema(text, "JSON"))
+    used = (serde.Reference("any.json", "any", 1),)
+    registry.register("t-value", serde.Schema('{"items": {"$ref": "any.json"}}', "JSON", used))
+    values = serde.json_schema(registry, "t-value")
+    if text == "true":
+        assert values.deserialize(values.serialize([1, "x"])) == [1, "x"]
+    else:
+        with pytest.raises(jsonschema.ValidationError):
+            values.serialize([1])
+
+
 # --- Protobuf --------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ is imported only when columns are asked for.
 
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,10 @@ from pylog.kernel.format import RECORD_BYTES_MIN
 from pylog.kernel.pure.varint import read_varint
 from pylog.kernel.values import CREATE_TIME, LOG_APPEND_TIME, ColumnSource
 
-Array = Any
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[Any]"
 """A numpy array: of positions, lengths and numbers, all int64, or of bytes."""
 
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -6,31 +6,33 @@ branches does.
 (Avro: SchemaCompatibility)
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
-from pylog.serde.avro_schema import NAMED, defined_name, full_name
+from pylog.serde.avro_schema import NAMED, AvroSchema, Definition, defined_name, full_name
 
 PROMOTED = {
     "int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",),
     "string": ("bytes",), "bytes": ("string",),
 }  # fmt: skip
 """For each primitive type of a writer, the other types that read it."""
+Plain: TypeAlias = "list[Plain] | Definition"
+"""A schema in one form: a list for a union, a dict for all else."""
 STEPS_MOST = 20_000
 """The most pairs of schemas that one check compares. Nested unions multiply them."""
 
 
-def faults(reader: Any, writer: Any) -> list[str]:
+def faults(reader: AvroSchema, writer: AvroSchema) -> list[str]:
     """The reasons why data of `writer` cannot be read by `reader`, two schemas as JSON. Raises KeyError, TypeError
     where one is no schema.
     """
-    readers: dict[str, Any] = {}
-    writers: dict[str, Any] = {}
+    readers: dict[str, Definition] = {}
+    writers: dict[str, Definition] = {}
     pair = _plain(reader, "", readers), _plain(writer, "", writers)
     return _Resolution(readers, writers).faults(*pair, "")
 
 
-def _plain(node: Any, namespace: str, named: dict[str, Any]) -> Any:
-    """A schema in one form: a list for a union, a dict for all else; `named` gets its definitions by full names."""
+def _plain(node: AvroSchema, namespace: str, named: dict[str, Definition]) -> Plain:
+    """The one form of a schema; `named` gets its definitions by full names."""
     if isinstance(node, list):
         return [_plain(one, namespace, named) for one in node]
     if isinstance(node, str):
@@ -40,7 +42,7 @@ def _plain(node: Any, namespace: str, named: dict[str, Any]) -> Any:
         return _plain(kind, namespace, named)
     if kind not in NAMED:
         # A primitive, an array, a map, or the name of a definition.
-        inner = {key: _plain(node[key], namespace, named) for key in ("items", "values") if key in node}
+        inner: Definition = {key: _plain(node[key], namespace, named) for key in ("items", "values") if key in node}
         return {"name": full_name(kind, namespace), "type": kind, **inner}
     name = defined_name(node, namespace)
     space = name.rpartition(".")[0]
@@ -54,14 +56,14 @@ def _plain(node: Any, namespace: str, named: dict[str, Any]) -> Any:
 class _Resolution:
     """One pair of schemas, whose definitions are these."""
 
-    def __init__(self, readers: dict[str, Any], writers: dict[str, Any]) -> None:
+    def __init__(self, readers: dict[str, Definition], writers: dict[str, Definition]) -> None:
         self._readers = readers
         self._writers = writers
         self._seen: set[tuple[str, str]] = set()
         """The pairs of records that were compared, or are being compared: a schema may refer to itself."""
         self._steps = 0
 
-    def faults(self, reader: Any, writer: Any, path: str) -> list[str]:
+    def faults(self, reader: Plain, writer: Plain, path: str) -> list[str]:
         self._steps += 1
         if self._steps > STEPS_MOST:
             raise ValueError("its unions are too many to be compared")
@@ -84,7 +86,7 @@ class _Resolution:
                 return self._of_named(reader, writer, path)
         return []
 
-    def _by_a_branch(self, reader: list[Any], writer: Any, path: str) -> list[str]:
+    def _by_a_branch(self, reader: list[Any], writer: Definition, path: str) -> list[str]:
         before = set(self._seen)
         found: list[list[str]] = []
         for branch in reader:
@@ -99,7 +101,7 @@ class _Resolution:
         # The faults of the branch that is meant tell more.
         return same[0] if len(same) == 1 else [f"{_at(path)}no branch of the union reads {_said(writer)}"]
 
-    def _of_named(self, reader: Any, writer: Any, path: str) -> list[str]:
+    def _of_named(self, reader: Definition, writer: Definition, path: str) -> list[str]:
         if _short(reader["name"]) != _short(writer["name"]) and writer["name"] not in reader["aliases"]:
             return [f"{_at(path)}{_said(writer)} is not {_said(reader)}"]
         if reader["type"] == "fixed":
@@ -132,5 +134,5 @@ def _short(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _said(node: Any) -> str:
+def _said(node: Definition) -> str:
     return f"{node['type']} {node['name']}" if node["type"] in NAMED else str(node["type"])

@@ -9,8 +9,11 @@ it.
 """
 
 import json
-from typing import Any
+from typing import Any, TypeAlias
 
+Keywords: TypeAlias = dict[str, Any]
+"""The keywords of a schema. What one has as its value goes by its name."""
+JsonSchema: TypeAlias = Keywords | bool
 ANNOTATIONS = frozenset({
     "$anchor", "$comment", "$defs", "$id", "$schema", "default", "definitions", "deprecated", "description", "examples",
     "id", "readOnly", "title", "writeOnly",
@@ -30,7 +33,7 @@ STEPS_MOST = 20_000
 """The most pairs of schemas that one check compares. Nested branches multiply them."""
 
 
-def faults(reader: Any, writer: Any) -> list[str]:
+def faults(reader: JsonSchema, writer: JsonSchema) -> list[str]:
     """The values that `writer` takes and `reader` does not, two schemas as JSON. Raises TypeError where one is no
     schema.
     """
@@ -40,14 +43,14 @@ def faults(reader: Any, writer: Any) -> list[str]:
 class _Comparison:
     """One pair of schemas, whose references are into these."""
 
-    def __init__(self, reader: Any, writer: Any) -> None:
+    def __init__(self, reader: JsonSchema, writer: JsonSchema) -> None:
         self._reader = reader
         self._writer = writer
         self._seen: set[tuple[str, str]] = set()
         """The pairs with a reference that were compared, or are being compared: a schema may refer to itself."""
         self._steps = 0
 
-    def faults(self, mine: Any, theirs: Any, path: str) -> list[str]:
+    def faults(self, mine: JsonSchema, theirs: JsonSchema, path: str) -> list[str]:
         self._steps += 1
         if self._steps > STEPS_MOST:
             raise ValueError("its branches are too many to be compared")
@@ -59,10 +62,13 @@ class _Comparison:
             self._seen.add(pair)
             if refs[0] and _beside_ref(mine) and _beside_ref(mine) != _beside_ref(theirs):
                 return [f"{_at(path)}what stands beside $ref is not the same"]
-            mine, theirs = _target(self._reader, mine), _target(self._writer, theirs)
-            if mine is None or theirs is None:
+            found, before = _target(self._reader, mine), _target(self._writer, theirs)
+            if found is None or before is None:
                 return [f"{_at(path)}a reference to another schema cannot be compared"]
-        mine, theirs = _plain(mine), _plain(theirs)
+            mine, theirs = found, before
+        return self._of_keywords(_plain(mine), _plain(theirs), path)
+
+    def _of_keywords(self, mine: Keywords | None, theirs: Keywords | None, path: str) -> list[str]:
         if theirs is None or mine == {}:
             return []
         if mine is None:
@@ -78,11 +84,11 @@ class _Comparison:
             *self._of_items(mine, theirs, path),
         ]
 
-    def _same(self, mine: Any, theirs: Any) -> bool:
+    def _same(self, mine: JsonSchema, theirs: JsonSchema) -> bool:
         """Whether two values are equal, and the schemas that they refer to are equal, too."""
         return mine == theirs and _referred(self._reader, mine) == _referred(self._writer, theirs)
 
-    def _of_limits(self, mine: dict[str, Any], theirs: dict[str, Any], path: str) -> list[str]:
+    def _of_limits(self, mine: Keywords, theirs: Keywords, path: str) -> list[str]:
         """The keywords that are compared by their values alone."""
         found = []
         for name in sorted((mine.keys() | theirs.keys()) - COMPARED):
@@ -99,7 +105,7 @@ class _Comparison:
                 found.append(f"{_at(path)}{name} is not the same")
         return found
 
-    def _of_branches(self, mine: dict[str, Any], theirs: dict[str, Any], path: str) -> list[str]:
+    def _of_branches(self, mine: Keywords, theirs: Keywords, path: str) -> list[str]:
         """`anyOf`: each branch of before has to be in one of now."""
         if "anyOf" not in mine:
             return []
@@ -107,14 +113,14 @@ class _Comparison:
         lost = [one for one in before if not any(self._is_in(branch, one, path) for branch in mine["anyOf"])]
         return [f"{_at(path)}no branch of anyOf takes what was taken before"] if lost else []
 
-    def _is_in(self, mine: Any, theirs: Any, path: str) -> bool:
+    def _is_in(self, mine: JsonSchema, theirs: JsonSchema, path: str) -> bool:
         seen = set(self._seen)
         if not self.faults(mine, theirs, path):
             return True
         self._seen = seen
         return False
 
-    def _of_properties(self, mine: dict[str, Any], theirs: dict[str, Any], path: str) -> list[str]:
+    def _of_properties(self, mine: Keywords, theirs: Keywords, path: str) -> list[str]:
         known, before = mine.get("properties", {}), theirs.get("properties", {})
         others, others_before = mine.get("additionalProperties", True), theirs.get("additionalProperties", True)
         required = sorted(set(mine.get("required", ())) - set(theirs.get("required", ())))
@@ -133,42 +139,41 @@ class _Comparison:
             found.append(f"{_at(path)}additionalProperties takes less")
         return found
 
-    def _of_items(self, mine: dict[str, Any], theirs: dict[str, Any], path: str) -> list[str]:
+    def _of_items(self, mine: Keywords, theirs: Keywords, path: str) -> list[str]:
         now, before = mine.get("items", True), theirs.get("items", True)
         if isinstance(now, list) or isinstance(before, list):
             return [] if self._same(now, before) else [f"{_at(path)}items is not the same"]
         return self.faults(now, before, f"{path}[]")
 
 
-def _ref(schema: Any) -> str:
+def _ref(schema: JsonSchema) -> str:
     return str(schema.get("$ref", "")) if isinstance(schema, dict) else ""
 
 
-def _beside_ref(schema: Any) -> dict[str, Any]:
+def _beside_ref(schema: JsonSchema) -> Keywords:
     found = schema.items() if isinstance(schema, dict) else ()
     return {name: value for name, value in found if name != "$ref" and name not in ANNOTATIONS}
 
 
-def _text(schema: Any) -> str:
+def _text(schema: JsonSchema) -> str:
     """A text that tells a schema from others: its reference, if it is no more than that."""
     return _ref(schema) if _ref(schema) and not _beside_ref(schema) else json.dumps(schema, sort_keys=True)
 
 
-def _referred(root: Any, value: Any) -> dict[str, Any]:
+def _referred(root: JsonSchema, value: object) -> dict[str, JsonSchema | None]:
     """The schemas that a value refers to, at any depth, by the references."""
-    found: dict[str, Any] = {}
-    waiting = [value]
+    found: dict[str, JsonSchema | None] = {}
+    waiting: list[object] = [value]
     while waiting:
         one = waiting.pop()
-        ref = _ref(one)
-        if ref and ref not in found:
+        if isinstance(one, dict) and (ref := _ref(one)) and ref not in found:
             found[ref] = _target(root, one)
             waiting.append(found[ref])
         waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
     return found
 
 
-def _target(root: Any, schema: Any) -> Any:
+def _target(root: JsonSchema, schema: JsonSchema) -> JsonSchema | None:
     """The target of a schema's reference within `root`, or the schema itself; None where that is elsewhere."""
     for _ in range(DEPTH_MOST):
         ref = _ref(schema)
@@ -185,7 +190,7 @@ def _target(root: Any, schema: Any) -> Any:
     return None
 
 
-def _plain(schema: Any) -> dict[str, Any] | None:
+def _plain(schema: JsonSchema) -> Keywords | None:
     """The keywords of a schema that say what it takes; None for one that takes nothing. Raises TypeError."""
     if isinstance(schema, bool):
         return {} if schema else None
@@ -194,7 +199,7 @@ def _plain(schema: Any) -> dict[str, Any] | None:
     return {name: value for name, value in schema.items() if name not in ANNOTATIONS}
 
 
-def _of_types(mine: dict[str, Any], theirs: dict[str, Any], path: str) -> list[str]:
+def _of_types(mine: Keywords, theirs: Keywords, path: str) -> list[str]:
     if "type" not in mine:
         return []
     taken = _words(mine["type"])
@@ -204,11 +209,11 @@ def _of_types(mine: dict[str, Any], theirs: dict[str, Any], path: str) -> list[s
     return [f"{_at(path)}it may be {' or '.join(gone)}, and {' or '.join(taken)} alone is taken"] if gone else []
 
 
-def _words(given: Any) -> list[str]:
+def _words(given: str | list[str]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _of_values(mine: dict[str, Any], theirs: dict[str, Any], path: str) -> list[str]:
+def _of_values(mine: Keywords, theirs: Keywords, path: str) -> list[str]:
     taken, before = _values(mine), _values(theirs)
     if taken is None:
         return []
@@ -218,7 +223,7 @@ def _of_values(mine: dict[str, Any], theirs: dict[str, Any], path: str) -> list[
     return [f"{_at(path)}{', '.join(gone)} is not taken any more"] if gone else []
 
 
-def _values(schema: dict[str, Any]) -> dict[str, Any] | None:
+def _values(schema: Keywords) -> dict[str, object] | None:
     """The only values that a schema takes, by their text: true is no 1 there. None: it names none."""
     found = None
     for given in ([schema["const"]] if "const" in schema else None, schema.get("enum")):

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from pylog.serde.avro_schema import AvroSchema
 from pylog.serde.compatibility import avro, json_schema, protobuf
 from pylog.serde.registry import AVRO, JSON, PROTOBUF, Level, RegisteredSchema, Schema
 
@@ -18,7 +19,7 @@ DEFAULT: Level = "BACKWARD"
 """The level of a subject for which none was set (Confluent: schema.compatibility.level)."""
 FAULTS_SHOWN = 5
 
-Whole = Callable[[Schema], object]
+Whole = Callable[[Schema], AvroSchema]
 """An Avro schema as JSON, with those that it refers to in their places."""
 
 

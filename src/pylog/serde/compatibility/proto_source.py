@@ -8,7 +8,10 @@ not define counts as a message of another file: one of the package, or by its fu
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
 __all__ = ["descriptor_of"]
 
@@ -29,7 +32,7 @@ DEPTH_MAX = 64
 """How deep messages may be nested."""
 
 
-def descriptor_of(text: str) -> Any:
+def descriptor_of(text: str) -> "FileDescriptorProto":
     """The FileDescriptorProto of a source text. Raises ValueError, which names the place, and ImportError."""
     return _Source(text).file()
 
@@ -55,10 +58,10 @@ class _Source:
         self._text = text
         self._tokens = _tokens(text)
         self._at = 0
-        self._file: Any = FileDescriptorProto()
+        self._file = FileDescriptorProto()
         self._messages: set[str] = set()
         self._enums: set[str] = set()
-        self._named: list[tuple[Any, str, str]] = []
+        self._named: list[tuple[FieldDescriptorProto, str, str]] = []
         """Fields whose type has a name, the message that they are in, and the name."""
 
     # --- tokens ------------------------------------------------------------------------------------------------------
@@ -112,7 +115,7 @@ class _Source:
 
     # --- declarations ------------------------------------------------------------------------------------------------
 
-    def file(self) -> Any:
+    def file(self) -> "FileDescriptorProto":
         """The file."""
         while self._next():
             match self._next():
@@ -139,13 +142,13 @@ class _Source:
         self._enums.add(_inside(scope, self._name()))
         self._pass_over()
 
-    def _message(self, add: Callable[[], Any], scope: str, depth: int) -> None:
+    def _message(self, add: "Callable[[], DescriptorProto]", scope: str, depth: int) -> None:
         self._take("message")
         message = add()
         message.name = self._name()
         self._body(message, _inside(scope, message.name), depth)
 
-    def _body(self, message: Any, scope: str, depth: int) -> None:
+    def _body(self, message: "DescriptorProto", scope: str, depth: int) -> None:
         if depth > DEPTH_MAX:
             raise self._fault("the end of a message, as they are nested too deeply")
         self._messages.add(scope)
@@ -166,7 +169,7 @@ class _Source:
                     self._field(message, scope, depth)
         self._take("}")
 
-    def _oneof(self, message: Any, scope: str, depth: int) -> None:
+    def _oneof(self, message: "DescriptorProto", scope: str, depth: int) -> None:
         self._take("oneof")
         message.oneof_decl.add(name=self._name())
         self._take("{")
@@ -179,7 +182,7 @@ class _Source:
                 self._field(message, scope, depth, len(message.oneof_decl) - 1)
         self._take("}")
 
-    def _field(self, message: Any, scope: str, depth: int, oneof: int | None = None) -> None:
+    def _field(self, message: "DescriptorProto", scope: str, depth: int, oneof: int | None = None) -> None:
         field = message.field.add()
         label = self._take() if self._next() in LABELS else "optional"
         field.label = field.Label.Value(f"LABEL_{label.upper()}")
@@ -201,7 +204,7 @@ class _Source:
         self._pass_options()
         self._take(";")
 
-    def _map(self, message: Any, field: Any, scope: str) -> None:
+    def _map(self, message: "DescriptorProto", field: "FieldDescriptorProto", scope: str) -> None:
         self._take("<")
         key, _, value = self._name(), self._take(","), self._name()
         self._take(">")
@@ -227,14 +230,14 @@ class _Source:
 
     # --- types -------------------------------------------------------------------------------------------------------
 
-    def _set_type(self, field: Any, scope: str, kind: str) -> None:
+    def _set_type(self, field: "FieldDescriptorProto", scope: str, kind: str) -> None:
         constant = f"TYPE_{kind.upper()}"
         if kind in SCALARS:
             field.type = field.Type.Value(constant)
         else:
             self._named.append((field, scope, kind))
 
-    def _resolve(self, field: Any, scope: str, name: str) -> None:
+    def _resolve(self, field: "FieldDescriptorProto", scope: str, name: str) -> None:
         found = name.lstrip(".")
         # A type of another file of the package has a short name, and one of another package has its full name.
         full = found if "." in found or name != found else _inside(self._file.package, found)

@@ -10,9 +10,12 @@ import re
 from base64 import b64decode
 from binascii import Error
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pylog.serde.compatibility.proto_source import descriptor_of
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 
 FORMS = (
     ("int32", "int64", "uint32", "uint64", "bool", "enum"), ("sint32", "sint64"), ("string", "bytes"),
@@ -41,7 +44,7 @@ def faults(reader: str, writer: str) -> list[str]:
     return found
 
 
-def file_of(text: str) -> Any:
+def file_of(text: str) -> "FileDescriptorProto":
     """The FileDescriptorProto of a schema. Raises ValueError for a text that is neither a descriptor in base64 nor a
     source, ImportError without protobuf.
     """
@@ -58,7 +61,7 @@ def file_of(text: str) -> Any:
         raise ValueError(f"it is neither source text nor a descriptor in base64 ({error})") from error
 
 
-def _messages(text: str) -> Iterator[tuple[str, Any]]:
+def _messages(text: str) -> Iterator[tuple[str, "DescriptorProto"]]:
     """The messages of a file by name, those in others among them."""
     file = file_of(text)
     waiting = [(file.package, one) for one in file.message_type]
@@ -69,9 +72,9 @@ def _messages(text: str) -> Iterator[tuple[str, Any]]:
         waiting += [(name, one) for one in message.nested_type]
 
 
-def _of_oneofs(name: str, message: Any, written: dict[int, Any]) -> list[str]:
+def _of_oneofs(name: str, message: "DescriptorProto", written: "dict[int, FieldDescriptorProto]") -> list[str]:
     found = []
-    oneofs: dict[int, list[Any]] = {}
+    oneofs: dict[int, list[FieldDescriptorProto]] = {}
     for field in message.field:
         if field.HasField("oneof_index"):
             oneofs.setdefault(field.oneof_index, []).append(field)
@@ -84,7 +87,7 @@ def _of_oneofs(name: str, message: Any, written: dict[int, Any]) -> list[str]:
     return found
 
 
-def _of_field(field: Any, written: Any) -> list[str]:
+def _of_field(field: "FieldDescriptorProto", written: "FieldDescriptorProto | None") -> list[str]:
     """The faults of a field of the reader's, where `written` is the writer's with its number, or None."""
     if written is None:
         return ["it is required, and was not written"] if field.label == field.LABEL_REQUIRED else []
@@ -101,6 +104,6 @@ def _of_field(field: Any, written: Any) -> list[str]:
     return found
 
 
-def _type(field: Any) -> str:
+def _type(field: "FieldDescriptorProto") -> str:
     name: str = field.Type.Name(field.type)
     return name.removeprefix("TYPE_").lower()
