@@ -14,11 +14,11 @@ import pytest
 
 from pylog import errors
 from pylog.logdirs.log_directory import INCARNATION
-from pylog.protocol.messages import AddPartitionsToTxn, NewTopic
+from pylog.protocol.messages import NewTopic
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
-from support.messages import end_txn
+from support.messages import add_partitions, added, end_txn
 from tests.support.crash import CrashFiles
 from tests.support.faults import FaultFiles
 
@@ -36,8 +36,8 @@ class OlderClient(Client):
         self.next: dict[TopicPartition, int] = {}
 
     def send(self, value: bytes, *keys: TopicPartition) -> dict[TopicPartition, int]:
-        added = self.node.ask(AddPartitionsToTxn(self.name, self.id, self.epoch, list(keys)))
-        assert set(added.errors.values()) == {None}, added
+        answer = self.node.ask(add_partitions(self.name, self.id, self.epoch, keys))
+        assert set(added(answer).values()) == {None}, answer
         self.sent = self.next
         return super().send(value, *keys)
 

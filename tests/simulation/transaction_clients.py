@@ -18,18 +18,15 @@ from pylog.errors import (
     TransactionAbortable,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import (
-    AddPartitionsToTxn,
-    PartitionsAdded,
-)
 from pylog.protocol.messages.transactions import (
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    PartitionsAdded,
 )
 from pylog.record import TopicPartition
-from support.messages import end_txn, init_producer_id
+from support.messages import added, end_txn, init_producer_id, to_add
 
 from .transaction_world import FAULTY_MS, WALL, World, require
 
@@ -123,9 +120,10 @@ class Clients(World):
         if isinstance(answer, InitProducerIdResponse) and answer.error is None:
             self.given(name, (answer.producer_id, answer.producer_epoch), below, is_new=identity == NOBODY)
         if isinstance(answer, PartitionsAdded):
-            joined = [partition for partition, error in answer.errors.items() if error is None]
+            errors = added(answer)
+            joined = [partition for partition, error in errors.items() if error is None]
             require(not (below and joined), f"{identity} of {name} is fenced, and {joined} joined")
-            if any(isinstance(error, ProducerFenced) for error in answer.errors.values()):
+            if any(isinstance(error, ProducerFenced) for error in errors.values()):
                 self.fence(name, identity)
         if isinstance(answer, EndTxnResponse):
             repeated = answer.error is None or answer.error.retriable or not done
@@ -247,10 +245,10 @@ class Producer:
         if not partitions:
             self.end(committed)
             return
-        message = AddPartitionsToTxn(self.name, *self.identity, partitions[:1])
+        message = to_add(self.name, *self.identity, partitions[:1])
 
         def joined(answer: PartitionsAdded) -> None:
-            (error,) = answer.errors.values()
+            (error,) = added(answer).values()
             if error is None:
                 self.write(partitions, committed=committed)
             elif error.retriable:

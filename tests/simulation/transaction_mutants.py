@@ -17,8 +17,7 @@ from pylog.coordinator.transaction.records import read
 from pylog.coordinator.transaction.rules import TransactionUpdate
 from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.errors import PylogError
-from pylog.protocol.messages import AddPartitionsToTxn
-from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest, PartitionsToAdd
 
 from .transaction_world import World
 
@@ -77,7 +76,7 @@ def _elder_ends(known: Transaction | None, message: EndTxnRequest, *more: Any) -
     return _end(known, replace(message, producer_epoch=message.producer_epoch + 1) if elder else message, *more)
 
 
-def _any_epoch_joins(known: Transaction | None, message: AddPartitionsToTxn, *more: Any) -> Any:
+def _any_epoch_joins(known: Transaction | None, message: PartitionsToAdd, *more: Any) -> Any:
     return _add(known, replace(message, producer_epoch=known.producer_epoch) if known else message, *more)
 
 

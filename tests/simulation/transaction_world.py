@@ -31,8 +31,10 @@ from pylog.errors import (
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import AddPartitionsToTxn, PartitionsAdded, Session, TxnMarkers
+from pylog.protocol.messages import Session, TxnMarkers
+from pylog.protocol.messages.transactions import PartitionsAdded
 from pylog.record import TopicPartition
+from support.messages import added, to_add
 
 WALL = 1_700_000_000_000
 FAULTY_MS = 6_000
@@ -308,14 +310,14 @@ class World:
         """A leader asks the coordinator whether the partition joined, and appends a little later."""
 
         def verified(message: PartitionsAdded) -> None:
-            error = message.errors[partition]
+            error = added(message)[partition]
             if error is None:
                 delay_ms = self.random.randint(1, 3_000) if self.fails(self.rates.slow) else 0
                 self.after(delay_ms, self.append, partition, identity, value, answered)
             else:
                 answered(error)
 
-        self.receive(AddPartitionsToTxn(name, *identity, [partition], verify_only=True), verified)
+        self.receive(to_add(name, *identity, [partition], verify_only=True), verified)
 
     def append(
         self, partition: TopicPartition, identity: tuple[int, int], value: int, answered: Callable[[Any], None]

@@ -5,7 +5,8 @@ from typing import Any
 from uuid import UUID
 
 from pylog.errors import PylogError
-from pylog.protocol.messages.api import PartitionsRequest
+from pylog.protocol.messages import TxnMarkers
+from pylog.protocol.messages.api import Partitioned
 from pylog.protocol.messages.groups import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -19,10 +20,16 @@ from pylog.protocol.messages.groups import (
     SyncGroupResponse,
 )
 from pylog.protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
+    PartitionsAdded,
+    PartitionsToAdd,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from pylog.record import TopicPartition
 
@@ -35,9 +42,56 @@ def offset_delete(group_id: str, keys: Iterable[TopicPartition]) -> OffsetDelete
     return OffsetDeleteRequest(group_id=group_id, topics=OffsetDeleteRequest.by_topic(parts))
 
 
-def errors_in(message: PartitionsRequest[Any, Any], answer: Any) -> dict[TopicPartition, PylogError | None]:
+def errors_in(message: Partitioned[Any, Any], answer: Any) -> dict[TopicPartition, PylogError | None]:
     """The error of each partition in the response to a request."""
     return {key: part.error for key, part in message.found(answer).items()}
+
+
+def to_add(
+    transactional_id: str, producer_id: int, producer_epoch: int, keys: Iterable[TopicPartition],
+    verify_only: bool = False,
+) -> PartitionsToAdd:  # fmt: skip
+    """The message to a coordinator that lets partitions join a transaction."""
+    return PartitionsToAdd(
+        transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer_epoch,
+        verify_only=verify_only, topics=PartitionsToAdd.by_topic((key, key.partition) for key in keys),
+    )  # fmt: skip
+
+
+def add_partitions(
+    transactional_id: str, producer_id: int, producer_epoch: int, keys: Iterable[TopicPartition]
+) -> AddPartitionsToTxnRequest:
+    """A request about one transaction."""
+    return AddPartitionsToTxnRequest(transactions=[to_add(transactional_id, producer_id, producer_epoch, keys)])
+
+
+def added(answer: PartitionsAdded | AddPartitionsToTxnResponse) -> dict[TopicPartition, PylogError | None]:
+    """The error of each partition of one transaction."""
+    one = answer.results_by_transaction[0] if isinstance(answer, AddPartitionsToTxnResponse) else answer
+    return {
+        TopicPartition(topic.name, part.partition_index): part.error
+        for topic in one.topic_results
+        for part in topic.results_by_partition
+    }
+
+
+def write_markers(markers: TxnMarkers) -> WriteTxnMarkersRequest:
+    """A request to end one transaction."""
+    marker = WriteTxnMarkersRequest.WritableTxnMarker
+    return WriteTxnMarkersRequest(markers=[marker(
+        producer_id=markers.producer_id, producer_epoch=markers.producer_epoch, transaction_result=markers.committed,
+        topics=marker.by_topic((key, key.partition) for key in markers.partitions),
+        coordinator_epoch=markers.coordinator_epoch, transaction_version=markers.transaction_version,
+    )])  # fmt: skip
+
+
+def marked(answer: WriteTxnMarkersResponse) -> dict[TopicPartition, PylogError | None]:
+    """The error of each partition of it."""
+    return {
+        TopicPartition(topic.name, part.partition_index): part.error
+        for topic in answer.markers[0].topics
+        for part in topic.partitions
+    }
 
 
 def init_producer_id(

@@ -10,14 +10,12 @@ from pylog.coordinator.transaction.records import record_of
 from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.errors import CoordinatorNotAvailable, PylogError
 from pylog.protocol.messages import (
-    AddPartitionsToTxn,
-    PartitionsAdded,
     Session,
     TxnMarkers,
 )
 from pylog.protocol.messages.transactions import EndTxnResponse, InitProducerIdResponse
 from pylog.record import TopicPartition
-from support.messages import end_txn, init_producer_id
+from support.messages import added, end_txn, init_producer_id, to_add
 
 T0 = 1_700_000_000_000
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -88,9 +86,9 @@ class Desk:
 
     def join(self, producer_id: int, epoch: int, *partitions: TopicPartition, verify_only: bool = False) -> Any:
         """The error of all partitions, or each partition's where they differ."""
-        answer = self.ask(AddPartitionsToTxn("x", producer_id, epoch, list(partitions), verify_only))
-        assert isinstance(answer, PartitionsAdded) and list(answer.errors) == list(partitions)
-        kinds = {partition: error and type(error) for partition, error in answer.errors.items()}
+        errors = added(self.ask(to_add("x", producer_id, epoch, partitions, verify_only)))
+        assert list(errors) == list(partitions)
+        kinds = {partition: error and type(error) for partition, error in errors.items()}
         return kinds if len(set(kinds.values())) > 1 else next(iter(kinds.values()), None)
 
     def end(self, producer_id: int, epoch: int, *, committed: bool) -> EndTxnResponse:

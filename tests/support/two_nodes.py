@@ -9,21 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import pylog
+from pylog.client.network.call import coordinator_of
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError
 from pylog.protocol.messages import (
     Fetch,
     Fetched,
     FetchedPart,
     Metadata,
-    OfGroup,
-    OfTransaction,
     Produce,
     Produced,
     ProducedPart,
     Session,
-    TxnOffsetCommit,
 )
-from pylog.protocol.messages.api import PartitionsRequest
+from pylog.protocol.messages.api import ApiRequest, PartitionsRequest
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.table import MAPPINGS
@@ -137,12 +135,11 @@ class _Node(ServedNode):
         refused = OF_LEADERS.get(type(message))
         if refused is not None and any(cluster.leaders.get(key, 1) != self.node_id for key in _partitions(message)):
             return refused(message, NotLeaderOrFollower("another node leads it"))
-        is_coordinated = isinstance(message, OfGroup) or (
-            isinstance(message, OfTransaction) and message.transactional_id is not None
-        )
-        if is_coordinated and cluster.coordinator != self.node_id:
-            name = "TxnOffsetCommit" if isinstance(message, TxnOffsetCommit) else type(message).__name__
-            return MAPPINGS[name].refusal(message, NotCoordinator("another node coordinates it"))
+        if coordinator_of(message) is not None and cluster.coordinator != self.node_id:
+            error = NotCoordinator("another node coordinates it")
+            if isinstance(message, ApiRequest):
+                return message.refused(error)
+            return MAPPINGS[type(message).__name__].refusal(message, error)
         return None
 
 

@@ -21,6 +21,7 @@ from pylog.broker.hanging_transactions import settle, settle_promoted
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.transaction_markers import MarkersHost, TransactionMarkers
+from pylog.coordinator.effects import MarkerErrors
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -34,17 +35,13 @@ from pylog.files.processes import has_ended
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
-    AddPartitionsToTxn,
     OffsetCommit,
     OffsetsCommitted,
-    PartitionsAdded,
     Produce,
     Produced,
     Session,
     TxnMarkers,
-    TxnMarkersWritten,
     TxnOffsetCommit,
-    WriteTxnMarkers,
 )
 from pylog.protocol.messages.api import AllNodesRequest, NamesRequest
 from pylog.protocol.messages.groups import (
@@ -58,6 +55,9 @@ from pylog.protocol.messages.groups import (
 from pylog.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeTransactionsRequest,
@@ -66,7 +66,11 @@ from pylog.protocol.messages.transactions import (
     InitProducerIdRequest,
     InitProducerIdResponse,
     ListTransactionsRequest,
+    PartitionsAdded,
+    PartitionsToAdd,
     ProducersOf,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from pylog.record import TopicPartition
 from pylog.replica import Leader
@@ -85,6 +89,16 @@ ANSWER_SECONDS_MAX = 60.0
 PROCESS = "process "
 LOST_MAX = 1000
 """How many processes that have ended are remembered, as their last messages may come later."""
+
+
+def _to_add(
+    transactional_id: str, producer_id: int, producer_epoch: int, key: TopicPartition, *, verify_only: bool = False
+) -> PartitionsToAdd:
+    """The message that lets one partition join a transaction."""
+    return PartitionsToAdd(
+        transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer_epoch,
+        verify_only=verify_only, topics=[AddPartitionsToTxnTopic(name=key.topic, partitions=[key.partition])],
+    )  # fmt: skip
 
 
 def _behind(waiting: list[Future[Produced]], ask: Callable[[], Future[EndTxnResponse]]) -> Future[EndTxnResponse]:
@@ -139,10 +153,10 @@ class CoordinatorRouter:
             ConsumerGroupDescribeRequest: partial(self._by_names, GROUPS),
             DeleteGroupsRequest: partial(self._by_names, GROUPS),
             InitProducerIdRequest: self._init_producer_id,
-            AddPartitionsToTxn: self._add_partitions,
+            AddPartitionsToTxnRequest: self._add_partitions,
             EndTxnRequest: self._end,
             AddOffsetsToTxnRequest: self._add_offsets,
-            WriteTxnMarkers: self._write_txn_markers,
+            WriteTxnMarkersRequest: self._write_txn_markers,
             ListTransactionsRequest: partial(self._by_all, TRANSACTIONS),
             DescribeTransactionsRequest: partial(self._by_names, TRANSACTIONS),
             DescribeProducersRequest: self._describe_producers,
@@ -373,19 +387,24 @@ class CoordinatorRouter:
                 return _behind(waiting, lambda: self._handled(host, message, session))
         return self._handled(host, message, session)
 
-    def _add_partitions(self, message: AddPartitionsToTxn, session: Session) -> Future[PartitionsAdded]:
+    def _add_partitions(
+        self, message: AddPartitionsToTxnRequest, session: Session
+    ) -> Future[AddPartitionsToTxnResponse]:  # fmt: skip
+        added = [self._add(one, session) for one in message.transactions]
+        return gathered(added, lambda parts: AddPartitionsToTxnResponse(results_by_transaction=parts))
+
+    def _add(self, message: PartitionsToAdd, session: Session) -> Future[PartitionsAdded]:
         errors = self._missing(message.partitions)
         if not errors:
             return self._to_transaction(message, session)
         untried = OperationNotAttempted("not added: another partition of the same request is not there")
-        return completed(PartitionsAdded({key: errors.get(key, untried) for key in message.partitions}))
+        return completed(message.results({key: errors.get(key, untried) for key in message.partitions}))
 
     def _add_offsets(self, message: AddOffsetsToTxnRequest, session: Session) -> Future[AddOffsetsToTxnResponse]:
         key = self._coordinators.partition(GROUPS, message.group_id)
-        added = self._to_transaction(
-            AddPartitionsToTxn(message.transactional_id, message.producer_id, message.producer_epoch, [key]), session
-        )
-        return gathered([added], lambda parts: AddOffsetsToTxnResponse(error=parts[0].errors[key]))
+        joins = _to_add(message.transactional_id, message.producer_id, message.producer_epoch, key)
+        added = self._to_transaction(joins, session)
+        return gathered([added], lambda parts: AddOffsetsToTxnResponse(error=joins.first_error(parts[0])))
 
     def enroll(self, leader: Leader, batch: Batch, message: Produce) -> Verification | None:
         """Let a partition join a transaction before a batch of it is appended; gives the guard for that append.
@@ -413,11 +432,8 @@ class CoordinatorRouter:
                 f"producer {producer_id} has no transaction open in {key.topic}-{key.partition}, and does not say "
                 "which transactional id it has"
             )
-        error = self._joined(
-            leader,
-            AddPartitionsToTxn(transactional_id, producer_id, producer_epoch, [key], verify_only=not message.joins),
-            key,
-        )
+        joins = _to_add(transactional_id, producer_id, producer_epoch, key, verify_only=not message.joins)
+        error = self._joined(leader, joins)
         if isinstance(error, ProducerFenced):
             # Here it is an append that is answered (Kafka: AddPartitionsToTxnManager).
             raise InvalidProducerEpoch(str(error)) from error
@@ -425,20 +441,23 @@ class CoordinatorRouter:
             raise error
         return guard
 
-    def _write_txn_markers(self, message: WriteTxnMarkers, session: Session) -> Future[TxnMarkersWritten]:
-        return gathered(
-            [self._markers.write_safely(markers) for markers in message.markers],
-            lambda parts: TxnMarkersWritten([dict(part) for part in parts]),
-        )
+    def _write_txn_markers(
+        self, message: WriteTxnMarkersRequest, session: Session
+    ) -> Future[WriteTxnMarkersResponse]:  # fmt: skip
+        def response(parts: list[MarkerErrors]) -> WriteTxnMarkersResponse:
+            pairs = zip(message.markers, parts, strict=True)
+            return WriteTxnMarkersResponse(markers=[one.results(errors) for one, errors in pairs])
 
-    def _joined(self, leader: Leader, message: AddPartitionsToTxn, key: TopicPartition) -> PylogError | None:
+        return gathered([self._markers.write_safely(one.markers) for one in message.markers], response)
+
+    def _joined(self, leader: Leader, message: PartitionsToAdd) -> PylogError | None:
         """Let a partition of this node join a transaction; gives the error against that."""
         host = self._coordinators.of(TRANSACTIONS, message.transactional_id)
         machine = cast("TransactionCoordinator", host.machine)
         if message.verify_only or leader.has_followers or host.leader.has_followers:
             # It is not to change; or another node may have to end it.
             answer: PartitionsAdded = self._handled(host, message, Session("", self._host)).result(ANSWER_SECONDS_MAX)
-            return answer.errors[key]
+            return message.first_error(answer)
         error = host.ask(lambda now: machine.join(message, now))
         self._coordinators.note_due(host)
         return error

@@ -18,7 +18,6 @@ from pylog.partition import Partition
 from pylog.protocol.batch import Origin, encode
 from pylog.protocol.messages import (
     GROUPS_TOPIC,
-    AddPartitionsToTxn,
     NewTopic,
     OffsetCommit,
     OffsetCommitPart,
@@ -30,7 +29,6 @@ from pylog.protocol.messages import (
     Session,
     TxnMarkers,
     TxnOffsetCommit,
-    WriteTxnMarkers,
 )
 from pylog.protocol.messages.groups import DescribeGroupsRequest
 from pylog.protocol.messages.topics import CreateTopicsRequest
@@ -45,7 +43,18 @@ from pylog.runtime.future import completed
 from pylog.testing import SimClock
 from support.clients.values import until
 from support.killed import killed_at_last
-from support.messages import end_txn, errors_in, init_producer_id, join_group, offset_delete, sync_group
+from support.messages import (
+    add_partitions,
+    added,
+    end_txn,
+    errors_in,
+    init_producer_id,
+    join_group,
+    marked,
+    offset_delete,
+    sync_group,
+    write_markers,
+)
 from tests.support.faults import FaultFiles
 
 SESSION = Session("tester")
@@ -159,10 +168,10 @@ def test_records_of_a_transaction_without_its_id_are_refused(log: pylog.Log) -> 
 def test_partitions_can_join_as_they_did_before_they_joined_by_themselves(log: pylog.Log) -> None:
     client = Client(log)
     keys = [TopicPartition("t", 0), TopicPartition("nowhere", 0)]
-    added = client.ask(AddPartitionsToTxn("tx", client.id, client.epoch, keys))
-    assert isinstance(added.errors[keys[1]], errors.UnknownTopicOrPartition)
-    assert isinstance(added.errors[keys[0]], errors.OperationNotAttempted)
-    assert client.ask(AddPartitionsToTxn("tx", client.id, client.epoch, keys[:1])).errors == {keys[0]: None}
+    refused = added(client.ask(add_partitions("tx", client.id, client.epoch, keys)))
+    assert isinstance(refused[keys[1]], errors.UnknownTopicOrPartition)
+    assert isinstance(refused[keys[0]], errors.OperationNotAttempted)
+    assert added(client.ask(add_partitions("tx", client.id, client.epoch, keys[:1]))) == {keys[0]: None}
     assert (
         client.ask(
             AddOffsetsToTxnRequest(
@@ -281,7 +290,7 @@ def test_producers_and_markers_of_partitions_that_are_not_there(log: pylog.Log) 
     (topic,) = log.broker.handle(DescribeProducersRequest(topics=[asked]), SESSION).result().topics
     assert isinstance(topic.partitions[0].error, errors.UnknownTopicOrPartition)
     markers = TxnMarkers(1, 0, True, 0, (missing, TopicPartition("t", 0)))
-    (written,) = log.broker.handle(WriteTxnMarkers([markers]), SESSION).result().errors
+    written = marked(log.broker.handle(write_markers(markers), SESSION).result())
     assert isinstance(written[missing], errors.UnknownTopicOrPartition) and written[TopicPartition("t", 0)] is None
 
 
@@ -423,12 +432,12 @@ def test_a_request_that_is_not_durable_is_answered_with_an_error() -> None:
         raise errors.DurabilityUnknown("the disk said no")
 
     whole, partition.sync = partition.sync, broken
-    ended = node.broker.handle(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, []), SESSION)
+    ended = node.broker.handle(add_partitions("tx", given.producer_id, given.producer_epoch, []), SESSION)
     partition.sync = whole
     assert ended.done()
     node.ask(CreateTopicsRequest.of([NewTopic("t")]))
-    added = node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
-    assert added.errors == {TopicPartition("t", 0): None}
+    answer = node.ask(add_partitions("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
+    assert added(answer) == {TopicPartition("t", 0): None}
     whole, partition.sync = partition.sync, broken
     decided = node.broker.handle(end_txn("tx", given.producer_id, given.producer_epoch, True), SESSION)
     assert isinstance(decided.exception(), errors.DurabilityUnknown)
@@ -444,7 +453,7 @@ def with_something_that_nobody_waits_for(node: Node) -> Partition:
     """The abort of a transaction, which is in the log and not durable; a second later it is due."""
     given = node.ask(init_producer_id("tx"))
     node.ask(CreateTopicsRequest.of([NewTopic("t")]))
-    node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
+    node.ask(add_partitions("tx", given.producer_id, given.producer_epoch, [TopicPartition("t", 0)]))
     assert node.ask(end_txn("tx", given.producer_id, given.producer_epoch, False)).error is None
     partition = next(iter(node.broker._coordinating._coordinators._hosts.values())).leader.partition
     assert partition.high_watermark == partition.durable_offset == partition.next_offset - 1

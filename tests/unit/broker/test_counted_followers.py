@@ -11,7 +11,6 @@ from pylog import TopicPartition, errors
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
     ACKS_ALL,
-    AddPartitionsToTxn,
     Fetch,
     FetchPart,
     OffsetCommit,
@@ -25,7 +24,7 @@ from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, Descri
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from support.clients.values import until
 from support.copies import QUICK
-from support.messages import end_txn, group_heartbeat, init_producer_id, member_heartbeat
+from support.messages import add_partitions, added, end_txn, group_heartbeat, init_producer_id, member_heartbeat
 from support.patience import HANG_SECONDS
 
 SESSION = Session()
@@ -269,7 +268,8 @@ def test_a_transaction_commits_when_the_follower_has_all_its_records(pair: Pair)
 
 def test_an_abort_waits_for_no_follower(log: pylog.Log) -> None:
     given = ask(log, init_producer_id("tx"))
-    assert ask(log, AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [T0])).errors == {T0: None}
+    joins = add_partitions("tx", given.producer_id, given.producer_epoch, [T0])
+    assert added(ask(log, joins)) == {T0: None}
     lead_with_follower(log, "__transaction_state")
     assert ask(log, end_txn("tx", given.producer_id, given.producer_epoch, False)).error is None
 

@@ -15,20 +15,18 @@ from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
 from pylog.protocol.batch import Batch, encode
 from pylog.protocol.messages import (
-    AddPartitionsToTxn,
     NewTopic,
     Produce,
     ProducePart,
     Session,
     TxnMarkers,
-    WriteTxnMarkers,
 )
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
 from support.killed import killed_at_last
-from support.messages import init_producer_id
+from support.messages import add_partitions, added, init_producer_id, marked, write_markers
 from tests.support.faults import FaultFiles
 
 NOW = 1_700_000_000_000
@@ -61,7 +59,7 @@ class Node:
 
     def mark(self, producer_id: int, epoch: int, *, coordinator_epoch: int = 0, version: int = 2) -> Any:
         markers = TxnMarkers(producer_id, epoch, True, coordinator_epoch, (KEY,), version)
-        return self.ask(WriteTxnMarkers([markers])).errors[0][KEY]
+        return marked(self.ask(write_markers(markers)))[KEY]
 
     def committed(self) -> list[bytes | None]:
         view = pylog.TopicView(self.broker, "t", SimClock(NOW, 0))
@@ -200,8 +198,8 @@ def test_transactions_that_followers_have_are_left_to_their_leader() -> None:
 def test_a_known_transaction_is_aborted_unless_a_follower_has_it(replicas: tuple[int, ...], state: str) -> None:
     node = Node()
     given = node.ask(init_producer_id("tx"))
-    added = node.ask(AddPartitionsToTxn("tx", given.producer_id, given.producer_epoch, [KEY]))
-    assert added.errors == {KEY: None}
+    answer = node.ask(add_partitions("tx", given.producer_id, given.producer_epoch, [KEY]))
+    assert added(answer) == {KEY: None}
     node.append(batch(given.producer_id, given.producer_epoch))
     node.broker.apply(pylog.Lead(topic="t", partition=0, leader_epoch=9, replicas=replicas))
     (found,) = node.killed().ask(DescribeTransactionsRequest(transactional_ids=["tx"])).transaction_states

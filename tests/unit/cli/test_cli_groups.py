@@ -9,7 +9,6 @@ import pylog
 from pylog import TopicPartition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
-    AddPartitionsToTxn,
     Produce,
     ProducePart,
     Session,
@@ -17,7 +16,7 @@ from pylog.protocol.messages import (
 from pylog.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 from pylog.protocol.messages.transactions import InitProducerIdResponse
 from support.command_line import Run, failed, misused, run
-from support.messages import end_txn, init_producer_id, join_group, sync_group
+from support.messages import add_partitions, end_txn, init_producer_id, join_group, sync_group
 
 __all__ = ["run"]
 
@@ -147,7 +146,7 @@ def begun(log: pylog.Log, timeout_ms: int = 60_000) -> InitProducerIdResponse:
     """Let a transaction of "tx" be open in clicks-0, whose producer does nothing more."""
     given: InitProducerIdResponse = log.broker.handle(init_producer_id("tx", timeout_ms), SESSION).result()
     # What joins by itself is written down a little later, and who looks at the files would not see it yet.
-    joins = AddPartitionsToTxn("tx", given.producer_id, 0, [pylog.TopicPartition("clicks", 0)])
+    joins = add_partitions("tx", given.producer_id, 0, [pylog.TopicPartition("clicks", 0)])
     log.broker.handle(joins, SESSION).result()
     batch = encode(
         [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,

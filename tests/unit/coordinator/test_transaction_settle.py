@@ -5,7 +5,7 @@ import pytest
 from pylog.coordinator.transaction import Sighting
 from pylog.coordinator.transaction.state import EPOCH_LAST, EPOCH_MAX, TransactionState
 from pylog.errors import ConcurrentTransactions, CoordinatorNotAvailable, InvalidProducerEpoch, InvalidTxnState
-from pylog.protocol.messages import AddPartitionsToTxn
+from support.messages import to_add
 from support.transaction_desk import P0, P1, UNAVAILABLE, Desk, known
 
 
@@ -55,7 +55,7 @@ def test_nothing_ends_or_joins_before_what_is_to_be_aborted_is_written() -> None
     desk.refuses = None
     assert isinstance(desk.end(50, 4, committed=True).error, ConcurrentTransactions)
     assert desk.join(50, 4, P1) is ConcurrentTransactions
-    assert isinstance(desk.machine.join(AddPartitionsToTxn("x", 50, 4, [P1]), desk.now), ConcurrentTransactions)
+    assert isinstance(desk.machine.join(to_add("x", 50, 4, [P1]), desk.now), ConcurrentTransactions)
     desk.tick(100)
     assert desk.marked().committed is False
 

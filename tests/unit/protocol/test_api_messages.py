@@ -19,7 +19,7 @@ from pylog.protocol.messages.requests import REQUESTS
 from pylog.protocol.messages.transactions import ListTransactionsRequest
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from pylog.protocol.schema import message
-from pylog.protocol.schema.classes import ERROR_CODE, ERROR_MESSAGE, attribute, ours
+from pylog.protocol.schema.classes import ERROR, ERROR_CODES, ERROR_MESSAGE, attribute, ours
 from pylog.protocol.schema.runtime import default_maker
 from pylog.protocol.schema.table import ZERO_UUID, Field, load
 from support.schema_values import SIMPLE, same, struct_values
@@ -193,7 +193,7 @@ def test_a_class_has_the_fields_of_its_schema_with_their_types_and_defaults(kind
         assert all(default is not dataclasses.MISSING for _, default in ours(made)), made
         for one in schema:
             found = attributes[attribute(one)]
-            if one.name in (ERROR_CODE, ERROR_MESSAGE):
+            if attribute(one) == ERROR:
                 assert (found.type, found.default) == (PylogError | None, None)
                 continue
             inner = element(found.type)
@@ -215,7 +215,7 @@ def test_a_request_has_the_response_of_its_key(kind: type[ApiRequest[Any]]) -> N
 
 # --- their bytes ------------------------------------------------------------------------------------------------------
 
-VALUES = SIMPLE | {ERROR_CODE: st.sampled_from([0, 3, 41])}
+VALUES = SIMPLE | dict.fromkeys(ERROR_CODES, st.sampled_from([0, 3, 41]))
 
 
 def told(value: Any) -> Any:

@@ -6,6 +6,7 @@ from pylog.protocol.schema.table import NEVER, Field, load
 from pylog.server.api.table import APIS
 
 RULES = {
+    "AddPartitionsToTxn.resultsByTransaction": "server/api/transactions",
     "DeleteTopics.responses.name": "DeleteTopics gives a name wherever the request has one",
     "DescribeGroups.groups.authorizedOperations": "an older request cannot ask for them",
     "JoinGroup.protocolName": "server/api/membership",

@@ -9,19 +9,14 @@ from typing import NamedTuple
 
 from pylog.client.cluster import Cluster, about, checked_words, raise_first, sole
 from pylog.errors import UnknownTopicOrPartition
-from pylog.protocol.messages import (
-    ANY_TRANSACTION_VERSION,
-    NO_EPOCH,
-    TxnMarkers,
-    TxnMarkersWritten,
-    WriteTxnMarkers,
-)
+from pylog.protocol.messages import NO_EPOCH
 from pylog.protocol.messages.transactions import (
     STATES,
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
+    WriteTxnMarkersRequest,
 )
 from pylog.record import TopicPartition, checked_partition
 
@@ -189,14 +184,10 @@ class TransactionAdmin:
         ...     admin.abort_transaction(hanging)
         """
         key = TopicPartition(hanging.topic, hanging.partition)
-        markers = TxnMarkers(
-            hanging.producer_id,
-            hanging.producer_epoch,
-            False,
-            max(hanging.coordinator_epoch, 0),
-            (key,),
-            ANY_TRANSACTION_VERSION,
-        )
-        node = self._cluster.leader(key)
-        answer: TxnMarkersWritten = self._cluster.ask(WriteTxnMarkers([markers]), node=node)
-        raise_first([answer.errors[0].get(key)])
+        marker = WriteTxnMarkersRequest.WritableTxnMarker
+        one = marker(
+            producer_id=hanging.producer_id, producer_epoch=hanging.producer_epoch, transaction_result=False,
+            topics=marker.by_topic([(key, key.partition)]), coordinator_epoch=max(hanging.coordinator_epoch, 0),
+        )  # fmt: skip
+        message = WriteTxnMarkersRequest(markers=[one])
+        raise_first([message.first_error(self._cluster.ask(message, node=self._cluster.leader(key)))])

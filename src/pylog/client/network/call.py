@@ -14,7 +14,6 @@ from pylog.protocol.messages import (
     OfGroup,
     Produce,
     Session,
-    WriteTxnMarkers,
 )
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
@@ -29,6 +28,7 @@ from pylog.protocol.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
     ListTransactionsRequest,
+    WriteTxnMarkersRequest,
 )
 from pylog.protocol.wire.questions.question import Question
 from pylog.runtime.clock import stopwatch_ns
@@ -46,7 +46,7 @@ ANSWER_MS_SPARE = 1000
 JOIN_MS_SPARE = 5000
 FETCHING, MEMBERSHIP, ANYTHING = "fetching", "membership", "anything"
 LEADER_BOUND = (
-    Produce, Fetch, ListOffsetsRequest, DeleteRecordsRequest, DescribeProducersRequest, WriteTxnMarkers,
+    Produce, Fetch, ListOffsetsRequest, DeleteRecordsRequest, DescribeProducersRequest, WriteTxnMarkersRequest,
 )  # fmt: skip
 HARMLESS_TWICE = (
     Metadata, FindCoordinator, ListGroupsRequest, ListTransactionsRequest, DescribeGroupsRequest,

@@ -193,9 +193,9 @@ class Committing:
 
         def failed(error: PylogError, out: EffectsBuilder) -> None:
             unstored = not_stored(error)
-            out.answer(ticket, message.answered(lambda at, _: message.told(at, errors[at] or unstored)))
+            out.answer(ticket, message.results({at: known or unstored for at, known in errors.items()}))
 
-        answer = message.answered(lambda at, _: message.told(at, errors[at]))
+        answer = message.results(errors)
         if gone:
             out.write(tombstones(message.group_id, gone), [Answer(ticket, answer)], failed)
         else:

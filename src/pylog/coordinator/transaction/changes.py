@@ -17,8 +17,8 @@ from pylog.errors import (
     RecordTooLarge,
     UnknownServer,
 )
-from pylog.protocol.messages import NO_EPOCH, PartitionsAdded
-from pylog.protocol.messages.transactions import EndTxnResponse, InitProducerIdResponse
+from pylog.protocol.messages import NO_EPOCH
+from pylog.protocol.messages.transactions import EndTxnResponse, InitProducerIdResponse, PartitionsAdded
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,10 @@ def ended(after: Transaction) -> EndTxnResponse:
 def refusal(message: object, error: PylogError) -> object:
     """The answer of the same kind, with an error."""
     if isinstance(message, PartitionsAdded):
-        return PartitionsAdded(dict.fromkeys(message.errors, error))
+        for topic in message.topic_results:
+            for part in topic.results_by_partition:
+                part.error = error
+        return message
     if isinstance(message, InitProducerIdResponse):
         return InitProducerIdResponse(error=error, producer_epoch=NO_EPOCH)
     return EndTxnResponse(error=error)

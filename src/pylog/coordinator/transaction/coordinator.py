@@ -51,8 +51,8 @@ from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.coordinator.transaction.states import TransactionStates
 from pylog.coordinator.transaction.timeouts import Timeouts
 from pylog.errors import PylogError
-from pylog.protocol.messages import AddPartitionsToTxn, Session, TxnMarkers
-from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from pylog.protocol.messages import Session, TxnMarkers
+from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest, PartitionsToAdd
 from pylog.record import TopicPartition
 
 GIVEN_BY_HOST = -1
@@ -175,7 +175,7 @@ class TransactionCoordinator:
 
     def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
         """Answer a message, at once or behind an Append. Raises TypeError: not a message of this coordinator."""
-        asked = isinstance(message, EndTxnRequest | InitProducerIdRequest | AddPartitionsToTxn)
+        asked = isinstance(message, EndTxnRequest | InitProducerIdRequest | PartitionsToAdd)
         is_closed = asked and self._is_closed(message.transactional_id or "")
         answer, change, is_lazy = self._requests.outcome(message, now, is_closed=is_closed)
         if change is None:
@@ -246,7 +246,7 @@ class TransactionCoordinator:
 
     # --- ahead of the log --------------------------------------------------------------------------------------------
 
-    def join(self, message: AddPartitionsToTxn, now: Now) -> PylogError | None:
+    def join(self, message: PartitionsToAdd, now: Now) -> PylogError | None:
         """Let partitions join ahead of the log; gives the error against it.
 
         Only for partitions without followers, behind a coordinator whose log has none: the open after a crash, which
@@ -268,7 +268,7 @@ class TransactionCoordinator:
         """Where markers end that have to be durable before this message, or (None) what is due, can be done."""
         if message is None:
             return self._endings.unsafe(None)
-        if isinstance(message, EndTxnRequest | InitProducerIdRequest | AddPartitionsToTxn):
+        if isinstance(message, EndTxnRequest | InitProducerIdRequest | PartitionsToAdd):
             return self._endings.unsafe(message.transactional_id or "")
         return {}
 

@@ -18,13 +18,14 @@ from pylog.coordinator.transaction.rules import TransactionUpdate
 from pylog.coordinator.transaction.state import Transaction, TransactionState
 from pylog.coordinator.transaction.states import TransactionStates
 from pylog.errors import ConcurrentTransactions, InvalidRequest, PylogError
-from pylog.protocol.messages import NO_EPOCH, AddPartitionsToTxn, PartitionsAdded
+from pylog.protocol.messages import NO_EPOCH
 from pylog.protocol.messages.transactions import (
     DescribeTransactionsRequest,
     EndTxnRequest,
     InitProducerIdRequest,
     InitProducerIdResponse,
     ListTransactionsRequest,
+    PartitionsToAdd,
 )
 
 
@@ -53,7 +54,7 @@ class Requests:
                 return self._end(message, now, is_closed=is_closed)
             case InitProducerIdRequest():
                 return self._init(message, now, is_closed=is_closed)
-            case AddPartitionsToTxn():
+            case PartitionsToAdd():
                 return self._add_partitions(message, now, is_closed=is_closed)
             case ListTransactionsRequest():
                 return Outcome(report.listed(dict(self._states.items()), message, now.wall))
@@ -94,18 +95,16 @@ class Requests:
             (Transaction.new(self._new_producer_id(), message.transaction_timeout_ms, now.wall),), NO_EPOCH
         )
 
-    def _add_partitions(self, message: AddPartitionsToTxn, now: Now, *, is_closed: bool) -> Outcome:
+    def _add_partitions(self, message: PartitionsToAdd, now: Now, *, is_closed: bool) -> Outcome:
         name = message.transactional_id
         if message.verify_only:
-            return Outcome(PartitionsAdded({**rules.verify(self._states.get(name), message)}))
+            return Outcome(message.results(rules.verify(self._states.get(name), message)))
         result = self.joined(message, now, is_closed=is_closed)
         if isinstance(result, TransactionUpdate):
-            return Outcome(PartitionsAdded(dict.fromkeys(message.partitions)), Change.of(name, result))
-        return Outcome(PartitionsAdded(dict.fromkeys(message.partitions, result)))
+            return Outcome(message.results({}), Change.of(name, result))
+        return Outcome(message.results({}) if result is None else message.refused(result))
 
-    def joined(
-        self, message: AddPartitionsToTxn, now: Now, *, is_closed: bool
-    ) -> TransactionUpdate | PylogError | None:
+    def joined(self, message: PartitionsToAdd, now: Now, *, is_closed: bool) -> TransactionUpdate | PylogError | None:
         """The step by which partitions join, None: they are all in the transaction, or the error against it."""
         name = message.transactional_id
         if is_closed:

@@ -24,8 +24,7 @@ from pylog.errors import (
     ProtocolError,
     TransactionAbortable,
 )
-from pylog.protocol.messages import AddPartitionsToTxn
-from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
+from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest, PartitionsToAdd
 from pylog.record import TopicPartition
 
 
@@ -101,18 +100,19 @@ def _decide(
 
 
 def add_partitions(
-    known: Transaction | None, message: AddPartitionsToTxn, wall_ms: int
+    known: Transaction | None, message: PartitionsToAdd, wall_ms: int
 ) -> TransactionUpdate | ProtocolError | None:
     """Partitions join; None: they are all in it."""
     refused = _of_producer(known, message)
     if refused is not None or known is None:
         return refused
-    if known.state is TransactionState.ONGOING and set(message.partitions) <= set(known.partitions):
+    partitions = message.partitions
+    if known.state is TransactionState.ONGOING and set(partitions) <= set(known.partitions):
         return None
-    return TransactionUpdate((known.joined(tuple(message.partitions), wall_ms),)) if message.partitions else None
+    return TransactionUpdate((known.joined(tuple(partitions), wall_ms),)) if partitions else None
 
 
-def verify(known: Transaction | None, message: AddPartitionsToTxn) -> dict[TopicPartition, ProtocolError | None]:
+def verify(known: Transaction | None, message: PartitionsToAdd) -> dict[TopicPartition, ProtocolError | None]:
     """For each of the partitions, what keeps its records from being part of the transaction."""
     refused = _of_producer(known, message)
     if refused is not None or known is None:
@@ -122,7 +122,7 @@ def verify(known: Transaction | None, message: AddPartitionsToTxn) -> dict[Topic
     return {partition: None if partition in joined else absent for partition in message.partitions}
 
 
-def _of_producer(known: Transaction | None, message: AddPartitionsToTxn) -> ProtocolError | None:
+def _of_producer(known: Transaction | None, message: PartitionsToAdd) -> ProtocolError | None:
     name = message.transactional_id
     if known is None or known.state.is_prepared:
         return unknown(name) if known is None else in_progress(name)

@@ -78,12 +78,7 @@ from pylog.protocol.messages.topics import (
 )
 from pylog.protocol.messages.transactions import (
     ANY_TRANSACTION_VERSION,
-    AddPartitionsToTxn,
-    OfTransaction,
-    PartitionsAdded,
     TxnMarkers,
-    TxnMarkersWritten,
-    WriteTxnMarkers,
 )
 
 __all__ = [
@@ -105,7 +100,6 @@ __all__ = [
     "NO_HIGH_WATERMARK",
     "NO_ID",
     "TRANSACTIONS_TOPIC",
-    "AddPartitionsToTxn",
     "ApiRequest",
     "ApiResponse",
     "ClusterMetadata",
@@ -124,7 +118,6 @@ __all__ = [
     "NewPartitions",
     "NewTopic",
     "OfGroup",
-    "OfTransaction",
     "OffsetCommit",
     "OffsetCommitPart",
     "OffsetFetch",
@@ -132,7 +125,6 @@ __all__ = [
     "OffsetsCommitted",
     "OffsetsFetched",
     "PartitionMetadata",
-    "PartitionsAdded",
     "Produce",
     "ProducePart",
     "Produced",
@@ -143,10 +135,8 @@ __all__ = [
     "Session",
     "TopicMetadata",
     "TxnMarkers",
-    "TxnMarkersWritten",
     "TxnOffsetCommit",
-    "WriteTxnMarkers",
 ]
 
 
-Message = Produce | Fetch | Metadata | OfGroup | OfTransaction | WriteTxnMarkers | DescribeQuorum | ApiRequest[Any]
+Message = Produce | Fetch | Metadata | OfGroup | DescribeQuorum | ApiRequest[Any]

@@ -17,8 +17,8 @@ from pylog.protocol.messages.message import keyword_message
 from pylog.record import TopicPartition
 
 __all__ = [
-    "AllNodesRequest", "ApiRequest", "ApiResponse", "ByTopic", "Named", "NamesRequest", "PartitionsRequest",
-    "api_message",
+    "AllNodesRequest", "ApiRequest", "ApiResponse", "ByTopic", "Named", "NamesRequest", "Partitioned",
+    "PartitionsRequest", "api_message",
 ]  # fmt: skip
 
 Class = TypeVar("Class", bound=type)
@@ -151,7 +151,7 @@ class NamesRequest(ApiRequest[R]):
 
 
 class ByTopic(NamedTuple):
-    """The fields of a request about partitions, and of its response."""
+    """The fields of a request about partitions, or of a struct in one, and those of its answer."""
 
     name: str = "name"
     """The field of a topic with its name."""
@@ -159,31 +159,45 @@ class ByTopic(NamedTuple):
     """The field of a topic of the request with its parts: structs, or the numbers of the partitions."""
     number: str = "partition_index"
     """The field of a part with the number of its partition."""
+    answers: str = "topics"
+    """The field of the answer with its topics."""
+    results: str = "partitions"
+    """The field of such a topic with its parts."""
+    same: str = ""
+    """A field that the answer has from the request."""
 
 
-class PartitionsRequest(ApiRequest[R], Generic[R, P]):
-    """A request about partitions, with the class of its response and that of a part of it.
+class Partitioned(Generic[R, P]):
+    """Partitions by topic, with the class of the answer about them and that of a part of it: a struct of a request, or
+    all of one (`PartitionsRequest`).
 
-    Both have the partitions by topic. A response has a part for each, in the order of the request.
+    The answer has the partitions by topic, too. It has a part for each, in the order of the request.
     """
 
     __slots__ = ()
     fields: ClassVar[ByTopic] = ByTopic()
     topics: list[Any]
+    response: ClassVar[type[Any]]
     topic: ClassVar[type[Any]]
     topic_result: ClassVar[type[Any]]
     part_result: ClassVar[type[Any]]
-    """The classes of a topic of the request, and of a topic and of a part of the response."""
+    """The classes of the answer, of a topic of the request, and of a topic and of a part of the answer."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.part_result = get_args(vars(cls)["__orig_bases__"][0])[1]
-        (cls.topic,), (cls.topic_result,) = (get_args(one.__annotations__["topics"]) for one in (cls, cls.response))
+        response, part = get_args(vars(cls)["__orig_bases__"][0])
+        if isinstance(part, TypeVar):  # a base of others
+            return
+        cls.response, cls.part_result = response, part
+        cls.topic, cls.topic_result = (
+            get_args(one.__annotations__[name])[0]
+            for one, name in ((cls, "topics"), (cls.response, cls.fields.answers))
+        )
 
     @classmethod
     def by_topic(cls, parts: Iterable[tuple[TopicPartition, Any]]) -> list[Any]:
         """The topics of a request with these parts, each given with its partition, in the order of their first."""
-        name, parts_name, _ = cls.fields
+        name, parts_name = cls.fields.name, cls.fields.parts
         topics: dict[str, Any] = {}
         for key, part in parts:
             topic = topics.get(key.topic)
@@ -194,7 +208,7 @@ class PartitionsRequest(ApiRequest[R], Generic[R, P]):
 
     def keyed(self) -> list[tuple[TopicPartition, Any]]:
         """Each partition with its part of the request, in its order."""
-        name, parts, number = self.fields
+        name, parts, number, *_ = self.fields
         found = []
         for topic in self.topics:
             known = getattr(topic, name)
@@ -206,6 +220,7 @@ class PartitionsRequest(ApiRequest[R], Generic[R, P]):
         """The response with what `part` makes of each partition and its part of the request; an error that it raises
         is that of the partition.
         """
+        fields = self.fields
         topics: dict[str, Any] = {}
         for key, asked in self.keyed():
             try:
@@ -214,9 +229,10 @@ class PartitionsRequest(ApiRequest[R], Generic[R, P]):
                 made = self.told(key, error.with_traceback(None))
             topic = topics.get(key.topic)
             if topic is None:
-                topic = topics[key.topic] = self.topic_result(**{self.fields.name: key.topic, "partitions": []})
-            topic.partitions.append(made)
-        whole: R = self.response(topics=list(topics.values()))
+                topic = topics[key.topic] = self.topic_result(**{fields.name: key.topic, fields.results: []})
+            getattr(topic, fields.results).append(made)
+        same = {fields.same: getattr(self, fields.same)} if fields.same else {}
+        whole: R = self.response(**{fields.answers: list(topics.values())}, **same)
         return whole
 
     def told(self, key: TopicPartition, error: PylogError | None = None) -> P:
@@ -224,21 +240,36 @@ class PartitionsRequest(ApiRequest[R], Generic[R, P]):
         made: P = self.part_result(**{self.fields.number: key.partition, "error": error})
         return made
 
+    def results(self, errors: Mapping[TopicPartition, PylogError | None]) -> R:
+        """The response with these errors of the partitions; those that are not in it have none."""
+        return self.answered(lambda key, _: self.told(key, errors.get(key)))
+
     def refused(self, error: PylogError) -> R:
         """The response with an error for each partition."""
         return self.answered(lambda key, _: self.told(key, error))
 
     def found(self, answer: Any) -> dict[TopicPartition, P]:
         """The part of each partition in a response, with an error where the response lacks it."""
-        name, _, number = self.fields
+        name, _, number, answers, results, _ = self.fields
         there, found = {}, {}
-        for topic in answer.topics:
+        for topic in getattr(answer, answers):
             known = getattr(topic, name)
-            for one in topic.partitions:
+            for one in getattr(topic, results):
                 there[_key((known, getattr(one, number)))] = one
         for key, _ in self.keyed():
             found[key] = there.get(key) or self.told(key, untold(*key))
         return found
+
+    def first_error(self, answer: Any) -> PylogError | None:
+        """The first error in an answer."""
+        parts: dict[TopicPartition, Any] = self.found(answer)
+        return next((part.error for part in parts.values() if part.error is not None), None)
+
+
+class PartitionsRequest(Partitioned[R, P], ApiRequest[R]):
+    """A request about partitions alone."""
+
+    __slots__ = ()
 
     def without(self, errors: Mapping[TopicPartition, PylogError]) -> Self:
         """The request without the partitions that have an error."""
@@ -257,5 +288,4 @@ class PartitionsRequest(ApiRequest[R], Generic[R, P]):
         return self.answered(lambda key, _: self.told(key, errors[key]) if key in errors else found[key])
 
     def first_error(self, answer: Any) -> PylogError | None:
-        parts = (one.error for topic in answer.topics for one in topic.partitions)
-        return answer.error or next((error for error in parts if error is not None), None)
+        return answer.error or super().first_error(answer)

@@ -4,7 +4,7 @@ Transactions are of version 2 (KIP-890): every end of one raises the epoch, and 
 """
 
 from dataclasses import field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pylog.errors import InvalidRequest, PylogError
 from pylog.protocol.messages.api import (
@@ -14,10 +14,11 @@ from pylog.protocol.messages.api import (
     ByTopic,
     Named,
     NamesRequest,
+    Partitioned,
     PartitionsRequest,
     api_message,
 )
-from pylog.protocol.messages.message import OURS, message
+from pylog.protocol.messages.message import OURS
 from pylog.record import TopicPartition
 
 
@@ -53,18 +54,73 @@ class InitProducerIdRequest(ApiRequest[InitProducerIdResponse]):
         return InitProducerIdResponse(error=error, producer_epoch=-1)
 
 
-@message
-class AddPartitionsToTxn:
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    partitions: list[TopicPartition]
-    verify_only: bool = False
+@api_message
+class AddPartitionsToTxnTopicResult:
+    @api_message
+    class AddPartitionsToTxnPartitionResult:
+        partition_index: int
+        error: PylogError | None = None
+
+    name: str
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = field(default_factory=list)
 
 
-@message
-class PartitionsAdded:
-    errors: dict[TopicPartition, PylogError | None] = field(default_factory=dict)
+@api_message
+class AddPartitionsToTxnResponse(ApiResponse):
+    @api_message
+    class AddPartitionsToTxnResult:
+        transactional_id: str
+        topic_results: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)
+
+    throttle_time_ms: int = 0
+    error: PylogError | None = None
+    results_by_transaction: list[AddPartitionsToTxnResult] = field(default_factory=list)
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)
+    """Those of the one transaction, in versions below 4."""
+
+
+PartitionsAdded = AddPartitionsToTxnResponse.AddPartitionsToTxnResult
+
+
+@api_message
+class AddPartitionsToTxnTopic:
+    name: str
+    partitions: list[int]
+
+
+@api_message
+class AddPartitionsToTxnRequest(ApiRequest[AddPartitionsToTxnResponse]):
+    @api_message
+    class AddPartitionsToTxnTransaction(
+        Partitioned[PartitionsAdded, AddPartitionsToTxnTopicResult.AddPartitionsToTxnPartitionResult]
+    ):
+        """The message to the coordinator of one transactional id."""
+
+        fields = ByTopic(answers="topic_results", results="results_by_partition", same="transactional_id")
+        transactional_id: str
+        producer_id: int
+        producer_epoch: int
+        verify_only: bool = False
+        topics: list[AddPartitionsToTxnTopic]
+
+        @property
+        def partitions(self) -> list[TopicPartition]:
+            """The partitions that are to join."""
+            return [key for key, _ in self.keyed()]
+
+    lowest = 4
+    transactions: list[AddPartitionsToTxnTransaction] = field(default_factory=list)
+    v3_and_below_transactional_id: str = ""
+    v3_and_below_producer_id: int = 0
+    v3_and_below_producer_epoch: int = 0
+    v3_and_below_topics: list[AddPartitionsToTxnTopic] = field(default_factory=list)
+    """The one transaction, in versions below 4."""
+
+    def refused(self, error: PylogError) -> AddPartitionsToTxnResponse:
+        return AddPartitionsToTxnResponse(results_by_transaction=[one.refused(error) for one in self.transactions])
+
+
+PartitionsToAdd = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 
 
 @api_message
@@ -118,15 +174,68 @@ class TxnMarkers(NamedTuple):
     transaction_version: int = 2
 
 
-@message
-class WriteTxnMarkers:
-    markers: list[TxnMarkers]
+@api_message
+class WriteTxnMarkersResponse(ApiResponse):
+    @api_message
+    class WritableTxnMarkerResult:
+        @api_message
+        class WritableTxnMarkerTopicResult:
+            @api_message
+            class WritableTxnMarkerPartitionResult:
+                partition_index: int
+                error: PylogError | None = None
+
+            name: str
+            partitions: list[WritableTxnMarkerPartitionResult] = field(default_factory=list)
+
+        producer_id: int
+        topics: list[WritableTxnMarkerTopicResult] = field(default_factory=list)
+
+    markers: list[WritableTxnMarkerResult] = field(default_factory=list)
 
 
-@message
-class TxnMarkersWritten:
-    errors: list[dict[TopicPartition, PylogError | None]]
-    """One dict for each of the markers asked."""
+MarkersWritten = WriteTxnMarkersResponse.WritableTxnMarkerResult
+
+
+@api_message
+class WriteTxnMarkersRequest(ApiRequest[WriteTxnMarkersResponse]):
+    """A request of a coordinator to end transactions, or of an administrator to end what no coordinator has."""
+
+    @api_message
+    class WritableTxnMarker(
+        Partitioned[MarkersWritten, MarkersWritten.WritableTxnMarkerTopicResult.WritableTxnMarkerPartitionResult]
+    ):
+        @api_message
+        class WritableTxnMarkerTopic:
+            name: str
+            partition_indexes: list[int]
+
+        fields = ByTopic(parts="partition_indexes", same="producer_id")
+        producer_id: int
+        producer_epoch: int
+        transaction_result: bool
+        topics: list[WritableTxnMarkerTopic]
+        coordinator_epoch: int
+        transaction_version: int = 0
+
+        @property
+        def markers(self) -> TxnMarkers:
+            """The same for the node."""
+            return TxnMarkers(
+                self.producer_id, self.producer_epoch, self.transaction_result, self.coordinator_epoch,
+                tuple(key for key, _ in self.keyed()), self.transaction_version,
+            )  # fmt: skip
+
+    markers: list[WritableTxnMarker] = field(default_factory=list)
+
+    def refused(self, error: PylogError) -> WriteTxnMarkersResponse:
+        return WriteTxnMarkersResponse(markers=[one.refused(error) for one in self.markers])
+
+    def first_error(self, answer: Any) -> PylogError | None:
+        there = {one.producer_id: one for one in answer.markers}
+        untold = MarkersWritten(producer_id=-1)
+        errors = (one.first_error(there.get(one.producer_id, untold)) for one in self.markers)
+        return next((error for error in errors if error is not None), None)
 
 
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
@@ -236,7 +345,3 @@ class DescribeProducersRequest(PartitionsRequest[DescribeProducersResponse, Prod
 
     fields = ByTopic(parts="partition_indexes")
     topics: list[TopicRequest] = field(default_factory=list)
-
-
-OfTransaction = InitProducerIdRequest | AddPartitionsToTxn | AddOffsetsToTxnRequest | EndTxnRequest
-"""The messages that the coordinator of one transactional id answers."""

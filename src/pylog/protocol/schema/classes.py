@@ -2,7 +2,8 @@
 
     class       it has the name of the schema; a struct in it is an inner class, with the name of the struct
     attribute   the name of the field in snake_case: `resourceType` -> `resource_type`
-    error       one attribute for two fields, errorCode and errorMessage: a PylogError, or None
+    error       one attribute for two fields, errorCode and errorMessage: a PylogError, or None. partitionErrorCode is
+                one, too
     OURS        the metadata of an attribute that is not on the wire; it is at its default when it comes from there
 
 A class has an attribute for each field that any version has, so a field that a version lacks is at its default.
@@ -15,14 +16,15 @@ from typing import Any, get_args
 from pylog.protocol.messages.message import OURS
 from pylog.protocol.schema.table import Field
 
-ERROR, ERROR_CODE, ERROR_MESSAGE = "error", "errorCode", "errorMessage"
+ERROR, ERROR_CODES, ERROR_MESSAGE = "error", frozenset({"errorCode", "partitionErrorCode"}), "errorMessage"
 
 _CAPITAL = re.compile("([A-Z])")
 
 
 def attribute(field: Field) -> str:
     """The attribute of a field."""
-    return ERROR if field.name in (ERROR_CODE, ERROR_MESSAGE) else _CAPITAL.sub(r"_\1", field.name).lower()
+    is_error = field.name in ERROR_CODES or field.name == ERROR_MESSAGE
+    return ERROR if is_error else _CAPITAL.sub(r"_\1", field.name).lower()
 
 
 def bound(schema: tuple[Field, ...], made: type) -> tuple[Field, ...]:

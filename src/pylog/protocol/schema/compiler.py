@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pylog.protocol.schema.classes import ERROR, ERROR_CODE, ERROR_MESSAGE, attribute, ours
+from pylog.protocol.schema.classes import ERROR, ERROR_CODES, ERROR_MESSAGE, attribute, ours
 from pylog.protocol.schema.runtime import MAX_STRING_BYTES, SCOPE, TAGS, default_maker
 from pylog.protocol.schema.table import BYTES, FIXED, NEVER, SIZES, Field, smallest
 
@@ -208,8 +208,8 @@ class DecodeSource(FunctionSource):
         """Make an instance of a class. What the version lacks is at its default."""
         self.emit(f"{target} = new({self.constant(made)})")
         for field in fields:
-            if field.name == ERROR_CODE:
-                code, text = names.get(ERROR_CODE, "0"), names.get(ERROR_MESSAGE, "None")
+            if field.name in ERROR_CODES:
+                code, text = names.get(field.name, "0"), names.get(ERROR_MESSAGE, "None")
                 self.emit(f"{target}.{ERROR} = None if {code} == 0 else of_code({code}, {text})")
             elif field.name != ERROR_MESSAGE:
                 self.emit(f"{target}.{attribute(field)} = {names.get(field.name) or self.default(field)}")
@@ -278,9 +278,10 @@ class EncodeSource(FunctionSource):
         value = self.name("v")
         if made is None:
             self.emit(f"{value} = {source}.get({field.name!r}, {self.default(field)})")
-        elif field.name in (ERROR_CODE, ERROR_MESSAGE):
-            told = "error_code" if field.name == ERROR_CODE else "error_message"
-            nothing = "0" if field.name == ERROR_CODE else "None" if self.version in field.nullable else "''"
+        elif attribute(field) == ERROR:
+            is_code = field.name in ERROR_CODES
+            told = "error_code" if is_code else "error_message"
+            nothing = "0" if is_code else "None" if self.version in field.nullable else "''"
             self.emit(f"{value} = {nothing} if {source}.{ERROR} is None else {told}({source}.{ERROR})")
         else:
             self.emit(f"{value} = {source}.{attribute(field)}")
@@ -380,8 +381,9 @@ class EncodeSource(FunctionSource):
         for field in fields:
             # Without its text an error is still told by its code.
             if self.version not in field.versions and not field.ignorable and field.name != ERROR_MESSAGE:
-                source = f"{value}.{ERROR if field.name == ERROR_CODE else attribute(field)}"
-                is_said = self.is_off_default(field, source) if field.name != ERROR_CODE else f"{source} is not None"
+                source = f"{value}.{attribute(field)}"
+                is_error = field.name in ERROR_CODES
+                is_said = f"{source} is not None" if is_error else self.is_off_default(field, source)
                 self.emit(f"if {is_said}:", f"    unsaid({field.name!r}, {self.version})")
 
     def is_off_default(self, field: Field, value: str) -> str:

@@ -6,7 +6,7 @@
     records        Produce, Fetch
     topics         Metadata, DescribeTopicPartitions
     groups         OffsetCommit, OffsetFetch
-    transactions   AddPartitionsToTxn to WriteTxnMarkers
+    transactions   TxnOffsetCommit
     table          all of them, by API key
     versions       from which on a request has another meaning
 

@@ -41,7 +41,6 @@ MESSAGES: list[tuple[Any, Any]] = [
     (m.OffsetFetch("g", [T0], require_stable=True), m.OffsetsFetched(FAILED)),
     (m.TxnOffsetCommit("tx", "g", 9, 2, COMMITS, 3, "m"),
      m.OffsetsCommitted({T0: None, TopicPartition("u", 3): FAILED})),
-    (m.WriteTxnMarkers([m.TxnMarkers(9, 2, False, 1, (T0, T1), 0)]), m.TxnMarkersWritten([{T0: None, T1: FAILED}])),
 ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@
     records        Produce, Fetch
     topics         Metadata
     groups         OffsetCommit, OffsetFetch
-    transactions   TxnOffsetCommit, WriteTxnMarkers
+    transactions   TxnOffsetCommit
     table          all of them, by the class of the message
 
 A response comes from a socket: the schema has checked its lengths, and here a part that is missing in it is an error
