@@ -370,7 +370,8 @@ class Partition:
 
         `LogDirectory.keep_starts` makes it durable. It may lie inside a batch. Whole segments below it go with the next
         `apply_retention`. (DeleteRecords)
-        Raises: PolicyViolation (the topic is only compacted), OffsetOutOfRange (above the high watermark).
+        Raises: PolicyViolation (the topic is only compacted), OffsetOutOfRange (above the high watermark),
+        NotLeaderOrFollower (this node follows).
         """
         if self.config.cleanup_policy == {"compact"}:
             raise PolicyViolation(f"{self.topic} has cleanup.policy=compact: its records cannot be deleted")

@@ -81,11 +81,9 @@ class Leader:
         """Tell the partition what this role owes for an append."""
         partition = self.partition
         partition.take_duty(
-            None
-            if self.epoch is None
-            else Duty(
+            Duty(
                 has_followers=self.has_followers, syncs=self.visible_when_durable,
-                is_internal=partition.topic in INTERNAL_TOPICS,
+                is_internal=partition.topic in INTERNAL_TOPICS, has_epoch=self.epoch is not None,
             )
         )  # fmt: skip
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from pylog.commitlog.plain_rules import Duty, plain_rules
+from pylog.commitlog.plain_rules import UNTAKEN, Duty, plain_rules
 from pylog.config import NodeConfig, TopicConfig
 from pylog.config.options import kafka_name
 from pylog.files import MemoryFiles
@@ -37,7 +37,11 @@ MAY_NOT_MATTER = {
     "segment.ms": TAIL,
     "unclean.leader.election.enable": "it has no effect yet",
 }
-DUTIES = [None, *(Duty(has_followers=f, syncs=s, is_internal=i) for f in (0, 1) for s in (0, 1) for i in (0, 1))]
+DUTIES = [
+    None,
+    UNTAKEN,
+    *(Duty(has_followers=f, syncs=s, is_internal=i) for f in (0, 1) for s in (0, 1) for i in (0, 1)),
+]
 BASES: list[dict[str, str]] = [{}, {"retention.bytes": "4000"}, {"pylog.full.policy": "block"}]
 
 

@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from pylog.commitlog.durability import Durability
 from pylog.commitlog.local_log import LocalLog
-from pylog.commitlog.plain_rules import Duty, plain_rules
+from pylog.commitlog.plain_rules import UNTAKEN, Duty, plain_rules
 from pylog.commitlog.retention import Retention
 from pylog.commitlog.roller import Roller
 from pylog.commitlog.watermarks import Watermarks
@@ -49,7 +49,7 @@ class Appender:
         self._name = name
         self.bytes_followed = 0
         """Bytes that came from leaders since the partition was opened."""
-        self._duty: Duty | None = None
+        self._duty: Duty | None = UNTAKEN
         self.reconfigure(local.config)
 
     def reconfigure(self, config: TopicConfig) -> None:
@@ -57,7 +57,7 @@ class Appender:
         self._state.rules = plain_rules(config, self._duty)
 
     def take_duty(self, duty: Duty | None) -> None:
-        """Take the debts of the leader for an append; None: this node does not lead, or has no epoch yet."""
+        """Take the debts of the leader for an append; None: this node follows, and no leader's append lands."""
         with self._lock:
             self._duty = duty
             self.reconfigure(self._local.config)
@@ -81,8 +81,8 @@ class Appender:
         what LogAppendTime is, `now_ms` without one: it is asked when no other thread can append any more, so a record
         is never older than the one before it as long as the clock does not go back.
         Raises: what `validator.leader_batch` and `Producers.plan` refuse; RecordBatchTooLarge (larger than a segment);
-        DiskFull (nothing written, try again when there is room); DurabilityUnknown (the write failed and the partition
-        is latched); PartitionFailed (it had failed before).
+        NotLeaderOrFollower (this node follows); DiskFull (nothing written, try again when there is room);
+        DurabilityUnknown (the write failed and the partition is latched); PartitionFailed (it had failed before).
         """
         state, is_stamped = self._state, False
         if not state.rules.admits(batch, now_ms):
@@ -90,8 +90,8 @@ class Appender:
             batch = leader_batch(batch, config, now_ms, origin=origin)
             is_stamped = gives_append_time(config, origin)
         with self._lock:
-            if state.is_closed or state.failure is not None:
-                self._durability.check_usable()
+            if state.is_closed or state.failure is not None or not state.rules.is_led:
+                self._durability.check_led()
             if epoch != state.latest_epoch:
                 self._check_epoch(epoch)
             base_offset = state.next_offset

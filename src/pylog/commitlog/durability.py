@@ -217,6 +217,12 @@ class Durability:
                 "close the log and open it again"
             )
 
+    def check_led(self) -> None:
+        """As `check_usable`; and NotLeaderOrFollower where this node follows. Called with the lock held."""
+        self.check_usable()
+        if not self._state.rules.is_led:
+            raise NotLeaderOrFollower(f"{self._name}: this node has lost the lead just now; ask again")
+
     @contextmanager
     def in_doubt(self) -> Iterator[None]:
         """Latch the partition when a change is interrupted: what memory says is in doubt then, the file is not."""

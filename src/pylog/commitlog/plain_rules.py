@@ -29,12 +29,18 @@ class Duty:
     """Whether an append is visible when it is durable (`flush="sync"`)."""
     is_internal: bool = False
     """Whether the node alone appends: the topics of coordinators."""
+    has_epoch: bool = True
+    """Whether the leader has its epoch, without which it does not append."""
+
+
+UNTAKEN = Duty(has_followers=False, syncs=False, has_epoch=False)
+"""The duty of a partition for which this node has no role yet."""
 
 
 def plain_rules(config: TopicConfig, duty: Duty | None) -> PlainRules:
-    """The rules of a partition with this config. `duty` is None where no leader has its epoch yet."""
+    """The rules of a partition with this config. `duty` is None where this node follows another."""
     makes_room = config.is_bounded
-    if duty is None:
+    if duty is None or not duty.has_epoch:
         blocks, is_short, is_shown = True, False, False
     else:
         syncs_alone = duty.has_followers if duty.syncs else config.flush_messages < NEVER
@@ -45,6 +51,7 @@ def plain_rules(config: TopicConfig, duty: Duty | None) -> PlainRules:
         bytes_max=config.max_message_bytes if header_is_enough(config) else -1,
         after_max_ms=config.message_timestamp_after_max_ms,
         makes_room=makes_room,
+        is_led=duty is not None,
         is_short=is_short,
         is_shown=is_shown,
         is_noted="compact" in config.cleanup_policy or config.flush_ms < NEVER,

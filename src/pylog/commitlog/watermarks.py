@@ -94,9 +94,13 @@ class Watermarks:
         return True
 
     def delete_records(self, offset: int) -> int:
-        """Let the log start at `offset` (-1: at the high watermark); gives the new start, published in both slots."""
+        """Let the log start at `offset` (-1: at the high watermark); gives the new start, published in both slots.
+
+        Raises NotLeaderOrFollower where this node follows, and as `start_at`.
+        """
         state = self._state
         with self._durability.lock:
+            self._durability.check_led()
             self.start_at(state.high_watermark if offset == -1 else offset)
             with self._durability.in_doubt():
                 self._durability.show()

@@ -323,7 +323,7 @@ cdef class AppendState:
         last_offset = self.next_offset + batch.last_offset_delta
         return (
             tail is not None and not self.is_closed and self.failure is None
-            and epoch == self.latest_epoch and self.next_offset >= self.latest_epoch_start
+            and self.rules.is_led and epoch == self.latest_epoch and self.next_offset >= self.latest_epoch_start
             and tail.takes(batch.size, last_offset, batch.max_timestamp) and is_ready(file, at_once)
             and (not tail.wants_entry() or has_room_for_entry(tail, batch, last_offset, file.size()))
             and (batch.producer_id < 0 or self.is_next(batch))

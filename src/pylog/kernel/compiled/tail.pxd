@@ -8,6 +8,7 @@ cdef class PlainRules:
     cdef readonly int64_t bytes_max
     cdef readonly int64_t after_max_ms
     cdef readonly bint makes_room
+    cdef readonly bint is_led
     cdef readonly bint is_short
     cdef readonly bint is_shown
     cdef readonly bint is_noted

@@ -16,17 +16,17 @@ cdef class PlainRules:
     """See the twin."""
 
     def __init__(
-        self, *, int64_t bytes_max=-1, int64_t after_max_ms=0, bint makes_room=False, bint is_short=False,
-        bint is_shown=False, bint is_noted=False, bint may_block=True
+        self, *, int64_t bytes_max=-1, int64_t after_max_ms=0, bint makes_room=False, bint is_led=True,
+        bint is_short=False, bint is_shown=False, bint is_noted=False, bint may_block=True
     ):
         self.bytes_max, self.after_max_ms, self.makes_room = bytes_max, after_max_ms, makes_room
-        self.is_short, self.is_shown, self.is_noted = is_short, is_shown, is_noted
-        self.may_block = may_block
+        self.is_led, self.is_short, self.is_shown = is_led, is_short, is_shown
+        self.is_noted, self.may_block = is_noted, may_block
 
     cdef tuple fields(self):
         return (
-            self.bytes_max, self.after_max_ms, self.makes_room, self.is_short, self.is_shown, self.is_noted,
-            self.may_block,
+            self.bytes_max, self.after_max_ms, self.makes_room, self.is_led, self.is_short, self.is_shown,
+            self.is_noted, self.may_block,
         )
 
     def __eq__(self, other):
@@ -38,7 +38,7 @@ cdef class PlainRules:
     def __repr__(self):
         return (
             f"PlainRules(bytes_max={self.bytes_max}, after_max_ms={self.after_max_ms}, makes_room={self.makes_room}, "
-            f"is_short={self.is_short}, is_shown={self.is_shown}, is_noted={self.is_noted}, "
+            f"is_led={self.is_led}, is_short={self.is_short}, is_shown={self.is_shown}, is_noted={self.is_noted}, "
             f"may_block={self.may_block})"
         )
 

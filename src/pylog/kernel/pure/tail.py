@@ -19,6 +19,8 @@ class PlainRules:
     """How much newer than now a record may be."""
     makes_room: bool = False
     """Whether a client's append may have to make room first, or to wait for it."""
+    is_led: bool = True
+    """Whether this node may lead: where it follows, no leader's append is let in."""
     is_short: bool = False
     """Whether an append owes no more than `flush` says: then it goes the short way, and shows what it appends."""
     is_shown: bool = False
