@@ -22,6 +22,7 @@ from pylog.config import NodeConfig
 from pylog.errors import ProtocolError
 from pylog.files import MemoryFiles
 from pylog.log import Log
+from pylog.protocol.messages import ApiRequest
 from pylog.runtime.clock import MovableClock
 from pylog.schema_registry import SchemaRegistryServer
 from pylog.server.api.call import Fate, Outcome
@@ -274,7 +275,7 @@ class StandIn:
         request = call.request
         if request is None:
             return None
-        seen = SeenRequest(call.api.name, call.version, request.session.client_id, request.body)
+        seen = SeenRequest(call.api.name, call.version, request.session.client_id, _fields(call, request.body))
         fault = next((one for one in list(self._faults) if one.api == seen.api), None)
         if fault is None:
             fate = Fate(call.answer)
@@ -306,6 +307,15 @@ class StandIn:
                 if not fault.times:
                     self._faults.remove(fault)
             return True
+
+
+def _fields(call: ServedCall, request: Any) -> dict[str, Any]:
+    """The fields of a request under Kafka's names."""
+    if isinstance(request, ApiRequest):
+        schema = call.api.request
+        request = schema.decode(call.version, schema.encode(call.version, request))[0]
+    fields: dict[str, Any] = request
+    return fields
 
 
 def _nothing(node: ServedNode) -> dict[str, Any]:

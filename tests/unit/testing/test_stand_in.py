@@ -222,6 +222,10 @@ def test_requests_are_seen_with_their_fields(kafka: StandIn, client: WireClient)
     assert (seen.api, seen.version, [topic["name"] for topic in seen.body["topics"]]) == ("Metadata", 12, ["t"])
     assert kafka.requests == [seen]
 
+    client.ask("Heartbeat", 3, {"groupId": "g", "memberId": "m"})
+    (beat,) = kafka.requests_of("Heartbeat")
+    assert beat.body == {"groupId": "g", "generationId": 0, "memberId": "m", "groupInstanceId": None}
+
 
 def test_a_name_that_is_no_key_is_refused_with_the_nearest_one(kafka: StandIn) -> None:
     with pytest.raises(ValueError, match="'Produse' is no API key: did you mean 'Produce'"):
