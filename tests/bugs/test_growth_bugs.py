@@ -14,7 +14,8 @@ from pylog.controller.roles import Lead
 from pylog.files import Files, MemoryFiles, join
 from pylog.logdirs.log_directories import Directories
 from pylog.logdirs.metadata_log import MetadataLog
-from pylog.protocol.messages import Metadata, NewTopic, Session
+from pylog.protocol.messages import NewTopic, Session
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.metadata_changes import take_leadership
 from pylog.protocol.metadata_image import METADATA_TOPIC_ID
 from pylog.segment import UNINDEXED_BYTES_MAX
@@ -261,7 +262,7 @@ def read_beside(files: MemoryFiles) -> ReadOnlyBroker:
 
 
 def known(reader: ReadOnlyBroker) -> list[str]:
-    metadata = reader.handle(Metadata(None), Session()).result()
+    metadata = reader.handle(MetadataRequest.of(), Session()).result()
     return sorted(topic.name for topic in metadata.topics)
 
 

@@ -15,7 +15,6 @@ from pylog.protocol.messages import (
     Fetch,
     Fetched,
     FetchedPart,
-    Metadata,
     Produce,
     Produced,
     ProducedPart,
@@ -23,6 +22,7 @@ from pylog.protocol.messages import (
 )
 from pylog.protocol.messages.api import ApiRequest, PartitionsRequest
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.table import MAPPINGS
 from pylog.record import TopicPartition
@@ -106,16 +106,19 @@ class TwoNodes:
 class _Node(ServedNode):
     cluster: Any = None
 
-    def brokers(self) -> list[Body]:
-        found: list[Body] = self.cluster.brokers()
-        return found
-
     def answer(self, message: Any, session: Session) -> Future[Any]:
         cluster: TwoNodes = self.cluster
         broker = cluster.log.broker
-        if isinstance(message, Metadata):
+        if isinstance(message, MetadataRequest):
             answer = broker.handle(message, session).result()
-            return completed(replace(answer, topics=[self._described(topic) for topic in answer.topics]))
+            broker_of = MetadataResponse.MetadataResponseBroker
+            others = [
+                broker_of(node_id=one["nodeId"], host=one["host"], port=one["port"])
+                for one in cluster.brokers()
+                if one["nodeId"] != self.node_id
+            ]
+            topics = [self._described(topic) for topic in answer.topics]
+            return completed(replace(answer, brokers=others, topics=topics))
         refusal = self._refusal(message)
         if refusal is not None:
             return completed(refusal)
@@ -125,7 +128,7 @@ class _Node(ServedNode):
     def _described(self, topic: Any) -> Any:
         leaders = self.cluster.leaders
         parts = [
-            replace(part, leader=leaders.get(TopicPartition(topic.name, part.partition), 1))
+            replace(part, leader_id=leaders.get(TopicPartition(topic.name, part.partition_index), 1))
             for part in topic.partitions
         ]
         return replace(topic, partitions=parts)

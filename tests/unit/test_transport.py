@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from pylog.errors import NetworkError
-from pylog.protocol.messages import Message, Metadata, Session
+from pylog.protocol.messages import Message, Session
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.runtime.future import Future, completed
 from pylog.transport import MemoryTransport
 
@@ -18,7 +19,7 @@ def test_a_message_reaches_its_node_until_that_is_gone() -> None:
         return completed("answer")
 
     transport.attach(1, handle)
-    message, session = Metadata(None), Session("me")
+    message, session = MetadataRequest.of(), Session("me")
     assert transport.send(1, message, session).result(0) == "answer"
     assert heard == [(message, session)] and heard[0][0] is message, "nothing is copied"
     with pytest.raises(ValueError, match="node_id"):

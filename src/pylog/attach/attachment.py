@@ -43,7 +43,8 @@ from pylog.files import DiskFiles
 from pylog.metrics.snapshot import Metrics
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import Fetch, Message, Metadata, Produce, Produced, ProducePart, Session
+from pylog.protocol.messages import Fetch, Message, Produce, Produced, ProducePart, Session
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future, failed
@@ -174,7 +175,7 @@ class Attachment:
     def image(self) -> MetadataImage:
         """The topics of now."""
         if self._owned is None:
-            self._reader.handle(Metadata([]), Session(CLIENT_ID))
+            self._reader.handle(MetadataRequest.of([]), Session(CLIENT_ID))
         return self._node.image
 
     def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig:
@@ -200,7 +201,7 @@ class Attachment:
         key = TopicPartition(topic, partition)
         pause(self._has_owner, OWNER_SECONDS)
         leader = self._cluster.leader(key)
-        part = ProducePart(topic, partition, batch, topic_id=self._cluster.topic(topic).id)
+        part = ProducePart(topic, partition, batch, topic_id=self._cluster.topic(topic).topic_id)
         try:
             produced: Produced = self._cluster.send(leader, Produce([part])).result()
         except (NetworkError, RequestTimedOut) as error:

@@ -54,7 +54,6 @@ from pylog.protocol.messages import (
     DescribeQuorum,
     Fetch,
     Message,
-    Metadata,
     Produce,
     Replacement,
     Session,
@@ -78,6 +77,7 @@ from pylog.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    MetadataRequest,
 )
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest
 from pylog.protocol.metadata_image import MetadataImage
@@ -178,7 +178,7 @@ class Broker:
             Fetch: self._purgatory.fetch,
             ListOffsetsRequest: self._purgatory.list_offsets,
             OffsetForLeaderEpochRequest: self._reads.epoch_ends,
-            Metadata: at_once(partial(described, node, self.config)),
+            MetadataRequest: at_once(partial(described, node, self.config)),
             CreateTopicsRequest: lambda message, _: self._changed(creation.topics(message)),
             CreatePartitionsRequest: lambda message, _: self._changed(creation.partitions(message)),
             DeleteTopicsRequest: lambda message, _: self._changed(

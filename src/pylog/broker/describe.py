@@ -3,17 +3,25 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from pylog.errors import InvalidTopic, LogNotFound, PylogError, UnknownTopicId, UnknownTopicOrPartition
+from pylog.errors import (
+    InvalidTopic,
+    LeaderNotAvailable,
+    LogNotFound,
+    PylogError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from pylog.files import Files, join
 from pylog.logdirs.metadata_log import MetadataLog
-from pylog.protocol.messages import (
-    ClusterMetadata,
-    DescribedQuorum,
-    Metadata,
-    PartitionMetadata,
-    TopicMetadata,
+from pylog.protocol.messages import INTERNAL_TOPICS, DescribedQuorum
+from pylog.protocol.messages.topics import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    MetadataPartition,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
 )
-from pylog.protocol.messages.topics import DescribeLogDirsRequest, DescribeLogDirsResponse
 from pylog.protocol.metadata_image import MetadataImage, PartitionImage, TopicImage
 from pylog.protocol.topic_names import METADATA_TOPIC, unknown_topic, validate_topic_name
 from pylog.record import TopicPartition
@@ -23,32 +31,49 @@ LogDir = DescribeLogDirsResponse.DescribeLogDirsResult
 
 
 def describe_topics(
-    image: MetadataImage, asked: Metadata, leader_of: Callable[[PartitionImage], int]
-) -> ClusterMetadata:
+    image: MetadataImage, asked: MetadataRequest, leader_of: Callable[[PartitionImage], int]
+) -> MetadataResponse:
     """Answer a Metadata request from an image: the topics named, or all; an unknown one carries its error."""
     if asked.topics is None and asked.partitions_max and len(image.topics) > asked.partitions_max:
-        return ClusterMetadata([], lacks_partitions=True)
-    wanted = sorted(image.topics) if asked.topics is None else asked.topics
-    described = [TopicMetadata(name, None if name in image.topics else absent_topic(name)) for name in wanted]
-    for topic_id in asked.topic_ids:
-        topic = image.with_id(topic_id)
-        if topic is not None:
-            described.append(TopicMetadata(topic.name))
-        else:
-            described.append(TopicMetadata("", UnknownTopicId(f"there is no topic with id {topic_id}"), topic_id))
-    there = [(told, image.topics[told.name]) for told in described if told.error is None]
+        return MetadataResponse(lacks_partitions=True)
+    if asked.topics is None:
+        told = [_described(image.topics[name]) for name in sorted(image.topics)]
+    else:
+        told = [_found(image, one) for one in asked.topics]
+    there = [(one, image.topics[one.name]) for one in told if one.error is None and one.name is not None]
     lacks = asked.partitions_max is not None and sum(len(one.partitions) for _, one in there) > asked.partitions_max
-    for told, topic in there:
-        told.id, told.config = topic.id, dict(topic.config)
-        told.partitions = [] if lacks else _described_partitions(topic, leader_of)
-    return ClusterMetadata(described, lacks_partitions=lacks)
+    if not lacks:
+        for one, topic in there:
+            one.partitions = _described_partitions(topic, leader_of)
+    return MetadataResponse(topics=told, lacks_partitions=lacks)
 
 
-def _described_partitions(topic: TopicImage, leader_of: Callable[[PartitionImage], int]) -> list[PartitionMetadata]:
-    return [
-        PartitionMetadata(number, leader_of(state), state.leader_epoch, list(state.replicas), list(state.isr))
+def _found(image: MetadataImage, asked: MetadataRequest.MetadataRequestTopic) -> MetadataTopic:
+    if asked.name is not None:
+        topic = image.topics.get(asked.name)
+        return MetadataTopic(name=asked.name, error=absent_topic(asked.name)) if topic is None else _described(topic)
+    topic, topic_id = image.with_id(asked.topic_id), asked.topic_id
+    if topic is not None:
+        return _described(topic)
+    return MetadataTopic(name=None, topic_id=topic_id, error=UnknownTopicId(f"there is no topic with id {topic_id}"))
+
+
+def _described(topic: TopicImage) -> MetadataTopic:
+    return MetadataTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
+
+
+def _described_partitions(topic: TopicImage, leader_of: Callable[[PartitionImage], int]) -> list[MetadataPartition]:
+    parts = [
+        MetadataPartition(
+            partition_index=number, leader_id=leader_of(state), leader_epoch=state.leader_epoch,
+            replica_nodes=list(state.replicas), isr_nodes=list(state.isr),
+        )
         for number, state in sorted(topic.partitions.items())
-    ]
+    ]  # fmt: skip
+    for part in parts:
+        if part.leader_id < 0:
+            part.error = LeaderNotAvailable("the partition has no leader for the moment")
+    return parts
 
 
 def describe_log_dirs(

@@ -29,18 +29,17 @@ from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import isolation_of
 from pylog.protocol.messages import (
     NO_ID,
-    ClusterMetadata,
     Fetch,
     Fetched,
     FetchedPart,
     FetchPart,
     Message,
-    Metadata,
     ResourceType,
     Session,
 )
 from pylog.protocol.messages.configs import DescribeConfigsRequest
 from pylog.protocol.messages.records import ListOffsetsRequest, ListOffsetsResponse
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.replica import list_offset, read_part
 from pylog.runtime.clock import Clock
@@ -72,7 +71,7 @@ class ReadOnlyBroker:
         self._routes: Routes = {
             Fetch: self._fetch,
             ListOffsetsRequest: at_once(self._list_offsets),
-            Metadata: at_once(self._metadata),
+            MetadataRequest: at_once(self._metadata),
             **described,
             DescribeConfigsRequest: partial(self._configs, described[DescribeConfigsRequest]),
             **{kind: at_once(answer) for kind, answer in ReadOnlyCoordinators(node, clock).routes.items()},
@@ -135,7 +134,7 @@ class ReadOnlyBroker:
         find, isolation = self.node.find, isolation_of(message.isolation_level)
         return message.answered(lambda key, asked: list_offset(find(*key), asked, isolation))
 
-    def _metadata(self, message: Metadata) -> ClusterMetadata:
+    def _metadata(self, message: MetadataRequest) -> MetadataResponse:
         return describe_topics(self.node.now(), message, lambda _: self.node_id)
 
     def _configs(self, describe: Route, message: DescribeConfigsRequest, session: Session) -> Future[Any]:

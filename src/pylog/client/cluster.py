@@ -9,6 +9,7 @@ topic is asked for without waiting, as threads that bring answers hear that; the
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar, overload
 from uuid import UUID
 
@@ -17,13 +18,11 @@ from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     ApiRequest,
     ApiResponse,
-    ClusterMetadata,
     Message,
-    Metadata,
     Session,
-    TopicMetadata,
 )
 from pylog.protocol.messages.records import ListedOffset, ListOffsetsRequest
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse, MetadataTopic
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future
 from pylog.runtime.rounds import Rounds, finished
@@ -104,7 +103,7 @@ class Cluster:
         self._node = node
         self.creates = creates
         self._session = Session(client_id=client_id)
-        self._topics: dict[str, TopicMetadata] = {}
+        self._topics: dict[str, MetadataTopic] = {}
         self._destinations: dict[str, dict[int, tuple[UUID, int]]] = {}
         """Topic id and leader by topic and partition, of the partitions that something was sent to."""
         self._renewing: set[str] = set()
@@ -121,9 +120,9 @@ class Cluster:
         """Send to a node; the future is its answer."""
         return self._transport.send(node, message, self._session)
 
-    def question(self, names: list[str] | None) -> Metadata:
-        """The message that asks about these topics, or all."""
-        return Metadata(names, creates=self.creates and names is not None)
+    def question(self, names: list[str] | None) -> MetadataRequest:
+        """The request about these topics, or all."""
+        return MetadataRequest.of(names, creates=self.creates and names is not None)
 
     @property
     def who(self) -> str:
@@ -154,40 +153,41 @@ class Cluster:
         """See `ClusterRounds.refresh`."""
         finished(self.rounds.refresh(names, seconds=seconds))
 
-    def learn(self, answer: ClusterMetadata, names: list[str] | None) -> None:
-        """Take over a node's answer about these topics, or about all."""
+    def learn(self, answer: MetadataResponse, names: list[str] | None) -> list[MetadataTopic]:
+        """Take over a node's answer about these topics, or all, and return them. An error names its topic."""
+        topics = answer.named(names)
         # Piece by piece: another thread may be learning of other topics.
-        for topic in answer.topics:
-            self._destinations.pop(topic.name, None)
+        for topic in topics:
+            name = topic.name or ""
+            self._destinations.pop(name, None)
             if topic.error is None:
-                self._topics[topic.name] = topic
+                topic.partitions.sort(key=attrgetter("partition_index"))
+                self._topics[name] = topic
             else:
-                self._topics.pop(topic.name, None)
+                topic.error = about("topic", name, topic.error)
+                self._topics.pop(name, None)
         if names is None:
-            for name in set(self._topics) - {topic.name for topic in answer.topics}:
+            for name in set(self._topics) - {topic.name for topic in topics}:
                 self._topics.pop(name, None)
                 self._destinations.pop(name, None)
         self.view = object()
+        return topics
 
-    def topic_names(self) -> list[str]:
-        """All topics there are now."""
-        return [topic.name for topic in self.topics()]
-
-    def topic(self, name: str, *, seconds: float | None = None) -> TopicMetadata:
+    def topic(self, name: str, *, seconds: float | None = None) -> MetadataTopic:
         """See `ClusterRounds.topic`."""
         return self._topics.get(name) or finished(self.rounds.topic(name, seconds=seconds))
 
-    def known(self, names: Iterable[str] | None = None) -> list[TopicMetadata]:
-        """These topics, or all, as far as they are known, without asking a node."""
-        found = [self._topics.get(name) for name in sorted(self._topics.copy() if names is None else names)]
-        return [topic for topic in found if topic is not None]
+    def known(self, names: Iterable[str] | None = None) -> dict[str, MetadataTopic]:
+        """These topics, or all, by name, as far as they are known, without asking a node."""
+        found = {name: self._topics.get(name) for name in sorted(self._topics.copy() if names is None else names)}
+        return {name: topic for name, topic in found.items() if topic is not None}
 
     def known_leader(self, key: TopicPartition) -> int | None:
         """The node that leads a partition, as far as that is known, without asking a node."""
         topic = self._topics.get(key.topic)
         for state in () if topic is None else topic.partitions:
-            if state.partition == key.partition:
-                return state.leader
+            if state.partition_index == key.partition:
+                return state.leader_id
         return None
 
     def leader(self, key: TopicPartition) -> int:
@@ -206,7 +206,7 @@ class Cluster:
         if node is None:
             self._ask_at_once(key.topic)
             node = self.leader(key)
-        destination = self.topic(key.topic).id, node
+        destination = self.topic(key.topic).topic_id, node
         self._destinations.setdefault(key.topic, {})[key.partition] = destination
         return destination
 
@@ -216,12 +216,9 @@ class Cluster:
         if not answer.done():
             answer.add_done_callback(partial(self._renewed, name))
             raise LeaderNotAvailable(f"topic {name!r}: the leaders of its partitions are asked for")
-        self.learn(answer.result(), [name])
-        found: TopicMetadata = answer.result().topics[0]
-        if found.error is not None:
-            raise found.error
+        raise_first(topic.error for topic in self.learn(answer.result(), [name]))
 
-    def topics(self) -> list[TopicMetadata]:
+    def topics(self) -> dict[str, MetadataTopic]:
         """See `ClusterRounds.topics`."""
         return finished(self.rounds.topics())
 
@@ -257,7 +254,7 @@ class Cluster:
                 # It cannot be asked: the next refusal tries again.
                 self._renewing.discard(name)
 
-    def _renewed(self, name: str, answer: Future[ClusterMetadata]) -> None:
+    def _renewed(self, name: str, answer: Future[MetadataResponse]) -> None:
         self._renewing.discard(name)
         if answer.exception() is None:
             self.learn(answer.result(), [name])
@@ -292,18 +289,17 @@ class ClusterRounds:
         """Ask about these topics, or all; those that are gone are forgotten. Raises as `ask` does."""
         self._cluster.learn((yield from self.ask(self._cluster.question(names), seconds=seconds)), names)
 
-    def topic(self, name: str, *, seconds: float | None = None) -> Rounds[TopicMetadata]:
+    def topic(self, name: str, *, seconds: float | None = None) -> Rounds[MetadataTopic]:
         """A topic; asked about where it is not known. Raises UnknownTopicOrPartition, and as `ask` does."""
-        for found in self._cluster.known([name]):
+        for found in self._cluster.known([name]).values():
             return found
-        answer: ClusterMetadata = yield from self.ask(self._cluster.question([name]), seconds=seconds)
-        self._cluster.learn(answer, [name])
-        (told,) = answer.topics
+        answer = yield from self.ask(self._cluster.question([name]), seconds=seconds)
+        (told,) = self._cluster.learn(answer, [name])
         if told.error is not None:
             raise told.error
         return told
 
-    def topics(self) -> Rounds[list[TopicMetadata]]:
+    def topics(self) -> Rounds[dict[str, MetadataTopic]]:
         """All topics there are now, by name."""
         yield from self.refresh()
         return self._cluster.known()

@@ -108,7 +108,7 @@ class PartitionBatches:
                 raise
             return
         found = self._cluster.topic(self._key.topic)
-        if NO_ID not in (found.id, self._topic_id) and found.id != self._topic_id:
+        if NO_ID not in (found.topic_id, self._topic_id) and found.topic_id != self._topic_id:
             raise UnknownTopicId(f"topic {self._key.topic!r} was deleted, and made again since")
 
     def _ask(self, position: int) -> "Future[Fetched]":

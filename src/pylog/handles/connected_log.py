@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, Unpack
 from uuid import UUID
 
 from pylog.client.admin.configs import ConfigAdmin, ConfigValue
-from pylog.client.admin.topics import TopicAdmin
+from pylog.client.admin.topics import DescribedTopic, TopicAdmin
 from pylog.client.cluster import Cluster
 from pylog.client.network.transport import reached
 from pylog.client.partition_batches import Chunk, PartitionBatches
@@ -23,7 +23,6 @@ from pylog.handles.left_out import is_whole, warn_left_out
 from pylog.handles.open_log import OpenLog
 from pylog.handles.table_sinks import ProducerSink, append_rows, topic_rules
 from pylog.protocol.isolation import Isolation, IsolationLevel
-from pylog.protocol.messages import TopicMetadata
 from pylog.record import ConsumerRecord, TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.tables import AppendedTable, RecordSource, TableInput
@@ -147,7 +146,7 @@ class ConnectedTopic(TopicTable["ConnectedPartition"]):
     ('orders', 1, 'delete')
     """
 
-    def __init__(self, log: ConnectedLog, admin: TopicAdmin, configs: ConfigAdmin, found: TopicMetadata) -> None:
+    def __init__(self, log: ConnectedLog, admin: TopicAdmin, configs: ConfigAdmin, found: DescribedTopic) -> None:
         self.name = found.name
         self.id: UUID = found.id
         self._log = log

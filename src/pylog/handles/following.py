@@ -29,6 +29,7 @@ from uuid import UUID
 
 from pylog.broker.broker import Broker
 from pylog.broker.follower_fetcher import LEADER_MOVED, LeaderEndPoint
+from pylog.client.cluster import about, raise_first
 from pylog.client.network.transport import reached
 from pylog.controller.roles import Follow
 from pylog.errors import (
@@ -49,19 +50,16 @@ from pylog.protocol.messages import (
     NO_EPOCH,
     NO_HIGH_WATERMARK,
     NO_ID,
-    ClusterMetadata,
     ConfigSource,
     Fetch,
     Fetched,
     FetchPart,
-    Metadata,
-    PartitionMetadata,
     ResourceType,
     Session,
-    TopicMetadata,
 )
 from pylog.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from pylog.protocol.messages.records import ListOffsetsRequest, ListOffsetsResponse
+from pylog.protocol.messages.topics import MetadataPartition, MetadataRequest, MetadataResponse, MetadataTopic
 from pylog.record import TopicPartition
 from pylog.replica import Follower
 from pylog.runtime.clock import Clock
@@ -248,39 +246,40 @@ class Following:
         wrong with a topic or a partition of it.
         """
         asked = None if self._topics is None else list(dict.fromkeys([*self._topics, *sorted(INTERNAL_TOPICS)]))
-        found: ClusterMetadata = self._ask(Metadata(asked))
+        found: MetadataResponse = self._ask(MetadataRequest.of(asked))
         self._check_nodes(found)
-        self._broker.join_cluster(found.cluster_id)
-        wanted = [topic for topic in found.topics if self._is_asked_for(topic.name) or self._comes_along(topic)]
-        topics = [topic for topic in wanted if topic.error is None and topic.name not in self._released]
-        missing = next((topic.error for topic in wanted if topic.error is not None), None)
-        if is_first and missing is not None:
-            raise missing
-        configs = self._due_configs([topic.name for topic in topics])
+        self._broker.join_cluster(found.cluster_id or "")
+        told = {topic.name or "": topic for topic in found.named(asked)}
+        wanted = {name: one for name, one in told.items() if self._is_asked_for(name) or self._comes_along(name, one)}
+        if is_first:
+            raise_first(one.error and about("topic", name, one.error) for name, one in wanted.items())
+        topics = {name: one for name, one in wanted.items() if one.error is None and name not in self._released}
+        configs = self._due_configs(list(topics))
         if is_first:
             self._register(topics)
-        for topic in topics:
+        nodes = found.nodes
+        for name, topic in topics.items():
             for part in topic.partitions:
                 try:
-                    self._follow(topic, part, found.nodes.get(part.leader), configs.get(topic.name, {}))
+                    self._follow(name, topic, part, nodes.get(part.leader_id), configs.get(name, {}))
                 except PylogError as error:
                     if is_first and not isinstance(error, LeaderNotAvailable):
                         raise
-                    self._note(TopicPartition(topic.name, part.partition), error)
-            self._take_config(topic.name, configs)
+                    self._note(TopicPartition(name, part.partition_index), error)
+            self._take_config(name, configs)
 
-    def _register(self, topics: Iterable[TopicMetadata]) -> None:
+    def _register(self, topics: Mapping[str, MetadataTopic]) -> None:
         """Tell the id of the directory to the leaders that have this node as a replica.
 
         One partition of each leader is enough. The fetch acknowledges nothing. Raises DuplicateBrokerRegistration.
         """
         parts = {
-            part.leader: FetchPart(
-                topic.name, part.partition, 0, 1, part.leader_epoch, high_watermark=NO_HIGH_WATERMARK,
-                topic_id=topic.id, directory_id=self._broker.directory_id,
+            part.leader_id: FetchPart(
+                name, part.partition_index, 0, 1, part.leader_epoch, high_watermark=NO_HIGH_WATERMARK,
+                topic_id=topic.topic_id, directory_id=self._broker.directory_id,
             )
-            for topic in topics for part in topic.partitions
-            if self._broker.node_id in part.replicas and part.leader >= 0
+            for name, topic in topics.items() for part in topic.partitions
+            if self._broker.node_id in part.replica_nodes and part.leader_id >= 0
         }  # fmt: skip
         for node, part in parts.items():
             message = Fetch([part], replica_id=self._broker.node_id, max_wait_ms=0)
@@ -295,13 +294,13 @@ class Following:
     def _is_asked_for(self, topic: str) -> bool:
         return self._topics is None or topic in self._topics
 
-    def _comes_along(self, topic: TopicMetadata) -> bool:
+    def _comes_along(self, name: str, topic: MetadataTopic) -> bool:
         """Whether the leader has made this node a replica of a topic of coordinators, and no other Following has it."""
         others = [other for other in list(_open) if other is not self and other._broker is self._broker]
         return (
             topic.error is None
-            and any(self._broker.node_id in part.replicas for part in topic.partitions)
-            and not any(other._has(topic.name) for other in others)
+            and any(self._broker.node_id in part.replica_nodes for part in topic.partitions)
+            and not any(other._has(name) for other in others)
         )
 
     def _due_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
@@ -315,7 +314,7 @@ class Following:
     def _ask(self, message: Any) -> Any:
         return self._transport.send(ANY_NODE, message, self._session).result()
 
-    def _check_nodes(self, found: ClusterMetadata) -> None:
+    def _check_nodes(self, found: MetadataResponse) -> None:
         if self._broker.node_id in found.nodes:
             raise DuplicateBrokerRegistration(
                 f"the leader at {self.leader} has a node {self._broker.node_id}, and so is this one: open this log "
@@ -354,25 +353,26 @@ class Following:
         return any(key.topic == topic for key in self._roles)
 
     def _follow(
-        self, topic: TopicMetadata, part: PartitionMetadata, address: tuple[str, int] | None, config: dict[str, str]
-    ) -> None:
-        key = TopicPartition(topic.name, part.partition)
-        if part.leader < 0:
+        self, name: str, topic: MetadataTopic, part: MetadataPartition, address: tuple[str, int] | None,
+        config: dict[str, str],
+    ) -> None:  # fmt: skip
+        key = TopicPartition(name, part.partition_index)
+        if part.leader_id < 0:
             raise LeaderNotAvailable(f"{key.topic}-{key.partition} has no leader for the moment")
-        if topic.id == NO_ID:
+        if topic.topic_id == NO_ID:
             raise UnsupportedVersion(f"the leader at {self.leader} is too old: it does not tell the ids of topics")
-        is_replica = self._broker.node_id in part.replicas
-        leader = LeaderEndPoint(part.leader, self._transport, self._refused, is_replica, address)
+        is_replica = self._broker.node_id in part.replica_nodes
+        leader = LeaderEndPoint(part.leader_id, self._transport, self._refused, is_replica, address)
         with self._lock:
-            role = leader, part.leader_epoch, topic.id, self._broker.node_id in part.isr
+            role = leader, part.leader_epoch, topic.topic_id, self._broker.node_id in part.isr_nodes
             if self._closed or key in self._stopped or key.topic in self._released or self._roles.get(key) == role:
                 return
             effect = Follow(
-                topic=topic.name, topic_id=topic.id, partition=key.partition, partitions=len(topic.partitions),
-                leader=part.leader, leader_epoch=part.leader_epoch, config=config, counts=role[-1],
+                topic=name, topic_id=topic.topic_id, partition=key.partition, partitions=len(topic.partitions),
+                leader=part.leader_id, leader_epoch=part.leader_epoch, config=config, counts=role[-1],
             )  # fmt: skip
             # An error leaves the partition without a fetcher: the next refresh gives it one.
-            self._roles[key] = leader, NO_EPOCH, topic.id, False
+            self._roles[key] = leader, NO_EPOCH, topic.topic_id, False
             self._broker.apply(effect, leader)
             self._roles[key] = role
             self._leaders.add(leader)

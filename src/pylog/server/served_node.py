@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pylog.config import DynamicBrokerConfig, NodeConfig
-from pylog.protocol.messages import ANONYMOUS, NO_ID, ClusterMetadata, Metadata, Session
+from pylog.protocol.messages import ANONYMOUS, NO_ID, Session
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
@@ -51,14 +52,10 @@ class ServedNode:
         made.sessions, made.log = self.sessions, self.log
         return made
 
-    def brokers(self) -> list[Body]:
-        """The nodes of the cluster."""
-        return [{"nodeId": self.node_id, "host": self.address.host, "port": self.address.port}]
-
     def cluster_id(self, session: Session) -> str:
         """The id of the cluster. It changes where the node begins to copy one."""
-        found: ClusterMetadata = self.ask(Metadata([]), session)
-        return found.cluster_id
+        found: MetadataResponse = self.ask(MetadataRequest.of([]), session)
+        return found.cluster_id or ""
 
     def trusts(self, session: Session) -> bool:
         """Whether a client may do what is between nodes (ClusterAction): `super.users` names it, or it is in the
@@ -86,22 +83,23 @@ class ServedNode:
     def identify(self, topics: Iterable[Body], session: Session) -> None:
         """Give topics that a body names by their names the field `topicId`, where there are such topics."""
         named = [topic for topic in topics if topic["name"] and topic.get("topicId", NO_ID) == NO_ID]
-        found: ClusterMetadata = self.ask(Metadata([topic["name"] for topic in named], partitions_max=0), session)
-        ids = {topic.name: topic.id for topic in found.topics if topic.error is None}
+        asked = MetadataRequest.of([topic["name"] for topic in named], partitions_max=0)
+        found: MetadataResponse = self.ask(asked, session)
+        ids = {topic.name: topic.topic_id for topic in found.topics if topic.error is None}
         for topic in named:
             topic["topicId"] = ids.get(topic["name"], NO_ID)
 
     def names(self, topic_ids: Iterable[uuid.UUID], session: Session) -> dict[uuid.UUID, str]:
         """The names of the topics with these ids. Unknown ids are left out."""
         asked = list(topic_ids)
-        message = Metadata([], asked, partitions_max=0)
-        found: ClusterMetadata = self.ask(message, session) if asked else ClusterMetadata([])
-        return {topic.id: topic.name for topic in found.topics if topic.error is None}
+        message = MetadataRequest.of([], asked, partitions_max=0)
+        found: MetadataResponse = self.ask(message, session) if asked else MetadataResponse()
+        return {topic.topic_id: topic.name or "" for topic in found.topics if topic.error is None}
 
     def id_of(self, topic: str, session: Session) -> uuid.UUID:
         """The id of the topic of this name, or NO_ID."""
-        found: ClusterMetadata = self.ask(Metadata([topic], partitions_max=0), session)
-        return NO_ID if found.topics[0].error is not None else found.topics[0].id
+        found: MetadataResponse = self.ask(MetadataRequest.of([topic], partitions_max=0), session)
+        return NO_ID if found.topics[0].error is not None else found.topics[0].topic_id
 
     def known_names(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
         """The same from memory, for messages that carry the id: the node refuses an id that does not fit the name, and

@@ -1,16 +1,18 @@
 """The answer to a request that is refused with an error of the test's choice, and does nothing."""
 
+from dataclasses import replace
 from typing import Any
 
 from pylog.errors import ProtocolError, PylogError
 from pylog.protocol.messages import ApiRequest, ApiResponse
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.future import failed
 from pylog.server.api.call import BareToken, Later, NoResponse, Outcome, Reply
 from pylog.server.dispatch import ServedCall
 from pylog.server.served_node import ServedNode
 
-HARMLESS = {"validateOnly": True, "allowAutoTopicCreation": False}
+HARMLESS = {"validateOnly": True}
 """Fields of requests that keep them from changing anything."""
 CODES = frozenset({"errorCode", "partitionErrorCode"})
 """The fields of answers that have an error code."""
@@ -43,10 +45,13 @@ def _refused(call: ServedCall, node: ServedNode, error: ProtocolError) -> Outcom
 def _replaced(call: ServedCall, node: ServedNode, error: type[ProtocolError]) -> Outcome | None:
     request = call.request
     assert request is not None, "it was read"
-    if isinstance(request.body, ApiRequest):
+    if isinstance(request.body, MetadataRequest):
+        body: Any = replace(request.body, allow_auto_topic_creation=False)
+    elif isinstance(request.body, ApiRequest):
         # Its class has said all that there is to say.
         return None
-    body = {name: HARMLESS.get(name, value) for name, value in request.body.items()}
+    else:
+        body = {name: HARMLESS.get(name, value) for name, value in request.body.items()}
     made = _made(call, call._replace(request=request._replace(body=body)).answer(node))
     assert isinstance(made, dict), "only a Produce wants no answer, and it refuses itself"
     schema = call.api.response

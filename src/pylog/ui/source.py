@@ -4,11 +4,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from pylog.client.admin.topics import DescribedTopic
 from pylog.errors import NotLocal, UnknownTopicOrPartition
 from pylog.files import Files
 from pylog.handles.any_log import AnyLog
 from pylog.handles.topic_facts import Ends, bytes_of, ends_of, ends_of_partitions
-from pylog.protocol.messages import TopicMetadata
 from pylog.record import TopicPartition
 
 __all__ = ["Source"]
@@ -43,6 +43,6 @@ class Source:
             # One was deleted meanwhile.
             return ends_of(self.log, [topic.name for topic in topics])
 
-    def topics(self) -> list[TopicMetadata]:
+    def topics(self) -> list[DescribedTopic]:
         """All topics, internal ones too, with their partitions: one question. Raises NetworkError."""
-        return [one for one in self.log.admin.topics() if one.error is None]
+        return self.log.admin.topics()

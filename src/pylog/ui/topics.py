@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from starlette.requests import Request
 from starlette.responses import Response
 
+from pylog.client.admin.topics import DescribedTopic
 from pylog.errors import UnknownTopicOrPartition
 from pylog.handles.topic_facts import Ends, ends_of_partitions, facts_of, readers_of_topic
-from pylog.protocol.messages import INTERNAL_TOPICS, TopicMetadata
+from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.record import TopicPartition
 from pylog.runtime.words import size_text
 from pylog.ui.history import LogHistory, level_line, rate_line
@@ -54,7 +55,7 @@ def topics(request: Request) -> Response:
     sample = last or LogSample({})
     metadata, lags = {one.name: one for one in source.topics()}, sample.lag_of_topic()
 
-    def line(one: TopicMetadata, ends: Mapping[TopicPartition, Ends]) -> TopicLine:
+    def line(one: DescribedTopic, ends: Mapping[TopicPartition, Ends]) -> TopicLine:
         keys = [TopicPartition(one.name, part.partition) for part in one.partitions]
         known = [ends[key] for key in keys if key in ends]
         return TopicLine(
@@ -78,11 +79,11 @@ def topics(request: Request) -> Response:
     )
 
 
-def _under_replicated(topic: TopicMetadata) -> int:
+def _under_replicated(topic: DescribedTopic) -> int:
     return sum(len(one.isr) < len(one.replicas) for one in topic.partitions)
 
 
-def _ends_now(source: Source, topics: list[TopicMetadata], sample: LogSample) -> dict[TopicPartition, Ends]:
+def _ends_now(source: Source, topics: list[DescribedTopic], sample: LogSample) -> dict[TopicPartition, Ends]:
     """The extents of a few topics as they are now, with sizes of the last look."""
     keys = [TopicPartition(topic.name, one.partition) for topic in topics for one in topic.partitions]
     sizes = {key: sample.ends[key].size for key in keys if key in sample.ends}
@@ -104,7 +105,7 @@ class LogFacts:
     furthest: tuple[str, str, int] | None
 
 
-def _facts(topics: list[TopicMetadata], sample: LogSample) -> LogFacts:
+def _facts(topics: list[DescribedTopic], sample: LogSample) -> LogFacts:
     group, lag = max(sample.lags.items(), key=lambda one: one[1], default=(("", ""), 0))
     return LogFacts(
         len(topics), sum(len(one.partitions) for one in topics), sum(map(_under_replicated, topics)),

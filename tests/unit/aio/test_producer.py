@@ -21,7 +21,8 @@ from pylog.errors import (
     Undelivered,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import Message, Metadata, Produce, Session
+from pylog.protocol.messages import Message, Produce, Session
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import EndTxnRequest
 from pylog.runtime.future import Future
 from support.loops import in_loop, turns
@@ -96,7 +97,7 @@ async def test_send_waits_for_a_topic_and_the_loop_goes_on(wire: Wire) -> None:
     async with pylog.aio.open(":memory:", transport=wire) as log:
         await log.create_topic("t")
         async with log.producer() as producer:
-            wire.kept.add(Metadata)
+            wire.kept.add(MetadataRequest)
             sending = asyncio.create_task(producer.send_and_wait("t", b"x"))
             await turns()
             assert not sending.done() and wire.waiting
@@ -109,7 +110,7 @@ async def test_a_topic_that_no_node_tells_of_in_time_is_an_error(wire: Wire) -> 
     async with pylog.aio.open(":memory:", transport=wire) as log:
         await log.create_topic("t")
         async with log.producer(max_block_ms=1) as producer:
-            wire.kept.add(Metadata)
+            wire.kept.add(MetadataRequest)
             with pytest.raises(RequestTimedOut, match="max_block_ms"):
                 await producer.send("t", b"x")
 

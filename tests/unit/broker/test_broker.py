@@ -18,7 +18,8 @@ from pylog.config import NodeConfig
 from pylog.files import DiskFiles, File
 from pylog.protocol.batch import encode, split
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, Metadata, NewTopic, Produce, ProducePart, Session
+from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, NewTopic, Produce, ProducePart, Session
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.testing import SimClock
 from support.patience import HANG_SECONDS
 
@@ -206,8 +207,8 @@ def test_clients_of_any_node_find_the_leader(pair: Pair) -> None:
     with pair.logs[2].producer() as producer:
         assert producer.send("t", b"by way of node 2").result(HANG_SECONDS).offset == 0
     pair.roles(leader=2)
-    described = pair.logs[2].broker.handle(Metadata(["t"]), SESSION).result(0).topics[0].partitions[0]
-    assert (described.leader, described.leader_epoch) == (2, 2)
+    described = pair.logs[2].broker.handle(MetadataRequest.of(["t"]), SESSION).result(0).topics[0].partitions[0]
+    assert (described.leader_id, described.leader_epoch) == (2, 2)
     with pair.logs[1].consumer("t", auto_offset_reset="earliest") as consumer:
         wait_for(lambda: pair.partition(2).high_watermark == 1)
         assert [record.value for record in consumer.poll(60_000)] == [b"by way of node 2"]

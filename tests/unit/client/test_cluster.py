@@ -17,7 +17,7 @@ from pylog.errors import (
     UnknownServer,
     UnsupportedVersion,
 )
-from pylog.protocol.messages import ApiResponse, ClusterMetadata, Message, PartitionMetadata, Session, TopicMetadata
+from pylog.protocol.messages import ApiResponse, Message, Session
 from pylog.protocol.messages.configs import ConfigSource, DescribeConfigsResponse, IncrementalAlterConfigsResponse
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeResponse,
@@ -41,9 +41,10 @@ from pylog.protocol.messages.users import (
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future, completed, failed
 from pylog.transport import MemoryTransport
+from support.described import described
 
 T0 = TopicPartition("t", 0)
-LED = ClusterMetadata([TopicMetadata("t", partitions=[PartitionMetadata(0, 1, 0, [1], [1])])])
+LED = described(["t"], 1, 1)
 Described = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 
 

@@ -21,7 +21,6 @@ from pylog.protocol.compression import Codec
 from pylog.protocol.messages import (
     Fetch,
     FetchedPart,
-    Metadata,
     OffsetCommit,
     OffsetFetch,
     OffsetsCommitted,
@@ -36,6 +35,7 @@ from pylog.protocol.messages.groups import (
     SyncGroupRequest,
 )
 from pylog.protocol.messages.records import ListOffsetsRequest
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
 from pylog.transport import MemoryTransport
@@ -767,7 +767,7 @@ def test_a_coordinator_that_is_away_costs_a_member_nothing(
 
 def test_a_leader_without_new_metadata_assigns_known_topics(far: pylog.Log, way: Held) -> None:
     with far.consumer("t", group_id="g", auto_offset_reset="earliest") as consumer:
-        way.answers[Metadata] = [errors.NetworkError("gone")]
+        way.answers[MetadataRequest] = [errors.NetworkError("gone")]
         assert len(read(consumer)) == 10
 
 
@@ -783,7 +783,7 @@ def test_a_group_that_cannot_be_joined_is_an_error_of_poll(far: pylog.Log, way: 
 
 def test_a_look_at_the_topics_that_fails_changes_nothing(far: pylog.Log, way: Held) -> None:
     with far.consumer("t", auto_offset_reset="earliest", metadata_max_age_ms=0) as consumer:
-        way.answers[Metadata] = [errors.NetworkError("gone")]
+        way.answers[MetadataRequest] = [errors.NetworkError("gone")]
         assert len(read(consumer)) == 10 and consumer.assignment() == {T0, T1}
 
 

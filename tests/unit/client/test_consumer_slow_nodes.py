@@ -14,13 +14,13 @@ from pylog.errors import Closed, NetworkError, NotLeaderOrFollower, PylogError, 
 from pylog.protocol.messages import (
     Fetch,
     Message,
-    Metadata,
     OffsetCommit,
     OffsetFetch,
     Produce,
     Session,
 )
 from pylog.protocol.messages.records import ListOffsetsRequest
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import InitProducerIdRequest
 from pylog.runtime.future import Future, failed
 from pylog.transport import MemoryTransport
@@ -79,21 +79,21 @@ def test_a_refused_batch_is_sent_again_without_new_metadata(wire: Wire, log: pyl
     # The thread that brings answers must not wait for one.
     with log.producer(linger_ms=0, retry_backoff_ms=1) as producer:
         producer.send("t", b"first", partition=0).result()
-        wire.held[Metadata] = []
+        wire.held[MetadataRequest] = []
         wire.refused[Produce] = NotLeaderOrFollower("moved")
         future = producer.send("t", b"second", partition=0)
         del wire.refused[Produce]
         assert future.result().offset == 1
-        assert len(wire.held[Metadata]) == 1, "one question is enough"
-        wire.release(Metadata)
+        assert len(wire.held[MetadataRequest]) == 1, "one question is enough"
+        wire.release(MetadataRequest)
 
 
 def test_send_waits_for_a_topic_no_longer_than_it_may(wire: Wire, log: pylog.Log) -> None:
     with log.producer(max_block_ms=20) as producer:
-        wire.held[Metadata] = []
+        wire.held[MetadataRequest] = []
         with pytest.raises(RequestTimedOut, match="has not answered a Metadata"):
             producer.send("t", b"x")
-        wire.release(Metadata)
+        wire.release(MetadataRequest)
 
 
 def test_a_batch_is_given_up_also_while_there_is_no_producer_id(wire: Wire, log: pylog.Log) -> None:
@@ -110,19 +110,19 @@ def test_poll_reads_on_where_it_may_while_topics_are_asked_about(wire: Wire, log
     with log.consumer("t", auto_offset_reset="earliest", retry_backoff_ms=1) as consumer:
         partition.append([pylog.Record(b"one")])
         assert [record.value for record in consumer.poll(0)] == [b"one"]
-        wire.held[Metadata] = []
+        wire.held[MetadataRequest] = []
         wire.refused[Fetch] = NotLeaderOrFollower("moved")
         assert consumer.poll(0) == []
         del wire.refused[Fetch]
         partition.append([pylog.Record(b"two")])
         assert [record.value for record in consumer.poll(60_000)] == [b"two"]
-        wire.release(Metadata)
+        wire.release(MetadataRequest)
 
 
 def test_a_node_that_is_away_is_asked_again_quietly(wire: Wire, log: pylog.Log) -> None:
     with log.consumer("t", auto_offset_reset="earliest", retry_backoff_ms=20) as consumer:
         assert consumer.poll(0) == []
-        wire.refused = {Fetch: NetworkError("away"), Metadata: NetworkError("away")}
+        wire.refused = {Fetch: NetworkError("away"), MetadataRequest: NetworkError("away")}
         before = wire.counts.total()
         assert consumer.poll(40) == []
         assert wire.counts.total() - before < 20
@@ -143,12 +143,12 @@ def test_a_group_reads_on_when_one_of_its_topics_is_deleted(wire: Wire, log: pyl
         other.poll(1)
     log.delete_topic("t")
     (rest,) = (key.partition for key in other.assignment() if key.topic == "u")
-    before = wire.counts[Metadata]
+    before = wire.counts[MetadataRequest]
     polled = other.poll(40)
     log.topic("u")[rest].append([pylog.Record(b"x")])
     polled += other.poll(1000)
     assert [record.value for record in polled] == [b"x"]
-    assert wire.counts[Metadata] - before < 20
+    assert wire.counts[MetadataRequest] - before < 20
     for consumer in (leader, other):
         consumer.close()
 
@@ -164,9 +164,9 @@ def test_a_members_poll_waits_for_no_topic(wire: Wire, log: pylog.Log) -> None:
     log.delete_topic("t")
     while member._client._cluster.known(["t"]):
         member.poll(1)
-    wire.held[Metadata] = []
+    wire.held[MetadataRequest] = []
     assert member.poll(20) == [] and len(member.assignment()) == 2
-    wire.release(Metadata)
+    wire.release(MetadataRequest)
     for consumer in (leader, member):
         consumer.close()
 
@@ -193,7 +193,7 @@ def test_an_assignment_is_kept_where_its_topic_is_unknown(wire: Wire, log: pylog
     while other._client._cluster.known(["t"]):
         poll_until(1)
         other.poll(1)
-    wire.of, wire.refused = "other", {Metadata: NetworkError("away")}
+    wire.of, wire.refused = "other", {MetadataRequest: NetworkError("away")}
     log.create_topic("t", partitions=2)
     poll_until(2)
     for topic in ("t", "u"):
@@ -212,20 +212,20 @@ def test_a_topic_whose_name_is_not_known_yet_is_asked_about_after_a_while(wire: 
         consumer.subscribe(["t"])
         log.delete_topic("t")
         log.create_topic("t")
-        wire.refused[Metadata] = NetworkError("away")
-        before = wire.counts[Metadata]
+        wire.refused[MetadataRequest] = NetworkError("away")
+        before = wire.counts[MetadataRequest]
         assert consumer.poll(60) == []
-        assert wire.counts[Metadata] - before < 20
+        assert wire.counts[MetadataRequest] - before < 20
         wire.refused.clear()
         while not consumer.assignment():
             consumer.poll(20)
 
 
 LOOK_UPS: dict[str, tuple[type, Callable[[pylog.Consumer], object]]] = {
-    "subscribe": (Metadata, lambda consumer: consumer.subscribe(["u"])),
-    "subscribe to a pattern": (Metadata, lambda consumer: consumer.subscribe(pattern="u.*")),
-    "assign": (Metadata, lambda consumer: consumer.assign([TopicPartition("u", 0)])),
-    "topics": (Metadata, lambda consumer: consumer.topics()),
+    "subscribe": (MetadataRequest, lambda consumer: consumer.subscribe(["u"])),
+    "subscribe to a pattern": (MetadataRequest, lambda consumer: consumer.subscribe(pattern="u.*")),
+    "assign": (MetadataRequest, lambda consumer: consumer.assign([TopicPartition("u", 0)])),
+    "topics": (MetadataRequest, lambda consumer: consumer.topics()),
     "end_offsets": (ListOffsetsRequest, lambda consumer: consumer.end_offsets([T0])),
     "lag": (ListOffsetsRequest, lambda consumer: consumer.lag()),
     "offsets_for_times": (ListOffsetsRequest, lambda consumer: consumer.offsets_for_times({T0: 0})),
@@ -291,8 +291,8 @@ def test_a_missing_topic_is_asked_about_again_after_a_refusal(wire: Wire, log: p
         consumer.pause(T0, TopicPartition("t", 1))
         log.delete_topic("t")
         consumer._run(consumer._client._cluster.rounds.refresh(["t"]))
-        wire.refused[Metadata] = NetworkError("away")
-        before = wire.counts[Metadata]
+        wire.refused[MetadataRequest] = NetworkError("away")
+        before = wire.counts[MetadataRequest]
         consumer.poll(150)
-        assert wire.counts[Metadata] - before >= 3, "not only every second"
+        assert wire.counts[MetadataRequest] - before >= 3, "not only every second"
         wire.refused.clear()

@@ -22,7 +22,8 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages import NO_ID, Fetch, Fetched, FetchedPart, Message, Metadata, Session
+from pylog.protocol.messages import NO_ID, Fetch, Fetched, FetchedPart, Message, Session
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 from pylog.transport import MemoryTransport
@@ -117,7 +118,7 @@ def test_an_error_that_may_pass_is_asked_again_after_a_look_for_the_leader(
 ) -> None:
     append(log, b"a", b"b")
     batches = reader(log, transport)
-    transport.answers = {Fetch: [error], Metadata: [None, NetworkError("cut, too")]}
+    transport.answers = {Fetch: [error], MetadataRequest: [None, NetworkError("cut, too")]}
     assert offsets(batches, 0, 2) == [[0, 1]]
     assert transport.asked == [0, 0]
 
@@ -127,7 +128,7 @@ def test_an_error_that_stays_comes_out(log: pylog.Log, transport: Meddling) -> N
     with pytest.raises(OffsetOutOfRange):
         offsets(reader(log, transport), 5, 9)
     batches = reader(log, transport)
-    transport.answers = {Fetch: [NetworkError("cut")], Metadata: [None, InvalidRequest("no")]}
+    transport.answers = {Fetch: [NetworkError("cut")], MetadataRequest: [None, InvalidRequest("no")]}
     with pytest.raises(InvalidRequest):
         offsets(batches, 0, 1)
 

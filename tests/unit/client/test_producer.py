@@ -13,19 +13,17 @@ from pylog.client.producer import Producer
 from pylog.config import ProducerConfig
 from pylog.errors import PylogError
 from pylog.protocol.messages import (
-    ClusterMetadata,
     Message,
-    Metadata,
-    PartitionMetadata,
     Produce,
     Produced,
     ProducedPart,
     Session,
-    TopicMetadata,
 )
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import InitProducerIdRequest
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
+from support.described import described, names_in
 from support.messages import producer_id_given
 from support.patience import HANG_SECONDS
 
@@ -42,12 +40,9 @@ class SlowNode:
         self.arrived = threading.Semaphore(0)
 
     def handle(self, message: Message, session: Session) -> Future[Any]:
-        if isinstance(message, Metadata):
+        if isinstance(message, MetadataRequest):
             self.metadata_asked += 1
-            partitions = [PartitionMetadata(number, NODE, 0, [NODE], [NODE]) for number in range(2)]
-            return completed(
-                ClusterMetadata([TopicMetadata(name, partitions=partitions) for name in message.topics or []])
-            )
+            return completed(described(names_in(message), 2, NODE))
         if isinstance(message, InitProducerIdRequest):
             return completed(producer_id_given(None, 7, 0))
         assert isinstance(message, Produce)

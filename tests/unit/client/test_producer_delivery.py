@@ -19,21 +19,19 @@ from pylog.client.record_append import Part
 from pylog.config import ProducerConfig
 from pylog.errors import PylogError
 from pylog.protocol.messages import (
-    ClusterMetadata,
     Message,
-    Metadata,
-    PartitionMetadata,
     Produce,
     Produced,
     ProducedPart,
     Session,
-    TopicMetadata,
 )
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import InitProducerIdRequest
 from pylog.protocol.partitioner import partition_for_key
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
+from support.described import described, names_in
 from support.messages import producer_id_given
 from support.patience import HANG_SECONDS
 from support.stepping import Steps
@@ -56,11 +54,8 @@ class Node:
         """(partition, epoch, sequence, records) of all that came."""
 
     def handle(self, message: Message, session: Session) -> Future[Any]:
-        if isinstance(message, Metadata):
-            partitions = [PartitionMetadata(number, NODE, 0, [NODE], [NODE]) for number in range(4)]
-            return completed(
-                ClusterMetadata([TopicMetadata(name, partitions=partitions) for name in message.topics or []])
-            )
+        if isinstance(message, MetadataRequest):
+            return completed(described(names_in(message), 4, NODE))
         if isinstance(message, InitProducerIdRequest):
             self.ids_asked += 1
             if self.id_answers:

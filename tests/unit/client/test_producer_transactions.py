@@ -13,21 +13,19 @@ from pylog import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, erro
 from pylog.client.producer import Producer
 from pylog.config import ProducerConfig
 from pylog.protocol.messages import (
-    ClusterMetadata,
-    Metadata,
     OffsetsCommitted,
-    PartitionMetadata,
     Produced,
     ProducedPart,
-    TopicMetadata,
     TxnOffsetCommit,
 )
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
 )
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
+from support.described import described
 from support.messages import end_txn, init_producer_id, producer_id_given, txn_ended
 from support.patience import HANG_SECONDS
 
@@ -311,9 +309,8 @@ class Coordinator:
         self.epoch = -1
 
     def handle(self, message: Any, session: object) -> Future[Any]:
-        if isinstance(message, Metadata):
-            partitions = [PartitionMetadata(0, NODE, 0, [NODE], [NODE])]
-            return completed(ClusterMetadata([TopicMetadata("t", partitions=partitions)]))
+        if isinstance(message, MetadataRequest):
+            return completed(described(["t"], 1, NODE))
         self.heard.append(message)
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, Future):

@@ -19,19 +19,17 @@ from pylog.client.record_append import pure
 from pylog.config import ProducerConfig
 from pylog.kernel import HEADER_BYTES, MAX_TIMESTAMP, check_fields, record_size_bound
 from pylog.protocol.messages import (
-    ClusterMetadata,
-    Metadata,
-    PartitionMetadata,
     Produced,
     ProducedPart,
-    TopicMetadata,
 )
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import InitProducerIdRequest
 from pylog.protocol.partitioner import partition_for_key
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed
 from pylog.testing import SimClock
+from support.described import described
 from support.messages import producer_id_given
 
 NODE = 1
@@ -238,9 +236,8 @@ def test_few_batches_wait_while_one_is_shipped(hasty: None) -> None:
     waiting: list[int] = []
 
     def handle(message: Any, session: object) -> Future[Any]:
-        if isinstance(message, Metadata):
-            partitions = [PartitionMetadata(0, NODE, 0, [NODE], [NODE])]
-            return completed(ClusterMetadata([TopicMetadata("t", partitions=partitions)]))
+        if isinstance(message, MetadataRequest):
+            return completed(described(["t"], 1, NODE))
         if isinstance(message, InitProducerIdRequest):
             return completed(producer_id_given(None, 7, 0))
         waiting.append(sending._client.batches.ready(TopicPartition("t", 0)))

@@ -5,9 +5,9 @@ import pytest
 from pylog.coordinator.transaction.state import TransactionState
 from pylog.errors import InvalidRegularExpression, TransactionalIdNotFound
 from pylog.protocol.messages import (
-    Metadata,
     Session,
 )
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -94,7 +94,7 @@ def test_an_unknown_id_is_an_error_in_its_place() -> None:
 
 def test_other_messages_are_misuse() -> None:
     with pytest.raises(TypeError, match="Metadata"):
-        DESK.machine.handle(Metadata(), Session(), 1, DESK.now)
+        DESK.machine.handle(MetadataRequest.of(), Session(), 1, DESK.now)
 
 
 def test_a_transaction_is_known_as_soon_as_it_is_in_the_log() -> None:

@@ -33,9 +33,9 @@ from pylog.errors import (
     TransactionAborted,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import ConfigSource, DescribeQuorum, Message, Metadata, Session
+from pylog.protocol.messages import ConfigSource, DescribeQuorum, Message, Session
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import DescribeProducersRequest
-from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.closing import settle
 from pylog.runtime.future import Future, completed
@@ -694,7 +694,7 @@ def test_a_connection_that_has_failed_since_it_was_given_calls_is_passed_over(lo
 
     def fail() -> None:
         link = next(iter(network._links))
-        call = Call(ANY_NODE, Metadata([]), QUESTIONS[Metadata], Session(), answer, network._clock.tick_ms() + 10_000)
+        call = Call(ANY_NODE, MetadataRequest.of([]), None, Session(), answer, network._clock.tick_ms() + 10_000)
         link.give(call)
         network._dispatch.given[link] = None
         network._fail(link, NetworkError("it was cut"))

@@ -12,7 +12,7 @@ import pylog
 from pylog import Record, errors
 from pylog.broker.follower_fetcher import LeaderEndPoint
 from pylog.handles.following import FINAL, Following
-from pylog.protocol.messages import ClusterMetadata, PartitionMetadata, TopicMetadata
+from pylog.protocol.messages.topics import MetadataResponse, MetadataTopic
 from pylog.protocol.metadata_changes import assign_leader
 from pylog.replica import Follower
 from pylog.runtime.clock import SystemClock
@@ -20,6 +20,7 @@ from pylog.server.server import Server
 from support.certificates import Authority, authority
 from support.clients.values import until
 from support.copies import QUICK, caught_up, lag, same, values
+from support.described import led
 from support.killed import kill
 from support.patience import HANG_SECONDS, give_up_early
 from support.raw_client import WireClient
@@ -366,11 +367,10 @@ def test_a_producer_of_a_copy_is_refused(leader: pylog.Log, server: Server, copy
 
 def test_a_leader_that_tells_too_little_is_refused(leader: pylog.Log, server: Server, copy: pylog.Log) -> None:
     following = copy.follow(server.bootstrap_servers)
-    led = PartitionMetadata(0, 1, 0, [1], [1])
     with pytest.raises(errors.UnsupportedVersion, match="ids of topics"):
-        following._follow(TopicMetadata("old"), led, None, {})
+        following._follow("old", MetadataTopic(name="old"), led(0, 1), None, {})
     with pytest.raises(errors.UnsupportedVersion, match="id of its cluster"):
-        following._check_nodes(ClusterMetadata([]))
+        following._check_nodes(MetadataResponse())
 
 
 def test_a_partition_without_a_leader_waits_for_one(leader: pylog.Log, server: Server, copy: pylog.Log) -> None:
@@ -380,7 +380,7 @@ def test_a_partition_without_a_leader_waits_for_one(leader: pylog.Log, server: S
     following.close()
     error = errors.LeaderNotAvailable("there is none")
     with pytest.raises(errors.LeaderNotAvailable):
-        following._follow(TopicMetadata("t"), PartitionMetadata(0, -1, 0, [1], []), None, {})
+        following._follow("t", MetadataTopic(name="t"), led(0, -1), None, {})
     following._note(T0, error)
     following._note(T0, error)
     following._note(pylog.TopicPartition("absent", 0), error)
@@ -423,7 +423,7 @@ def test_a_refusal_in_the_first_look_at_a_leader_leads_to_the_next_one_behind_it
     dues: list[int | None] = []
 
     class Refused(Following):
-        def _check_nodes(self, found: ClusterMetadata) -> None:
+        def _check_nodes(self, found: MetadataResponse) -> None:
             super()._check_nodes(found)
             if not dues:
                 self._refused(errors.FencedLeaderEpoch("the leader has begun an epoch"))

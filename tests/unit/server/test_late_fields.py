@@ -13,6 +13,9 @@ RULES = {
     "JoinGroup.skipAssignment": "server/api/membership",
     "LeaveGroup.members": "server/api/membership",
     "ListOffsets.topics.partitions.leaderEpoch": "server/api/list_offsets",
+    "Metadata.clusterAuthorizedOperations": "an older request cannot ask for them",
+    "Metadata.topics.name": "an older request is refused where it names a topic by its id",
+    "Metadata.topics.topicAuthorizedOperations": "an older request cannot ask for them",
 }
 """Where it is seen to that an older version has none of them."""
 

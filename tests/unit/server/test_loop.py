@@ -14,10 +14,7 @@ import pytest
 from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import Closed, InvalidRequest
 from pylog.protocol.messages import (
-    ClusterMetadata,
-    Metadata,
     Session,
-    TopicMetadata,
 )
 from pylog.protocol.messages.configs import DescribeConfigsRequest, DescribeConfigsResponse
 from pylog.protocol.messages.groups import (
@@ -28,6 +25,7 @@ from pylog.protocol.messages.groups import (
     ListGroupsResponse,
 )
 from pylog.protocol.messages.records import OffsetForLeaderEpochResponse
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse, MetadataTopic
 from pylog.protocol.messages.transactions import ListTransactionsResponse
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
@@ -257,8 +255,8 @@ def test_an_answer_is_made_and_encoded_by_the_thread_that_its_key_has(node: Node
 
     def answer(message: Any) -> Future[Any]:
         threads.append(threading.current_thread().name)
-        if isinstance(message, Metadata):
-            return completed(ClusterMetadata([TopicMetadata("t")]))
+        if isinstance(message, MetadataRequest):
+            return completed(MetadataResponse(topics=[MetadataTopic(name="t")]))
         if isinstance(message, DescribeConfigsRequest):
             return completed(DescribeConfigsResponse())
         return completed(

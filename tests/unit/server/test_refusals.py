@@ -10,14 +10,11 @@ from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import Closed, KafkaStorage, NotCoordinator, UnknownTopicOrPartition
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
-    ClusterMetadata,
     Fetched,
     FetchedPart,
-    Metadata,
-    PartitionMetadata,
     Session,
-    TopicMetadata,
 )
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse, MetadataTopic
 from pylog.protocol.schema import message
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
@@ -77,8 +74,8 @@ def test_an_error_for_a_message_is_in_its_response(
 @pytest.mark.parametrize("refuse", [raises, fails])
 def test_an_error_for_a_produce_is_that_of_each_partition(refuse: Callable[[Any, Session], Future[Any]]) -> None:
     def handle(asked: Any, session: Session) -> Future[Any]:
-        is_known = isinstance(asked, Metadata)
-        return completed(ClusterMetadata([TopicMetadata("t")])) if is_known else refuse(asked, session)
+        is_known = isinstance(asked, MetadataRequest)
+        return completed(MetadataResponse(topics=[MetadataTopic(name="t")])) if is_known else refuse(asked, session)
 
     records = bytes(encode([(b"v", None, 5, ())], now_ms=5).data)
     parts = [{"index": number, "records": records} for number in (0, 1)]
@@ -87,21 +84,11 @@ def test_an_error_for_a_produce_is_that_of_each_partition(refuse: Callable[[Any,
     assert codes(answered("Produce", 9, body, handle)) == {ERROR.code}
 
 
-def test_a_topic_without_a_leader_is_told_so() -> None:
-
-    def handle(asked: Metadata, session: Session) -> Future[Any]:
-        return completed(ClusterMetadata([TopicMetadata("t", None, partitions=[PartitionMetadata(0, -1, 3, [2], [])])]))
-
-    (topic,) = answered("Metadata", 12, {"topics": [{"name": "t"}]}, handle)["topics"]
-
-    assert [(part["errorCode"], part["leaderId"]) for part in topic["partitions"]] == [(5, -1)]
-
-
 def test_an_error_of_a_topic_that_was_to_be_made_is_told() -> None:
 
     def handle(asked: Any, session: Session) -> Future[Any]:
-        error = KafkaStorage("full") if asked.creates else UnknownTopicOrPartition("no")
-        return completed(ClusterMetadata([TopicMetadata("t", error)]))
+        error = KafkaStorage("full") if asked.allow_auto_topic_creation else UnknownTopicOrPartition("no")
+        return completed(MetadataResponse(topics=[MetadataTopic(name="t", error=error)]))
 
     (topic,) = answered("Metadata", 12, {"topics": [{"name": "t"}]}, handle)["topics"]
 
@@ -123,8 +110,9 @@ def test_names_of_many_topics_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("pylog.server.served_node.NAMES_MAX", 2)
 
-    def handle(asked: Metadata, session: Session) -> Future[Any]:
-        return completed(ClusterMetadata([TopicMetadata(f"t{one.int}", None, one) for one in asked.topic_ids]))
+    def handle(asked: MetadataRequest, session: Session) -> Future[Any]:
+        ids = [one.topic_id for one in asked.topics or ()]
+        return completed(MetadataResponse(topics=[MetadataTopic(name=f"t{one.int}", topic_id=one) for one in ids]))
 
     served = node(handle)
     topics: list[dict[str, Any]] = [{"topicId": uuid.UUID(int=number)} for number in (1, 1, 2, 3, 1)]

@@ -22,7 +22,8 @@ from pylog.controller.roles import Follow, Lead
 from pylog.errors import DiskFull, NotLeaderOrFollower, PylogError, StorageError
 from pylog.logdirs.log_directory import LogDirectory
 from pylog.partition import Partition
-from pylog.protocol.messages import NO_EPOCH, ClusterMetadata, Metadata
+from pylog.protocol.messages import NO_EPOCH
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.protocol.metadata_image import MetadataDelta, PartitionImage
 from pylog.record import TopicPartition
 from pylog.replica import Follower, Leader
@@ -227,13 +228,16 @@ class Roles:
         others = frozenset(state.replicas) - {self._topics.node_id}
         return others & set(state.isr), others - set(state.isr)
 
-    def describe(self, asked: Metadata) -> ClusterMetadata:
+    def describe(self, asked: MetadataRequest) -> MetadataResponse:
         """Answer a Metadata request from the metadata log, with the addresses of leaders elsewhere."""
         described = describe_topics(self._topics.image, asked, self._controller.leader_of)
         described.cluster_id = self._topics.directories.first.cluster_id
         if self.addresses:
-            leaders = {state.leader for topic in described.topics for state in topic.partitions}
-            described.nodes |= {node: self.addresses[node] for node in leaders if node in self.addresses}
+            broker = MetadataResponse.MetadataResponseBroker
+            leaders = {part.leader_id for topic in described.topics for part in topic.partitions}
+            for node in sorted(leaders & self.addresses.keys()):
+                host, port = self.addresses[node]
+                described.brokers.append(broker(node_id=node, host=host, port=port))
         return described
 
     def _make_leader(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from pylog.client.admin.configs import config_texts
 from pylog.client.cluster import Cluster, checked_names, raise_first, sole
@@ -13,7 +14,6 @@ from pylog.protocol.messages import (
     LATEST,
     MAX_TIMESTAMP,
     NewTopic,
-    TopicMetadata,
 )
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListedOffset
 from pylog.protocol.messages.topics import (
@@ -22,6 +22,7 @@ from pylog.protocol.messages.topics import (
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DescribeLogDirsRequest,
+    MetadataTopic,
 )
 from pylog.record import TopicPartition, checked_partition
 
@@ -37,6 +38,26 @@ class DescribedLogDir(NamedTuple):
     path: str
     error: PylogError | None
     partitions: dict[TopicPartition, int]
+
+
+class DescribedPartition(NamedTuple):
+    """A partition of a topic, as a node tells of it."""
+
+    partition: int
+    leader: int
+    """The node that leads it; -1: none for the moment."""
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    """The replicas that are in sync with the leader."""
+
+
+class DescribedTopic(NamedTuple):
+    """A topic, as a node tells of it, with its partitions by number."""
+
+    name: str
+    id: UUID
+    partitions: list[DescribedPartition]
 
 
 class TopicAdmin:
@@ -188,22 +209,30 @@ class TopicAdmin:
             for one in self._cluster.ask(DescribeLogDirsRequest(topics=None)).results
         ]  # fmt: skip
 
-    def topics(self) -> list[TopicMetadata]:
+    def topics(self) -> list[DescribedTopic]:
         """All topics there are, sorted by name.
 
         >>> [(topic.name, len(topic.partitions)) for topic in admin.topics()]
         [('orders', 1)]
         """
-        return [self._cluster.topic(name) for name in self._cluster.topic_names()]
+        return [_described(name, topic) for name, topic in self._cluster.topics().items()]
 
-    def topic(self, name: str) -> TopicMetadata:
+    def topic(self, name: str) -> DescribedTopic:
         """One topic as it is now. Raises UnknownTopicOrPartition.
 
         >>> [part.leader for part in admin.topic("orders").partitions]
         [1]
         """
         self._cluster.refresh([name])
-        return self._cluster.topic(name)
+        return _described(name, self._cluster.topic(name))
+
+
+def _described(name: str, topic: MetadataTopic) -> DescribedTopic:
+    parts = [
+        DescribedPartition(one.partition_index, one.leader_id, one.leader_epoch, one.replica_nodes, one.isr_nodes)
+        for one in topic.partitions
+    ]
+    return DescribedTopic(name, topic.topic_id, parts)
 
 
 def _errors(names: Iterable[str], results: Iterable[Any]) -> dict[str, PylogError | None]:

@@ -146,7 +146,8 @@ class TransactionAdmin:
             described = self.describe_producers(partitions)
         else:
             # Topics may be deleted meanwhile.
-            keys = [TopicPartition(t.name, p.partition) for t in self._cluster.topics() for p in t.partitions]
+            topics = self._cluster.topics()
+            keys = [TopicPartition(name, p.partition_index) for name, t in topics.items() for p in t.partitions]
             described = self._producers(keys, may_be_gone=True)
         suspects = [
             (key, one)

@@ -16,7 +16,7 @@ from pylog.client.consumer.pending_requests import PendingRequest, PendingReques
 from pylog.client.consumer.subscription import LISTENER_METHODS, SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import PylogError, UnknownTopicOrPartition
-from pylog.protocol.messages import ClusterMetadata, Metadata
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.record import TopicPartition, checked_partition
 from pylog.runtime.clock import Clock
 from pylog.runtime.rounds import Rounds
@@ -66,16 +66,15 @@ class Assignment:
             return
         # A topic that matched a pattern and was deleted must not come back by a question about it.
         self._cluster.creates = self._config.allow_auto_create_topics and compiled is None
-        yield from self._look_up(sorted(names - {topic.name for topic in self._cluster.known()}))
+        yield from self._look_up(sorted(names - self._cluster.known().keys()))
         self._loop.take_back()
         yield from self._subscribe(names, compiled, listener)
 
     def _look_up(self, names: list[str]) -> Rounds[None]:
         if not names:
             return
-        answer: ClusterMetadata = yield from self._cluster.rounds.ask(self._cluster.question(names))
-        self._cluster.learn(answer, names)
-        for topic in answer.topics:
+        answer = yield from self._cluster.rounds.ask(self._cluster.question(names))
+        for topic in self._cluster.learn(answer, names):
             if isinstance(topic.error, UnknownTopicOrPartition):
                 logger.warning("%s; it is read as soon as it is made", topic.error)
             elif topic.error is not None:
@@ -111,7 +110,7 @@ class Assignment:
         ids = {}
         for key in keys:
             state = self._subscription.states.get(key)
-            ids[key] = (yield from self._cluster.rounds.topic(key.topic)).id if state is None else state.topic_id
+            ids[key] = (yield from self._cluster.rounds.topic(key.topic)).topic_id if state is None else state.topic_id
         self._subscription.assign(list(ids.items()))
 
     def leave(self, reason: str, timeout_ms: int, *, commit: bool = True) -> Rounds[None]:
@@ -125,20 +124,22 @@ class Assignment:
                 subscription.is_shared = False
 
     def _matching(self) -> frozenset[str]:
-        names = [topic.name for topic in self._cluster.known()]
-        return self._subscription.matching(names, internal=not self._config.exclude_internal_topics)
+        return self._subscription.matching(self._cluster.known(), internal=not self._config.exclude_internal_topics)
 
     def _assign_all(self) -> None:
         """Without a group: read every partition of the topics that are there, and of a missing one what was read."""
-        there = {topic.name: topic for topic in self._cluster.known(self._subscription.topics)}
+        there = self._cluster.known(self._subscription.topics)
         kept = [
             (key, state.topic_id)
             for key, state in self._subscription.states.items()
             if key.topic in self._subscription.topics and key.topic not in there
         ]
-        self._subscription.assign(
-            kept + [(TopicPartition(name, p.partition), t.id) for name, t in there.items() for p in t.partitions]
-        )
+        found = [
+            (TopicPartition(name, part.partition_index), topic.topic_id)
+            for name, topic in there.items()
+            for part in topic.partitions
+        ]
+        self._subscription.assign(kept + found)
 
     # --- as the topics change ----------------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ class Assignment:
             return
         self._looked_ms = now_ms
         subscription.is_stale = False
-        self._looking = self._requests.add(self._cluster.send_any(Metadata(None)), self._looked)
+        self._looking = self._requests.add(self._cluster.send_any(MetadataRequest.of()), self._looked)
 
     @property
     def _is_lacking(self) -> bool:
@@ -198,7 +199,7 @@ class Assignment:
         topics = self._cluster.known(known)
         if subscription.is_shared:
             subscription.is_stale |= len(topics) < len(known)
-        again = {topic.name: topic.id for topic in topics if topic.id != known[topic.name]}
+        again = {name: topic.topic_id for name, topic in topics.items() if topic.topic_id != known[name]}
         if not again:
             return
         if subscription.is_by_topic and not subscription.is_shared:

@@ -25,7 +25,8 @@ from pylog.config import ConsumerConfig
 from pylog.errors import ConcurrentUse, InvalidGroupId
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
-from pylog.protocol.messages import EARLIEST, LATEST, Metadata
+from pylog.protocol.messages import EARLIEST, LATEST
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.record import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -93,7 +94,7 @@ class ConsumerClient:
     def make_topics(self, names: Iterable[str]) -> Future[Any]:
         """Ask about topics, so that those that are missing are made. In process this call may wait for the disk."""
         wanted = [checked_name("topics", name) for name in names]
-        return self._cluster.send_any(Metadata(wanted, creates=True))
+        return self._cluster.send_any(MetadataRequest.of(wanted, creates=True))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> Rounds[None]:
         """See `Consumer.assign`."""
@@ -173,11 +174,11 @@ class ConsumerClient:
 
     def partitions_for_topic(self, topic: str) -> Rounds[set[int]]:
         """See `Consumer.partitions_for_topic`."""
-        return {p.partition for p in (yield from self._cluster.rounds.topic(topic)).partitions}
+        return {p.partition_index for p in (yield from self._cluster.rounds.topic(topic)).partitions}
 
     def topics(self) -> Rounds[list[str]]:
         """See `Consumer.topics`."""
-        return [topic.name for topic in (yield from self._cluster.rounds.topics())]
+        return list((yield from self._cluster.rounds.topics()))
 
     # --- commits -----------------------------------------------------------------------------------------------------
 

@@ -84,7 +84,9 @@ class GroupMember:
         self._machine: Membership = (
             ClassicMembership(config, now_ms)
             if config.group_protocol == "classic"
-            else ConsumerMembership(config, now_ms, lambda: {topic.id: topic.name for topic in cluster.known()})
+            else ConsumerMembership(
+                config, now_ms, lambda: {topic.topic_id: name for name, topic in cluster.known().items()}
+            )
         )
         self._identity = self._machine.identity
         self._lock = WholeLock()
@@ -173,7 +175,7 @@ class GroupMember:
                 machine.join_again()
 
     def _counts(self, topics: Iterable[str]) -> dict[str, int]:
-        known = {topic.name: len(topic.partitions) for topic in self._cluster.known(topics)}
+        known = {name: len(topic.partitions) for name, topic in self._cluster.known(topics).items()}
         return {topic: known.get(topic, 0) for topic in topics}
 
     def _carry_out(self, effect: Effect, now_ms: int) -> Rounds[None]:
@@ -218,9 +220,9 @@ class GroupMember:
                 self._todo.extend(machine.elected(effect, assignment))
 
     def _topic_id(self, topic: str) -> UUID:
-        known = self._cluster.known([topic])
-        if known:
-            return known[0].id
+        known = self._cluster.known([topic]).get(topic)
+        if known is not None:
+            return known.topic_id
         # It may be gone, or not known yet: the next look tells, and until then it is any of that name.
         self._subscription.is_stale = True
         return NO_ID

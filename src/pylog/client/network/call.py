@@ -10,7 +10,6 @@ from pylog.errors import NetworkError, PylogError, SaslAuthentication, Unsupport
 from pylog.protocol.messages import (
     Fetch,
     Message,
-    Metadata,
     OfGroup,
     Produce,
     Session,
@@ -22,6 +21,7 @@ from pylog.protocol.messages.groups import (
     ListGroupsRequest,
 )
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
@@ -49,7 +49,7 @@ LEADER_BOUND = (
     Produce, Fetch, ListOffsetsRequest, DeleteRecordsRequest, DescribeProducersRequest, WriteTxnMarkersRequest,
 )  # fmt: skip
 HARMLESS_TWICE = (
-    Metadata, FindCoordinator, ListGroupsRequest, ListTransactionsRequest, DescribeGroupsRequest,
+    MetadataRequest, FindCoordinator, ListGroupsRequest, ListTransactionsRequest, DescribeGroupsRequest,
     ConsumerGroupDescribeRequest, DescribeTransactionsRequest,
 )  # fmt: skip
 """What any node may be asked again when a connection was lost, as it changes nothing."""

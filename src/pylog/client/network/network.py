@@ -33,7 +33,8 @@ from pylog.errors import (
     ThreadsExhausted,
 )
 from pylog.metrics.snapshot import Metrics
-from pylog.protocol.messages import Fetch, Metadata, Session
+from pylog.protocol.messages import Fetch, Session
+from pylog.protocol.messages.topics import MetadataResponse
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
@@ -222,8 +223,8 @@ class Network:
         for call, answer, error, body in answers:
             if body is not None:
                 self._links.traffic.note_answer(call)
-            if isinstance(call.message, Metadata) and isinstance(body, dict):
-                self.routes.learn(body["brokers"])
+            if isinstance(answer, MetadataResponse):
+                self.routes.learn(answer.nodes)
             if call.future.done():
                 continue
             if error is not None:

@@ -9,7 +9,7 @@ After a failure an address rests: 50 ms at first, twice as long after each furth
 """
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pylog.client.network.address import Address
@@ -50,9 +50,9 @@ class Routes:
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
-    def learn(self, brokers: Iterable[Body]) -> None:
-        """Take over the nodes in a response to Metadata. One without nodes changes nothing: the old ones stay."""
-        found = {one["nodeId"]: self._address(one) for one in brokers}
+    def learn(self, places: Mapping[int, tuple[str, int]]) -> None:
+        """Take over the hosts and ports of nodes in a response to Metadata. Without nodes the old ones stay."""
+        found = {node: self._address(*place) for node, place in places.items()}
         nodes = {node: address for node, address in found.items() if address is not None}
         if nodes:
             self.nodes = nodes
@@ -65,15 +65,14 @@ class Routes:
 
     def learn_one(self, body: Body) -> None:
         """Take over the node in a response to FindCoordinator."""
-        address = self._address(body)
+        address = self._address(body["host"], body["port"])
         if address is not None and body["nodeId"] >= 0:
             self.nodes[body["nodeId"]] = address
 
-    def _address(self, body: Body) -> Address | None:
+    def _address(self, host: str, port: int) -> Address | None:
         """The address that a node tells. Behind a Unix socket it is that socket, as the host is out of reach."""
         if all(address.is_unix for address in self._bootstrap):
             return self._bootstrap[0]
-        host, port = body["host"], body["port"]
         is_one = bool(host) and (0 < port <= PORT_MAX or host.startswith(UNIX))
         return Address(host, port) if is_one else None
 

@@ -32,9 +32,7 @@ from pylog.errors import (
 )
 from pylog.protocol.messages import (
     ApiRequest,
-    ClusterMetadata,
     Message,
-    Metadata,
     ResourceType,
     Session,
 )
@@ -48,7 +46,13 @@ from pylog.protocol.messages.groups import (
     DescribeGroupsResponse,
     ListGroupsRequest,
 )
-from pylog.protocol.messages.topics import CreatePartitionsRequest, CreateTopicsRequest, DescribeLogDirsRequest
+from pylog.protocol.messages.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DescribeLogDirsRequest,
+    MetadataRequest,
+    MetadataResponse,
+)
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from pylog.protocol.wire.questions.question import Question
 from pylog.protocol.wire.questions.table import QUESTIONS
@@ -113,7 +117,7 @@ class NetworkTransport:
     def send(self, node: int, message: Message, session: Session) -> Future[Any]:
         """See `Transport`."""
         composition = self._compositions.get(type(message))
-        if isinstance(message, Metadata) and self._creates(message):
+        if isinstance(message, MetadataRequest) and self._creates(message):
             composition = self._metadata
         if composition is None:
             return self._ask(node, message, session)
@@ -122,8 +126,8 @@ class NetworkTransport:
         composition(message, session).add_done_callback(partial(_pass_on, whole))
         return whole
 
-    def _creates(self, message: Metadata) -> bool:
-        return bool(message.topics) and (message.creates or self._config.allow_auto_create_topics)
+    def _creates(self, message: MetadataRequest) -> bool:
+        return bool(message.topics) and (message.allow_auto_topic_creation or self._config.allow_auto_create_topics)
 
     def name(self, node: int) -> str:
         """See `Transport`. The last errors of nodes that cannot be reached are in it: they may be why none answers."""
@@ -158,11 +162,11 @@ class NetworkTransport:
     # --- several -----------------------------------------------------------------------------------------------------
 
     def _everywhere(self, message: AllNodesRequest[R], session: Session) -> Future[R]:
-        def ask_all(_: ClusterMetadata) -> Future[R]:
+        def ask_all(_: MetadataResponse) -> Future[R]:
             nodes = sorted(self._network.routes.nodes)
             return gathered([self._ask(node, message, session) for node in nodes], message.joined)
 
-        return self._then(self._ask(ANY_NODE, Metadata([]), session), ask_all)
+        return self._then(self._ask(ANY_NODE, MetadataRequest.of([]), session), ask_all)
 
     def _by_names(self, kind: str, message: NamesRequest[R], session: Session) -> Future[R]:
         asked = [self._ask(ANY_NODE, message.only([name]), session, place=(kind, name)) for name in message.names]
@@ -197,18 +201,18 @@ class NetworkTransport:
         if not named:
             return ask(ANY_NODE)
 
-        def look(_: ClusterMetadata) -> Future[Any]:
+        def look(_: MetadataResponse) -> Future[Any]:
             is_any = _is_any_broker(named[0])
             return ask(min(self._network.routes.nodes) if is_any else int(named[0].resource_name))
 
-        return self._then(self._ask(ANY_NODE, Metadata([]), session), look)
+        return self._then(self._ask(ANY_NODE, MetadataRequest.of([]), session), look)
 
-    def _metadata(self, message: Metadata, session: Session) -> Future[Any]:
+    def _metadata(self, message: MetadataRequest, session: Session) -> Future[Any]:
         """Topics, made where they are missing. Kafka answers UnknownTopicOrPartition first, and has the topic a moment
         later.
         """
         whole, deadline = self._network.future(), self._clock.tick_ms() + CREATION_MS
-        asked = replace(message, creates=True)
+        asked = replace(message, allow_auto_topic_creation=True)
 
         def ask() -> None:
             self._ask(ANY_NODE, asked, session).add_done_callback(check)
@@ -216,7 +220,7 @@ class NetworkTransport:
         def check(answer: Future[Any]) -> None:
             now = self._clock.tick_ms()
             missing = [
-                topic.name
+                topic.name or ""
                 for topic in (answer.result().topics if answer.exception() is None else ())
                 if isinstance(topic.error, UnknownTopicOrPartition | LeaderNotAvailable)
             ]
@@ -250,7 +254,7 @@ class NetworkTransport:
             left = {one.name: wanted[one.name] for one in results(changed) if one.error is None and one.name in wanted}
 
             def ask() -> None:
-                self._ask(ANY_NODE, Metadata(list(left)), session).add_done_callback(check)
+                self._ask(ANY_NODE, MetadataRequest.of(left), session).add_done_callback(check)
 
             def check(found: Future[Any]) -> None:
                 is_there = found.exception() is not None or _has_leaders(found.result(), left)
@@ -294,10 +298,10 @@ def _pass_on(whole: Future[Any], answer: Future[Any]) -> None:
         whole.set_exception(error)
 
 
-def _has_leaders(found: ClusterMetadata, wanted: dict[str, int]) -> bool:
+def _has_leaders(found: MetadataResponse, wanted: dict[str, int]) -> bool:
     return all(
         topic.error is None
-        and len(topic.partitions) >= wanted.get(topic.name, 0)
-        and all(part.leader >= 0 for part in topic.partitions)
-        for topic in found.topics
+        and len(topic.partitions) >= wanted[topic.name or ""]
+        and all(part.leader_id >= 0 for part in topic.partitions)
+        for topic in found.named(list(wanted))
     )

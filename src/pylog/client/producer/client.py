@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from pylog.client.accumulator import Accumulator
-from pylog.client.cluster import Cluster
+from pylog.client.cluster import Cluster, raise_first
 from pylog.client.producer.failures import log_failures
 from pylog.client.producer.foreign import foreign_batch, make_transactional
 from pylog.client.producer.lifetime import Lifetime
@@ -42,7 +42,7 @@ from pylog.kernel import check_fields, checked_headers, record_size_bound
 from pylog.kernel.values import BytesLike, Headers, as_bytes
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import ClusterMetadata
+from pylog.protocol.messages.topics import MetadataResponse
 from pylog.record import RecordMetadata, TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.closing import Lease, drop, warn
@@ -274,21 +274,18 @@ class ProducerClient:
             f"is {self.config.buffer_memory}: no room came free within max_block_ms={self.config.max_block_ms}"
         )
 
-    def look(self, topic: str, partition: int | None) -> Future[ClusterMetadata] | None:
+    def look(self, topic: str, partition: int | None) -> Future[MetadataResponse] | None:
         """The look-up that a send to a topic waits for first: the answer for `learn`; None where the partitions are
         known.
         """
-        known = self._cluster.known([topic])
-        if known and (type(partition) is not int or partition < len(known[0].partitions)):
+        known = self._cluster.known([topic]).get(topic)
+        if known is not None and (type(partition) is not int or partition < len(known.partitions)):
             return None
         return self._cluster.send_any(self._cluster.question([topic]))
 
-    def learn(self, topic: str, answer: ClusterMetadata) -> None:
+    def learn(self, topic: str, answer: MetadataResponse) -> None:
         """Take over a node's answer about a topic. Raises its error."""
-        self._cluster.learn(answer, [topic])
-        (told,) = answer.topics
-        if told.error is not None:
-            raise told.error
+        raise_first(told.error for told in self._cluster.learn(answer, [topic]))
 
     def measure(self, found: Metrics) -> None:
         """Add the numbers of now; none after the close, as in Kafka."""
@@ -311,7 +308,7 @@ class ProducerClient:
 
     def partitions_for(self, topic: str) -> list[int]:
         """See `Producer.partitions_for`."""
-        return [p.partition for p in self._cluster.topic(topic).partitions]
+        return [p.partition_index for p in self._cluster.topic(topic).partitions]
 
     @whole
     def close(self, timeout: float | None = None) -> Undelivered | None:

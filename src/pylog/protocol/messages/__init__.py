@@ -66,15 +66,11 @@ from pylog.protocol.messages.topics import (
     INTERNAL_TOPICS,
     NODE_DEFAULT,
     TRANSACTIONS_TOPIC,
-    ClusterMetadata,
     DescribedQuorum,
     DescribeQuorum,
-    Metadata,
     NewPartitions,
     NewTopic,
-    PartitionMetadata,
     Replacement,
-    TopicMetadata,
 )
 from pylog.protocol.messages.transactions import (
     ANY_TRANSACTION_VERSION,
@@ -102,7 +98,6 @@ __all__ = [
     "TRANSACTIONS_TOPIC",
     "ApiRequest",
     "ApiResponse",
-    "ClusterMetadata",
     "ConfigChange",
     "ConfigResource",
     "ConfigSource",
@@ -114,7 +109,6 @@ __all__ = [
     "Fetched",
     "FetchedPart",
     "Message",
-    "Metadata",
     "NewPartitions",
     "NewTopic",
     "OfGroup",
@@ -124,7 +118,6 @@ __all__ = [
     "OffsetFetchedPart",
     "OffsetsCommitted",
     "OffsetsFetched",
-    "PartitionMetadata",
     "Produce",
     "ProducePart",
     "Produced",
@@ -133,10 +126,9 @@ __all__ = [
     "ResourceChange",
     "ResourceType",
     "Session",
-    "TopicMetadata",
     "TxnMarkers",
     "TxnOffsetCommit",
 ]
 
 
-Message = Produce | Fetch | Metadata | OfGroup | DescribeQuorum | ApiRequest[Any]
+Message = Produce | Fetch | OfGroup | DescribeQuorum | ApiRequest[Any]

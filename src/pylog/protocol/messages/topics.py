@@ -4,10 +4,13 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import field
 
-from pylog.errors import PylogError
+from pylog.errors import PylogError, UnsupportedFormat
+from pylog.kernel.format import NO_EPOCH
+from pylog.protocol.error_codes import untold
 from pylog.protocol.messages.api import AllNodesRequest, ApiRequest, ApiResponse, api_message
 from pylog.protocol.messages.message import OURS, message
 from pylog.protocol.messages.records import NO_ID
+from pylog.protocol.operations import UNTOLD
 from pylog.record import TopicPartition, by_topic
 
 GROUPS_TOPIC = "__consumer_offsets"
@@ -16,50 +19,114 @@ INTERNAL_TOPICS = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_st
 """The logs of coordinators: clients read them, and only coordinators write them (Kafka: Topic.isInternal)."""
 
 
-@message
-class Metadata:
-    topics: list[str] | None = None
+METADATA_BY_ID_FROM = 12
+"""The version of Metadata from which on topics are asked for by their ids."""
+
+
+@api_message
+class MetadataResponse(ApiResponse):
+    @api_message
+    class MetadataResponseBroker:
+        node_id: int
+        host: str
+        port: int
+        rack: str | None = None
+
+    @api_message
+    class MetadataResponseTopic:
+        @api_message
+        class MetadataResponsePartition:
+            error: PylogError | None = None
+            partition_index: int
+            leader_id: int
+            """-1: it has no leader for the moment."""
+            leader_epoch: int = NO_EPOCH
+            replica_nodes: list[int]
+            isr_nodes: list[int]
+            offline_replicas: list[int] = field(default_factory=list)
+
+        error: PylogError | None = None
+        name: str | None
+        """None: no topic has the id."""
+        topic_id: uuid.UUID = NO_ID
+        is_internal: bool = False
+        partitions: list[MetadataResponsePartition] = field(default_factory=list)
+        topic_authorized_operations: int = UNTOLD
+
+    throttle_time_ms: int = 0
+    brokers: list[MetadataResponseBroker] = field(default_factory=list)
+    """The nodes; in an answer within a process the leaders elsewhere alone."""
+    cluster_id: str | None = None
+    """The id of the cluster; None: a reader's answer, or that of a node that is older than the field."""
+    controller_id: int = -1
+    topics: list[MetadataResponseTopic] = field(default_factory=list)
+    cluster_authorized_operations: int = UNTOLD
+    error: PylogError | None = None
+    lacks_partitions: bool = field(default=False, metadata=OURS)
+    """True if the answer has no partitions, because there are more than `partitions_max`."""
+
+    @property
+    def nodes(self) -> dict[int, tuple[str, int]]:
+        """Host and port of the nodes by their ids."""
+        return {one.node_id: (one.host, one.port) for one in self.brokers}
+
+    def named(self, names: list[str] | None) -> list[MetadataResponseTopic]:
+        """The topics of these names, with an error where the response lacks one; None: all topics that it has."""
+        if names is None:
+            return self.topics
+        found = {topic.name: topic for topic in self.topics}
+        return [found.get(name) or MetadataTopic(name=name, error=untold(f"topic {name!r}")) for name in names]
+
+
+MetadataTopic = MetadataResponse.MetadataResponseTopic
+MetadataPartition = MetadataTopic.MetadataResponsePartition
+
+
+@api_message
+class MetadataRequest(ApiRequest[MetadataResponse]):
+    """A request for the nodes of a cluster, and for topics."""
+
+    @api_message
+    class MetadataRequestTopic:
+        topic_id: uuid.UUID = NO_ID
+        name: str | None
+        """None: the topic is asked for by its id. The answer to an unknown one has no name."""
+
+    lowest = 4
+    topics: list[MetadataRequestTopic] | None
     """None: all of them."""
-    topic_ids: list[uuid.UUID] = field(default_factory=list)
-    """Topics that are asked for by id, behind those of `topics`. The answer to an unknown one has no name."""
-    creates: bool = False
+    allow_auto_topic_creation: bool = True
     """Whether a topic that is missing is to be made, where the node makes topics (`auto.create.topics.enable`)."""
-    partitions_max: int | None = None
+    include_cluster_authorized_operations: bool = False
+    include_topic_authorized_operations: bool = False
+    partitions_max: int | None = field(default=None, metadata=OURS)
     """The most partitions that a node of this process puts into its answer; None: all of them.
 
     Where the topics have more in all, the answer has no partitions. Where all topics are asked for, and there are more
     topics than this, it has no topics either. With 0 the topics come without partitions.
     """
 
+    @classmethod
+    def of(
+        cls, names: Iterable[str] | None = None, topic_ids: Iterable[uuid.UUID] = (), *, creates: bool = False,
+        partitions_max: int | None = None,
+    ) -> "MetadataRequest":  # fmt: skip
+        """A request for topics by their names, and behind these by their ids; without names for all."""
+        one = cls.MetadataRequestTopic
+        topics = None if names is None else [one(name=name) for name in names]
+        if topics is not None:
+            topics += [one(name=None, topic_id=topic_id) for topic_id in topic_ids]
+        return cls(topics=topics, allow_auto_topic_creation=creates, partitions_max=partitions_max)
 
-@message
-class PartitionMetadata:
-    partition: int
-    leader: int
-    leader_epoch: int
-    replicas: list[int]
-    isr: list[int]
+    @property
+    def is_by_id(self) -> bool:
+        """Whether it asks for a topic by its id."""
+        return any(one.name is None or one.topic_id != NO_ID for one in self.topics or ())
 
-
-@message
-class TopicMetadata:
-    name: str
-    error: PylogError | None = None
-    id: uuid.UUID = NO_ID
-    partitions: list[PartitionMetadata] = field(default_factory=list)
-    config: dict[str, str] = field(default_factory=dict)
-    """The configs set on the topic itself, as stored."""
-
-
-@message
-class ClusterMetadata:
-    topics: list[TopicMetadata]
-    cluster_id: str = ""
-    """The id of the cluster; empty: a reader's answer, or that of a node that is older than the field."""
-    nodes: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Host and port of nodes by their ids; in an answer within a process those of leaders elsewhere alone."""
-    lacks_partitions: bool = False
-    """True if the answer has no partitions, because there are more than `partitions_max`."""
+    def said_in(self, version: int) -> "MetadataRequest":
+        if version < METADATA_BY_ID_FROM and self.is_by_id:
+            raise UnsupportedFormat(f"version {version} asks for no topic by its id")
+        return self
 
 
 NODE_DEFAULT = -1

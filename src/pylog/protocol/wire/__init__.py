@@ -4,7 +4,6 @@
     headers        the headers of requests and responses
     mapping        an API key: its request becomes a message, and the answer becomes its response
     records        Produce, Fetch
-    topics         Metadata, DescribeTopicPartitions
     groups         OffsetCommit, OffsetFetch
     transactions   TxnOffsetCommit
     table          all of them, by API key

@@ -5,16 +5,14 @@ named, or of a partition below 0, is InvalidRequest for each topic.
 """
 
 from pylog.errors import InvalidRequest
-from pylog.protocol.messages import ClusterMetadata, Metadata, PartitionMetadata
+from pylog.protocol.error_codes import error_code
+from pylog.protocol.messages.topics import MetadataPartition, MetadataRequest, MetadataResponse
 from pylog.protocol.operations import OF_TOPIC
 from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.topics import partition_body, topic_body
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
 LIMIT_MAX = 2000
-AS_METADATA = 13
-"""The version of Metadata whose fields are those of this answer."""
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
@@ -23,28 +21,35 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     cursor, names = body["cursor"], sorted({topic["name"] for topic in body["topics"]})
     if cursor is not None and (cursor["partitionIndex"] < 0 or (names and cursor["topicName"] not in names)):
         return {"topics": [{"errorCode": InvalidRequest.code, "name": topic["name"]} for topic in body["topics"]]}
-    found: ClusterMetadata = node.ask(Metadata(names or None), request.session)
+    found: MetadataResponse = node.ask(MetadataRequest.of(names or None), request.session)
     topics: list[Body] = []
     left, following = min(max(body["responsePartitionLimit"], 1), LIMIT_MAX), None
-    for topic in sorted(found.topics, key=lambda topic: topic.name):
-        if cursor is not None and topic.name < cursor["topicName"]:
+    for topic in sorted(found.topics, key=lambda topic: topic.name or ""):
+        if cursor is not None and (topic.name or "") < cursor["topicName"]:
             continue
         first = cursor["partitionIndex"] if cursor is not None and topic.name == cursor["topicName"] else 0
-        parts = [part for part in topic.partitions if part.partition >= first]
+        parts = [part for part in topic.partitions if part.partition_index >= first]
         if left <= 0:
-            following = {"topicName": topic.name, "partitionIndex": parts[0].partition if parts else 0}
+            following = {"topicName": topic.name, "partitionIndex": parts[0].partition_index if parts else 0}
             break
-        described = {**topic_body(topic, AS_METADATA), "partitions": [_part(part) for part in parts[:left]]}
-        topics.append({**described, "topicAuthorizedOperations": OF_TOPIC})
+        topics.append({
+            "errorCode": error_code(topic.error), "name": topic.name, "topicId": topic.topic_id,
+            "isInternal": topic.is_internal, "partitions": [_part(part) for part in parts[:left]],
+            "topicAuthorizedOperations": OF_TOPIC,
+        })  # fmt: skip
         if len(parts) > left:
-            following = {"topicName": topic.name, "partitionIndex": parts[left].partition}
+            following = {"topicName": topic.name, "partitionIndex": parts[left].partition_index}
             break
         left -= len(parts)
     return {"topics": topics, "nextCursor": following}
 
 
-def _part(part: PartitionMetadata) -> Body:
-    return {**partition_body(part, AS_METADATA), "eligibleLeaderReplicas": [], "lastKnownElr": []}
+def _part(part: MetadataPartition) -> Body:
+    return {
+        "errorCode": error_code(part.error), "partitionIndex": part.partition_index, "leaderId": part.leader_id,
+        "leaderEpoch": part.leader_epoch, "replicaNodes": part.replica_nodes, "isrNodes": part.isr_nodes,
+        "eligibleLeaderReplicas": [], "lastKnownElr": [],
+    }  # fmt: skip
 
 
 API = api("DescribeTopicPartitions", answer, is_long=True)

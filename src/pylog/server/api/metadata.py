@@ -16,82 +16,72 @@ from dataclasses import replace
 from functools import partial
 
 from pylog.errors import InvalidRequest, UnknownTopicId, UnknownTopicOrPartition
-from pylog.protocol.messages import INTERNAL_TOPICS, NO_ID, ClusterMetadata, Metadata
+from pylog.protocol.messages import INTERNAL_TOPICS, NO_ID
+from pylog.protocol.messages.topics import METADATA_BY_ID_FROM, MetadataRequest, MetadataResponse, MetadataTopic
 from pylog.protocol.operations import OF_CLUSTER, OF_TOPIC
-from pylog.protocol.wire import versions
-from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.topics import topic_body
 from pylog.server.api.call import Later, Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
-BY_ID_FROM = versions.BY_ID_FROM["Metadata"]
 PARTITIONS_AT_ONCE = 1000
 """How many partitions are described in the loop's thread."""
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
     """Describe the topics, and make those that are missing first where that is wanted."""
-    if request.version < BY_ID_FROM and _is_by_id(request.body):
-        return _refused(request.body)
-    wanted = _wanted(request)
-    found: ClusterMetadata = node.ask(wanted, request.session)
+    asked: MetadataRequest = request.body
+    if request.version < METADATA_BY_ID_FROM and asked.is_by_id:
+        return _refused(asked)
+    wanted = _wanted(asked, request.version)
+    found: MetadataResponse = node.ask(wanted, request.session)
     lacks = any(
         isinstance(topic.error, UnknownTopicOrPartition) and topic.name not in INTERNAL_TOPICS for topic in found.topics
     )
-    allowed = node.config.auto_create_topics_enable and request.body.get("allowAutoTopicCreation", True)
-    if lacks and allowed:
+    if lacks and node.config.auto_create_topics_enable and asked.allow_auto_topic_creation:
         # It may wait for the disk.
-        return Later(partial(_described, replace(wanted, creates=True, partitions_max=None), request, node))
+        creating = replace(wanted, allow_auto_topic_creation=True, partitions_max=None)
+        return Later(partial(_described, creating, request, node))
     if found.lacks_partitions:
         return Later(partial(_described, replace(wanted, partitions_max=None), request, node), is_long=True)
-    return _response(found, request, node)
+    return _completed(found, asked, node)
 
 
-def _is_by_id(body: Body) -> bool:
-    return any(topic["name"] is None or topic.get("topicId", NO_ID) != NO_ID for topic in body["topics"] or ())
+def _refused(asked: MetadataRequest) -> MetadataResponse:
+    error = InvalidRequest(f"topics are asked for by their ids from version {METADATA_BY_ID_FROM} on")
+    return MetadataResponse(
+        topics=[MetadataTopic(error=error, name=one.name or "", topic_id=one.topic_id) for one in asked.topics or ()]
+    )
 
 
-def _refused(body: Body) -> Body:
-    topics = [
-        {"errorCode": InvalidRequest.code, "name": topic["name"] or "", "topicId": topic.get("topicId", NO_ID)}
-        for topic in body["topics"]
-    ]
-    return {"brokers": [], "topics": topics}
+def _described(wanted: MetadataRequest, request: Request, node: ServedNode) -> MetadataResponse:
+    return _completed(node.ask(wanted, request.session), request.body, node)
 
 
-def _described(wanted: Metadata, request: Request, node: ServedNode) -> Body:
-    return _response(node.ask(wanted, request.session), request, node)
-
-
-def _wanted(request: Request) -> Metadata:
-    topics = request.body["topics"]
-    if topics is None or (request.version == 0 and not topics):
-        return Metadata(partitions_max=PARTITIONS_AT_ONCE)
+def _wanted(asked: MetadataRequest, version: int) -> MetadataRequest:
+    """The request to the node, which makes no topic."""
+    topics = asked.topics
+    if topics is None or (version == 0 and not topics):
+        return MetadataRequest.of(partitions_max=PARTITIONS_AT_ONCE)
     # (Kafka: KafkaApis.handleTopicMetadataRequest, which makes a set of them)
-    names = dict.fromkeys(topic["name"] or "" for topic in topics if topic.get("topicId", NO_ID) == NO_ID)
-    ids = dict.fromkeys(topic["topicId"] for topic in topics if topic.get("topicId", NO_ID) != NO_ID)
-    return Metadata(list(names), list(ids), partitions_max=PARTITIONS_AT_ONCE)
+    names = dict.fromkeys(one.name or "" for one in topics if one.topic_id == NO_ID)
+    ids = dict.fromkeys(one.topic_id for one in topics if one.topic_id != NO_ID)
+    return MetadataRequest.of(names, ids, partitions_max=PARTITIONS_AT_ONCE)
 
 
-def _response(found: ClusterMetadata, request: Request, node: ServedNode) -> Body:
-    version = request.version
-    brokers = node.brokers()
-    # The leaders that this node follows: a client that has asked the copy goes to them.
-    brokers += [{"nodeId": other, "host": host, "port": port} for other, (host, port) in found.nodes.items()]
-    topics = [topic_body(topic, version) for topic in found.topics]
-    if request.body.get("includeTopicAuthorizedOperations"):
-        topics = [
-            topic if topic["errorCode"] == UnknownTopicId.code else {**topic, "topicAuthorizedOperations": OF_TOPIC}
-            for topic in topics
-        ]
-    body: Body = {"brokers": brokers, "topics": topics}
-    if request.body.get("includeClusterAuthorizedOperations"):
-        body["clusterAuthorizedOperations"] = OF_CLUSTER
-    if version >= 1:
-        body["controllerId"] = node.node_id
-    if version >= 2:
-        body["clusterId"] = found.cluster_id
-    return body
+def _completed(found: MetadataResponse, asked: MetadataRequest, node: ServedNode) -> MetadataResponse:
+    """The answer of the node, with what a client elsewhere is told besides."""
+    this = MetadataResponse.MetadataResponseBroker(
+        node_id=node.node_id, host=node.address.host, port=node.address.port
+    )  # fmt: skip
+    # Behind it the leaders that this node follows: a client that has asked the copy goes to them.
+    found.brokers.insert(0, this)
+    found.controller_id = node.node_id
+    if asked.include_topic_authorized_operations:
+        for topic in found.topics:
+            if not isinstance(topic.error, UnknownTopicId):
+                topic.topic_authorized_operations = OF_TOPIC
+    if asked.include_cluster_authorized_operations:
+        found.cluster_authorized_operations = OF_CLUSTER
+    return found
 
 
-API = api("Metadata", answer)
+API = api("Metadata", answer, into=MetadataRequest)

@@ -22,7 +22,7 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.protocol.error_codes import brief
-from pylog.protocol.messages import ClusterMetadata, Metadata
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
@@ -35,13 +35,13 @@ ELECTION_TYPES, ERROR_FROM = (0, 1), 1
 def _elections(request: Request, node: ServedNode) -> Outcome:
     topics = request.body["topicPartitions"]
     if topics is None:
-        every: ClusterMetadata = node.ask(Metadata(), request.session)
+        every: MetadataResponse = node.ask(MetadataRequest.of(), request.session)
         topics = [{"topic": topic.name, "partitions": []} for topic in every.topics]
     if request.body.get("electionType", 0) not in ELECTION_TYPES:
         return _no_election(topics, request.version)
     names = sorted({topic["topic"] for topic in topics})
-    found: ClusterMetadata = node.ask(Metadata(names), request.session)
-    there = {(topic.name, part.partition) for topic in found.topics for part in topic.partitions}
+    found: MetadataResponse = node.ask(MetadataRequest.of(names), request.session)
+    there = {(topic.name, part.partition_index) for topic in found.topics for part in topic.partitions}
     results = []
     for topic in topics:
         entries = [_election(number, (topic["topic"], number) in there) for number in topic["partitions"]]
@@ -74,8 +74,10 @@ def _reassignments(request: Request, node: ServedNode) -> Outcome:
 
 def _reassigned(request: Request, node: ServedNode) -> Outcome:
     names = sorted({topic["name"] for topic in request.body["topics"]})
-    found: ClusterMetadata = node.ask(Metadata(names), request.session)
-    there = {topic.name: {part.partition for part in topic.partitions} for topic in found.topics if topic.error is None}
+    found: MetadataResponse = node.ask(MetadataRequest.of(names), request.session)
+    there = {
+        topic.name: {part.partition_index for part in topic.partitions} for topic in found.topics if topic.error is None
+    }
     responses = []
     for topic in request.body["topics"]:
         parts = [_reassignment(topic["name"], part, there, node) for part in topic["partitions"]]
@@ -86,7 +88,7 @@ def _reassigned(request: Request, node: ServedNode) -> Outcome:
     return body
 
 
-def _reassignment(topic: str, part: Body, there: Mapping[str, set[int]], node: ServedNode) -> Body:
+def _reassignment(topic: str, part: Body, there: Mapping[str | None, set[int]], node: ServedNode) -> Body:
     number, replicas = part["partitionIndex"], part["replicas"]
     code, told = 0, None
     if topic not in there:

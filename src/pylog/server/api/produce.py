@@ -36,13 +36,12 @@ from pylog.protocol.compression import Codec
 from pylog.protocol.messages import (
     ACKS_ALL,
     NO_ID,
-    ClusterMetadata,
-    Metadata,
     Produce,
     Produced,
     ProducedPart,
     ProducePart,
 )
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.records import produced
@@ -98,8 +97,9 @@ def _judged(
     parts: list[ProducePart | ProducedPart], error: PylogError | None, request: Request, node: ServedNode
 ) -> list[ProducePart | ProducedPart]:
     """The parts with this error; those of partitions that are not there say that."""
-    found: ClusterMetadata = node.ask(Metadata(sorted({part.topic for part in parts})), request.session)
-    there = {(topic.name, part.partition) for topic in found.topics for part in topic.partitions}
+    asked = MetadataRequest.of(sorted({part.topic for part in parts}))
+    found: MetadataResponse = node.ask(asked, request.session)
+    there = {(topic.name, part.partition_index) for topic in found.topics for part in topic.partitions}
     missing = UnknownTopicOrPartition("there is no such partition")
     return [
         _refused(part, error) if (part.topic, part.partition) in there else _refused(part, missing) for part in parts

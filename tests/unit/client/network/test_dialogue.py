@@ -28,12 +28,11 @@ from pylog.protocol.batch import encode
 from pylog.protocol.messages import Fetch as FetchMessage
 from pylog.protocol.messages import (
     FetchPart,
-    Metadata,
     Produce,
     ProducePart,
     Session,
 )
-from pylog.protocol.messages.topics import DeleteTopicsRequest
+from pylog.protocol.messages.topics import DeleteTopicsRequest, MetadataRequest
 from pylog.protocol.messages.transactions import ListTransactionsRequest
 from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from pylog.protocol.sasl.exchange import sasl_client
@@ -159,7 +158,7 @@ def answers(dialogue: Dialogue, data: bytes, step: int) -> Iterator[Any]:
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 7, 11, 1000])
 def test_answers_come_in_order_however_their_bytes_are_cut(step: int) -> None:
     dialogue = ready()
-    calls = [call(BEAT), call(Metadata(["t"])), call(BEAT)]
+    calls = [call(BEAT), call(MetadataRequest.of(["t"])), call(BEAT)]
     for one in calls:
         dialogue.request(one)
     topic = {"errorCode": 0, "name": "t", "partitions": []}
@@ -344,15 +343,11 @@ def test_a_damaged_header_breaks_the_connection() -> None:
     frame = (2).to_bytes(4, "big") + b"\1\0\0" + schema("HeartbeatResponse").encode(4, {"errorCode": 0})
     with pytest.raises(NetworkError, match="tagged fields"):
         dialogue.feed(memoryview(len(frame).to_bytes(4, "big") + frame))
-    dialogue = ready()
-    dialogue.request(call(Metadata(["t"])))
-    topic = {"errorCode": 0, "name": "t", "partitions": [{"errorCode": 0, "partitionIndex": 0}]}
-    one = call(Metadata(["t"]))
-    one.question = replace(one.question, answer=lambda message, body, version: None + body)
-    dialogue = ready()
-    dialogue.request(one)
+    question = replace(FIND_COORDINATOR, answer=lambda message, body, version: None + body)
+    dialogue = ready({"FindCoordinator": (0, 6)})
+    dialogue.request(Call(1, FindCoordinator("group", "g"), question, Session("me"), Future(), 1000))
     with pytest.raises(NetworkError, match="means nothing"):
-        dialogue.feed(memoryview(response("Metadata", 13, {"topics": [topic], "brokers": []}, 2)))
+        dialogue.feed(memoryview(response("FindCoordinator", 6, {"coordinators": []}, 2)))
 
 
 def test_an_error_for_all_of_an_answer_is_that_of_the_call() -> None:

@@ -12,7 +12,8 @@ from pylog.client.network.dialogue import Answered, Dialogue
 from pylog.client.network.link import Link
 from pylog.client.network.traffic import Traffic
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import Metadata, Produce, ProducePart, Session
+from pylog.protocol.messages import Produce, ProducePart, Session
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.record import Record
@@ -50,13 +51,13 @@ def talking(folder: Path) -> tuple[Link, socket.socket]:
     return link, node
 
 
-def call(message: Metadata | Produce) -> Call:
+def call(message: MetadataRequest | Produce) -> Call:
     return Call(1, message, QUESTIONS.get(type(message)), Session("me"), Future(), 1000)
 
 
 def test_an_answer_that_came_right_before_the_end_is_given(tmp_path: Path) -> None:
     link, node = talking(tmp_path)
-    asked, answers = call(Metadata([])), list[Answered]()
+    asked, answers = call(MetadataRequest.of([])), list[Answered]()
     link.give(asked)
     link.send_waiting(0, answers)
     node.recv(BUFFER_BYTES)

@@ -9,7 +9,8 @@ from pylog.client.network.call import Call
 from pylog.client.network.merging import WORTH_BYTES, are_worth_a_request, next_call
 from pylog.errors import NetworkError
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import Metadata, Produce, Produced, ProducedPart, ProducePart, Session
+from pylog.protocol.messages import Produce, Produced, ProducedPart, ProducePart, Session
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.record import Record
 from pylog.runtime.future import Future
@@ -65,7 +66,7 @@ def test_batches_that_are_sent_otherwise_do_not_go_with_them(more: dict[str, Any
 
 
 def test_another_message_is_overtaken_by_no_batch() -> None:
-    question = call(Metadata(["t"]))
+    question = call(MetadataRequest.of(["t"]))
     waiting = deque([produce(0), question, produce(1)])
     assert partitions(next_call(waiting)) == [0]
     assert next_call(waiting) is question
@@ -78,7 +79,7 @@ def test_a_request_ends_where_it_is_large() -> None:
 
 
 def test_little_is_not_worth_a_request_while_another_one_is_under_way() -> None:
-    assert not are_worth_a_request([produce(0), produce(1), call(Metadata([]))])
+    assert not are_worth_a_request([produce(0), produce(1), call(MetadataRequest.of([]))])
     assert are_worth_a_request([produce(0), produce(1, size=WORTH_BYTES)])
 
 

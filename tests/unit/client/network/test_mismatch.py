@@ -15,8 +15,8 @@ from pylog.client.network.call import Call
 from pylog.client.network.network import Network
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import NetworkError, RequestTimedOut
-from pylog.protocol.messages import Metadata, Session
-from pylog.protocol.wire.questions.table import QUESTIONS
+from pylog.protocol.messages import Session
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.runtime.clock import SystemClock
 from support.certificates import Authority, authority
 from support.command_line import Run, failed, run
@@ -133,7 +133,7 @@ def test_a_call_that_waits_too_long_tells_the_last_error_of_its_node(answering: 
     network = Network([address], ConnectionConfig(reconnect_backoff_ms=10**6), clock, None)
 
     def asked(ms: int) -> Call:
-        call = Call(7, Metadata([]), QUESTIONS[Metadata], Session("me"), network.future(), clock.tick_ms() + ms)
+        call = Call(7, MetadataRequest.of([]), None, Session("me"), network.future(), clock.tick_ms() + ms)
         network.send(call)
         return call
 

@@ -9,13 +9,13 @@ import pytest
 import pylog
 from pylog.client.network.address import Address, parse
 from pylog.client.network.call import Call
-from pylog.client.network.lookup import FindCoordinator
+from pylog.client.network.lookup import FIND_COORDINATOR, FindCoordinator
 from pylog.client.network.network import Network
 from pylog.client.network.transport import NetworkTransport
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import Closed, NetworkError
-from pylog.protocol.messages import Metadata, Session
-from pylog.protocol.wire.questions.table import QUESTIONS
+from pylog.protocol.messages import Session
+from pylog.protocol.messages.topics import MetadataRequest
 from pylog.runtime.clock import MovableClock, SystemClock
 from pylog.runtime.future import Future, completed, failed
 from support.messages import end_txn
@@ -33,7 +33,7 @@ def network() -> Iterator[Network]:
 
 def call(network: Network, node: int = -1) -> Call:
     deadline = SystemClock().tick_ms() + 1000 * HANG_SECONDS
-    return Call(node, Metadata(["t"]), QUESTIONS[Metadata], Session("me"), network.future(), deadline)
+    return Call(node, MetadataRequest.of(["t"]), None, Session("me"), network.future(), deadline)
 
 
 def end_transaction(network: Network, epoch: int, name: str = "x") -> Call:
@@ -95,7 +95,7 @@ def test_a_connection_is_closed_when_it_was_of_no_use_for_long_and_made_anew() -
         session = Session("me")
 
         def ask() -> None:
-            asked = Call(-1, Metadata(["t"]), QUESTIONS[Metadata], session, network.future(), clock.tick_ms() + 10_000)
+            asked = Call(-1, MetadataRequest.of(["t"]), None, session, network.future(), clock.tick_ms() + 10_000)
             network.send(asked)
             asked.future.result(HANG_SECONDS)
 
@@ -171,7 +171,7 @@ def test_a_call_that_is_handed_to_a_successor_has_its_answer_or_its_error(networ
     with pytest.raises(NetworkError, match="away"):
         broken.future.result(0)
 
-    lookup = Call(-1, FindCoordinator("group", "g"), QUESTIONS[Metadata], Session("me"), network.future(), 0)
+    lookup = Call(-1, FindCoordinator("group", "g"), FIND_COORDINATOR, Session("me"), network.future(), 0)
     lookup.hand_to(refuse)
     with pytest.raises(NetworkError, match="in this process"):
         lookup.future.result(0)

@@ -41,31 +41,31 @@ def test_several_addresses_are_taken_once_each() -> None:
 
 def test_nodes_are_those_of_the_last_metadata() -> None:
     routes = Routes([FIRST], 50, 1000)
-    routes.learn([{"nodeId": 1, "host": "a", "port": 1}, {"nodeId": 2, "host": "b", "port": 2}])
-    routes.learn([{"nodeId": 2, "host": "b", "port": 2}])
+    routes.learn({1: ("a", 1), 2: ("b", 2)})
+    routes.learn({2: ("b", 2)})
     assert routes.nodes == {2: SECOND}
-    routes.learn([])
+    routes.learn({})
     assert routes.nodes == {2: SECOND}
 
 
 @pytest.mark.parametrize("broker", [("", 1), ("a", 0), ("a", -1), ("a", 1 << 20)])
 def test_an_address_that_no_socket_could_reach_is_not_taken(broker: tuple[str, int]) -> None:
     routes = Routes([FIRST], 50, 1000)
-    routes.learn([{"nodeId": 1, "host": broker[0], "port": broker[1]}])
+    routes.learn({1: broker})
     assert routes.nodes == {}
 
 
 def test_behind_a_unix_socket_every_node_is_that_socket() -> None:
     there = parse("unix:/run/pylog.sock")
     routes = Routes([there], 50, 1000)
-    routes.learn([{"nodeId": 7, "host": "127.0.0.1", "port": 9092}])
+    routes.learn({7: ("127.0.0.1", 9092)})
     assert routes.nodes == {7: there}
 
 
 def test_any_node_is_one_that_does_not_rest_and_the_given_addresses_are_last() -> None:
     routes = Routes([FIRST], 50, 1000)
     assert routes.any_node(set()) == FIRST
-    routes.learn([{"nodeId": 2, "host": "b", "port": 2}])
+    routes.learn({2: ("b", 2)})
     assert routes.any_node(set()) == SECOND
     routes.failed(SECOND, OSError("refused"), 0)
     assert routes.any_node(set()) == FIRST
@@ -89,7 +89,7 @@ def test_an_address_rests_longer_after_each_failure_until_it_is_reached() -> Non
 
 def test_what_a_node_coordinates_is_forgotten_when_it_is_lost() -> None:
     routes = Routes([FIRST], 50, 1000)
-    routes.learn([{"nodeId": 1, "host": "a", "port": 1}, {"nodeId": 2, "host": "b", "port": 2}])
+    routes.learn({1: ("a", 1), 2: ("b", 2)})
     routes.coordinates(("group", "g"), 1)
     routes.coordinates(("group", "h"), 2)
     routes.failed(FIRST, OSError("gone"), 0)

@@ -24,7 +24,6 @@ from pylog.protocol.wire import records as of_server
 from pylog.protocol.wire.questions.question import Question
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.protocol.wire.table import MAPPINGS
-from pylog.protocol.wire.topics import topic_body
 from pylog.record import Record, TopicPartition
 
 ID = uuid.UUID(int=7)
@@ -95,10 +94,7 @@ def test_both_directions_of_a_key_say_the_same(message: Any, answer: Any, versio
 
 def test_each_message_of_a_client_has_a_question() -> None:
     tried = {type(message) for message, _ in MESSAGES}
-    elsewhere = {
-        m.Produce, m.Fetch, m.Metadata,
-    }  # fmt: skip
-    assert set(QUESTIONS) == tried | elsewhere
+    assert set(QUESTIONS) == tried | {m.Produce, m.Fetch}
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
@@ -174,25 +170,7 @@ def test_a_fetch_of_a_replica_is_heard_as_one(version: int) -> None:
     assert (heard.parts[0].current_leader_epoch, heard.parts[0].last_fetched_epoch) == (2, 1 if version >= 12 else -1)
 
 
-# --- topics -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", range(4, 14))
-def test_topics_are_heard_as_they_were_described(version: int) -> None:
-    question, message = QUESTIONS[m.Metadata], m.Metadata(["t", "gone", "untold"])
-    request = decoded("MetadataRequest", version, question.body(message, version))
-    assert [topic["name"] for topic in request["topics"]] == message.topics
-    assert request["allowAutoTopicCreation"] is False
-    there = m.TopicMetadata(
-        "t", None, ID, [m.PartitionMetadata(0, 1, 3, [1], [1]), m.PartitionMetadata(1, -1, 3, [1], [])]
-    )
-    body = {"brokers": [], "topics": [topic_body(one, version) for one in (m.TopicMetadata("gone", FAILED), there)]}
-    first, gone, untold = question.answer(message, decoded("MetadataResponse", version, body), version).topics
-    assert (first.name, first.error, first.id) == ("t", None, ID if version >= 10 else m.NO_ID)
-    assert [(p.partition, p.leader) for p in first.partitions] == [(0, 1), (1, -1)]
-    assert isinstance(gone.error, NotLeaderOrFollower)
-    assert "without a word of topic 'untold'" in str(untold.error)
-    assert question.body(m.Metadata(None), version)["topics"] is None
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_code_without_a_text_has_the_text_of_its_error() -> None:

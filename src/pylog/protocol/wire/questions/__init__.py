@@ -2,7 +2,6 @@
 
     question       an API key as a client asks it
     records        Produce, Fetch
-    topics         Metadata
     groups         OffsetCommit, OffsetFetch
     transactions   TxnOffsetCommit
     table          all of them, by the class of the message
