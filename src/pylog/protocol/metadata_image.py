@@ -17,7 +17,6 @@ changes, it is replaced.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 from uuid import UUID
 
 from pylog.config.options import INT_MAX
@@ -26,7 +25,7 @@ from pylog.protocol.messages.configs import ConfigResource, ResourceType
 from pylog.protocol.messages.records import NO_ID
 from pylog.protocol.persistent_map import PersistentMap
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
-from pylog.protocol.schema import message, names, read_uvarint, uvarint
+from pylog.protocol.schema import Struct, message, names, read_uvarint, uvarint
 from pylog.protocol.topic_names import flat_name, is_topic_name, unknown_topic
 
 METADATA_TOPIC_ID = UUID(int=1)
@@ -60,7 +59,7 @@ class PartitionImage:
     replicas: list[int]
     isr: list[int]
     directories: list[UUID] = field(default_factory=list)
-    others: Mapping[str, Any] = field(default_factory=dict)
+    others: Struct = field(default_factory=dict)
     """The other fields of its record, which mean nothing here."""
 
     def directory_of(self, node: int) -> UUID:
@@ -96,7 +95,7 @@ class MetadataRecord:
 
     name: str | None
     version: int
-    value: Mapping[str, Any]
+    value: Struct
     data: bytes = field(default=b"", compare=False)
     """Its bytes, as in the log."""
 
@@ -116,7 +115,7 @@ class MetadataDelta:
         """Partitions made or changed, by topic and number, as they were before; None: made by this change."""
         self.configs: set[ConfigResource] = set()
 
-    def note(self, image: "MetadataImage", name: str, value: Mapping[str, Any]) -> None:
+    def note(self, image: "MetadataImage", name: str, value: Struct) -> None:
         """Take note of a record that is about to be replayed on `image`."""
         if name in ("PartitionRecord", "PartitionChangeRecord"):
             topic = image.with_id(value["topicId"])
@@ -254,7 +253,7 @@ class MetadataImage:
         if node is not None:
             self.nodes[node_id] = replace(node, records=(*node.records, data))
 
-    def _topic(self, value: Mapping[str, Any]) -> TopicImage:
+    def _topic(self, value: Struct) -> TopicImage:
         topic = self._by_id.get(value["topicId"])
         if topic is None:
             raise CorruptBatch(f"a metadata record speaks of topic id {value['topicId']}, which no earlier record made")
@@ -271,7 +270,7 @@ class MetadataImage:
             self.topics[topic.name] = own
         return own
 
-    def _add_topic(self, value: Mapping[str, Any]) -> None:
+    def _add_topic(self, value: Struct) -> None:
         if not is_topic_name(value["name"]):
             # Names become paths.
             raise CorruptBatch(f"a metadata record makes a topic with the impossible name {value['name']!r}")
@@ -282,7 +281,7 @@ class MetadataImage:
         self.topics[topic.name] = self._by_id[topic.id] = topic
         self.replicated_before.pop(topic.name, None)
 
-    def _remove_topic(self, value: Mapping[str, Any]) -> None:
+    def _remove_topic(self, value: Struct) -> None:
         topic = self._topic(value)
         del self._by_id[topic.id]
         self.removed[topic.id] = topic.name
@@ -312,13 +311,13 @@ class MetadataImage:
         """The configs set on a broker or a group; the same object until one of them changes."""
         return self.configs.get(resource, NOTHING_SET)
 
-    def _set_config(self, value: Mapping[str, Any]) -> None:
+    def _set_config(self, value: Struct) -> None:
         if value["resourceType"] == ResourceType.TOPIC:
             self._set_topic_config(value)
         elif value["resourceType"] in _CONFIGURED:
             self._set_other_config(value)
 
-    def _set_other_config(self, value: Mapping[str, Any]) -> None:
+    def _set_other_config(self, value: Struct) -> None:
         key = ConfigResource(ResourceType(value["resourceType"]), value["resourceName"])
         if key not in self._own_configs:
             self._own_configs.add(key)
@@ -332,7 +331,7 @@ class MetadataImage:
             del self.configs[key]
             self._own_configs.remove(key)
 
-    def _set_topic_config(self, value: Mapping[str, Any]) -> None:
+    def _set_topic_config(self, value: Struct) -> None:
         topic = self.topics.get(value["resourceName"])
         if topic is None:
             name = value["resourceName"]
@@ -343,7 +342,7 @@ class MetadataImage:
         else:
             topic.config[value["name"]] = value["value"]
 
-    def _add_partition(self, value: Mapping[str, Any]) -> None:
+    def _add_partition(self, value: Struct) -> None:
         if not 0 <= value["partitionId"] <= PARTITION_MAX:
             raise CorruptBatch(
                 f"a metadata record makes partition {value['partitionId']}: a topic has those from 0 to {PARTITION_MAX}"
@@ -355,14 +354,14 @@ class MetadataImage:
         )  # fmt: skip
         self._put_partition(self._topic(value), value["partitionId"], state)
 
-    def _change_partition(self, value: Mapping[str, Any]) -> None:
+    def _change_partition(self, value: Struct) -> None:
         topic = self._topic(value)
         number = value["partitionId"]
         before = topic.partitions.get(number)
         if before is None:
             raise CorruptBatch(f"a metadata record changes {topic.name}-{number}, which no earlier record made")
         given = {name: value.get(name) for name in ("replicas", "isr", "directories")}
-        changes: dict[str, Any] = {name: change for name, change in given.items() if change is not None}
+        changes: Struct = {name: change for name, change in given.items() if change is not None}
         if INT_MAX in (before.leader_epoch, before.partition_epoch):
             # A record names no epoch: replay adds one.
             raise CorruptBatch(f"a metadata record changes {topic.name}-{number}, whose epochs are at their end")
@@ -371,43 +370,43 @@ class MetadataImage:
         changes |= {"partition_epoch": before.partition_epoch + 1, "others": _others(before.others, value)}
         self._put_partition(topic, number, replace(before, **changes))
 
-    def _clear_eligible(self, value: Mapping[str, Any]) -> None:
+    def _clear_eligible(self, value: Struct) -> None:
         """Record that no replica outside the ISR may lead any more, of one topic, or of all. (TopicDelta.replay)"""
-        cleared: dict[str, Any] = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
+        cleared: Struct = {"eligibleLeaderReplicas": [], "lastKnownElr": []}
         for topic in [topic for name, topic in self.topics.items() if value["topicName"] in ("", name)]:
             for number, state in list(topic.partitions.items()):
                 if any(state.others.get(name) for name in cleared):
                     change = {"topicId": topic.id, "partitionId": number, "leader": NO_LEADER_CHANGE, **cleared}
                     self._replay(MetadataRecord("PartitionChangeRecord", 0, change))
 
-    def _set_feature(self, value: Mapping[str, Any]) -> None:
+    def _set_feature(self, value: Struct) -> None:
         self.features[value["name"]] = value["featureLevel"]
 
-    def _allocate_producer_ids(self, value: Mapping[str, Any]) -> None:
+    def _allocate_producer_ids(self, value: Struct) -> None:
         if value["nextProducerId"] < 0:
             raise CorruptBatch(f"a metadata record gives the producer ids from {value['nextProducerId']} on")
         self.next_producer_id = value["nextProducerId"]
 
-    def _add_user(self, value: Mapping[str, Any]) -> None:
+    def _add_user(self, value: Struct) -> None:
         mechanism = _mechanism(value)
         self.users[value["name"], mechanism] = ScramCredential(
             mechanism, bytes(value["salt"]), bytes(value["storedKey"]), bytes(value["serverKey"]), value["iterations"]
         )
 
-    def _remove_user(self, value: Mapping[str, Any]) -> None:
+    def _remove_user(self, value: Struct) -> None:
         if self.users.pop((value["name"], _mechanism(value)), None) is None:
             raise CorruptBatch("a metadata record removes a user's credential that no earlier record made")
 
-    def _register_node(self, value: Mapping[str, Any]) -> None:
+    def _register_node(self, value: Struct) -> None:
         directories = tuple(value.get("logDirs", ()))
         node = NodeImage(value["brokerId"], value["incarnationId"], value["brokerEpoch"], directories)
         self.nodes[node.id] = node
 
-    def _unregister_node(self, value: Mapping[str, Any]) -> None:
+    def _unregister_node(self, value: Struct) -> None:
         self.nodes.pop(value["brokerId"], None)
 
 
-def _mechanism(value: Mapping[str, Any]) -> ScramMechanism:
+def _mechanism(value: Struct) -> ScramMechanism:
     try:
         return ScramMechanism(value["mechanism"])
     except ValueError:
@@ -416,7 +415,7 @@ def _mechanism(value: Mapping[str, Any]) -> ScramMechanism:
         ) from None
 
 
-def _others(before: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+def _others(before: Struct, value: Struct) -> Struct:
     """The fields of a partition's record that mean nothing here and are not at their default.
 
     A record leaves out the fields that stay.
@@ -439,7 +438,7 @@ _CONFIGURED = frozenset(ResourceType)
 _MOMENTARY = frozenset({"NoOpRecord", "ZkMigrationStateRecord"})
 """The records that mean nothing later."""
 _TRANSACTION_ENDS = frozenset({"EndTransactionRecord", "AbortTransactionRecord"})
-_REPLAYS: dict[str, Callable[[MetadataImage, Mapping[str, Any]], None]] = {
+_REPLAYS: dict[str, Callable[[MetadataImage, Struct], None]] = {
     "TopicRecord": MetadataImage._add_topic,
     "RemoveTopicRecord": MetadataImage._remove_topic,
     "ConfigRecord": MetadataImage._set_config,
@@ -465,7 +464,7 @@ def _record_names() -> dict[int, str]:
     return {message(name).api_key: name for name in names("metadata") if not name.startswith("Remote")}
 
 
-def encode_record(name: str, value: Mapping[str, Any], version: int | None = None) -> bytes:
+def encode_record(name: str, value: Struct, version: int | None = None) -> bytes:
     """The value of a metadata record: `value` by the schema `name`, in the highest version of Kafka 4.3 unless given.
 
     Raises: KeyError (no such schema), UnsupportedFormat (no such version), StorageError (a value that does not fit, as

@@ -5,12 +5,12 @@ response    [ i32 size ][ header ][ body in pieces ]    regions of files among t
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pylog.errors import ProtocolError, UnsupportedVersion
 from pylog.protocol.error_codes import error_message
 from pylog.protocol.messages import ANONYMOUS, ApiResponse, Session
-from pylog.protocol.schema import ELEMENTS_MAX
+from pylog.protocol.schema import ELEMENTS_MAX, Piece
 from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.protocol.wire.headers import API_VERSIONS, read_call, read_header, response_header
 from pylog.protocol.wire.mapping import Body
@@ -62,7 +62,7 @@ def read_request(
             raise UnsupportedVersion(f"{api.name} is served from version {api.low} to {api.high}, not {version}")
         return ServedCall(api, 0, correlation_id, None)
     header = read_header(frame, flexible=api.request.is_flexible(version))
-    body, _ = api.request.decode(version, frame, header.body_at, elements_max, api.into)
+    body, _ = api.request.decode(version, frame, header.body_at, elements_max, into=api.into)
     session = Session(header.client_id, host, principal or ANONYMOUS, is_proved=principal is not None)
     return ServedCall(api, version, correlation_id, Request(version, body, session))
 
@@ -76,7 +76,7 @@ def refusal(call: ServedCall, error: ProtocolError) -> Body | None:
 
 def response(
     call: ServedCall, body: Body | ApiResponse | NoResponse | BareToken, *, is_large: bool = False
-) -> tuple[list[Any], int]:  # fmt: skip
+) -> tuple[list[Piece], int]:  # fmt: skip
     """The pieces of a response and their size; no pieces without a response. Raises ValueError: a body that is wrong.
 
     `is_large`: it may have many fields.
@@ -92,5 +92,7 @@ def response(
     head = size.to_bytes(SIZE_BYTES, "big") + header
     if is_large:
         return [head, *pieces], SIZE_BYTES + size
-    pieces[0] = head + pieces[0]
+    first = pieces[0]
+    assert isinstance(first, bytes), "fields stand before a region"
+    pieces[0] = head + first
     return pieces, SIZE_BYTES + size

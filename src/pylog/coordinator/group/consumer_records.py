@@ -17,13 +17,13 @@ Invariants: as in `records`.
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from pylog.coordinator.effects import LogRecord
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.protocol.messages import NO_EPOCH
-from pylog.protocol.schema import message
+from pylog.protocol.schema import Struct, message
 
 EPOCH, PARTITION_METADATA, MEMBER, TARGET_EPOCH, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
 
@@ -140,7 +140,7 @@ def consumer_record(kind: int, group_id: str, name: str, value: Value) -> LogRec
     return LogRecord(head, None if value is None else _VERSION + message(f"{schema}Value").encode(0, _body(value)))
 
 
-def _body(value: Value) -> dict[str, Any]:
+def _body(value: Value) -> Struct:
     match value:
         case GroupEpoch():
             return {"epoch": value.epoch, "metadataHash": value.topics_hash}
@@ -172,7 +172,7 @@ def _body(value: Value) -> dict[str, Any]:
             return {"topicPartitions": _structs(value or ())}
 
 
-def _classic_struct(classic: ClassicMember) -> dict[str, Any]:
+def _classic_struct(classic: ClassicMember) -> Struct:
     protocols = [{"name": name, "metadata": metadata} for name, metadata in classic.protocols]
     return {"sessionTimeoutMs": classic.session_timeout_ms, "supportedProtocols": protocols}
 
@@ -185,8 +185,8 @@ def by_topic_id(slots: Iterable[Slot]) -> list[tuple[UUID, list[int]]]:
     return list(found.items())
 
 
-def _structs(slots: Iterable[Slot], epochs: Slots | None = None) -> list[dict[str, Any]]:
-    structs: list[dict[str, Any]] = []
+def _structs(slots: Iterable[Slot], epochs: Slots | None = None) -> list[Struct]:
+    structs: list[Struct] = []
     for topic_id, partitions in by_topic_id(slots):
         structs.append({"topicId": topic_id, "partitions": partitions})
         if epochs is not None:
@@ -216,14 +216,14 @@ def decode_consumer(record: LogRecord) -> ConsumerChange:
     return ConsumerChange(kind, key["groupId"], name, _READ[kind](value))
 
 
-def _classic(value: dict[str, Any] | None) -> ClassicMember | None:
+def _classic(value: Struct | None) -> ClassicMember | None:
     if value is None:
         return None
     protocols = tuple((found["name"], bytes(found["metadata"])) for found in value["supportedProtocols"])
     return ClassicMember(value["sessionTimeoutMs"], protocols)
 
 
-def _subscription(value: dict[str, Any]) -> MemberSubscription:
+def _subscription(value: Struct) -> MemberSubscription:
     return MemberSubscription(
         value["instanceId"],
         value["rackId"],
@@ -237,7 +237,7 @@ def _subscription(value: dict[str, Any]) -> MemberSubscription:
     )
 
 
-def _current(value: dict[str, Any]) -> Current:
+def _current(value: Struct) -> Current:
     try:
         state = MemberState(value["state"])
     except ValueError:
@@ -247,7 +247,7 @@ def _current(value: dict[str, Any]) -> Current:
     return Current(epoch, value["previousMemberEpoch"], state, assigned, revoking)
 
 
-def _slots(structs: list[dict[str, Any]]) -> Slots:
+def _slots(structs: list[Struct]) -> Slots:
     found: dict[Slot, int] = {}
     for struct in structs:
         partitions = struct["partitions"]
@@ -260,7 +260,7 @@ def _slots(structs: list[dict[str, Any]]) -> Slots:
     return found
 
 
-_READ: dict[int, Callable[[dict[str, Any]], Value]] = {
+_READ: dict[int, Callable[[Struct], Value]] = {
     EPOCH: lambda value: GroupEpoch(value["epoch"], value["metadataHash"]),
     PARTITION_METADATA: lambda value: frozenset(),
     MEMBER: _subscription,

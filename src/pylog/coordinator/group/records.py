@@ -16,12 +16,12 @@ raises UnsupportedFormat, and nothing else is raised.
 
 import uuid
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pylog.coordinator.effects import LogRecord
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.protocol.messages import NO_EPOCH, NO_ID
-from pylog.protocol.schema import message
+from pylog.protocol.schema import Struct, message
 from pylog.record import TopicPartition
 
 OFFSET_TYPES = (0, 1)
@@ -112,7 +112,7 @@ def _offset_key(group_id: str, partition: TopicPartition) -> bytes:
 
 
 def _offset_value(committed: Committed) -> bytes:
-    value: dict[str, Any] = {
+    value: Struct = {
         "offset": committed.offset,
         "metadata": committed.metadata,
         "commitTimestamp": committed.commit_ms,
@@ -142,7 +142,7 @@ def group_record(group_id: str, stored: StoredGroup | None) -> LogRecord:
     return LogRecord(key, _typed(_GROUP_VERSION, _GROUP_VALUE.encode(_GROUP_VERSION, value)))
 
 
-def _member_value(member: StoredMember) -> dict[str, Any]:
+def _member_value(member: StoredMember) -> Struct:
     return {
         "memberId": member.member_id,
         "groupInstanceId": member.group_instance_id,
@@ -209,7 +209,7 @@ def _stored(data: bytes) -> StoredGroup:
     )
 
 
-def _stored_member(member: dict[str, Any]) -> StoredMember:
+def _stored_member(member: Struct) -> StoredMember:
     session = member["sessionTimeout"]
     rebalance = member.get("rebalanceTimeout", -1)
     return StoredMember(

@@ -11,12 +11,11 @@ Source: Kafka's TransactionLog.
 """
 
 from functools import lru_cache
-from typing import Any
 
 from pylog.coordinator.effects import LogRecord
 from pylog.coordinator.transaction.state import EPOCH_MAX, Transaction, TransactionState
 from pylog.errors import CorruptBatch, UnsupportedFormat
-from pylog.protocol.schema import message
+from pylog.protocol.schema import Struct, message
 from pylog.record import TopicPartition
 
 KEY_VERSION = 0
@@ -76,14 +75,14 @@ def _versioned(data: bytes, what: str) -> tuple[int, bytes]:
     return int.from_bytes(data[:VERSION_BYTES], "big"), data[VERSION_BYTES:]
 
 
-def _whole(decoded: tuple[dict[str, Any], int], data: bytes, what: str) -> dict[str, Any]:
+def _whole(decoded: tuple[Struct, int], data: bytes, what: str) -> Struct:
     fields, end = decoded
     if end != len(data):
         raise CorruptBatch(f"a {what} of a transaction has {len(data) - end} bytes behind its end")
     return fields
 
 
-def _transaction(transactional_id: str, value: dict[str, Any]) -> Transaction:
+def _transaction(transactional_id: str, value: Struct) -> Transaction:
     status, producer_id, epoch = value["transactionStatus"], value["producerId"], value["producerEpoch"]
     if (
         not TransactionState.EMPTY <= status <= TransactionState.COMPLETE_ABORT

@@ -12,12 +12,12 @@ are left alone (Kafka: ConsumerProtocol).
 """
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from pylog.errors import CorruptBatch
 from pylog.protocol.assignor.member import NO_GENERATION
-from pylog.protocol.schema import MessageSchema, message
+from pylog.protocol.schema import MessageSchema, Struct, message
 from pylog.record import TopicPartition
 
 _SUBSCRIPTION = message("ConsumerProtocolSubscription")
@@ -76,7 +76,7 @@ def decode_assignment(data: bytes | memoryview) -> tuple[list[TopicPartition], b
     return partitions_in(value["assignedPartitions"]), _bytes(value["userData"])
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
+def by_topic(partitions: Iterable[TopicPartition]) -> list[Struct]:
     """Partitions as the schemas have them, a struct for each topic; both in the order in which they come."""
     found: dict[str, list[int]] = {}
     for topic, partition in partitions:
@@ -84,22 +84,22 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
     return [{"topic": topic, "partitions": numbers} for topic, numbers in found.items()]
 
 
-def partitions_in(structs: Sequence[Mapping[str, Any]]) -> list[TopicPartition]:
+def partitions_in(structs: Sequence[Struct]) -> list[TopicPartition]:
     """The partitions of these structs: the inverse of `by_topic`."""
     return [TopicPartition(found["topic"], partition) for found in structs for partition in found["partitions"]]
 
 
-def _encode(schema: MessageSchema, version: int, value: Mapping[str, Any]) -> bytes:
+def _encode(schema: MessageSchema, version: int, value: Struct) -> bytes:
     return _VERSION.pack(version) + schema.encode(version, value)
 
 
-def _decode(schema: MessageSchema, data: bytes | memoryview) -> dict[str, Any]:
+def _decode(schema: MessageSchema, data: bytes | memoryview) -> Struct:
     if len(data) < _VERSION.size:
         raise CorruptBatch(f"this is no {schema.name}: it has {len(data)} bytes, and its version alone takes two")
     (version,) = _VERSION.unpack_from(data)
     if version < schema.versions.low:
         raise CorruptBatch(f"this is no {schema.name}: there is no version {version}")
-    decoded: dict[str, Any] = schema.decode(min(version, schema.versions.high), data, _VERSION.size)[0]
+    decoded: Struct = schema.decode(min(version, schema.versions.high), data, _VERSION.size)[0]
     return decoded
 
 

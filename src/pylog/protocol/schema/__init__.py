@@ -22,16 +22,34 @@ nothing else.
 import struct
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
 from pylog.errors import CorruptBatch, UnsupportedFormat
+from pylog.kernel.values import BytesLike
 from pylog.protocol.schema.classes import attribute, bound
 from pylog.protocol.schema.compiler import compile_decode, compile_encode
 from pylog.protocol.schema.runtime import ELEMENTS_MAX, TooManyElements, read_uvarint, uvarint
-from pylog.protocol.schema.table import Field, Message, Versions, load, names
+from pylog.protocol.schema.table import Field, Message, Struct, Versions, load, names
 
-__all__ = ["ELEMENTS_MAX", "MessageSchema", "TooManyElements", "message", "names", "read_uvarint", "uvarint"]
+if TYPE_CHECKING:
+    from pylog.protocol.messages.records import Extent
 
+
+__all__ = [
+    "ELEMENTS_MAX",
+    "MessageSchema",
+    "Piece",
+    "Struct",
+    "TooManyElements",
+    "message",
+    "names",
+    "read_uvarint",
+    "uvarint",
+]
+
+M = TypeVar("M")
+Piece: TypeAlias = "BytesLike | Extent"
+"""What a piece of an encoded message may be."""
 ENCODE_ERRORS = (AttributeError, TypeError, ValueError, struct.error)
 
 
@@ -71,7 +89,7 @@ class MessageSchema:
         return self._table.versions
 
     @cached_property
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> dict[str, object]:
         """The default of each field of the message itself; a tuple stands for a list, a dict for a struct."""
         return {field.name: field.default for field in self._table.fields}
 
@@ -98,9 +116,17 @@ class MessageSchema:
         if not low <= version <= high:
             raise UnsupportedFormat(f"{self.name} has the versions {low} to {high}, not {version}")
 
+    @overload
     def decode(
-        self, version: int, data: bytes | bytearray | memoryview, position: int = 0,
-        elements_max: int = ELEMENTS_MAX, into: type | None = None,
+        self, version: int, data: BytesLike, position: int = 0, elements_max: int = ELEMENTS_MAX, into: None = None
+    ) -> tuple[Struct, int]: ...
+    @overload
+    def decode(
+        self, version: int, data: BytesLike, position: int = 0, elements_max: int = ELEMENTS_MAX, *, into: type[M]
+    ) -> tuple[M, int]: ...
+    def decode(
+        self, version: int, data: BytesLike, position: int = 0, elements_max: int = ELEMENTS_MAX,
+        into: type | None = None,
     ) -> tuple[Any, int]:  # fmt: skip
         """The message at `position` (bytes from the start of `data`) and the position after it: a dict, or an instance
         of the class `into`.
@@ -134,14 +160,14 @@ class MessageSchema:
     def _corrupt(self, version: int, what: str, position: int | None) -> CorruptBatch:
         return CorruptBatch(f"this is no {self.name} of version {version}: {what}", position=position)
 
-    def encode(self, version: int, value: Any) -> bytes:
+    def encode(self, version: int, value: object) -> bytes:
         """The bytes of a message, a dict or an instance of its class. Missing keys take the default of the field.
 
         Raises: UnsupportedFormat (the version, or a field that it lacks), ValueError (a value that does not fit).
         """
-        return b"".join(self.encode_pieces(version, value))
+        return b"".join(cast(list[BytesLike], self.encode_pieces(version, value)))
 
-    def encode_pieces(self, version: int, value: Any, *, is_large: bool = False) -> list[Any]:
+    def encode_pieces(self, version: int, value: object, *, is_large: bool = False) -> list[Piece]:
         """The same in pieces: what a field of type bytes or records is given is a piece as it is, without a copy, and
         what lies before, between and behind these is one each, empty where there is nothing.
 
@@ -155,10 +181,10 @@ class MessageSchema:
             self._check(version)
             encoder = compile_encode(form.fields, version, self.is_flexible(version), form.made)
             form.encoders[version] = encoder
-        pieces: list[Any] = []
+        pieces: list[Piece] = []
         between: Any = bytearray() if is_large else []
 
-        def whole(piece: Any) -> None:
+        def whole(piece: Piece) -> None:
             pieces.append(bytes(between) if is_large else b"".join(between))
             pieces.append(piece)
             between.clear()
@@ -172,7 +198,7 @@ class MessageSchema:
         return pieces
 
 
-def _misfit(fields: tuple[Field, ...], value: Any, version: int, flexible: bool, made: type | None) -> str:
+def _misfit(fields: tuple[Field, ...], value: object, version: int, flexible: bool, made: type | None) -> str:
     """The path of the field that does not fit, found by trying them one by one; "" where it is the struct itself."""
     if not isinstance(value, made or Mapping):
         return ""

@@ -11,7 +11,7 @@ A class has an attribute for each field that any version has, so a field that a 
 
 import re
 from dataclasses import fields, replace
-from typing import Any, get_args
+from typing import get_args
 
 from pylog.protocol.messages.message import OURS
 from pylog.protocol.schema.table import Field
@@ -40,9 +40,9 @@ def _bound(field: Field, kind: object) -> Field:
     return replace(field, made=made, fields=bound(field.fields, made))
 
 
-def classes_in(kind: Any) -> list[type]:
+def classes_in(kind: object) -> list[type]:
     """The classes of messages in an annotation: `list[Part] | None` names Part."""
-    if hasattr(kind, "__dataclass_fields__"):
+    if isinstance(kind, type) and hasattr(kind, "__dataclass_fields__"):
         return [kind]
     return [made for inner in get_args(kind) for made in classes_in(inner)]
 

@@ -6,13 +6,13 @@ An unsigned varint is seven bits a byte, the lowest first; a set top bit says th
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
-from typing import Any, NoReturn
+from typing import NoReturn
 from uuid import UUID
 
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.protocol.error_codes import error_code, error_message, of_code
 from pylog.protocol.schema.classes import attribute, ours
-from pylog.protocol.schema.table import ZERO_UUID, Field
+from pylog.protocol.schema.table import ZERO_UUID, Field, Struct
 
 TAGS = "_tags"
 MAX_STRING_BYTES = 0x7FFF
@@ -118,7 +118,7 @@ def write_tags(write: Callable[[bytes], None], tags: list[tuple[int, bytes]], mo
         write(data)
 
 
-def check_extra(value: Mapping[str, Any], fields: tuple[Field, ...], version: int) -> None:
+def check_extra(value: Struct, fields: tuple[Field, ...], version: int) -> None:
     """Refuse keys that this version cannot say, unless losing them is harmless (Kafka: `ignorable`, or the default).
 
     Raises: ValueError (no version has the field), UnsupportedFormat.

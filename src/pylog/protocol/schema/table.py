@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 TABLE = "schemas.json.gz"
@@ -52,6 +52,10 @@ def parse_versions(text: str | None) -> Versions:
     return Versions(int(low), int(high or low))
 
 
+Struct: TypeAlias = dict[str, Any]
+"""A struct as a dict. What a field is stands in the table, under its name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One field of a struct. `kind` is the type, of the elements where it is an array; `fields` those of a struct."""
@@ -65,7 +69,7 @@ class Field:
     flexible: Versions | None
     tag: int
     ignorable: bool
-    default: Any
+    default: object
     fields: tuple["Field", ...]
     made: type | None = None
     """The class that its structs are instances of; None: they are dicts."""
@@ -83,7 +87,7 @@ class Field:
         )  # fmt: skip
 
 
-def default_of(kind: str, raw: Mapping[str, Any]) -> Any:
+def default_of(kind: str, raw: Struct) -> object:
     """The default of a field: the table's, else the type's. A tuple stands for a list, a dict for a struct.
 
     Only the text "null" means None: where the table has JSON's null, Kafka's generator takes the default of the type.
@@ -101,7 +105,7 @@ def default_of(kind: str, raw: Mapping[str, Any]) -> Any:
     return simple.get(kind, b"" if kind in BYTES else {})
 
 
-def parse_fields(raw: Iterable[Mapping[str, Any]], common: Mapping[str, Any]) -> tuple[Field, ...]:
+def parse_fields(raw: Iterable[Struct], common: Mapping[str, list[Struct]]) -> tuple[Field, ...]:
     made = []
     for field in raw:
         kind = field["type"].removeprefix("[]")
@@ -147,12 +151,12 @@ class Message:
 
 
 @lru_cache(1)
-def _table() -> dict[str, Any]:
+def _table() -> dict[str, Struct]:
     from pkgutil import get_data
 
     data = get_data("pylog.protocol.schema", TABLE)
     assert data is not None, "the package data of pylog is missing: install it again"
-    table: dict[str, Any] = json.loads(zlib.decompress(data, GZIP_WINDOW))
+    table: dict[str, Struct] = json.loads(zlib.decompress(data, GZIP_WINDOW))
     return table
 
 
