@@ -64,7 +64,7 @@ def checked_partition(given: object) -> TopicPartition:
 
 def flat_partitions(given: Iterable[TopicPartition | Iterable[TopicPartition]]) -> list[TopicPartition]:
     """Partitions that were given one by one, or as a list or another collection. They are not checked yet."""
-    found: list[Any] = []
+    found: list[TopicPartition] = []
     one: Any
     for one in given:
         # A partition is a tuple itself.

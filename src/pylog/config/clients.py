@@ -31,7 +31,7 @@ PARTITIONER = "(topic, key, value, partitions) -> partition"
 PARTITIONERS = ("murmur2", "murmur3", "consistent_random", "sticky", "round_robin")
 IN_FLIGHT_MAX = 5
 """How many batches of a producer a partition remembers (Kafka: ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
-Deserializer = Callable[[bytes], Any]
+Deserializer = Callable[[bytes], object]
 Serializer = Callable[[Any], bytes | bytearray | memoryview]
 OnCommit = Callable[[dict[Any, Any], PylogError | None], object]
 RECORD_BYTES_MAX = RECORD_RATIO * TopicConfig().max_message_bytes

@@ -166,7 +166,7 @@ class NodeConfig(Config):
     """How long a transactional id is known after its last transaction."""
 
     @classmethod
-    def from_kafka(cls, configs: Mapping[str, Any]) -> Self:
+    def from_kafka(cls, configs: Mapping[str, object]) -> Self:
         """From a broker's names: `log.segment.bytes` is the default of `segment.bytes`. Raises InvalidConfig."""
         sources = {
             name.replace(".", "_"): (spec, rank, name)

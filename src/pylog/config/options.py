@@ -302,7 +302,7 @@ class Config:
         """
 
     @classmethod
-    def from_kafka(cls, configs: Mapping[str, Any]) -> Self:
+    def from_kafka(cls, configs: Mapping[str, object]) -> Self:
         """From Kafka's names, with dots or underscores; a number or a switch may be text.
 
         Raises InvalidConfig: an unknown name (says which one is near), a name that Kafka has and pylog has not, one
@@ -357,7 +357,7 @@ def stored_text(name: str, kind: Kind, value: object) -> str:
     return kind.ordered(value) if isinstance(kind, SomeOf) else kind.text(found)
 
 
-def by_field(configs: Mapping[str, Any], known: Iterable[str], elsewhere: str) -> dict[str, Any]:
+def by_field(configs: Mapping[str, object], known: Iterable[str], elsewhere: str) -> dict[str, Any]:
     """`configs` with fields' names for keys, values as they are. Raises InvalidConfig, TypeError."""
     if not isinstance(configs, Mapping):
         raise TypeError(f"a config is a dict of names and values, not {type(configs).__name__}")

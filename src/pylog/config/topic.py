@@ -7,7 +7,7 @@ Stored are only the overrides, canonical: Kafka's names, Kafka's text forms. Rea
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Self
 
 from pylog.config.options import (
     LONG_MAX,
@@ -134,7 +134,7 @@ class TopicConfig(Config):
         return self.retention_bytes >= 0 and self.pylog_full_policy != "drop-oldest"
 
     @classmethod
-    def from_kafka(cls, configs: Mapping[str, Any], *, defaults: Self | None = None) -> Self:
+    def from_kafka(cls, configs: Mapping[str, object], *, defaults: Self | None = None) -> Self:
         """The config of a mapping with Kafka's names; `defaults` gives the other values. Raises InvalidConfig."""
         return replace(defaults or cls(), **by_field(configs, cls._kinds(), cls._elsewhere()))
 
@@ -144,7 +144,7 @@ class TopicConfig(Config):
         return {kafka_name(spec.name): spec.metadata["broker"] for spec in fields(cls)}
 
     @classmethod
-    def canonical(cls, overrides: Mapping[str, Any]) -> dict[str, str]:
+    def canonical(cls, overrides: Mapping[str, object]) -> dict[str, str]:
         """`overrides` as they are stored: checked, by Kafka's names, in Kafka's texts. Raises InvalidConfig."""
         cls.from_kafka(overrides)
         kinds, named = cls.kinds(), {kafka_name(given): value for given, value in overrides.items()}

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Iterable, Mapping
+from types import UnionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pylog.errors import RecordTooLarge
@@ -131,7 +132,7 @@ def check_landed(topic: object, partition: object, offset: object, timestamp: ob
     _check_widths(("partition", partition, 32), ("offset", offset, 64), ("timestamp", timestamp, 64))
 
 
-def _check_kinds(*fields: tuple[str, object, Any]) -> None:
+def _check_kinds(*fields: tuple[str, object, type | UnionType]) -> None:
     for name, given, kind in fields:
         if not isinstance(given, kind):
             raise TypeError(f"{name} is {type(given).__name__}, not {getattr(kind, '__name__', kind)}")
@@ -150,10 +151,10 @@ def record_table(record: object) -> str:
     return notebook.record_table(record)
 
 
-record_classes: dict[str, Any] = {}
+record_classes: dict[str, type] = {}
 """`Record`, `RecordMetadata` and `ConsumerRecord` of the kernel that runs, by name."""
 
 
-def restored(name: str, *fields: object) -> Any:
+def restored(name: str, *fields: object) -> object:
     """A pickled record, of either kernel, in a class of the one that runs here."""
     return record_classes[name](*fields)

@@ -23,6 +23,7 @@ from pylog.runtime.signals import WholeLock, opened
 
 __all__ = ["Future", "completed", "failed", "gathered"]
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -140,7 +141,7 @@ class Future(Generic[T], metaclass=ABCMeta):
         """Answer with an error. Raises RuntimeError when there is an answer already."""
         self._complete(None, error)
 
-    def __await__(self) -> Generator[Any, None, T]:
+    def __await__(self) -> Generator[object, None, T]:
         if not self.done():
             import asyncio
 
@@ -249,7 +250,7 @@ class _Gathered(Future[T]):
             future.abandon()
 
 
-def gathered(futures: Iterable[Future[Any]], combine: Callable[[list[Any]], T]) -> Future[T]:
+def gathered(futures: Iterable[Future[S]], combine: Callable[[list[S]], T]) -> Future[T]:
     """The result of `combine` for all answers, when the last one is there; or the first error among them."""
     waited = list(futures)
     if not waited:
@@ -258,7 +259,7 @@ def gathered(futures: Iterable[Future[Any]], combine: Callable[[list[Any]], T]) 
     # The callback that finds nothing left to take is the last one: taking is one step.
     left = deque(waited[1:])
 
-    def answered(_: Future[Any]) -> None:
+    def answered(_: Future[S]) -> None:
         try:
             left.pop()
         except IndexError:
@@ -273,8 +274,8 @@ def gathered(futures: Iterable[Future[Any]], combine: Callable[[list[Any]], T]) 
     return whole
 
 
-def failed(error: BaseException) -> Future[Any]:
+def failed(error: BaseException) -> Future[T]:
     """A future whose answer is an error."""
-    future: Future[Any] = Future()
+    future: Future[T] = Future()
     future.set_exception(error)
     return future

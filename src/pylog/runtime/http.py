@@ -9,10 +9,15 @@ from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader, RawIOBase
 from ipaddress import ip_address
+from socket import socket
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
 
 __all__ = ["ANSWER_BYTES_MAX", "TimelyReader", "TooManyBytes", "answer_to", "host_name", "is_rebindable"]
 
@@ -47,7 +52,7 @@ class TimelyReader(RawIOBase):
     Where `bytes_left` is a number, a read after so many bytes raises TooManyBytes. It and the deadline may be moved.
     """
 
-    def __init__(self, raw: Any, sock: Any, deadline: float) -> None:
+    def __init__(self, raw: RawIOBase, sock: socket, deadline: float) -> None:
         self._raw = raw
         self._sock = sock
         self.deadline = deadline
@@ -56,7 +61,7 @@ class TimelyReader(RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, target: Any) -> Any:
+    def readinto(self, target: "WriteableBuffer") -> int | None:
         left = self.deadline - monotonic()
         if left <= 0:
             raise TimeoutError("the bytes did not come in time")
@@ -74,15 +79,17 @@ class TimelyReader(RawIOBase):
 
 
 class _Response(HTTPResponse):
-    def __init__(self, sock: Any, *args: Any, deadline: float, **named: Any) -> None:
-        super().__init__(sock, *args, **named)
+    def __init__(
+        self, sock: socket, debuglevel: int = 0, method: str | None = None, url: str | None = None, *, deadline: float
+    ) -> None:
+        super().__init__(sock, debuglevel, method, url)
         self.fp = BufferedReader(TimelyReader(self.fp.detach(), sock, deadline))
 
 
 class _NoRedirect(HTTPRedirectHandler):
     """A redirect is an answer like any other: an HTTPError with its code."""
 
-    def redirect_request(self, *request: Any) -> None:
+    def redirect_request(self, *request: object) -> None:
         return None
 
 

@@ -9,16 +9,20 @@ With TLS a region is read in parts, as it has to be encrypted.
 import socket
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 
 class Region(Protocol):
     """A region of a file (`messages.Extent`)."""
 
-    left: int
-    """How many bytes of it are to be sent."""
+    @property
+    def left(self) -> int:
+        """How many bytes of it are to be sent."""
 
-    def send(self, fd: int) -> int:
+    def __len__(self) -> int:
+        """How many bytes it has in all."""
+
+    def send(self, target: int, /) -> int:
         """Send bytes from the file into a socket; gives how many. Raises BlockingIOError, OSError, PylogError."""
 
     def take(self, size: int) -> bytes:
@@ -28,13 +32,16 @@ class Region(Protocol):
         """Release the file."""
 
 
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
 class Target(Protocol):
     """A socket, or what has its methods, as one with TLS."""
 
     def fileno(self) -> int:
         """Its descriptor."""
 
-    def sendmsg(self, buffers: Sequence[Any], ancillary: Any = (), flags: int = 0, /) -> int:
+    def sendmsg(self, buffers: Sequence[Buffer], ancillary: tuple[()] = (), flags: int = 0, /) -> int:
         """Send buffers; gives how many bytes were taken. Raises BlockingIOError: none."""
 
 
@@ -55,10 +62,10 @@ class Outgoing:
 
     def __init__(self, *, has_tls: bool = False) -> None:
         self._has_tls = has_tls
-        self._pieces: deque[Any] = deque()
+        self._pieces: deque[Buffer | Region] = deque()
         self.size = 0
 
-    def push(self, pieces: Sequence[Any], size: int) -> None:
+    def push(self, pieces: Sequence[Buffer | Region], size: int) -> None:
         """Queue the pieces of a response, `size` bytes in all."""
         self._pieces.extend([piece for piece in pieces if len(piece)])
         self.size += size
@@ -71,31 +78,34 @@ class Outgoing:
         left = TURN_BYTES
         try:
             while self._pieces and left > 0:
-                if self._has_tls and _is_region(self._pieces[0]):
-                    self._read_region()
-                sent = self._send_region(target) if _is_region(self._pieces[0]) else self._send_buffers(target)
+                first = self._pieces[0]
+                if isinstance(first, BUFFERS):
+                    sent = self._send_buffers(target)
+                elif self._has_tls:
+                    self._read(first)
+                    sent = self._send_buffers(target)
+                else:
+                    sent = self._send_region(first, target)
                 self.size -= sent
                 left -= sent
         except BlockingIOError:
             return
 
-    def _send_region(self, target: Target) -> int:
-        region: Region = self._pieces[0]
+    def _send_region(self, region: Region, target: Target) -> int:
         sent = region.send(target.fileno())
         if region.left == 0:
             self._pieces.popleft()
         return sent
 
-    def _read_region(self) -> None:
+    def _read(self, region: Region) -> None:
         """Put the next bytes of the first region in front of it."""
-        region: Region = self._pieces[0]
         data = region.take(REGION_BYTES)
         if region.left == 0:
             self._pieces.popleft()
         self._pieces.appendleft(data)
 
     def _send_buffers(self, target: Target) -> int:
-        buffers: list[Any] = []
+        buffers: list[Buffer] = []
         flags = 0
         for piece in self._pieces:
             if not isinstance(piece, BUFFERS):
@@ -109,23 +119,18 @@ class Outgoing:
             self._pieces.clear()
             return sent
         left = sent
-        while left:
-            size = len(buffers_first := self._pieces[0])
-            if left < size:
-                self._pieces[0] = memoryview(buffers_first)[left:]
+        for buffer in buffers:
+            if left < len(buffer):
+                self._pieces[0] = memoryview(buffer)[left:]
                 break
             self._pieces.popleft()
-            left -= size
+            left -= len(buffer)
         return sent
 
     def close(self) -> None:
         """Drop the queue and release the files."""
         for piece in self._pieces:
-            if _is_region(piece):
+            if not isinstance(piece, BUFFERS):
                 piece.close()
         self._pieces.clear()
         self.size = 0
-
-
-def _is_region(piece: Any) -> bool:
-    return not isinstance(piece, BUFFERS)

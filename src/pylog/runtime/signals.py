@@ -27,21 +27,24 @@ from importlib import import_module
 from itertools import repeat
 from threading import TIMEOUT_MAX, Condition, Event, Lock, get_ident, main_thread
 from time import monotonic
+from types import FrameType, TracebackType
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 __all__ = ["FIRM", "WHOLE", "Lockable", "WholeLock", "opened", "pause", "wait_at", "whole"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Handler = Callable[[int, Any], Any]
+Handler = Callable[[int, FrameType | None], object]
+Installed = Handler | int | None
+"""What may stand in the place of a handler: SIG_DFL and SIG_IGN are numbers, and None is a handler of C's."""
 
 try:
     # What `signal` is made of. The enums around it take ten times as long as all of this: 12 us a block.
     _functions: Any = import_module("_signal")
 except ImportError:  # pragma: no cover - not CPython
     _functions = signal
-_getsignal: Callable[[int], Any] = _functions.getsignal
-_setsignal: Callable[[int, Any], Any] = _functions.signal
+_getsignal: Callable[[int], Installed] = _functions.getsignal
+_setsignal: Callable[[int, Installed], Installed] = _functions.signal
 
 INSISTING = (int(signal.SIGINT), int(signal.SIGTERM))
 """The signals of which a second one is handled at once: its sender wants a call to end that hangs."""
@@ -55,7 +58,7 @@ SIGNALS = (
 
 SLICE = 0.1
 
-_inside: list[Any] = [None] * len(SIGNALS)
+_inside: list[Installed] = [None] * len(SIGNALS)
 """The handlers of `SIGNALS` as they have to be where a block begins: notes, and those that are not Python's."""
 _notes: list["_Note"] = []
 """Every number that has ever had a note is in one of them: the list only grows."""
@@ -74,12 +77,12 @@ class _Note:
     def __init__(self, number: int, handler: Handler) -> None:
         self.number = number
         self.handler = handler
-        self.behind: Any = handler
+        self.behind: Installed = handler
         """What `signal.signal` returned as it put the note there: another one, where a handler struck just before."""
         self.take = map(_setsignal, repeat(number), repeat(self))
         """Each item is such an exchange."""
 
-    def __call__(self, number: int, frame: Any) -> None:
+    def __call__(self, number: int, frame: FrameType | None) -> None:
         is_second = number in _pending and number in INSISTING and not WHOLE.firm
         if (WHOLE.depth and not is_second) or not callable(self.behind):
             # One of a kind waits for many, as in the system itself.
@@ -99,13 +102,13 @@ _NOT_FOREIGN = frozenset({_Note, int, type(None), signal.Handlers})
 """The types of handlers that no note stands for: notes, SIG_IGN, SIG_DFL, and None, which is one of C's."""
 
 
-def _keep(number: int, handler: Any, placed: Any) -> None:
+def _keep(number: int, handler: Installed, placed: Installed) -> None:
     """Put back what a handler, which struck in the call of the exchange, has installed: it stays."""
     while (found := _setsignal(number, handler)) is not placed:
         handler, placed = found, handler
 
 
-def _ignore(number: int, frame: Any) -> None:
+def _ignore(number: int, frame: FrameType | None) -> None:
     pass
 
 
@@ -159,7 +162,7 @@ class _Whole:
     def _learn(self) -> None:
         for place, number in enumerate(SIGNALS):
             handler = _getsignal(number)
-            if type(handler) in _NOT_FOREIGN:
+            if type(handler) in _NOT_FOREIGN or not callable(handler):
                 _inside[place] = handler
                 continue
             for at, note in enumerate(_notes):
@@ -169,8 +172,8 @@ class _Whole:
                     _inside[place] = _notes[at]
                     break
             else:
-                _inside[place] = _Note(number, handler)
-                _notes.append(_inside[place])
+                made = _inside[place] = _Note(number, handler)
+                _notes.append(made)
 
     def end(self, *, deliver: bool = True) -> None:
         """End all blocks: put back what is behind notes, and `deliver` what has waited, whatever a handler raises."""
@@ -323,6 +326,12 @@ class Lockable(Protocol):
 
     def release(self) -> None: ...
 
+    def __enter__(self) -> bool: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> object: ...
+
 
 class WholeLock:
     """A lock that is held inside of a `WHOLE` block alone: the block begins before the lock is taken, and ends after.
@@ -335,7 +344,7 @@ class WholeLock:
 
     def __init__(self, lock: Lockable | None = None) -> None:
         lock = lock or Lock()
-        self.inner: Any = lock
+        self.inner = lock
         self.acquire = lock.acquire
         self.release = lock.release
 

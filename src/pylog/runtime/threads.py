@@ -10,7 +10,6 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from pylog.errors import ThreadsExhausted
 
@@ -74,7 +73,7 @@ class _Begun(threading.Event):
         self.lock = threading.Lock()
         """Held until the work begins: to release it takes no memory."""
         self.lock.acquire()
-        self.life: weakref.ref[Any] = weakref.ref(self)
+        self.life: weakref.ref[object] = weakref.ref(self)
         """To what the system holds of the thread."""
 
     def wait(self, timeout: float | None = None) -> bool:

@@ -29,13 +29,13 @@ CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 class ArrowStream(Protocol):
     """A table by Arrow's PyCapsule interface: of pyarrow, pandas, Polars, DuckDB..., or a topic of pylog."""
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 
 class ArrowArray(Protocol):
     """A record batch by Arrow's PyCapsule interface."""
 
-    def __arrow_c_array__(self, requested_schema: Any = None) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object = None) -> object: ...
 
 
 TableInput = ArrowStream | ArrowArray | str | os.PathLike[str]
@@ -50,7 +50,7 @@ class ColumnSerde(Protocol):
         """The bytes of an object."""
 
     @property
-    def from_plain(self) -> Callable[[Any], Any] | None:
+    def from_plain(self) -> Callable[[Any], object] | None:
         """The object of a cell, where that is a dict or a list and the serde takes others; None: the cell itself."""
 
     @property

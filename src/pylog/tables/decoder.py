@@ -7,7 +7,6 @@ the records are read twice: all of them are looked at, so that a field may appea
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +16,6 @@ from pylog.tables.schema import schema_of
 
 __all__ = ["RecordDecoder", "Undecodable"]
 
-Array = Any
 MISFITS = (pa.ArrowException, OverflowError, TypeError, ValueError)
 """The errors of pyarrow for a value that is not of a type."""
 
@@ -98,7 +96,7 @@ class RecordDecoder:
         """The same records with decoded columns. Raises Undecodable."""
         plains, errors = self._plains(batch)
         made = {one.name: self._array(one, plains[one.source], errors, batch) for one in self._all()}
-        arrays: list[Array] = []
+        arrays: list[pa.Array] = []
         for name in self._columns:
             outputs = self._outputs.get(name)
             arrays += [batch.column(name)] if outputs is None else [made[one.name] for one in outputs]
@@ -156,7 +154,7 @@ class RecordDecoder:
             found.append(plain)
         return found
 
-    def _array(self, one: _Output, plain: list[object], errors: dict[int, str], batch: pa.RecordBatch) -> Array:
+    def _array(self, one: _Output, plain: list[object], errors: dict[int, str], batch: pa.RecordBatch) -> pa.Array:
         cells = one.cells(plain)
         try:
             return _typed(cells, one.kind)
@@ -176,7 +174,7 @@ class RecordDecoder:
         errors.setdefault(row, reason)
 
 
-def _typed(cells: list[object], kind: pa.DataType | None) -> Array:
+def _typed(cells: list[object], kind: pa.DataType | None) -> pa.Array:
     """The cells as a column; cast where they are of another type: a time in a text, a number as text."""
     try:
         return pa.array(cells, kind)

@@ -5,7 +5,6 @@ are text, as ISO 8601; a time with a zone is in UTC. JSON has no bytes: they are
 """
 
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,6 @@ from pyarrow import compute, types
 
 __all__ = ["json_text"]
 
-Array = Any
 CONTROLS = {
     **{chr(code): f"\\u{code:04x}" for code in range(0x20)},
     "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r",
@@ -23,13 +21,13 @@ UNSAFE = '[\\x00-\\x1f"\\\\]'
 UNSAFE_CONTROL = "[\\x00-\\x1f]"
 
 
-def json_text(cells: Array) -> Array:
+def json_text(cells: pa.Array) -> pa.Array:
     """A column as binary: the JSON of each cell; null stays null. Raises TypeError for a type that JSON lacks."""
     texts = compute.if_else(compute.is_valid(cells), _texts(cells, ""), pa.scalar(None, pa.string()))
     return texts.cast(pa.binary())
 
 
-def _texts(cells: Array, name: str) -> Array:
+def _texts(cells: pa.Array, name: str) -> pa.Array:
     """The same as strings, with "null" for null. `name`: the place in the column, for an error."""
     kind = cells.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -63,11 +61,11 @@ def _place(name: str) -> str:
     return f"the column {name!r}" if name else "the column"
 
 
-def _joined(*parts: object) -> Array:
+def _joined(*parts: object) -> pa.Array:
     return compute.binary_join_element_wise(*parts, "")
 
 
-def _floats(cells: Array) -> Array:
+def _floats(cells: pa.Array) -> pa.Array:
     if types.is_float16(cells.type):
         # pyarrow casts them from 21 on. NaN is null in JSON, too.
         cells = pa.array(cells.to_numpy(zero_copy_only=False).astype(np.float32), from_pandas=True)
@@ -77,7 +75,7 @@ def _floats(cells: Array) -> Array:
     return compute.if_else(compute.is_finite(cells), texts, pa.scalar(None, pa.string()))
 
 
-def _strings(cells: Array) -> Array:
+def _strings(cells: pa.Array) -> pa.Array:
     if compute.any(compute.match_substring_regex(cells, UNSAFE)).as_py():
         cells = compute.replace_substring(cells, "\\", "\\\\")
         cells = compute.replace_substring(cells, '"', '\\"')
@@ -87,7 +85,7 @@ def _strings(cells: Array) -> Array:
     return _joined('"', cells, '"')
 
 
-def _timestamps(cells: Array) -> Array:
+def _timestamps(cells: pa.Array) -> pa.Array:
     zone = cells.type.tz
     if cells.type.unit == "ns":
         # As pandas has them: most have no more than microseconds.
@@ -98,7 +96,7 @@ def _timestamps(cells: Array) -> Array:
     return _joined('"', compute.replace_substring(texts, " ", "T"), '"' if zone is None else 'Z"')
 
 
-def _objects(cells: Array, name: str) -> Array:
+def _objects(cells: pa.Array, name: str) -> pa.Array:
     parts: list[object] = ["{"]
     for number, field in enumerate(cells.type):
         head = _strings(pa.array([field.name]))[0].as_py()
@@ -108,7 +106,7 @@ def _objects(cells: Array, name: str) -> Array:
     return compute.if_else(compute.is_valid(cells), text, pa.scalar(None, pa.string()))
 
 
-def _maps(cells: Array, name: str) -> Array:
+def _maps(cells: pa.Array, name: str) -> pa.Array:
     key, item = cells.type.key_type, cells.type.item_type
     if str(key) not in ("string", "large_string", "string_view"):
         raise TypeError(f"{_place(name)} is {cells.type}: the keys of a JSON object are text, cast them")
@@ -118,7 +116,7 @@ def _maps(cells: Array, name: str) -> Array:
     return _joined("{", _lists(lists, texts), "}")
 
 
-def _lists(cells: Array, texts: Array) -> Array:
+def _lists(cells: pa.Array, texts: pa.Array) -> pa.Array:
     """The texts of the elements of each list, with commas; null for a null."""
     lengths = compute.fill_null(compute.list_value_length(cells), 0).to_numpy(zero_copy_only=False)
     edges = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)

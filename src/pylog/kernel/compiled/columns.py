@@ -9,7 +9,7 @@ from pylog.errors import CorruptBatch
 from pylog.kernel.compiled.buffers import decode_buffers
 from pylog.kernel.pure import columns as specification
 from pylog.kernel.pure.columns import HEADERS_TYPE
-from pylog.kernel.values import ColumnSource
+from pylog.kernel.values import BytesLike, ColumnSource
 
 _FIXED = {"offset": pa.int64(), "timestamp": pa.int64(), "timestamp_type": pa.int32()}
 
@@ -39,13 +39,13 @@ def decode_columns(
     return found
 
 
-def _binary(rows: int, nulls: int, validity: Any, offsets: Any, data: Any) -> pa.Array:
+def _binary(rows: int, nulls: int, validity: BytesLike | None, offsets: BytesLike, data: BytesLike) -> pa.Array:
     return pa.Array.from_buffers(
         pa.binary(), rows, [_buffer(validity), pa.py_buffer(offsets), pa.py_buffer(data)], null_count=nulls
     )
 
 
-def _buffer(block: Any) -> pa.Buffer | None:
+def _buffer(block: BytesLike | None) -> pa.Buffer | None:
     return None if block is None else pa.py_buffer(block)
 
 

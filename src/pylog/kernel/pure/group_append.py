@@ -56,9 +56,9 @@ class AppendGroup:
     """Batches that are appended together; `answers` are theirs, in order, once it `is_done`."""
 
     def __init__(self) -> None:
-        self.partition: Any = None
+        self.partition: Appendable | None = None
         self.batches: list[BatchHeader | None] = []
-        self.pendings: list[Any] = []
+        self.pendings: list[object] = []
         self.answers: list[Appended | BaseException | None] = []
         self.error: BaseException | None = None
         self.drivers = 0
@@ -106,7 +106,7 @@ class GroupAppends:
     """
 
     def __init__(
-        self, driving: DriveLock, whole: AbstractContextManager[Any],
+        self, driving: DriveLock, whole: AbstractContextManager[object],
         general: Callable[[Any, Any, Any], Appended | None], show: Callable[[Any], None],
         answer: Callable[[Any, Appended | BaseException | None], None],
     ) -> None:  # fmt: skip
@@ -143,7 +143,7 @@ class GroupAppends:
             raise done
         return done
 
-    def join(self, partition: Appendable, batch: BatchHeader, epoch: int, now_ms: int, pending: Any) -> AppendGroup:
+    def join(self, partition: Appendable, batch: BatchHeader, epoch: int, now_ms: int, pending: object) -> AppendGroup:
         """Let a batch be of the next group, whose driver answers `pending`; gives the group."""
         return self._add(partition, batch, pending)[0]
 
@@ -167,7 +167,7 @@ class GroupAppends:
         if self._open.batches:
             self._open.call()
 
-    def _add(self, partition: Appendable, batch: BatchHeader, pending: Any) -> tuple[AppendGroup, int]:
+    def _add(self, partition: Appendable, batch: BatchHeader, pending: object) -> tuple[AppendGroup, int]:
         with self._whole, self._joining:
             group = self._open
             group.partition = partition
@@ -237,7 +237,7 @@ class GroupAppends:
                 group.answers.append(error)
         answers = [answer for answer in group.answers if answer is not None]
         ends = [answer.next_offset for answer in answers if not isinstance(answer, BaseException)]
-        if ends and max(ends) > group.partition.durable_offset:
+        if group.partition is not None and ends and max(ends) > group.partition.durable_offset:
             group.partition.sync()
         return bool(ends)
 

@@ -6,7 +6,7 @@ headers, are added by themselves.
 
 from collections.abc import Callable
 from random import randrange
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyarrow import compute
@@ -16,6 +16,12 @@ from pylog.protocol.batch import Batch, seal
 from pylog.protocol.compression import Codec
 from pylog.protocol.partitioner import partition_for_key
 from pylog.tables.appending.record_columns import RecordColumns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pylog.kernel.pure.rows import BinaryColumn, Stamps
+
 
 __all__ = ["ColumnEncoder"]
 
@@ -79,7 +85,14 @@ class ColumnEncoder:
             self._close(number)
             held -= batch_size
 
-    def _add_run(self, rows: RecordColumns, columns: tuple[Any, Any, Any], row: int, end: int, number: int) -> None:
+    def _add_run(
+        self,
+        rows: RecordColumns,
+        columns: "tuple[BinaryColumn, BinaryColumn | None, Stamps | int]",
+        row: int,
+        end: int,
+        number: int,
+    ) -> None:
         """Add rows that all go by their keys, or all to the partition `number`."""
         while row < end:
             if number == BY_KEY:
@@ -114,7 +127,7 @@ class ColumnEncoder:
         self._put(number, seal(batch.close(), codec=self._codec, level=self._level, transactional=self._transactional))
 
 
-def _buffers(array: Any) -> tuple[Any, Any, Any, int]:
+def _buffers(array: "pa.Array") -> "BinaryColumn":
     validity, offsets, data = array.buffers()
     return validity, offsets, data, array.offset
 
@@ -124,12 +137,12 @@ def _runs(rows: RecordColumns) -> list[tuple[int, int, int, bool]]:
     count = len(rows.values)
     if not count:
         return []
-    numbers: Any = np.full(count, BY_KEY, np.int64)
+    numbers = np.full(count, BY_KEY, np.int64)
     if isinstance(rows.partitions, int):
         numbers[:] = rows.partitions
     elif rows.partitions is not None:
         numbers = compute.fill_null(rows.partitions, BY_KEY).to_numpy()
-    have: Any = np.zeros(count, bool)
+    have = np.zeros(count, bool)
     if rows.headers is not None:
         have = compute.fill_null(compute.list_value_length(rows.headers), 0).to_numpy() > 0
     edges = np.flatnonzero((numbers[1:] != numbers[:-1]) | (have[1:] != have[:-1])) + 1

@@ -30,7 +30,6 @@ __all__ = [
     "without_name",
 ]
 
-Array = Any
 LENGTHS_MOST = 10
 """The most bytes of the two lengths of a key and a value, or of a header's two parts."""
 MS = pa.timestamp("ms")
@@ -39,15 +38,15 @@ MS = pa.timestamp("ms")
 class RecordColumns(NamedTuple):
     """Rows as the encoder takes them."""
 
-    values: Array
+    values: pa.Array
     """binary; null: a tombstone."""
-    keys: Array | None = None
+    keys: pa.Array | None = None
     """binary; null, or no column: no key."""
-    stamps: Array | int = -1
+    stamps: pa.Array | int = -1
     """int64, milliseconds since 1970, without nulls; or one time for all."""
-    partitions: Array | int | None = None
+    partitions: pa.Array | int | None = None
     """Whole numbers, null: by the key; or one partition for all."""
-    headers: Array | None = None
+    headers: pa.Array | None = None
     """list<struct<key: string, value: binary>>; null: none."""
 
     def slice(self, first: int, rows: int) -> "RecordColumns":
@@ -74,7 +73,7 @@ class _Cells:
     serde: ColumnSerde | None
     is_row: bool = False
 
-    def of(self, batch: pa.RecordBatch) -> tuple[Array, RowFault | None]:
+    def of(self, batch: pa.RecordBatch) -> tuple[pa.Array, RowFault | None]:
         """The bytes, up to the row that the serde refuses."""
         cells = batch.select(list(self.places)).to_struct_array() if self.is_row else batch.column(self.places[0])
         if self.serde is None:
@@ -89,7 +88,7 @@ class _Cells:
                 raise TypeError(f"the column {self.what!r} is {cells.type}, which its serde does not take") from error
         return self._one_by_one(cells, self.serde)
 
-    def _one_by_one(self, cells: Array, serde: ColumnSerde) -> tuple[Array, RowFault | None]:
+    def _one_by_one(self, cells: pa.Array, serde: ColumnSerde) -> tuple[pa.Array, RowFault | None]:
         made: list[bytes | None] = []
         try:
             for cell in objects_of(cells):
@@ -132,7 +131,7 @@ class RecordPlan:
         rows = min([len(values)] if keys is None else [len(values), len(keys)])
         batch = batch.slice(0, rows)
         stamps = now_ms if self._times is None else as_times(batch.column(self._times), now_ms)
-        partitions: Any = self._partition
+        partitions: pa.Array | int | None = self._partition
         if self._partitions is not None:
             partitions = _numbers(batch.column(self._partitions))
         headers = None if self._headers is None else _headers(batch.column(self._headers))
@@ -169,7 +168,7 @@ class RecordPlan:
             faults.append(RowFault(row, self._value.what, words, RecordTooLarge))
         return faults
 
-    def _fault(self, wrong: Array, place: int, reason: str) -> RowFault | None:
+    def _fault(self, wrong: pa.Array, place: int, reason: str) -> RowFault | None:
         row = compute.index(wrong, True).as_py()
         return None if row < 0 else RowFault(row, self._schema.field(place).name, reason)
 
@@ -189,12 +188,12 @@ class RecordPlan:
             raise ValueError(f"{what}: the column {name!r} is {how} in the table, which has the columns {there}")
         return int(places[0])
 
-    def _key_cells(self, given: Any) -> _Cells | None:
+    def _key_cells(self, given: object) -> _Cells | None:
         if given is None and "key" not in self._schema.names:
             return None
         return self._cells("key", "key" if given is None else given)
 
-    def _value_cells(self, given: Any, fields: Sequence[str] | None) -> _Cells:
+    def _value_cells(self, given: object, fields: Sequence[str] | None) -> _Cells:
         if isinstance(given, str | tuple):
             if fields is not None:
                 raise ValueError("fields are for a value that a serde makes of them: give value=serde, not a column")
@@ -212,13 +211,13 @@ class RecordPlan:
         return _Cells(name, (place,), None if serde is None else _serde(serde, what))
 
 
-def objects_of(cells: Array) -> list[Any]:
+def objects_of(cells: pa.Array) -> list[object]:
     """The cells as Python objects, with dicts for maps, which pyarrow gives as lists of pairs."""
-    found: list[Any] = cells.to_pylist()
+    found: list[object] = cells.to_pylist()
     return [_with_dicts(one, cells.type) for one in found] if "map<" in str(cells.type) else found
 
 
-def _with_dicts(value: Any, kind: pa.DataType) -> Any:
+def _with_dicts(value: Any, kind: pa.DataType) -> object:
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -237,14 +236,14 @@ def _serde(given: Any, what: str) -> ColumnSerde:
     return found
 
 
-def _stored(kind: Any) -> Any:
+def _stored(kind: pa.DataType) -> pa.DataType:
     """The type of the cells of a dictionary or an extension type."""
     if pa.types.is_dictionary(kind):
         return kind.value_type
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
-def _is_bytes(kind: Any) -> bool:
+def _is_bytes(kind: pa.DataType) -> bool:
     return str(kind) in ("binary", "large_binary", "binary_view", "string", "large_string", "string_view") or (
         pa.types.is_fixed_size_binary(kind)
     )
@@ -264,7 +263,7 @@ def _check_bytes(field: pa.Field, what: str) -> None:
         )
 
 
-def as_bytes(cells: Array) -> Array:
+def as_bytes(cells: pa.Array) -> pa.Array:
     """A column as binary: text as UTF-8, whole numbers as their digits."""
     if isinstance(cells, pa.ExtensionArray):
         cells = cells.storage
@@ -284,7 +283,7 @@ def _check_times(field: pa.Field) -> None:
         )
 
 
-def as_times(cells: Array, now_ms: int) -> Array:
+def as_times(cells: pa.Array, now_ms: int) -> pa.Array:
     """A column of times in milliseconds since 1970; `now_ms` where it is null. A time without a zone is UTC."""
     if pa.types.is_timestamp(cells.type):
         cells = cells.cast(pa.timestamp("ms", cells.type.tz), safe=False)
@@ -302,7 +301,7 @@ def _check_partitions(field: pa.Field) -> None:
         )
 
 
-def _numbers(cells: Array) -> Array:
+def _numbers(cells: pa.Array) -> pa.Array:
     # One beyond 63 bits becomes negative, and is refused with the others that no topic has.
     return cells.cast(pa.int64(), safe=False)
 
@@ -320,7 +319,7 @@ def _check_headers(field: pa.Field) -> None:
         )
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pa.DataType) -> bool:
     """True for a type of text or bytes, and for that of nulls alone."""
     return pa.types.is_null(kind) or _is_bytes(_stored(kind))
 
@@ -328,16 +327,16 @@ def _is_text(kind: Any) -> bool:
 HEADERS = schema_of(["headers"]).field("headers").type
 
 
-def _headers(cells: Array) -> Array:
+def _headers(cells: pa.Array) -> pa.Array:
     return cells if cells.type == HEADERS else cells.cast(HEADERS)
 
 
-def out_of_range(numbers: Array, count: int) -> Array:
+def out_of_range(numbers: pa.Array, count: int) -> pa.Array:
     """Whether a partition is not one of so many; null for a null."""
     return compute.or_(compute.less(numbers, 0), compute.greater_equal(numbers, count))
 
 
-def without_name(headers: Array) -> Array:
+def without_name(headers: pa.Array) -> pa.Array:
     """Whether a row has a header that is null, or has no key."""
     pairs, rows = _pairs(headers)
     nameless = compute.or_(compute.is_null(pairs), compute.is_null(pairs.field("key")))
@@ -346,13 +345,13 @@ def without_name(headers: Array) -> Array:
     return pa.array(wrong)
 
 
-def _pairs(headers: Array) -> tuple[Array, Array]:
+def _pairs(headers: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The headers of all rows, and the row of each. The elements that Arrow lets a null list have do not count."""
     counts = compute.fill_null(compute.list_value_length(headers), 0).to_numpy(zero_copy_only=False)
     return headers.flatten(), np.repeat(np.arange(len(headers)), counts)
 
 
-def _sizes(found: RecordColumns) -> Array:
+def _sizes(found: RecordColumns) -> pa.Array:
     """The most bytes that each record can have as a batch of its own."""
     sizes = _lengths(found.values) + (HEADER_BYTES + RECORD_OVERHEAD_MAX + LENGTHS_MOST)
     if found.keys is not None:
@@ -364,5 +363,5 @@ def _sizes(found: RecordColumns) -> Array:
     return sizes
 
 
-def _lengths(cells: Array) -> Array:
+def _lengths(cells: pa.Array) -> pa.Array:
     return compute.fill_null(compute.binary_length(cells), 0).to_numpy(zero_copy_only=False).astype(np.int64)

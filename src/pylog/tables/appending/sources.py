@@ -3,12 +3,16 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import compute
 
 from pylog.tables.appended import TableInput
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
+
 
 __all__ = ["batches_of", "parquet_batches"]
 
@@ -37,7 +41,7 @@ def batches_of(table: TableInput, key: str | None, value: str | None) -> tuple[p
     return reader.schema, iter(reader)
 
 
-def _reader(table: Any) -> pa.RecordBatchReader:
+def _reader(table: object) -> pa.RecordBatchReader:
     if isinstance(table, pa.RecordBatchReader):
         return table
     if isinstance(table, pa.RecordBatch):
@@ -74,7 +78,7 @@ def _parquet(path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 
 def parquet_batches(
-    file: Any, columns: Sequence[str] | None = None, rows_max: int = ROWS
+    file: "ParquetFile", columns: Sequence[str] | None = None, rows_max: int = ROWS
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """The rows of a `ParquetFile`: so many at a time that they have about `BYTES`, by the sizes in its footer."""
     footer = file.metadata
@@ -99,6 +103,6 @@ def _csv(path: str, key: str | None, value: str | None) -> tuple[pa.Schema, Iter
     return reader.schema, batches()
 
 
-def _full(keys: Any) -> Any:
+def _full(keys: pa.Array) -> pa.Array:
     """Keys, where an empty one is null."""
     return compute.if_else(compute.equal(keys, ""), pa.scalar(None, pa.string()), keys)
