@@ -7,13 +7,17 @@ which they were sent, as far as that goes: of two commits of a partition the one
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from pylog.errors import NetworkError
 from pylog.protocol.messages import Message, Session
 from pylog.runtime.future import Future, failed
 
-Handle = Callable[[Message, Session], Future[Any]]
+PendingAnswer: TypeAlias = Future[Any]
+"""The future of an answer, a value of the class that goes with the class of the message."""
+Handle = Callable[[Message, Session], PendingAnswer]
+Route = Callable[[Any, Session], PendingAnswer]
+"""Answers the messages of one class."""
 ANY_NODE = -1
 """Any node of the cluster, or the coordinator that a message is for. As a leader's id: the partition has no leader."""
 
@@ -31,7 +35,7 @@ class Transport(Protocol):
     def detach(self, node: int) -> None:
         """The node is gone: messages to it fail."""
 
-    def send(self, node: int, message: Message, session: Session) -> Future[Any]:
+    def send(self, node: int, message: Message, session: Session) -> PendingAnswer:
         """Deliver `message`; the future is the node's answer, a value of the matching class in `message`."""
 
     def name(self, node: int) -> str:
@@ -65,7 +69,7 @@ class MemoryTransport:
     def detach(self, node: int) -> None:
         self._handles.pop(node, None)
 
-    def send(self, node: int, message: Message, session: Session) -> Future[Any]:
+    def send(self, node: int, message: Message, session: Session) -> PendingAnswer:
         handle = self._handles.get(node)
         if handle is None:
             return failed(NetworkError(f"node {node} is not attached to this transport: its log is closed"))

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from socket import socket
-from typing import Any
 
 from pylog.attach.notice import Notice, places_of
 from pylog.attach.owned import Owned
@@ -40,6 +39,7 @@ from pylog.errors import (
     SettingsDiffer,
 )
 from pylog.files import DiskFiles
+from pylog.logdirs.log_directory import CleaningFacts
 from pylog.metrics.snapshot import Metrics
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
@@ -47,10 +47,10 @@ from pylog.protocol.messages import Fetch, Message, Produce, Produced, ProducePa
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.record import TopicPartition
-from pylog.runtime.future import Future, failed
+from pylog.runtime.future import failed
 from pylog.runtime.signals import WholeLock, pause
 from pylog.runtime.sockets import UNIX
-from pylog.transport import ANY_NODE, Handle
+from pylog.transport import ANY_NODE, Handle, PendingAnswer
 
 __all__ = ["Attachment"]
 
@@ -125,7 +125,7 @@ class Attachment:
     def detach(self, node: int) -> None:
         """Do nothing: the node is closed, and says so itself."""
 
-    def send(self, node: int, message: Message, session: Session) -> Future[Any]:
+    def send(self, node: int, message: Message, session: Session) -> PendingAnswer:
         """See `Transport`."""
         if self._is_forked:
             return failed(_inherited())
@@ -135,7 +135,7 @@ class Attachment:
             return self._reader.handle(message, session)
         return self._send_away(node, message, session)
 
-    def _send_away(self, node: int, message: Message, session: Session) -> Future[Any]:
+    def _send_away(self, node: int, message: Message, session: Session) -> PendingAnswer:
         if self._network.is_in_thread:
             return self._remote.send(node, message, session)
         with self._switching:
@@ -182,7 +182,7 @@ class Attachment:
         """The effective config of a topic with these overrides."""
         return self._node.topic_config(overrides)
 
-    def cleaning(self, topic: str, number: int) -> dict[str, object] | None:
+    def cleaning(self, topic: str, number: int) -> CleaningFacts | None:
         """The state of compaction of a partition."""
         return self._node.cleaning(topic, number)
 

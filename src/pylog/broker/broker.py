@@ -17,9 +17,8 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 from uuid import UUID
 
 from pylog.broker.alarm import Alarm
@@ -48,6 +47,7 @@ from pylog.config import DynamicBrokerConfig, NodeConfig, TopicConfig
 from pylog.controller.roles import Follow, Lead
 from pylog.errors import Closed, PylogError
 from pylog.files import Files
+from pylog.logdirs.log_directory import CleaningFacts
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
@@ -87,7 +87,7 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WHOLE, whole
 from pylog.runtime.worker import Worker
-from pylog.transport import Transport
+from pylog.transport import PendingAnswer, Transport
 
 logger = logging.getLogger("pylog.broker")
 
@@ -243,12 +243,12 @@ class Broker:
         self._check_usable()
         return self.node.roles.partition(topic, number)
 
-    def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
+    def cleaning(self, topic: str, number: int) -> CleaningFacts | None:
         """The state of cleaning a partition since the log was opened; None where nothing was cleaned."""
         state = self.housekeeping.cleanings.get(TopicPartition(topic, number))
-        return None if state is None else asdict(state)
+        return None if state is None else state.shown()
 
-    def handle(self, message: Message, session: Session) -> Future[Any]:
+    def handle(self, message: Message, session: Session) -> PendingAnswer:
         """Answer a message; errors of single partitions are values in the answer. Raises Closed.
 
         A Produce whose records have to be durable shares a sync with others: a caller that waits may `drive` it.
@@ -449,7 +449,7 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-def _attempt(change: Callable[..., None], argument: object, **more: Any) -> PylogError | None:
+def _attempt(change: Callable[..., None], argument: object, **more: object) -> PylogError | None:
     try:
         change(argument, **more)
     except PylogError as error:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.transaction_markers import TransactionMarkers, append_marker
@@ -29,6 +29,7 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, failed
 from pylog.runtime.signals import WholeLock
 from pylog.storage.producer_state import Verification
+from pylog.transport import PendingAnswer
 
 T = TypeVar("T")
 logger = logging.getLogger("pylog.broker")
@@ -62,14 +63,14 @@ class CoordinatorHost:
         self._gone: PylogError | None = None
         self._lock = WholeLock(threading.RLock())
         self._tickets = count()
-        self._waiting: dict[int, Future[Any]] = {}
+        self._waiting: dict[int, PendingAnswer] = {}
         partition = leader.partition
         replay_log(partition, machine, partition.start_offset, partition.next_offset)
         self._step(machine.take_over)
 
-    def handle(self, message: object, session: Session, guard: Verification | None = None) -> Future[Any]:
+    def handle(self, message: object, session: Session, guard: Verification | None = None) -> PendingAnswer:
         """Let the machine have a message; gives its answer. `guard`: for an append in a transaction."""
-        future: Future[Any] = Future()
+        future: PendingAnswer = Future()
         ticket = next(self._tickets)
         self._waiting[ticket] = future
         if self._produce.guarantees.syncs:

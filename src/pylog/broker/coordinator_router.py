@@ -35,6 +35,7 @@ from pylog.files.processes import has_ended
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
+    Message,
     OffsetCommit,
     OffsetsCommitted,
     Produce,
@@ -77,6 +78,7 @@ from pylog.replica import Leader
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed, failed, gathered
 from pylog.storage.producer_state import Verification
+from pylog.transport import PendingAnswer, Route
 
 if TYPE_CHECKING:
     from pylog.coordinator.group import Census, GroupCoordinator
@@ -144,7 +146,7 @@ class CoordinatorRouter:
             replica_manager, produce, clock, is_lost=self._is_lost, markers=self._markers, wake=wake
         )
         self._is_settling = False
-        self._routes: dict[type, Callable[[Any, Session], Future[Any]]] = {
+        self._routes: dict[type, Route] = {
             OffsetCommit: self._commit_offsets,
             TxnOffsetCommit: self._commit_offsets,
             OffsetDeleteRequest: self._delete_offsets,
@@ -196,7 +198,7 @@ class CoordinatorRouter:
             except PylogError as error:
                 logger.error("transactions that hang cannot be ended: %s", error)
 
-    def handle(self, message: Any, session: Session) -> Future[Any]:
+    def handle(self, message: Message, session: Session) -> PendingAnswer:
         """Answer a message. Without its coordinator the future fails."""
         if not session.host:
             session = Session(session.client_id, self._host)
@@ -290,14 +292,14 @@ class CoordinatorRouter:
 
     def _handled(
         self, host: CoordinatorHost, message: object, session: Session, guard: Verification | None = None
-    ) -> Future[Any]:
+    ) -> PendingAnswer:
         answer = host.handle(message, session, guard)
         self._coordinators.note_due(host)
         return answer
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
-    def _to_group(self, message: Any, session: Session) -> Future[Any]:
+    def _to_group(self, message: Any, session: Session) -> PendingAnswer:
         host = self._coordinators.of(GROUPS, message.group_id)
         answer = self._handled(host, message, session)
         if session.host in self._lost:
@@ -365,7 +367,7 @@ class CoordinatorRouter:
             return completed(message.refused(fault))
         return completed(InitProducerIdResponse(producer_id=self._coordinators.new_producer_id(), producer_epoch=0))
 
-    def _to_transaction(self, message: Any, session: Session) -> Future[Any]:
+    def _to_transaction(self, message: Any, session: Session) -> PendingAnswer:
         return self._handled(self._coordinators.of(TRANSACTIONS, message.transactional_id), message, session)
 
     def _end(self, message: EndTxnRequest, session: Session) -> Future[EndTxnResponse]:

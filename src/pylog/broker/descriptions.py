@@ -10,18 +10,17 @@ from pylog.broker.describe_users import describe_users
 from pylog.config import DynamicBrokerConfig
 from pylog.errors import PylogError
 from pylog.files import Files
-from pylog.protocol.messages import Session
 from pylog.protocol.messages.configs import DescribeConfigsRequest, ListConfigResourcesRequest
 from pylog.protocol.messages.topics import DescribeLogDirsRequest
 from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest
 from pylog.protocol.metadata_image import MetadataImage
-from pylog.runtime.future import Future, completed
+from pylog.runtime.future import completed
+from pylog.transport import Route
 
-Route = Callable[[Any, Session], Future[Any]]
 Routes = dict[type, Route]
 
 
-def at_once(answer: Callable[[Any], Any]) -> Route:
+def at_once(answer: Callable[[Any], object]) -> Route:
     """The route of a message that is answered without waiting, and the same to every session."""
     return lambda message, session: completed(answer(message))
 

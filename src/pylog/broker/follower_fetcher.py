@@ -13,7 +13,6 @@ while and does not hold up the others. One whose log has parted from the leader'
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from pylog.config import NodeConfig
@@ -98,7 +97,7 @@ class FollowerFetcher:
         self._closed = False
         self._asked: _Asked = {}
         """The followers that the request in flight names, each with where its log ends when the answer is of use."""
-        self._in_flight: Future[Any] | None = None
+        self._in_flight: Future[Fetched | ListOffsetsResponse] | None = None
         self._due_ms = 0
         """When the next Fetch goes out; while one is in flight, when it is given up."""
         self._worker = Worker(f"pylog-fetcher-{node_id}-{leader.node}{name}", clock, self._due, self._work)
@@ -163,7 +162,7 @@ class FollowerFetcher:
             _list_starts(lost) if lost else self._fetch([one.next_fetch(max_bytes) for one in wanted.values()]), now
         )
 
-    def _read_ahead(self, answer: Future[Any]) -> bool:
+    def _read_ahead(self, answer: Future[Fetched | ListOffsetsResponse]) -> bool:
         """Send the Fetch that follows an answer before that is applied; False where it would acknowledge what is not
         here, and where anything is wrong.
         """
@@ -205,12 +204,12 @@ class FollowerFetcher:
             max_wait_ms=config.replica_fetch_wait_max_ms, max_bytes=config.replica_fetch_response_max_bytes,
         )  # fmt: skip
 
-    def _answered(self, future: Future[Any]) -> None:
+    def _answered(self, future: Future[Fetched | ListOffsetsResponse]) -> None:
         # In the thread that brings the answer.
         if future is self._in_flight:
             self._worker.wake_by(0)
 
-    def _applied(self, answer: Future[Any], asked: _Asked) -> bool:
+    def _applied(self, answer: Future[Fetched | ListOffsetsResponse], asked: _Asked) -> bool:
         """Apply an answer to what was `asked`; False if no answer has come."""
         late = RequestTimedOut("it has not answered in time")
         error = answer.exception() if answer.done() else late
@@ -218,7 +217,7 @@ class FollowerFetcher:
             self._note_failure(error, asked)
             return False
         self._note_answer()
-        result: Fetched | ListOffsetsResponse = answer.result()
+        result = answer.result()
         parts = result.parts if isinstance(result, Fetched) else _beginnings(result)
         for part in parts:
             if self._closed:

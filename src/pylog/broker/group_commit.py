@@ -20,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pylog.errors import ThreadsExhausted
 from pylog.kernel import Appended, GroupAppends
@@ -31,6 +31,10 @@ from pylog.replica import Leader
 from pylog.runtime.future import Future
 from pylog.runtime.signals import SLICE, WHOLE, opened
 from pylog.runtime.threads import started
+
+if TYPE_CHECKING:
+    from pylog.kernel.pure.group_append import AppendGroup
+
 
 logger = logging.getLogger("pylog.broker")
 
@@ -54,7 +58,7 @@ class PendingAppend(Future[Produced]):
         self.asked = message.parts[0]
         self.leader = leader
         """The leader that has appended it, or is to."""
-        self.group: Any = None
+        self.group: AppendGroup | None = None
         """The group of the engine that it is of."""
 
     def drive(self, timeout: float | None = None) -> None:
@@ -111,9 +115,10 @@ class GroupCommit:
         else:
             self._thread.look_at(self)
 
-    def wait(self, group: Any, timeout: float) -> bool:
+    def wait(self, group: "AppendGroup | None", timeout: float) -> bool:
         """See `GroupAppends.wait`."""
         try:
+            assert group is not None, "it has joined one"
             return self.engine.wait(group, timeout)
         finally:
             self._find_driver()

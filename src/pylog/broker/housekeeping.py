@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import cast
 
 from pylog.broker.alarm import Alarm
 from pylog.broker.log_cleaner import Cleaned, Cleaner, Progress, Throttle, dirt
@@ -37,7 +37,7 @@ from pylog.config.options import LONG_MAX
 from pylog.errors import Closed, ConcurrentUse, DiskFull, LogNotFound, PylogError, UnknownTopicOrPartition
 from pylog.files import join
 from pylog.logdirs.damage import Findings, find_damage
-from pylog.logdirs.log_directory import LogDirectory
+from pylog.logdirs.log_directory import CleaningFacts, LogDirectory
 from pylog.logdirs.repair import copies_folder, repair
 from pylog.metrics.histogram import Times
 from pylog.partition import Partition
@@ -74,11 +74,15 @@ class CleaningState:
     idle_reason: str | None = None
     """Why the last `clean` had nothing to do."""
 
+    def shown(self) -> CleaningFacts:
+        """The state for people."""
+        return cast(CleaningFacts, asdict(self))
+
     @classmethod
-    def of(cls, shown: Mapping[str, Any]) -> "CleaningState":
+    def of(cls, shown: CleaningFacts) -> "CleaningState":
         """The last result in what `write_cleanings` has shown; none where another version has written it."""
         try:
-            return cls(last=Cleaned(**shown["last"]), finished_ms=shown["finished_ms"])
+            return cls(last=Cleaned(**(shown["last"] or {})), finished_ms=shown["finished_ms"])
         except (KeyError, TypeError):
             return cls()
 
@@ -463,10 +467,10 @@ class Housekeeping:
         """Let other processes see what has changed since the last time."""
         self._shown_ms = self._clock.tick_ms()
         unshown, self._unshown = self._unshown, set()
-        homes: dict[LogDirectory, dict[TopicPartition, dict[str, object]]] = {}
+        homes: dict[LogDirectory, dict[TopicPartition, CleaningFacts]] = {}
         for key in sorted(unshown & self.cleanings.keys()):
             with suppress(PylogError):
-                homes.setdefault(self.node.topics.home(key), {})[key] = asdict(self.cleanings[key])
+                homes.setdefault(self.node.topics.home(key), {})[key] = self.cleanings[key].shown()
         for home, states in homes.items():
             try:
                 home.write_cleanings(states)
@@ -532,7 +536,7 @@ def is_compacted(partition: Partition) -> bool:
     return "compact" in partition.config.cleanup_policy
 
 
-def _last_shown(key: TopicPartition, shown: Iterable[Mapping[str, Mapping[str, object]]]) -> CleaningState | None:
+def _last_shown(key: TopicPartition, shown: Iterable[Mapping[str, CleaningFacts]]) -> CleaningState | None:
     """The state of a partition in what was shown, by directory and folder; None where it is in none of them."""
     folder = folder_name(*key)
     return next((CleaningState.of(states[folder]) for states in shown if folder in states), None)

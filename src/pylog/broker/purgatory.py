@@ -14,7 +14,7 @@ one that has read all that is visible, or asks where the log ends, has them made
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pylog.broker.delayed_operations import DelayedOperations
 from pylog.broker.fetch import is_enough
@@ -173,7 +173,7 @@ class Purgatory:
         self._delay_fetch(delayed, fetched)
         return delayed
 
-    def abandon(self, delayed: _Abandonable[Any]) -> None:
+    def abandon(self, delayed: _Abandonable[T]) -> None:
         """Let a request go whose client has left: it would be looked at with each append, until its time is up."""
         with self._lock:
             delayed.is_abandoned = True

@@ -11,10 +11,10 @@ and indexes are read with `pread`, never mapped: a map of a file that the owner 
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pylog.broker.describe import describe_topics
-from pylog.broker.descriptions import Route, Routes, at_once, descriptions
+from pylog.broker.descriptions import Routes, at_once, descriptions
 from pylog.broker.fetch import is_enough, read_parts
 from pylog.broker.read_only_catalogue import ReadOnlyCatalogue
 from pylog.broker.read_only_coordinators import ReadOnlyCoordinators
@@ -45,6 +45,7 @@ from pylog.replica import list_offset, read_part
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
 from pylog.runtime.signals import WHOLE
+from pylog.transport import PendingAnswer, Route
 
 
 class ReadOnlyBroker:
@@ -82,7 +83,7 @@ class ReadOnlyBroker:
         """The topics as they were last looked at."""
         return self.node.image
 
-    def handle(self, message: Message, session: Session) -> Future[Any]:
+    def handle(self, message: Message, session: Session) -> PendingAnswer:
         """Answer a message. Raises Closed; ReadOnly for what would change the log, and for the configs of its owner."""
         if self._closed:
             raise Closed("this log is closed")
@@ -137,7 +138,7 @@ class ReadOnlyBroker:
     def _metadata(self, message: MetadataRequest) -> MetadataResponse:
         return describe_topics(self.node.now(), message, lambda _: self.node_id)
 
-    def _configs(self, describe: Route, message: DescribeConfigsRequest, session: Session) -> Future[Any]:
+    def _configs(self, describe: Route, message: DescribeConfigsRequest, session: Session) -> PendingAnswer:
         if any(one.resource_type == ResourceType.BROKER for one in message.resources):
             self._refuse(message, session)
         return describe(message, session)

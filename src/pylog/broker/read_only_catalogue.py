@@ -11,7 +11,6 @@ A directory that is replaced while it is read raises DirectoryReplaced: what was
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 from uuid import UUID
 
 from pylog.broker.describe import unknown_partition
@@ -26,6 +25,7 @@ from pylog.logdirs.log_directory import (
     LOCK,
     META_PROPERTIES,
     PUBLISHED,
+    CleaningFacts,
     closed_by_kafka,
     kafka_uuid,
     read_cleanings,
@@ -166,7 +166,7 @@ class ReadOnlyCatalogue:
             return None
         return self._files.watch(self._paths[0])
 
-    def cleaning(self, topic: str, number: int) -> dict[str, Any] | None:
+    def cleaning(self, topic: str, number: int) -> CleaningFacts | None:
         """The state of cleaning a partition, as its owner has published it; None where it was not cleaned."""
         home = self._home(TopicPartition(topic, number))
         return read_cleanings(self._files, home).get(folder_name(topic, number))

@@ -33,7 +33,7 @@ class ReadOnlyCoordinators:
         self._catalogue = catalogue
         self._clock = clock
         self._machines: dict[TopicPartition, tuple[Coordinator, int]] = {}
-        answers: dict[type, Callable[[Any], Any]] = {
+        answers: dict[type, Callable[[Any], object]] = {
             OffsetFetch: lambda message: self._ask(self._of(GROUPS, message.group_id), message),
             ListGroupsRequest: partial(self._by_all, GROUPS),
             DescribeGroupsRequest: partial(self._by_names, GROUPS),
@@ -43,7 +43,7 @@ class ReadOnlyCoordinators:
         }
         self.routes = {kind: partial(self._answer, answer) for kind, answer in answers.items()}
 
-    def _answer(self, answer: Callable[[Any], Any], message: object) -> Any:
+    def _answer(self, answer: Callable[[Any], object], message: object) -> object:
         with self._catalogue.lock:
             # A topic of the coordinators' may be new.
             self._catalogue.now()

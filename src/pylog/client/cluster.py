@@ -7,10 +7,10 @@ topic is asked for without waiting, as threads that bring answers hear that; the
     ClusterRounds    the same calls in rounds, for a client that has one place at which it waits
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 from uuid import UUID
 
 from pylog.errors import LeaderNotAvailable, PylogError, RequestTimedOut, UnknownServer, UnknownTopicOrPartition
@@ -26,15 +26,19 @@ from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse, Me
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future
 from pylog.runtime.rounds import Rounds, finished
-from pylog.transport import Transport
+from pylog.transport import PendingAnswer, Transport
 
 ANSWER_SECONDS = 60.0
 """How long a call waits for its answer (Kafka: default.api.timeout.ms)."""
 P = TypeVar("P")
 R = TypeVar("R")
 
-Wait = Callable[[Future[Any], float], Rounds[Any]]
-"""The result of a future within so many seconds. Raises TimeoutError without a result."""
+
+class Wait(Protocol):
+    """A way to wait for an answer."""
+
+    def __call__(self, future: Future[R], seconds: float, /) -> Rounds[R]:
+        """The result of a future within so many seconds. Raises TimeoutError without a result."""
 
 
 def checked_names(what: str, names: Iterable[str]) -> list[str]:
@@ -82,7 +86,7 @@ def raise_first(errors: Iterable[PylogError | None]) -> None:
             raise error
 
 
-def _in_its_thread(future: Future[Any], seconds: float) -> Rounds[Any]:
+def _in_its_thread(future: Future[R], seconds: float) -> Rounds[R]:
     yield from ()
     return future.result(seconds)
 
@@ -116,7 +120,7 @@ class Cluster:
         """The node that is asked about topics."""
         return self._node
 
-    def send(self, node: int, message: Message) -> Future[Any]:
+    def send(self, node: int, message: Message) -> PendingAnswer:
         """Send to a node; the future is its answer."""
         return self._transport.send(node, message, self._session)
 
@@ -133,7 +137,7 @@ class Cluster:
         """Send nothing more: the client is closed."""
         self._transport.forget(self._session)
 
-    def send_any(self, message: Message) -> Future[Any]:
+    def send_any(self, message: Message) -> PendingAnswer:
         """Send to the node that this client is attached to, as any would do."""
         return self.send(self._node, message)
 

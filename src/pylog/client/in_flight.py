@@ -26,7 +26,6 @@ A transport answers everything in the end, if only with RequestTimedOut, and wha
 """
 
 from collections import defaultdict
-from typing import Any
 
 from pylog.client.in_flight_batch import (
     SEQUENCE_MASK,
@@ -49,6 +48,7 @@ from pylog.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
+from pylog.protocol.messages import Produced
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future
 
@@ -129,7 +129,7 @@ class InFlight:
         most = self._in_flight_max if lane.acked or not self.idempotent else 1
         return not stale and lane.gap is None and lane.in_flight == len(lane.unanswered) < most
 
-    def oldest_answer(self, key: TopicPartition) -> Future[Any] | None:
+    def oldest_answer(self, key: TopicPartition) -> Future[Produced] | None:
         """The answer that the oldest batch of a partition waits for, if it is awaited."""
         lane = self.busy.get(key)
         return lane.unanswered[0].answer if lane is not None and lane.unanswered else None

@@ -3,6 +3,7 @@
 import enum
 from typing import Any, NamedTuple
 
+from pylog.protocol.messages import Produced
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future
 
@@ -65,7 +66,7 @@ class InFlightBatch:
 
     counts: SendCounts
     """Those of its partition, from when it leaves its queue."""
-    answer: Future[Any] | None = None
+    answer: Future[Produced] | None = None
     """The answer of the node, while it is awaited."""
 
     def __init__(self, key: TopicPartition, load: Any, count: int, deadline_ms: int) -> None:

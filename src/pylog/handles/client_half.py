@@ -189,7 +189,7 @@ class ClientHalf(ABC, Generic[View]):
         self, *, key_serializer: "Callable[[OfKey], BytesLike]", value_serializer: "Callable[[OfValue], BytesLike]",
         **config: Unpack["ProducerOptions"],
     ) -> "Producer[OfKey, OfValue]": ...  # fmt: skip
-    def producer(self, **config: Any) -> Producer[Any, Any]:
+    def producer(self, **config: object) -> Producer[Any, Any]:
         """A producer. Configs are Kafka's, with underscores: `acks`, `linger_ms`, `compression_type`...
         (`ProducerConfig`).
 
@@ -204,7 +204,7 @@ class ClientHalf(ABC, Generic[View]):
         settings = self._producer_config(config)
         return Producer(self._transport, self._node_id, settings, self._clock, self._lease)
 
-    def _producer_config(self, config: Mapping[str, Any]) -> ProducerConfig:
+    def _producer_config(self, config: Mapping[str, object]) -> ProducerConfig:
         self._check_open()
         self._check_may_send()
         return ProducerConfig.from_kafka(config)
@@ -229,7 +229,7 @@ class ClientHalf(ABC, Generic[View]):
         self, *topics: str, group_id: str | None = None, key_deserializer: "Callable[[bytes], OfKey]",
         value_deserializer: "Callable[[bytes], OfValue]", **config: Unpack["ConsumerOptions"],
     ) -> "Consumer[OfKey, OfValue]": ...  # fmt: skip
-    def consumer(self, *topics: str, group_id: str | None = None, **config: Any) -> "Consumer[Any, Any]":
+    def consumer(self, *topics: str, group_id: str | None = None, **config: object) -> "Consumer[Any, Any]":
         """A consumer, subscribed to `topics` if any. Configs are Kafka's, with underscores (`ConsumerConfig`).
 
         With a `group_id` the partitions are shared with the other consumers of that group, and positions can be
@@ -256,7 +256,7 @@ class ClientHalf(ABC, Generic[View]):
         return consumer
 
     def _consumer_config(
-        self, topics: Iterable[str], group_id: str | None, config: Mapping[str, Any]
+        self, topics: Iterable[str], group_id: str | None, config: Mapping[str, object]
     ) -> ConsumerConfig:
         self._check_open()
         for name in topics:

@@ -54,6 +54,7 @@ from pylog.protocol.messages import (
     Fetch,
     Fetched,
     FetchPart,
+    Message,
     ResourceType,
     Session,
 )
@@ -124,7 +125,7 @@ class Following:
 
     def __init__(
         self, broker: Broker, bootstrap_servers: str | Sequence[str], topics: Iterable[str] | None,
-        configs: Mapping[str, Any], clock: Clock,
+        configs: Mapping[str, object], clock: Clock,
     ) -> None:  # fmt: skip
         self._broker = broker
         self._clock = clock
@@ -311,7 +312,7 @@ class Following:
         self._configs_ms = now + CONFIGS_MS
         return self._configs(names)
 
-    def _ask(self, message: Any) -> Any:
+    def _ask(self, message: Message) -> Any:
         return self._transport.send(ANY_NODE, message, self._session).result()
 
     def _check_nodes(self, found: MetadataResponse) -> None:

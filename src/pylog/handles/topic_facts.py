@@ -12,6 +12,7 @@ from pylog.client.admin.groups import PartitionLag
 from pylog.errors import GroupIdNotFound, PylogError, UnknownTopicOrPartition
 from pylog.handles.any_log import AnyLog
 from pylog.handles.views import SegmentInfo, TopicView
+from pylog.logdirs.log_directory import CleaningFacts
 from pylog.record import TopicPartition
 
 __all__ = [
@@ -43,7 +44,7 @@ class PartitionFacts:
     isr: Sequence[int]
     durable: int | None = None
     segments: list[SegmentInfo] | None = None
-    cleaning: dict[str, object] | None = None
+    cleaning: CleaningFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from pylog.handles.left_out import is_whole, warn_left_out
 from pylog.handles.table_sinks import FilesSink, append_rows, topic_rules
 from pylog.kernel import ConsumerRecord, Record
 from pylog.kernel.notebook import table
+from pylog.logdirs.log_directory import CleaningFacts
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch, claimed_end, split
 from pylog.protocol.isolation import Isolation, IsolationLevel, VisibleBatches
@@ -51,7 +52,7 @@ class FilesNode(Protocol):
     def partition(self, topic: str, number: int) -> ReadablePartition:
         """The partition, as it is stored."""
 
-    def cleaning(self, topic: str, number: int) -> dict[str, object] | None:
+    def cleaning(self, topic: str, number: int) -> CleaningFacts | None:
         """The state of its compaction."""
 
     def append(self, topic: str, partition: int, batch: Batch, now_ms: int) -> Appended:
@@ -160,7 +161,7 @@ class PartitionView(PartitionTable):
         return [SegmentInfo(s.base_offset, end, s.path, s.size) for s, end in self._now().segments]
 
     @property
-    def cleaning(self) -> dict[str, object] | None:
+    def cleaning(self) -> CleaningFacts | None:
         """The state of compaction: its `progress` while it runs, the `last` result, which is of `finished_ms`, with the
         tombstones that it has kept (`tombstones_kept`, `tombstones_until_ms`), the `error` that has ended it, and why
         the last `Log.clean` had nothing to do (`idle_reason`). None where nothing was cleaned.

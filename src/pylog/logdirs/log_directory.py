@@ -18,7 +18,7 @@ import logging
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from pylog.commitlog.recovery import Checkpoint
 from pylog.errors import DurabilityUnknown, StorageError, UnsupportedFormat
@@ -69,6 +69,20 @@ def _node_id(text: str) -> int:
     if not 0 <= number < 1 << 31:
         raise ValueError("a node has an id from 0 to 2147483647")
     return number
+
+
+class CleaningFacts(TypedDict):
+    """The state of cleaning a partition, as other processes and people are shown it."""
+
+    progress: dict[str, int] | None
+    """How far the one that runs has come; None when none does."""
+    last: dict[str, Any] | None
+    """The numbers of the last one; None where none is known."""
+    finished_ms: int | None
+    error: str | None
+    """Why the partition is not cleaned any more."""
+    idle_reason: str | None
+    """Why the last call that was to clean had nothing to do."""
 
 
 def parse_uuid(text: str) -> uuid.UUID:
@@ -302,16 +316,16 @@ class LogDirectory:
         self.checkpoints.note(CLEANER_OFFSETS, key, offset)
         self.checkpoints.write_late()
 
-    def cleanings(self) -> dict[str, dict[str, object]]:
+    def cleanings(self) -> dict[str, CleaningFacts]:
         """The results of cleaning that were shown last, by partition folder."""
         return read_cleanings(self.files, self.path)
 
-    def write_cleanings(self, states: Mapping[TopicPartition, dict[str, object]]) -> None:
+    def write_cleanings(self, states: Mapping[TopicPartition, CleaningFacts]) -> None:
         """Show other processes the results of cleaning these partitions."""
         new = {folder_name(*key): state for key, state in states.items()}
         self._replace_cleanings(self.cleanings() | new)
 
-    def _replace_cleanings(self, states: dict[str, dict[str, object]]) -> None:
+    def _replace_cleanings(self, states: dict[str, CleaningFacts]) -> None:
         self.files.replace_file(join(self.path, CLEANINGS), json.dumps(states, separators=(",", ":")).encode())
 
     def write_checkpoints(self, partitions: Iterable[Partition]) -> None:
@@ -423,7 +437,7 @@ def closed_by_kafka(files: Files, path: str) -> bool:
     return not isinstance(body, dict) or body.get("brokerEpoch") != NO_BROKER_EPOCH
 
 
-def read_cleanings(files: Files, path: str) -> dict[str, dict[str, object]]:
+def read_cleanings(files: Files, path: str) -> dict[str, CleaningFacts]:
     """The results of cleaning, by partition folder; empty where the file cannot be read: it is for people only."""
     if files.stat(join(path, CLEANINGS)) is None:
         return {}

@@ -27,7 +27,7 @@ and zlib half as much with each member.
 import enum
 import zlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pylog.errors import CorruptBatch, InvalidConfig
 
@@ -97,11 +97,10 @@ def damaged(codec: Codec, what: object) -> CorruptBatch:
 
 def gzip_compress(data: Buffer, level: int) -> bytes:
     deflate = _gzip_compressor(level)
-    packed: bytes = deflate.compress(data) + deflate.flush()
-    return packed
+    return b"".join((deflate.compress(data), deflate.flush()))
 
 
-def _gzip_compressor(level: int | None) -> Any:
+def _gzip_compressor(level: int | None) -> Packer:
     if level not in (None, -1) and not 1 <= level <= 9:
         raise ValueError(f"gzip level {level}: it is -1 (zlib's default) or 1 to 9")
     return zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_FORMAT)
@@ -226,7 +225,7 @@ def lz4_compress(data: Buffer, level: int) -> bytes:
     return framed
 
 
-def _lz4_options(level: int) -> dict[str, Any]:
+def _lz4_options(level: int) -> dict[str, int]:
     import lz4.frame
 
     if not 1 <= level <= 17:
@@ -373,7 +372,7 @@ class _PlainPacker:
         return b""
 
 
-PACKERS: dict[Codec, Callable[[int | None], Any]] = {
+PACKERS: dict[Codec, Callable[[int | None], Packer]] = {
     Codec.NONE: lambda _: _PlainPacker(),
     Codec.GZIP: _gzip_compressor,
     Codec.SNAPPY: lambda _: _SnappyPacker(),

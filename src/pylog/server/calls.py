@@ -15,19 +15,19 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from pylog.errors import Closed, InvalidRequest, PylogError
 from pylog.metrics.histogram import Times
-from pylog.protocol.schema import TooManyElements
+from pylog.protocol.schema import Piece, TooManyElements
 from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import stopwatch_ns
-from pylog.runtime.future import Future
 from pylog.runtime.pool import Pool
-from pylog.server.api.call import Fate, Later, NoResponse, Outcome, Reply
+from pylog.server.api.call import Fate, Later, Made, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
 from pylog.server.dispatch import ServedCall, read_head, refusal, response
+from pylog.transport import PendingAnswer
 
 UNANSWERED = "a request of %s could not be answered"
 
@@ -96,7 +96,7 @@ class Calls:
         self._agenda = agenda
         self._counts = counts
         self._intercept = intercept
-        self._unhurried: Future[Any] | None = None
+        self._unhurried: PendingAnswer | None = None
         """The last answer of this turn that waits for a sync, or for followers."""
         self._calls, self._appends = Pool("pylog-server-calls", CALLS_MAX), Pool("pylog-server-appends", APPENDS_MAX)
         self._large = Pool("pylog-server-large", LARGE_MAX, LARGE_PATIENCE_S)
@@ -249,7 +249,7 @@ class Calls:
         if not connection.is_closed:
             self._sockets.go_on(connection)
 
-    def _answer(self, connection: Connection, pending: Pending, outcome: Any) -> None:
+    def _answer(self, connection: Connection, pending: Pending, outcome: Made | Reply) -> None:
         """Make the response of an outcome that waits for nothing more."""
         if pending.is_large:
             self._large.submit(partial(self._make, connection, pending, outcome))
@@ -262,14 +262,14 @@ class Calls:
             return
         self._give(connection, pending, made, pieces, size)
 
-    def _give_late(self, connection: Connection, pending: Pending, made: Any, pieces: list[Any], size: int) -> None:
+    def _give_late(self, connection: Connection, pending: Pending, made: Made, pieces: list[Piece], size: int) -> None:
         if connection.is_closed:
             return
         self._give(connection, pending, made, pieces, size)
         if not connection.is_closed:
             self._sockets.go_on(connection)
 
-    def _give(self, connection: Connection, pending: Pending, made: Any, pieces: list[Any], size: int) -> None:
+    def _give(self, connection: Connection, pending: Pending, made: Made, pieces: list[Piece], size: int) -> None:
         pending.pieces, pending.size = pieces, size
         self._counts.note_answer(pending)
         if isinstance(made, NoResponse) and made.error is not None:
@@ -294,7 +294,7 @@ class Calls:
         else:
             connection.answered()
 
-    def _answer_late(self, connection: Connection, pending: Pending, pieces: list[Any] | None) -> None:
+    def _answer_late(self, connection: Connection, pending: Pending, pieces: list[Piece] | None) -> None:
         pending.pieces = pieces
         if not connection.is_closed:
             connection.answered()
@@ -309,7 +309,7 @@ class Calls:
         self._sockets.close(connection)
 
 
-def body_of(reply: Reply) -> Any:
+def body_of(reply: Reply) -> Made:
     """The body of a reply whose answer is there. Raises Closed, and errors that are not of pylog."""
     error = reply.answer.exception()
     if error is None:

@@ -16,17 +16,18 @@ records ends with its client: nobody would fetch on from there.
 import socket
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pylog.protocol.schema import Piece
 from pylog.protocol.wire.framing import Framer
 from pylog.runtime.agenda import Appointment
 from pylog.runtime.clock import stopwatch_ns
-from pylog.runtime.future import Future
 from pylog.runtime.outgoing import Outgoing
 from pylog.runtime.sockets import hang_up
 from pylog.server.api.call import Fate, Later
 from pylog.server.dispatch import ServedCall, may_overlap, read_request
 from pylog.server.served_node import ServedNode
+from pylog.transport import PendingAnswer
 
 if TYPE_CHECKING:
     from pylog.server.authentication import Authentication
@@ -46,11 +47,11 @@ class Pending:
     call: ServedCall
     held: int
     """How many bytes of its request are held until it is answered: those of records, or of a large one."""
-    pieces: list[Any] | None = None
+    pieces: list[Piece] | None = None
     size: int = 0
     begun_ns: int = field(default_factory=stopwatch_ns)
     fate: Fate | None = None
-    answer: Future[Any] | None = None
+    answer: PendingAnswer | None = None
     """What its response waits for."""
     is_large: bool = False
     """Whether it is decoded and answered outside the loop's thread."""

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from pylog.errors import ProtocolError, UnsupportedVersion
 from pylog.protocol.error_codes import error_message
-from pylog.protocol.messages import ANONYMOUS, ApiResponse, Session
+from pylog.protocol.messages import ANONYMOUS, Session
 from pylog.protocol.schema import ELEMENTS_MAX, Piece
 from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.protocol.wire.headers import API_VERSIONS, read_call, read_header, response_header
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.api_versions import unsupported
-from pylog.server.api.call import Api, BareToken, NoResponse, Outcome, Request
+from pylog.server.api.call import Api, BareToken, Made, NoResponse, Outcome, Request
 from pylog.server.api.table import APIS, served_keys
 from pylog.server.served_node import ServedNode
 
@@ -75,7 +75,7 @@ def refusal(call: ServedCall, error: ProtocolError) -> Body | None:
 
 
 def response(
-    call: ServedCall, body: Body | ApiResponse | NoResponse | BareToken, *, is_large: bool = False
+    call: ServedCall, body: Made, *, is_large: bool = False
 ) -> tuple[list[Piece], int]:  # fmt: skip
     """The pieces of a response and their size; no pieces without a response. Raises ValueError: a body that is wrong.
 

@@ -72,7 +72,7 @@ class Security(NamedTuple):
         if unknown:
             known = ", ".join(SecurityOptions.__annotations__)
             raise TypeError(f"{', '.join(unknown)}: a server has no such option; it has {known}")
-        key_password: Any = options.get("ssl_key_password")
+        key_password: object = options.get("ssl_key_password")
         users: Mapping[Any, Any] = options.get("users", {})
         if not isinstance(key_password, str | None):
             raise TypeError(f"ssl_key_password is a str, not {type(key_password).__name__}")

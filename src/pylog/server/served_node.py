@@ -6,15 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pylog.config import DynamicBrokerConfig, NodeConfig
-from pylog.protocol.messages import ANONYMOUS, NO_ID, Session
+from pylog.protocol.messages import ANONYMOUS, NO_ID, Message, Session
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
-from pylog.runtime.future import Future
 from pylog.server.client_log import ClientLog
 from pylog.server.fetch_sessions import FetchSessions
 from pylog.server.listeners import ListenAddress, Place
-from pylog.transport import Handle
+from pylog.transport import Handle, PendingAnswer
 
 NAMES_MAX = 10_000
 NOWHERE = ListenAddress("", 0)
@@ -66,9 +65,9 @@ class ServedNode:
         # User:ANONYMOUS there means clients without a name, not a user who is called so.
         return session.principal in self._trusted and session.is_proved == (session.principal != ANONYMOUS)
 
-    def ask(self, message: Any, session: Session) -> Any:
+    def ask(self, message: Message, session: Session) -> Any:
         """The answer to a message that never waits."""
-        answer: Future[Any] = self.handle(message, session)
+        answer: PendingAnswer = self.handle(message, session)
         return answer.result()
 
     def name_topics(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:

@@ -22,6 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from pylog.files.outside import versions
+from pylog.runtime.outgoing import Buffer
 from pylog.runtime.sockets import hang_up
 from pylog.server.principals import principal_of
 from pylog.server.security import Security
@@ -121,7 +122,7 @@ class TlsSocket:
         """The name in the client's certificate; None without one."""
         return principal_of(self._tls.getpeercert())
 
-    def recv_into(self, target: Any) -> int:
+    def recv_into(self, target: bytearray | memoryview) -> int:
         """Receive plain bytes; 0 at the end.
 
         Raises BlockingIOError (none yet, and `pending` says whether more bytes of the socket are needed for some);
@@ -159,7 +160,7 @@ class TlsSocket:
         self._received, self._left = data[end:], at - end
         return count
 
-    def _read_into(self, target: Any) -> int | None:
+    def _read_into(self, target: bytearray | memoryview) -> int | None:
         """Fill the target with what is there. None: TLS needs more bytes of the socket first."""
         view, filled = memoryview(target), 0
         try:
@@ -188,10 +189,10 @@ class TlsSocket:
         self.is_secure = True
         self._flush_quietly()
 
-    def sendmsg(self, buffers: Sequence[Any], ancillary: Any = (), flags: int = 0) -> int:
+    def sendmsg(self, buffers: Sequence[Buffer], ancillary: tuple[()] = (), flags: int = 0) -> int:
         """Send plain bytes; gives how many were taken. Raises BlockingIOError (none), OSError."""
         self.flush()
-        taken: list[Any] = []
+        taken: list[memoryview] = []
         size = 0
         for buffer in buffers:
             part = memoryview(buffer)[: PLAIN_MAX - size]

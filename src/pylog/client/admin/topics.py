@@ -1,7 +1,7 @@
 """Topics, their records and where they lie."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from pylog.client.admin.configs import config_texts
@@ -15,12 +15,14 @@ from pylog.protocol.messages import (
     MAX_TIMESTAMP,
     NewTopic,
 )
+from pylog.protocol.messages.api import TopicResult
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListedOffset
 from pylog.protocol.messages.topics import (
     AlterReplicaLogDirsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DeleteTopicsResponse,
     DescribeLogDirsRequest,
     MetadataTopic,
 )
@@ -235,7 +237,9 @@ def _described(name: str, topic: MetadataTopic) -> DescribedTopic:
     return DescribedTopic(name, topic.topic_id, parts)
 
 
-def _errors(names: Iterable[str], results: Iterable[Any]) -> dict[str, PylogError | None]:
+def _errors(
+    names: Iterable[str], results: Iterable[TopicResult | DeleteTopicsResponse.DeletableTopicResult]
+) -> dict[str, PylogError | None]:
     """The error of each topic in an answer."""
     found = {one.name: one.error for one in results}
     return {name: found[name] if name in found else untold(f"topic {name!r}") for name in names}

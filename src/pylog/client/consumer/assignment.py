@@ -7,7 +7,6 @@ its member, which lets the group assign again. (Kafka: ConsumerMetadata.)
 import logging
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from pylog.client.cluster import Cluster, checked_name
 from pylog.client.consumer.group_member import GroupMember
@@ -16,7 +15,7 @@ from pylog.client.consumer.pending_requests import PendingRequest, PendingReques
 from pylog.client.consumer.subscription import LISTENER_METHODS, SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import PylogError, UnknownTopicOrPartition
-from pylog.protocol.messages.topics import MetadataRequest
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.record import TopicPartition, checked_partition
 from pylog.runtime.clock import Clock
 from pylog.runtime.rounds import Rounds
@@ -168,7 +167,7 @@ class Assignment:
             rests.append(max(1, self._looked_ms + self._config.retry_backoff_ms - now_ms))
         return rests
 
-    def _looked(self, request: PendingRequest, answer: Any) -> None:
+    def _looked(self, request: PendingRequest, answer: MetadataResponse | PylogError) -> None:
         self._looking = None
         if isinstance(answer, PylogError):
             # A topic that is missing is asked about again.

@@ -8,7 +8,6 @@ import itertools
 import re
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from pylog.client.cluster import Cluster, checked_name
 from pylog.client.consumer.assignment import CLOSE_MS, Assignment
@@ -20,13 +19,13 @@ from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.client.consumer.poll_loop import PollLoop
 from pylog.client.consumer.positions import Positions
 from pylog.client.consumer.single_thread import SingleThread
-from pylog.client.consumer.subscription import PartitionState, SubscriptionState
+from pylog.client.consumer.subscription import PartitionState, Polled, SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import ConcurrentUse, InvalidGroupId
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.messages import EARLIEST, LATEST
-from pylog.protocol.messages.topics import MetadataRequest
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.record import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -91,7 +90,7 @@ class ConsumerClient:
         self.requests.check_open()
         return self._assignment.subscribe(topics, pattern, listener)
 
-    def make_topics(self, names: Iterable[str]) -> Future[Any]:
+    def make_topics(self, names: Iterable[str]) -> Future[MetadataResponse]:
         """Ask about topics, so that those that are missing are made. In process this call may wait for the disk."""
         wanted = [checked_name("topics", name) for name in names]
         return self._cluster.send_any(MetadataRequest.of(wanted, creates=True))
@@ -213,12 +212,12 @@ class ConsumerClient:
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    def poll(self, timeout_ms: float, max_records: int | None) -> Rounds[list[Any]]:
+    def poll(self, timeout_ms: float, max_records: int | None) -> Rounds[list[Polled]]:
         """See `Consumer.poll`."""
         self.requests.check_open()
         return self._poll_loop.poll(timeout_ms, max_records)
 
-    def take_back(self, records: list[Any]) -> None:
+    def take_back(self, records: list[Polled]) -> None:
         """Read these again: the caller of a poll did not get them."""
         self.subscription.take_back(records)
 

@@ -7,7 +7,6 @@ this one ended; a position that was committed already is not committed again. (K
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
 
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
@@ -25,7 +24,7 @@ from pylog.errors import (
     StaleMemberEpoch,
     UnknownMemberId,
 )
-from pylog.protocol.messages import OffsetCommit, OffsetCommitPart
+from pylog.protocol.messages import OffsetCommit, OffsetCommitPart, OffsetsCommitted
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.rounds import Rounds
@@ -96,7 +95,7 @@ class OffsetCommitter:
         member: ConsumerGroupMetadata,
         then: Committed,
         request: PendingRequest,
-        answer: Any,
+        answer: OffsetsCommitted | PylogError,
     ) -> None:
         if isinstance(answer, PylogError):
             error: PylogError | None = answer

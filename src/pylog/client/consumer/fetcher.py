@@ -9,13 +9,12 @@ moved, or the partition taken away, since the request. (Kafka: AbstractFetch, Fe
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.leader_lookup import LeaderLookup, States
 from pylog.client.consumer.offsets import OffsetFetcher
 from pylog.client.consumer.pending_requests import PendingRequests
-from pylog.client.consumer.subscription import PartitionState, SubscriptionState
+from pylog.client.consumer.subscription import PartitionState, Polled, SubscriptionState
 from pylog.config import RECORD_BYTES_MAX, ConsumerConfig
 from pylog.errors import (
     ConcurrentUse,
@@ -34,7 +33,7 @@ from pylog.runtime.clock import Clock
 
 logger = logging.getLogger("pylog.client")
 
-Deserialize = Callable[[ConsumerRecord], DeserializedRecord[Any, Any]]
+Deserialize = Callable[[ConsumerRecord], Polled]
 
 _NONE: Iterator[tuple[list[ConsumerRecord], int]] = iter(())
 
@@ -65,7 +64,7 @@ class FetchedRecords:
         if part.aborted:
             self._go_by_batches()
 
-    def take(self, count: int) -> list[Any]:
+    def take(self, count: int) -> list[Polled]:
         """Up to `count` records from `next_offset` on; none when the fetched bytes are used up.
 
         Raises, again and again: CorruptBatch, DeserializationError.
@@ -146,8 +145,8 @@ class FetchedRecords:
         if not records:
             self.next_offset = after
 
-    def _take_deserialized(self, count: int, deserialize: Deserialize) -> list[DeserializedRecord[Any, Any]]:
-        taken: list[DeserializedRecord[Any, Any]] = []
+    def _take_deserialized(self, count: int, deserialize: Deserialize) -> list[Polled]:
+        taken: list[Polled] = []
         begin = self._given
         try:
             for record in self._records[self._given : self._given + count]:
@@ -290,24 +289,26 @@ def deserializing(config: ConsumerConfig) -> Deserialize | None:
         return None
     is_calling = False
 
-    def deserialize(record: ConsumerRecord) -> DeserializedRecord[Any, Any]:
+    def deserialize(record: ConsumerRecord) -> Polled:
         nonlocal is_calling
         if is_calling:
             # It would be asked for the same record again, and again in there.
             raise ConcurrentUse("a deserializer must not poll its consumer")
-        part, key, value = "key", record.key, record.value
+        part = "key"
+        key: object = record.key
+        value: object = record.value
         is_calling = True
         try:
-            if of_key is not None and key is not None:
-                key = of_key(key)
+            if of_key is not None and record.key is not None:
+                key = of_key(record.key)
             part = "value"
-            if of_value is not None and value is not None:
-                value = of_value(value)
+            if of_value is not None and record.value is not None:
+                value = of_value(record.value)
         except Exception as error:
             raise DeserializationError(f"the {part} cannot be deserialized: {error!r}", record) from error
         finally:
             is_calling = False
-        return DeserializedRecord(
+        return DeserializedRecord(  # type: ignore[return-value]  # it has the fields of one
             record.topic, record.partition, record.offset, record.timestamp, record.timestamp_type, key, value,
             record.headers, record.leader_epoch,
         )  # fmt: skip

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from pylog.client.cluster import Cluster
@@ -23,6 +22,7 @@ from pylog.client.consumer.membership import (
     Elect,
     Fail,
     Lose,
+    MemberAnswer,
     Membership,
     MembershipState,
     Partitions,
@@ -38,14 +38,16 @@ from pylog.errors import PylogError
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.assignor.member import NO_GENERATION
-from pylog.protocol.messages import NO_ID
+from pylog.protocol.messages import NO_ID, Message
 from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, HeartbeatRequest, LeaveGroupRequest
+from pylog.protocol.messages.topics import MetadataResponse
 from pylog.record import ConsumerGroupMetadata
 from pylog.runtime.clock import Clock
-from pylog.runtime.future import Future, failed
+from pylog.runtime.future import failed
 from pylog.runtime.rounds import Rounds
 from pylog.runtime.shared_worker import SharedWorker
 from pylog.runtime.signals import WholeLock, opened
+from pylog.transport import PendingAnswer
 
 
 @dataclass(slots=True)
@@ -204,7 +206,9 @@ class GroupMember:
         question = self._cluster.question(wanted)
         self._requests.add(self._cluster.send_any(question), partial(self._informed, effect, wanted))
 
-    def _informed(self, effect: Elect, wanted: list[str], request: PendingRequest, answer: Any) -> None:
+    def _informed(
+        self, effect: Elect, wanted: list[str], request: PendingRequest, answer: MetadataResponse | PylogError
+    ) -> None:
         machine = self._machine
         assert isinstance(machine, ClassicMembership), "only classic groups have leaders"
         if effect is not machine.election:
@@ -271,7 +275,7 @@ class GroupMember:
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
-    def _send(self, message: Any) -> None:
+    def _send(self, message: Message) -> None:
         if isinstance(message, HeartbeatRequest | LeaveGroupRequest | ConsumerGroupHeartbeatRequest):
             self._send_aside(message)
         else:
@@ -282,7 +286,7 @@ class GroupMember:
                 self._config.max_poll_interval_ms,
             )
 
-    def _answered(self, message: object, request: PendingRequest, answer: object) -> None:
+    def _answered(self, message: object, request: PendingRequest, answer: MemberAnswer) -> None:
         with self._lock:
             self._todo.extend(self._machine.answered(message, answer, self._clock.tick_ms()))
             self._note_identity()
@@ -292,7 +296,7 @@ class GroupMember:
         if identity.generation_id != NO_GENERATION:
             self._identity = identity
 
-    def _send_aside(self, message: Any) -> Future[Any]:
+    def _send_aside(self, message: Message) -> PendingAnswer:
         """Send a message that `poll` does not wait for; the answer is handled in the thread that brings it."""
         self._heartbeats_sent += not isinstance(message, LeaveGroupRequest)
         try:
@@ -303,10 +307,12 @@ class GroupMember:
             future.add_done_callback(partial(self._beaten, message))
         return future
 
-    def _beaten(self, message: Any, future: Future[Any]) -> None:
+    def _beaten(self, message: object, future: PendingAnswer) -> None:
         error = future.exception(0)
         with self._lock:
-            self._machine.answered(message, error or future.result(0), self._clock.tick_ms())
+            self._machine.answered(
+                message, error if isinstance(error, PylogError) else future.result(0), self._clock.tick_ms()
+            )
             self._note_identity()
         self._requests.ring()
         self._heartbeats.wake()
@@ -351,7 +357,7 @@ class GroupMember:
                 with suppress(TimeoutError, PylogError):
                     yield from self._requests.answer(future, max(0, deadline - self._clock.tick_ms()) / 1000)
 
-    def go(self, reason: str) -> list[Future[Any]]:
+    def go(self, reason: str) -> list[PendingAnswer]:
         """Tell the group that this member goes; nothing else. From any thread. Gives the answers to come."""
         with self._lock:
             effects = [] if self._machine.state is MembershipState.LEFT else self._machine.leave(reason)

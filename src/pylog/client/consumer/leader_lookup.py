@@ -32,6 +32,7 @@ from pylog.errors import (
 )
 from pylog.protocol.messages import Message
 from pylog.protocol.messages.api import PartitionsRequest
+from pylog.protocol.messages.topics import MetadataResponse
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 
@@ -128,9 +129,9 @@ class LeaderLookup:
             if key in current:
                 take(key, current[key], part)
 
-    def _informed(self, names: list[str], request: PendingRequest, answer: Any) -> None:
+    def _informed(self, names: list[str], request: PendingRequest, answer: MetadataResponse | PylogError) -> None:
         current = _freed(self._subscription.states, request)
-        errors: dict[str, PylogError | None] = {}
+        errors: dict[str | None, PylogError | None] = {}
         if isinstance(answer, PylogError):
             errors = dict.fromkeys(names, answer)
         else:

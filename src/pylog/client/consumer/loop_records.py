@@ -5,12 +5,11 @@ They count as unread: a position or a commit is before them, and a seek, a pause
 
 from collections.abc import Callable, Iterator
 from operator import length_hint
-from typing import Any
 
 from pylog.client.consumer.pending_requests import PendingRequests
-from pylog.client.consumer.subscription import SubscriptionState
+from pylog.client.consumer.subscription import Polled, SubscriptionState
 from pylog.config import ConsumerConfig
-from pylog.record import ConsumerRecord, TopicPartition
+from pylog.record import TopicPartition
 from pylog.runtime.signals import WHOLE
 
 
@@ -21,13 +20,11 @@ class LoopRecords:
         self._requests = requests
         self._subscription = subscription
         self._config = config
-        self._polled: list[ConsumerRecord[Any, Any]] = []
-        self._unseen: Iterator[ConsumerRecord[Any, Any]] = iter(self._polled)
+        self._polled: list[Polled] = []
+        self._unseen: Iterator[Polled] = iter(self._polled)
         """The rest of the list."""
 
-    def lists(
-        self, poll: Callable[[int], list[ConsumerRecord[Any, Any]]]
-    ) -> Iterator[Iterator[ConsumerRecord[Any, Any]]]:
+    def lists(self, poll: Callable[[int], list[Polled]]) -> Iterator[Iterator[Polled]]:
         """The lists of a loop: the rest that another loop has left, and list after list."""
         limit_ms = self._config.consumer_timeout_ms
         while not self._requests.is_ended:
@@ -38,16 +35,16 @@ class LoopRecords:
                     return
             yield self._unseen
 
-    def begin(self, records: list[ConsumerRecord[Any, Any]]) -> None:
+    def begin(self, records: list[Polled]) -> None:
         """Have a loop go through these."""
         self._polled = records
         self._unseen = iter(records)
 
-    def next(self) -> ConsumerRecord[Any, Any] | None:
+    def next(self) -> "Polled | None":
         """The next record of the list; None at its end."""
         return next(self._unseen, None)
 
-    def first_unseen(self) -> dict[TopicPartition, ConsumerRecord[Any, Any]]:
+    def first_unseen(self) -> dict[TopicPartition, Polled]:
         """The first record of each partition that the loop has not come to."""
         left = self._polled[len(self._polled) - length_hint(self._unseen) :]
         return {TopicPartition(record.topic, record.partition): record for record in reversed(left)}

@@ -20,16 +20,23 @@ from pylog.protocol.assignor import Assignor, SubscribedMember
 from pylog.protocol.assignor.member import NO_GENERATION
 from pylog.protocol.messages.groups import (
     ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
+    JoinGroupResponse,
     LeaveGroupRequest,
     SyncGroupRequest,
+    SyncGroupResponse,
 )
 from pylog.record import ConsumerGroupMetadata, TopicPartition
 
 ANSWER_MS_SPARE = 30_000
 
 Partitions = list[TopicPartition]
+
+MemberAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse | ConsumerGroupHeartbeatResponse | PylogError
+"""The answer to a message of a member, or the error in its place."""
 
 
 class MembershipState(enum.Enum):
@@ -200,7 +207,7 @@ class Membership(ABC):
             self.state = MembershipState.UNJOINED
 
     @abstractmethod
-    def answered(self, message: object, answer: object, now_ms: int) -> list[Effect]:
+    def answered(self, message: object, answer: MemberAnswer, now_ms: int) -> list[Effect]:
         """The answer to `message` has come, or a PylogError in its place. A late one changes nothing."""
 
     @abstractmethod

@@ -11,7 +11,6 @@ ConsumerCoordinator; KIP-62, KIP-345, KIP-394, KIP-814.)
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from pylog.client.consumer.membership import (
     ANSWER_MS_SPARE,
@@ -19,6 +18,7 @@ from pylog.client.consumer.membership import (
     Effect,
     Elect,
     Fail,
+    MemberAnswer,
     Membership,
     MembershipState,
     Partitions,
@@ -151,7 +151,7 @@ class ClassicMembership(Membership):
         if self._is_now(member):
             self._heard(error, now_ms)
 
-    def answered(self, message: object, answer: Any, now_ms: int) -> list[Effect]:
+    def answered(self, message: object, answer: MemberAnswer, now_ms: int) -> list[Effect]:
         if message is self._beating:
             self._beating = None
             self._beat_ms = max(now_ms, self._beat_ms - ANSWER_MS_SPARE)
@@ -165,7 +165,10 @@ class ClassicMembership(Membership):
         error = answer if isinstance(answer, PylogError) else answer.error
         if error is not None:
             return self._rejected(error, answer, now_ms)
-        return self._synced(answer, now_ms) if isinstance(answer, SyncGroupResponse) else self._joined(answer, now_ms)
+        if isinstance(answer, SyncGroupResponse):
+            return self._synced(answer, now_ms)
+        assert isinstance(answer, JoinGroupResponse), "one of the two is awaited"
+        return self._joined(answer, now_ms)
 
     def elected(self, election: Elect, assignment: Assignment) -> list[Effect]:
         """The effects of the end of an election; the last one counts."""
@@ -263,7 +266,7 @@ class ClassicMembership(Membership):
 
     # --- errors ------------------------------------------------------------------------------------------------------
 
-    def _rejected(self, error: PylogError, answer: Any, now_ms: int) -> list[Effect]:
+    def _rejected(self, error: PylogError, answer: MemberAnswer, now_ms: int) -> list[Effect]:
         """JoinGroup or SyncGroup was answered with an error."""
         self.state = MembershipState.UNJOINED
         if isinstance(error, MemberIdRequired) and isinstance(answer, JoinGroupResponse):

@@ -14,13 +14,13 @@ says that the member lives, and the coordinator keeps the answer back while ther
 
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from pylog.client.consumer.membership import (
     ANSWER_MS_SPARE,
     AssignPartitions,
     Effect,
     Fail,
+    MemberAnswer,
     Membership,
     MembershipState,
     Revoke,
@@ -39,7 +39,7 @@ from pylog.errors import (
 )
 from pylog.protocol.assignor.member import NO_GENERATION
 from pylog.protocol.messages import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
-from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest
+from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from pylog.record import ConsumerGroupMetadata, TopicPartition
 
 _BEGIN_ANEW = (FencedMemberEpoch, UnknownMemberId, IllegalGeneration)
@@ -141,8 +141,11 @@ class ConsumerMembership(Membership):
         if self._is_now(member) and not isinstance(error, StaleMemberEpoch):
             self._heard(error, now_ms, of_commit=True)
 
-    def answered(self, message: object, answer: Any, now_ms: int) -> list[Effect]:
-        error = answer if isinstance(answer, PylogError) else answer.error
+    def answered(self, message: object, answer: MemberAnswer, now_ms: int) -> list[Effect]:
+        if isinstance(answer, PylogError):
+            answer = ConsumerGroupHeartbeatResponse(error=answer)
+        assert isinstance(answer, ConsumerGroupHeartbeatResponse), "it says nothing else"
+        error = answer.error
         if message is not self._beating or self._beating is None:
             # It may have come behind the message that has overtaken it: a target that it was told counts as known.
             self._has_news |= error is not None or answer.assignment is not None

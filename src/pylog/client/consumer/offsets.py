@@ -9,7 +9,6 @@
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.leader_lookup import LeaderLookup, States
@@ -141,7 +140,9 @@ class OffsetFetcher:
             for key, part in listed.items()
         }
 
-    def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> Rounds[dict[TopicPartition, Any]]:
+    def committed(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> Rounds[dict[TopicPartition, OffsetAndMetadata | None]]:
         """The committed offsets of the group, or None. Waits for transactions that have not ended.
 
         Raises what the coordinator answers; UnstableOffsetCommit when a transaction stays open for too long.

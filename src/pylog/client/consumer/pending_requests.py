@@ -22,22 +22,21 @@ from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future
 from pylog.runtime.rounds import Pause, Rounds
 from pylog.runtime.signals import opened
+from pylog.transport import PendingAnswer
 
 T = TypeVar("T")
 
 ANSWER_MS_SPARE = 30_000
 """How much longer than it was asked to a node may take."""
 
-Then = Callable[["PendingRequest", object], object]
-
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
     """A request in flight."""
 
-    future: Future[Any]
+    future: PendingAnswer
     deadline_ms: int
-    then: Then
+    then: "Callable[[PendingRequest, Any], object]"
 
 
 class PendingRequests:
@@ -53,10 +52,12 @@ class PendingRequests:
         self._in_flight: list[PendingRequest] = []
         # Unlike an Event it may be rung from a signal handler, whatever the interrupted thread is at.
         self._bell: SimpleQueue[None] = SimpleQueue()
-        self._driven: Future[Any] | None = None
+        self._driven: PendingAnswer | None = None
         """The future whose work the waiting thread does."""
 
-    def add(self, future: Future[Any], then: Then, wait_ms: int = 0) -> PendingRequest:
+    def add(
+        self, future: Future[T], then: Callable[[PendingRequest, T | PylogError], object], wait_ms: int = 0
+    ) -> PendingRequest:
         """Let `deliver` call `then` with the request and its answer. `wait_ms`: how long the node may keep it."""
         request = PendingRequest(future, self._clock.tick_ms() + wait_ms + ANSWER_MS_SPARE, then)
         self._in_flight.append(request)
@@ -89,7 +90,7 @@ class PendingRequests:
         if request in self._in_flight:
             self._in_flight.remove(request)
 
-    def answer(self, future: Future[Any], seconds: float) -> Rounds[Any]:
+    def answer(self, future: Future[T], seconds: float) -> Rounds[T]:
         """The answer of a request that was not added. Raises its error, and TimeoutError."""
         if not future.done():
             future.add_done_callback(self.ring)

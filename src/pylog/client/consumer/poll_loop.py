@@ -8,7 +8,7 @@ the questions    for positions, then for more records       offsets, fetcher
 the wait         for the first of many events               the `yield`
 """
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.assignment import Assignment
@@ -17,7 +17,7 @@ from pylog.client.consumer.group_member import GroupMember
 from pylog.client.consumer.loop_records import LoopRecords
 from pylog.client.consumer.offsets import OffsetFetcher
 from pylog.client.consumer.pending_requests import PendingRequests
-from pylog.client.consumer.subscription import SubscriptionState
+from pylog.client.consumer.subscription import Polled, SubscriptionState
 from pylog.config import ConsumerConfig
 from pylog.errors import ConcurrentUse, Wakeup
 from pylog.runtime.clock import Clock
@@ -51,7 +51,7 @@ class PollLoop:
         """The number of fetches that were sent."""
         return self._fetcher.fetches
 
-    def poll(self, timeout_ms: float, max_records: int | None) -> Rounds[list[Any]]:
+    def poll(self, timeout_ms: float, max_records: int | None) -> Rounds[list[Polled]]:
         """See `Consumer.poll`."""
         if not (self._subscription.states or self._subscription.is_by_topic):
             raise RuntimeError("this consumer reads nothing: subscribe to topics, or assign partitions, first")
@@ -69,7 +69,7 @@ class PollLoop:
             raise ConcurrentUse("a listener must not poll: the poll that has called it has not ended")
         return self._poll(timeout_ms, count)
 
-    def _poll(self, timeout_ms: float, count: int) -> Rounds[list[Any]]:
+    def _poll(self, timeout_ms: float, count: int) -> Rounds[list[Polled]]:
         subscription, group = self._subscription, self._group
         subscription.stuck = None
         now = self._clock.tick_ms()

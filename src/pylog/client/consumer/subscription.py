@@ -14,7 +14,7 @@ was made again. (Kafka: SubscriptionState.)
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 from uuid import UUID
 
 from pylog.client.consumer.pending_requests import PendingRequest
@@ -22,7 +22,10 @@ from pylog.errors import PylogError
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.messages import INTERNAL_TOPICS
-from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition
+from pylog.record import ConsumerRecord, OffsetAndMetadata, TopicPartition, checked_partition
+
+Polled: TypeAlias = "ConsumerRecord[Any, Any]"
+"""A record as a poll gives it: of what types its key and its value are is for the deserializers."""
 
 
 class RebalanceListener:
@@ -79,7 +82,7 @@ class FetchedSource(Protocol):
     next_offset: int
     leader_epoch: int
 
-    def take(self, count: int) -> list[Any]:
+    def take(self, count: int) -> list[Polled]:
         """Up to `count` records from `next_offset` on; none when there are no more. Raises, again and again."""
 
 
@@ -258,13 +261,13 @@ class SubscriptionState:
             first = next(iter(self.states))
             self.states[first] = self.states.pop(first)
 
-    def take(self, count: int) -> list[Any]:
+    def take(self, count: int) -> list[Polled]:
         """Take up to `count` of the fetched records, and move the positions past them.
 
         Raises the error of the first partition that has one, and notes it in `stuck`: the error of an answer once, as
         the partition is asked about again, and that of a record again and again.
         """
-        records: list[Any] = []
+        records: list[Polled] = []
         for key, state in list(self.ready.items()) if self.ready else ():
             if state.paused or state.leaving:
                 continue
@@ -304,7 +307,7 @@ class SubscriptionState:
             self.ready.pop(key, None)
         return records
 
-    def take_back(self, records: list[Any]) -> None:
+    def take_back(self, records: list[Polled]) -> None:
         """Read these again, as after Ctrl-C in a deserializer: the caller did not get them."""
         for record in reversed(records):
             key = TopicPartition(record.topic, record.partition)

@@ -33,7 +33,7 @@ from pylog.protocol.messages.transactions import (
 from pylog.protocol.wire.questions.question import Question
 from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.future import Future
-from pylog.transport import Handle
+from pylog.transport import Handle, PendingAnswer
 
 __all__ = [
     "HARMLESS_TWICE", "IDENTITY_REFUSED", "LEADER_BOUND", "Call", "NetworkFuture", "coordinator_of", "lane_of",
@@ -84,7 +84,7 @@ class Call:
     )  # fmt: skip
 
     def __init__(
-        self, node: int, message: Any, question: Question | None, session: Session, future: Future[Any],
+        self, node: int, message: Any, question: Question | None, session: Session, future: PendingAnswer,
         deadline_ms: int,
     ) -> None:  # fmt: skip
         self.node = node
@@ -130,7 +130,7 @@ class Call:
         except PylogError as error:
             self.fail(error)
 
-    def _take(self, answer: Future[Any]) -> None:
+    def _take(self, answer: PendingAnswer) -> None:
         error = answer.exception()
         if error is None:
             self.answer(answer.result())

@@ -7,7 +7,6 @@ All of it happens in the thread of the network. (Kafka: CoordinatorRequestManage
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from pylog.client.network.call import Call
 from pylog.client.network.lookup import FIND_COORDINATOR, FindCoordinator, coordinator_error
@@ -16,7 +15,7 @@ from pylog.config.connection import ConnectionConfig
 from pylog.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator, PylogError
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
-from pylog.transport import ANY_NODE
+from pylog.transport import ANY_NODE, PendingAnswer
 
 __all__ = ["CoordinatorLookups"]
 
@@ -47,12 +46,12 @@ class CoordinatorLookups:
             self._ask(place, call)
 
     def _ask(self, place: Place, first: Call) -> None:
-        answer: Future[Any] = Future()
+        answer: PendingAnswer = Future()
         deadline = self._clock.tick_ms() + self._config.request_timeout_ms
         answer.add_done_callback(lambda done: self._answered(place, done))
         self._route(Call(ANY_NODE, FindCoordinator(*place), FIND_COORDINATOR, first.session, answer, deadline))
 
-    def _answered(self, place: Place, answer: Future[Any]) -> None:
+    def _answered(self, place: Place, answer: PendingAnswer) -> None:
         waiting = self._waiting.pop(place, [])
         error = answer.exception()
         if error is None:

@@ -32,6 +32,7 @@ from pylog.errors import (
 from pylog.protocol.error_codes import of_code
 from pylog.protocol.messages import ApiResponse, Produce
 from pylog.protocol.sasl.exchange import SaslClient
+from pylog.protocol.schema import Piece
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.framing import SIZE_BYTES, Framer
 from pylog.protocol.wire.headers import API_VERSIONS
@@ -47,7 +48,7 @@ VERSIONS_NEWEST = 4
 SASL_STEPS_MAX = 8
 CORRELATION_MASK = (1 << 31) - 1
 
-Pieces = list[Any]
+Pieces = list[Piece]
 """Buffers to send, one after the other."""
 
 
@@ -63,7 +64,7 @@ class Answered(NamedTuple):
     """A call and its answer, or its error; and the response, which says more than the answer."""
 
     call: Call
-    answer: Any
+    answer: object
     error: PylogError | None = None
     body: Body | ApiResponse | None = None
 
@@ -143,6 +144,7 @@ class Dialogue:
             len(self._client_id).to_bytes(2, "big"), self._client_id, b"\0" if request.is_flexible(version) else b"",
         ))  # fmt: skip
         first, *others = pieces
+        assert isinstance(first, bytes), "fields stand before records"
         size = len(header) + len(first) + sum(map(len, others))
         return [b"".join((size.to_bytes(SIZE_BYTES, "big"), header, first)), *others]
 

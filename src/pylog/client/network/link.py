@@ -24,7 +24,7 @@ from pylog.client.network.mismatch import Step, likely_reason
 from pylog.client.network.traffic import Traffic
 from pylog.errors import NetworkError, PylogError
 from pylog.protocol.messages import Produce
-from pylog.runtime.outgoing import Outgoing
+from pylog.runtime.outgoing import Buffer, Outgoing
 from pylog.runtime.sockets import hang_up
 
 __all__ = ["Link", "LinkState"]
@@ -79,7 +79,7 @@ class Link:
         self._socket: socket.socket | None = None
         self._events = 0
         self._out = Outgoing(has_tls=secure is not None)
-        self._places: deque[Any] = deque()
+        self._places: deque[tuple[socket.AddressFamily, tuple[object, ...] | str]] = deque()
 
     # --- its state ---------------------------------------------------------------------------------------------------
 
@@ -356,7 +356,7 @@ class _Encrypting:
     def fileno(self) -> int:
         return self._target.fileno()
 
-    def sendmsg(self, buffers: Sequence[Any], ancillary: Any = (), flags: int = 0, /) -> int:
+    def sendmsg(self, buffers: Sequence[Buffer], ancillary: tuple[()] = (), flags: int = 0, /) -> int:
         """Send what the first buffers have, about `PLAIN_BYTES`. What is sent again begins with the same bytes."""
         taken, size = [], 0
         for buffer in buffers:

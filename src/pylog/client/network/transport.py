@@ -17,8 +17,7 @@ A client keeps what it knows: the transport has no state but its network.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TypeVar, overload
 
 from pylog.client.network.address import parse_all
 from pylog.client.network.call import Call, patience_ms
@@ -36,8 +35,13 @@ from pylog.protocol.messages import (
     ResourceType,
     Session,
 )
-from pylog.protocol.messages.api import AllNodesRequest, NamesRequest
-from pylog.protocol.messages.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from pylog.protocol.messages.api import AllNodesRequest, NamesRequest, TopicResult
+from pylog.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -48,21 +52,24 @@ from pylog.protocol.messages.groups import (
 )
 from pylog.protocol.messages.topics import (
     CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicsRequest,
+    CreateTopicsResponse,
     DescribeLogDirsRequest,
     MetadataRequest,
     MetadataResponse,
 )
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
-from pylog.protocol.wire.questions.question import Question
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed, gathered
-from pylog.transport import ANY_NODE, Handle
+from pylog.transport import ANY_NODE, Handle, PendingAnswer, Route
 
 __all__ = ["NetworkTransport", "reached"]
 
 R = TypeVar("R")
+S = TypeVar("S")
+Described = TypeVar("Described", DescribeGroupsResponse, ConsumerGroupDescribeResponse)
 CREATION_MS = 5000
 """How long to wait for a topic that a server makes by itself, or does not."""
 NOT_MADE_MS = 60_000
@@ -93,7 +100,7 @@ class NetworkTransport:
         self._clock = clock
         self._not_made: dict[str, int] = {}
         """Until when topics are not waited for that no server has made. For the thread of the network."""
-        self._compositions: dict[type, Callable[[Any, Session], Future[Any]]] = {
+        self._compositions: dict[type, Route] = {
             ListGroupsRequest: self._everywhere,
             ListTransactionsRequest: self._everywhere,
             DescribeLogDirsRequest: self._everywhere,
@@ -114,7 +121,7 @@ class NetworkTransport:
     def detach(self, node: int) -> None:
         """Do nothing: there was no node."""
 
-    def send(self, node: int, message: Message, session: Session) -> Future[Any]:
+    def send(self, node: int, message: Message, session: Session) -> PendingAnswer:
         """See `Transport`."""
         composition = self._compositions.get(type(message))
         if isinstance(message, MetadataRequest) and self._creates(message):
@@ -144,12 +151,17 @@ class NetworkTransport:
 
     # --- one request -------------------------------------------------------------------------------------------------
 
+    @overload
     def _ask(
-        self, node: int, message: Any, session: Session, question: Question | None = None,
-        place: tuple[str, str] | None = None,
-    ) -> Future[Any]:  # fmt: skip
+        self, node: int, message: ApiRequest[R], session: Session, place: tuple[str, str] | None = None
+    ) -> Future[R]: ...
+    @overload
+    def _ask(self, node: int, message: Message, session: Session) -> PendingAnswer: ...
+    def _ask(
+        self, node: int, message: Message, session: Session, place: tuple[str, str] | None = None
+    ) -> PendingAnswer:
         answer = self._network.future()
-        asked = question or QUESTIONS.get(type(message))
+        asked = QUESTIONS.get(type(message))
         if asked is None and not isinstance(message, ApiRequest):
             answer.set_exception(InvalidRequest(f"a {type(message).__name__} cannot be sent by a network"))
             return answer
@@ -172,10 +184,8 @@ class NetworkTransport:
         asked = [self._ask(ANY_NODE, message.only([name]), session, place=(kind, name)) for name in message.names]
         return gathered(asked, message.joined)
 
-    def _describe_groups(
-        self, message: DescribeGroupsRequest | ConsumerGroupDescribeRequest, session: Session
-    ) -> Future[Any]:  # fmt: skip
-        def located(answer: DescribeGroupsResponse | ConsumerGroupDescribeResponse) -> Future[Any]:
+    def _describe_groups(self, message: NamesRequest[Described], session: Session) -> Future[Described]:
+        def located(answer: Described) -> Future[Described]:
             for group in answer.groups:
                 node = self._network.routes.coordinator(("group", group.group_id))
                 group.coordinator = group.coordinator if node is None else node
@@ -183,31 +193,33 @@ class NetworkTransport:
 
         return self._then(self._by_names("group", message, session), located)
 
-    def _describe_configs(self, message: DescribeConfigsRequest, session: Session) -> Future[Any]:
-        def ask(node: int) -> Future[Any]:
+    def _describe_configs(self, message: DescribeConfigsRequest, session: Session) -> Future[DescribeConfigsResponse]:
+        def ask(node: int) -> Future[DescribeConfigsResponse]:
             named = [replace(one, resource_name=str(node)) if _is_any_broker(one) else one for one in message.resources]
             return self._ask(node, replace(message, resources=named), session)
 
         return self._at_broker(message.resources, ask, session)
 
-    def _alter_configs(self, message: IncrementalAlterConfigsRequest, session: Session) -> Future[Any]:
+    def _alter_configs(
+        self, message: IncrementalAlterConfigsRequest, session: Session
+    ) -> Future[IncrementalAlterConfigsResponse]:
         return self._at_broker(message.resources, lambda node: self._ask(node, message, session), session)
 
     def _at_broker(
-        self, resources: Sequence[Resource], ask: Callable[[int], Future[Any]], session: Session
-    ) -> Future[Any]:  # fmt: skip
+        self, resources: Sequence[Resource], ask: Callable[[int], Future[R]], session: Session
+    ) -> Future[R]:  # fmt: skip
         """Ask the broker that is named: its configs are for itself to tell and to change."""
         named = [one for one in resources if one.resource_type == ResourceType.BROKER and one.resource_name]
         if not named:
             return ask(ANY_NODE)
 
-        def look(_: MetadataResponse) -> Future[Any]:
+        def look(_: MetadataResponse) -> Future[R]:
             is_any = _is_any_broker(named[0])
             return ask(min(self._network.routes.nodes) if is_any else int(named[0].resource_name))
 
         return self._then(self._ask(ANY_NODE, MetadataRequest.of([]), session), look)
 
-    def _metadata(self, message: MetadataRequest, session: Session) -> Future[Any]:
+    def _metadata(self, message: MetadataRequest, session: Session) -> Future[MetadataResponse]:
         """Topics, made where they are missing. Kafka answers UnknownTopicOrPartition first, and has the topic a moment
         later.
         """
@@ -217,7 +229,7 @@ class NetworkTransport:
         def ask() -> None:
             self._ask(ANY_NODE, asked, session).add_done_callback(check)
 
-        def check(answer: Future[Any]) -> None:
+        def check(answer: Future[MetadataResponse]) -> None:
             now = self._clock.tick_ms()
             missing = [
                 topic.name or ""
@@ -235,28 +247,30 @@ class NetworkTransport:
         ask()
         return whole
 
-    def _create_topics(self, message: CreateTopicsRequest, session: Session) -> Future[Any]:
+    def _create_topics(self, message: CreateTopicsRequest, session: Session) -> Future[CreateTopicsResponse]:
         wanted = {} if message.validate_only else {topic.name: 1 for topic in message.topics}
-        return self._made(self._ask(ANY_NODE, message, session), attrgetter("topics"), wanted, session)
+        return self._made(self._ask(ANY_NODE, message, session), lambda found: found.topics, wanted, session)
 
-    def _create_partitions(self, message: CreatePartitionsRequest, session: Session) -> Future[Any]:
+    def _create_partitions(
+        self, message: CreatePartitionsRequest, session: Session
+    ) -> Future[CreatePartitionsResponse]:
         wanted = {} if message.validate_only else {topic.name: topic.count for topic in message.topics}
-        return self._made(self._ask(ANY_NODE, message, session), attrgetter("results"), wanted, session)
+        return self._made(self._ask(ANY_NODE, message, session), lambda found: found.results, wanted, session)
 
     def _made(
-        self, answer: Future[Any], results: Callable[[Any], list[Any]], wanted: dict[str, int], session: Session
-    ) -> Future[Any]:  # fmt: skip
+        self, answer: Future[R], results: Callable[[R], Sequence[TopicResult]], wanted: dict[str, int], session: Session
+    ) -> Future[R]:  # fmt: skip
         """Wait, in the answer, until each topic that was made has leaders for so many partitions."""
         deadline = self._clock.tick_ms() + self._config.request_timeout_ms
 
-        def look(changed: Any) -> Future[Any]:
+        def look(changed: R) -> Future[R]:
             whole = self._network.future()
             left = {one.name: wanted[one.name] for one in results(changed) if one.error is None and one.name in wanted}
 
             def ask() -> None:
                 self._ask(ANY_NODE, MetadataRequest.of(left), session).add_done_callback(check)
 
-            def check(found: Future[Any]) -> None:
+            def check(found: Future[MetadataResponse]) -> None:
                 is_there = found.exception() is not None or _has_leaders(found.result(), left)
                 if not left or is_there or self._clock.tick_ms() >= deadline:
                     whole.set_result(changed)
@@ -271,11 +285,11 @@ class NetworkTransport:
 
         return self._then(answer, look)
 
-    def _then(self, first: Future[Any], following: Callable[[Any], Future[Any]]) -> Future[Any]:
+    def _then(self, first: Future[R], following: Callable[[R], Future[S]]) -> Future[S]:
         """The answer of what follows from the first answer."""
         whole = self._network.future()
 
-        def go_on(answer: Future[Any]) -> None:
+        def go_on(answer: Future[R]) -> None:
             if answer.exception() is not None:
                 _pass_on(whole, answer)
             else:
@@ -290,7 +304,7 @@ def _is_any_broker(resource: Resource) -> bool:
     return resource.resource_type == ResourceType.BROKER and resource.resource_name == str(ANY_NODE)
 
 
-def _pass_on(whole: Future[Any], answer: Future[Any]) -> None:
+def _pass_on(whole: Future[R], answer: Future[R]) -> None:
     error = answer.exception()
     if error is None:
         whole.set_result(answer.result())

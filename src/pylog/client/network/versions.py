@@ -4,13 +4,12 @@ A node that has no version in common for a message is too old, or too new: Unsup
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from pylog.errors import UnsupportedFormat, UnsupportedVersion
 from pylog.protocol.error_codes import brief
 from pylog.protocol.messages import ApiRequest, Produce
 from pylog.protocol.messages.transactions import EndTxnRequest
-from pylog.protocol.schema import MessageSchema
+from pylog.protocol.schema import MessageSchema, Piece
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import Question
@@ -48,7 +47,7 @@ class NodeVersions:
             self._check_transactions()
         return version
 
-    def encoded(self, request: ApiRequest[Any]) -> tuple[int, list[Any]]:
+    def encoded(self, request: ApiRequest[object]) -> tuple[int, list[Piece]]:
         """A request in the highest version that both sides know and that can say it, as `encode_pieces` gives it.
 
         Raises UnsupportedVersion, ValueError (a value that does not fit).

@@ -420,6 +420,6 @@ class ProducerClient:
         self._accumulator.hide()
 
 
-def serialized(serializer: Callable[[Any], BytesLike] | None, given: Any) -> Any:
+def serialized(serializer: Callable[[Any], BytesLike] | None, given: object) -> Any:
     """The bytes of a key or value; None stays None."""
     return given if serializer is None or given is None else serializer(given)

@@ -16,7 +16,6 @@ what follows from it (`answers`), and ships what may go because of it.
 from functools import partial
 from threading import get_ident
 from time import monotonic
-from typing import Any
 
 from pylog.client.accumulator import Accumulator
 from pylog.client.cluster import Cluster
@@ -325,7 +324,7 @@ class Sender:
         with self._lifetime.lock:
             if not self._in_flight.ask_id(self._clock.tick_ms()):
                 return
-        answer: Future[Any]
+        answer: Future[InitProducerIdResponse]
         try:
             # Without transactions their timeout means nothing. (Kafka: TransactionManager)
             answer = self._cluster.send_any(

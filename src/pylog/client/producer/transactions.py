@@ -8,7 +8,7 @@ is up.
 
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pylog.client.accumulator import Accumulator
 from pylog.client.cluster import Cluster
@@ -19,6 +19,7 @@ from pylog.client.producer.sender import Sender
 from pylog.client.transaction_manager import TransactionManager, TransactionManagerState, named
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
 from pylog.protocol.messages import (
+    Message,
     OffsetCommitPart,
     OffsetsCommitted,
     TxnOffsetCommit,
@@ -181,7 +182,7 @@ class Transactions:
                 attempts += 1
                 self._pause(attempts, deadline, what, answer.error)
 
-    def _ask(self, kind: Any, key: str, message: Any, deadline: int, what: str) -> Any:
+    def _ask(self, kind: Literal["group", "transaction"], key: str, message: Message, deadline: int, what: str) -> Any:
         """The coordinator's answer, or the error that came in its place. Raises TimeoutError."""
         left = (deadline - self._lifetime.clock.tick_ms()) / 1000
         try:

@@ -101,7 +101,7 @@ def check_group_id(group_id: str) -> None:
         raise InvalidGroupId("a group needs an id that is not empty")
 
 
-def refusal(message: Any, error: ProtocolError) -> Any:
+def refusal(message: Any, error: ProtocolError) -> object:
     """The answer that refuses a message as a whole."""
     match message:
         case LeaveGroupRequest() if isinstance(error, UnknownMemberId):

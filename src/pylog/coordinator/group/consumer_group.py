@@ -20,7 +20,7 @@ Invariant: no partition that members have or give up is in two of them; `owners`
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, MutableMapping
-from typing import Any
+from typing import TypeVar
 from uuid import UUID
 
 from pylog.config import DynamicBrokerConfig, GroupConfig
@@ -65,6 +65,7 @@ from pylog.protocol.messages.groups import (
     ListGroupsResponse,
 )
 
+T = TypeVar("T")
 CONSUMER = "consumer"
 Described = ConsumerGroupDescribeResponse.DescribedGroup
 PROTOCOL_TYPE = "consumer"
@@ -123,13 +124,15 @@ class ConsumerGroup:
         elif kind == PARTITION_METADATA:
             self.has_partition_metadata = value is not None
         elif kind == MEMBER:
-            self._replay_subscription(name, value)
+            self._replay_subscription(name, value if isinstance(value, MemberSubscription) else None)
         elif kind == CURRENT:
-            self._replay_current(name, value)
+            self._replay_current(name, value if isinstance(value, Current) else None)
+        elif kind == TARGET:
+            _put(self.targets, name, value if isinstance(value, frozenset) else None)
         else:
-            _put(self.targets if kind == TARGET else self.resolved, name, value)
+            _put(self.resolved, name, value if isinstance(value, ResolvedRegex) else None)
 
-    def _replay_subscription(self, member_id: str, value: Any) -> None:
+    def _replay_subscription(self, member_id: str, value: MemberSubscription | None) -> None:
         before = self.subscriptions.get(member_id)
         if before is not None and self.static.get(before.instance_id or "") == member_id:
             del self.static[before.instance_id or ""]
@@ -137,7 +140,7 @@ class ConsumerGroup:
             self.static[value.instance_id] = member_id
         _put(self.subscriptions, member_id, value)
 
-    def _replay_current(self, member_id: str, value: Any) -> None:
+    def _replay_current(self, member_id: str, value: Current | None) -> None:
         before = self.currents.get(member_id, NEW_MEMBER)
         for slot in (*before.assigned, *before.revoking):
             if self.owners.get(slot) == member_id:
@@ -376,7 +379,7 @@ def _is_from_outside(message: OffsetCommit | TxnOffsetCommit) -> bool:
     return isinstance(message, TxnOffsetCommit) and not message.member_id and message.group_instance_id is None
 
 
-def _put(where: dict[str, Any], name: str, value: Any) -> None:
+def _put(where: dict[str, T], name: str, value: T | None) -> None:
     if value is None:
         where.pop(name, None)
     else:

@@ -9,7 +9,6 @@ replayed state is the state of the log, at every moment.
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from pylog.config import DynamicBrokerConfig
 from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicsView
@@ -275,7 +274,7 @@ class GroupCoordinator:
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
-    def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
+    def handle(self, message: object, session: Session, ticket: int, now: Now) -> list[Effect]:
         """Answer a message about a group of this partition, or about all of them."""
         out = EffectsBuilder(now)
         try:
@@ -284,7 +283,7 @@ class GroupCoordinator:
             out.answer(ticket, checks.refusal(message, error))
         return out.effects()
 
-    def _dispatch(self, message: Any, session: Session, ticket: int, out: EffectsBuilder) -> None:
+    def _dispatch(self, message: object, session: Session, ticket: int, out: EffectsBuilder) -> None:
         match message:
             case JoinGroupRequest():
                 self._join(message, session, ticket, out)

@@ -6,7 +6,6 @@ not stand beside them. Answers that depend on no record come first, so that no f
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
 
 from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp
 from pylog.errors import CoordinatorNotAvailable, NotCoordinator, PylogError, UnknownServer, for_code
@@ -36,11 +35,13 @@ class EffectsBuilder:
         """True if something will be logged."""
         return self._append is not None
 
-    def answer(self, ticket: int, message: Any) -> None:
+    def answer(self, ticket: int, message: object) -> None:
         """Answer at once."""
         self._answers.append(Answer(ticket, message))
 
-    def answer_when_safe(self, ticket: int, message: Any, refused: Callable[[PylogError], Any], *, tells: int) -> None:
+    def answer_when_safe(
+        self, ticket: int, message: object, refused: Callable[[PylogError], object], *, tells: int
+    ) -> None:
         """Answer when the log is safe up to `tells`, where that ends of which the message tells; with `refused` where
         records of the same event are refused.
         """
@@ -56,7 +57,7 @@ class EffectsBuilder:
         answers: Iterable[Answer] = (),
         undo: Failed | None = None,
         stamp: Stamp | None = None,
-        says: Iterable[Any] = (),
+        says: Iterable[object] = (),
         tells: int = 0,
     ) -> None:
         """Log the records, and give the answers when they are safe. `says`: the value of each, if it is at hand.
@@ -110,7 +111,7 @@ def refuse(answers: list[Answer], error: PylogError, out: EffectsBuilder) -> Non
         out.answer(answer.ticket, _refused(answer.message, not_stored(error)))
 
 
-def _refused(message: Any, error: PylogError) -> Any:
+def _refused(message: object, error: PylogError) -> object:
     match message:
         case JoinGroupResponse():
             return not_joined(error, message.member_id)
@@ -118,4 +119,5 @@ def _refused(message: Any, error: PylogError) -> Any:
             members = [replace(one, error=one.error or error) for one in message.members]
             return LeaveGroupResponse(members=members)
         case _:
+            assert isinstance(message, ConsumerGroupHeartbeatResponse), "no other answer waits for records"
             return ConsumerGroupHeartbeatResponse(error=error, member_id=message.member_id)

@@ -26,7 +26,6 @@ Sources: Kafka's TransactionCoordinator, TransactionStateManager, TransactionMar
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import (
@@ -173,14 +172,14 @@ class TransactionCoordinator:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def handle(self, message: Any, session: Session, ticket: int, now: Now) -> list[Effect]:
+    def handle(self, message: object, session: Session, ticket: int, now: Now) -> list[Effect]:
         """Answer a message, at once or behind an Append. Raises TypeError: not a message of this coordinator."""
-        asked = isinstance(message, EndTxnRequest | InitProducerIdRequest | PartitionsToAdd)
-        is_closed = asked and self._is_closed(message.transactional_id or "")
+        asked = message if isinstance(message, EndTxnRequest | InitProducerIdRequest | PartitionsToAdd) else None
+        is_closed = asked is not None and self._is_closed(asked.transactional_id or "")
         answer, change, is_lazy = self._requests.outcome(message, now, is_closed=is_closed)
         if change is None:
             # It tells of what is known of its id, and a crash must not make that untrue.
-            tells = self._ends.get(message.transactional_id or "", 0) if asked else 0
+            tells = self._ends.get(asked.transactional_id or "", 0) if asked is not None else 0
             return [Append([], [Answer(ticket, answer)], tells=tells, context=[])]
         return self._carry_out([change], [Answer(ticket, answer)], is_lazy=is_lazy)
 

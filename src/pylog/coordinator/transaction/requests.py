@@ -7,7 +7,7 @@ Nothing here changes a state. An id is closed while a step of it is on its way, 
 and until what hangs of it after a crash is ended: then its producer asks again.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import NewProducerId, Now
@@ -32,7 +32,7 @@ from pylog.protocol.messages.transactions import (
 class Outcome(NamedTuple):
     """The answer to a message."""
 
-    answer: Any
+    answer: object
     change: Change | None = None
     """The change that it waits for; None: it is true now."""
     is_lazy: bool = False
@@ -47,7 +47,7 @@ class Requests:
         self._config = config
         self._new_producer_id = new_producer_id
 
-    def outcome(self, message: Any, now: Now, *, is_closed: bool) -> Outcome:
+    def outcome(self, message: object, now: Now, *, is_closed: bool) -> Outcome:
         """The answer to a message. Raises TypeError: not a message of a transaction coordinator."""
         match message:
             case EndTxnRequest():

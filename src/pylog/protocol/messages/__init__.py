@@ -16,8 +16,6 @@ the error as a value: the failure of one partition is no reason to fail the othe
 The values are slotted and by convention never changed after they were sent.
 """
 
-from typing import Any
-
 from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.messages.api import ApiRequest, ApiResponse
 from pylog.protocol.messages.configs import (
@@ -131,4 +129,4 @@ __all__ = [
 ]
 
 
-Message = Produce | Fetch | OfGroup | DescribeQuorum | ApiRequest[Any]
+Message = Produce | Fetch | OfGroup | DescribeQuorum | ApiRequest[object]

@@ -9,7 +9,7 @@ errorMessage. A field of pylog's own, which is not on the wire, has `metadata=OU
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast, dataclass_transform, get_args
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast, dataclass_transform, get_args
 
 from pylog.errors import PylogError
 from pylog.protocol.error_codes import untold
@@ -18,7 +18,7 @@ from pylog.record import TopicPartition
 
 __all__ = [
     "AllNodesRequest", "ApiRequest", "ApiResponse", "ByTopic", "Named", "NamesRequest", "Partitioned",
-    "PartitionsRequest", "api_message",
+    "PartitionsRequest", "TopicResult", "api_message",
 ]  # fmt: skip
 
 Class = TypeVar("Class", bound=type)
@@ -46,7 +46,7 @@ class ApiRequest(Generic[R]):
     """A request, with the class of its response."""
 
     __slots__ = ()
-    response: ClassVar[type[Any]]
+    response: ClassVar[type]
     lowest: ClassVar[int] = 0
     """The lowest version to send: in an older one a value means something else."""
 
@@ -107,7 +107,7 @@ class Named(NamedTuple):
     """The field of the response with a part for each name."""
     name: str
     """The field of a part with its name."""
-    part: type[Any]
+    part: type
     """The class of a part."""
 
 
@@ -142,12 +142,19 @@ class NamesRequest(ApiRequest[R]):
     def first_error(self, answer: Any) -> PylogError | None:
         return next((one.error for one in getattr(answer, self.fields.parts) if one.error is not None), None)
 
-    def _of(self, parts: list[Any]) -> R:
+    def _of(self, parts: list[object]) -> R:
         made: R = self.response(**{self.fields.parts: parts})
         return made
 
-    def _failed(self, name: str, error: PylogError) -> Any:
+    def _failed(self, name: str, error: PylogError) -> object:
         return self.fields.part(**{self.fields.name: name, "error": error})
+
+
+class TopicResult(Protocol):
+    """The part of a response about one topic."""
+
+    name: str
+    error: PylogError | None
 
 
 class ByTopic(NamedTuple):
@@ -177,10 +184,10 @@ class Partitioned(Generic[R, P]):
     __slots__ = ()
     fields: ClassVar[ByTopic] = ByTopic()
     topics: list[Any]
-    response: ClassVar[type[Any]]
-    topic: ClassVar[type[Any]]
-    topic_result: ClassVar[type[Any]]
-    part_result: ClassVar[type[Any]]
+    response: ClassVar[type]
+    topic: ClassVar[type]
+    topic_result: ClassVar[type]
+    part_result: ClassVar[type]
     """The classes of the answer, of a topic of the request, and of a topic and of a part of the answer."""
 
     def __init_subclass__(cls) -> None:

@@ -6,7 +6,11 @@ the signature of one without a docstring; here the constructor alone is compiled
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, TypeVar, cast, dataclass_transform
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 
 Class = TypeVar("Class", bound=type)
 
@@ -31,7 +35,7 @@ def keyword_message(cls: Class) -> Class:
     """
     made: Any = _slotted(cls)
 
-    def construct(self: Any, *given: Any, **values: Any) -> None:
+    def construct(self: Any, *given: object, **values: object) -> None:
         made.__init__ = _constructor(made, "*, " if fields(made) else "")
         made.__init__(self, *given, **values)
 
@@ -46,7 +50,7 @@ def _slotted(cls: Class) -> Class:
     return cast(Class, made)
 
 
-def _constructor(cls: Any, mark: str) -> Callable[..., None]:
+def _constructor(cls: "type[DataclassInstance]", mark: str) -> Callable[..., None]:
     scope: dict[str, Any] = {"_factory": _FACTORY}
     parameters, lines = [], []
     for spec in fields(cls):
@@ -66,17 +70,17 @@ def _constructor(cls: Any, mark: str) -> Callable[..., None]:
     return made
 
 
-def _values(value: Any) -> tuple[Any, ...]:
+def _values(value: "DataclassInstance") -> tuple[object, ...]:
     return tuple([getattr(value, name) for name in value.__dataclass_fields__])
 
 
-def _equals(self: Any, other: object) -> Any:
+def _equals(self: "DataclassInstance", other: object) -> object:
     if type(other) is not type(self):
         return NotImplemented
     return _values(self) == _values(other)
 
 
-def _text(self: Any) -> str:
+def _text(self: "DataclassInstance") -> str:
     """The values but those that are secret: `field(repr=False)`."""
     parts = [f"{spec.name}={getattr(self, spec.name)!r}" for spec in fields(self) if spec.repr]
     return f"{type(self).__qualname__}({', '.join(parts)})"

@@ -1,11 +1,9 @@
 """The classes of requests, by the names of their API keys."""
 
-from typing import Any
-
 from pylog.protocol.messages import configs, groups, records, topics, transactions, users
 from pylog.protocol.messages.api import ApiRequest
 
-REQUESTS: dict[str, type[ApiRequest[Any]]] = {
+REQUESTS: dict[str, type[ApiRequest[object]]] = {
     kind.api_name(): kind
     for room in (configs, groups, records, topics, transactions, users)
     for kind in vars(room).values()

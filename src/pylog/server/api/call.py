@@ -8,8 +8,8 @@ from pylog.errors import PylogError
 from pylog.protocol.messages import ApiRequest, ApiResponse, Session
 from pylog.protocol.schema import MessageSchema, message
 from pylog.protocol.wire.mapping import Body
-from pylog.runtime.future import Future
 from pylog.server.served_node import ServedNode
+from pylog.transport import PendingAnswer
 
 
 class Request(NamedTuple):
@@ -26,7 +26,7 @@ class Reply(NamedTuple):
     They are called once, by the loop or by a pool.
     """
 
-    answer: Future[Any]
+    answer: PendingAnswer
     body: "Callable[[Any], Body | ApiResponse | NoResponse]"
     refused: "Callable[[PylogError], Body | ApiResponse | NoResponse]"
 
@@ -69,7 +69,9 @@ class Fate(NamedTuple):
 
 
 NO_RESPONSE = NoResponse()
-Outcome = Body | ApiResponse | Reply | Later | NoResponse | BareToken
+Made = Body | ApiResponse | NoResponse | BareToken
+"""What a response is made of."""
+Outcome = Made | Reply | Later
 Answer = Callable[[Request, ServedNode], Outcome]
 
 
@@ -91,12 +93,12 @@ class Api:
     may_wait: bool
     is_long: bool
     is_pipelined: bool
-    into: type[ApiRequest[Any]] | None
+    into: type[ApiRequest[object]] | None
 
 
 def api(
     name: str, answer: Answer, *, high: int | None = None, may_wait: bool = False, is_long: bool = False,
-    is_pipelined: bool = False, into: type[ApiRequest[Any]] | None = None,
+    is_pipelined: bool = False, into: type[ApiRequest[object]] | None = None,
 ) -> Api:  # fmt: skip
     """An API key in all versions that its schema has, up to `high`."""
     request, response = message(f"{name}Request"), message(f"{name}Response")

@@ -17,9 +17,10 @@ from pylog.protocol.messages.requests import REQUESTS
 from pylog.protocol.wire.mapping import Body, Mapping
 from pylog.protocol.wire.table import MAPPINGS
 from pylog.protocol.wire.versions import BY_ID_FROM
-from pylog.runtime.future import Future, gathered
+from pylog.runtime.future import gathered
 from pylog.server.api.call import Answer, Api, Outcome, Reply, Request, api
 from pylog.server.served_node import ServedNode
+from pylog.transport import PendingAnswer
 
 LONG = frozenset({"DescribeProducers"})
 AT_ONCE = frozenset({"OffsetForLeaderEpoch"})
@@ -37,7 +38,7 @@ def reply(mapping: Mapping, request: Request, node: ServedNode) -> Reply | Body:
 
     try:
         if mapping.is_many:
-            answer: Future[Any] = gathered([node.handle(one, request.session) for one in asked], list)
+            answer: PendingAnswer = gathered([node.handle(one, request.session) for one in asked], list)
         else:
             answer = node.handle(asked, request.session)
     except PylogError as error:
