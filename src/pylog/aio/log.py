@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
@@ -39,7 +39,7 @@ class Log(Generic[View]):
         self.sync = log
         self._threads = threads
         self._is_closed = False
-        self._clients: WeakSet[Producer[Any, Any] | Consumer[Any, Any]] = WeakSet()
+        self._clients: WeakSet[AbstractAsyncContextManager[object, None]] = WeakSet()
 
     def __repr__(self) -> str:
         return f"<pylog.aio {self.sync!r}>"
@@ -207,7 +207,7 @@ class Admin:
     {'orders': None, 'clicks': None}
     """
 
-    def __init__(self, admin: Any, threads: Threads) -> None:
+    def __init__(self, admin: object, threads: Threads) -> None:
         self._admin = admin
         self._threads = threads
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Generic, TypeVar, Unpack
 
 from pylog.aio.log import Log
 from pylog.aio.threads import Threads
@@ -37,7 +37,7 @@ class OpeningLog(Generic[View]):
             raise
         return Log(found, threads)
 
-    def __await__(self) -> Generator[Any, None, Log[View]]:
+    def __await__(self) -> Generator[object, None, Log[View]]:
         return self._open().__await__()
 
     async def __aenter__(self) -> Log[View]:

@@ -5,7 +5,7 @@ directory; the others have its owner do it where there is one.
 """
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from pylog.broker.log_cleaner import Cleaned
     from pylog.handles.connected_log import ConnectedPartition
     from pylog.handles.views import PartitionView
+    from pylog.logdirs.log_directory import CleaningFacts
 
 __all__ = ["alter", "clean", "delete", "move", "trim"]
 
-NEVER = {"idle_reason": "it has no records"}
+NEVER = "it has no records"
 """The state that is shown for a partition without one: it never had a record."""
 a_topic = argument("name", "NAME", "the topic", shell_complete=complete.topics)
 a_partition = option("--partition", type=natural, required=True, metavar="P", help="the partition")
@@ -157,16 +158,16 @@ def clean(place: LogPlace, name: str | None, as_json: bool) -> int:
         facts = {**key._asdict(), "segments_dropped": number}
         tell(as_json, facts, f"{key.topic}-{key.partition}: dropped {plural(number, 'segment')}")
     for key, state in states:
-        facts, words = _of_cleaning(cleaned.get(key), state or NEVER)
+        facts, words = _of_cleaning(cleaned.get(key), state)
         tell(as_json, {**key._asdict(), **facts}, f"{key.topic}-{key.partition}: {words}")
     if not dropped and not states:
         say(f"there was nothing to clean: {_why_nothing(name)}")
     return 0
 
 
-def _of_cleaning(done: "Cleaned | None", state: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def _of_cleaning(done: "Cleaned | None", state: "CleaningFacts | None") -> tuple[dict[str, object], str]:
     """A partition after a cleaning: what was done, or why nothing was, and the tombstones that wait."""
-    facts: dict[str, Any] = {}
+    facts: dict[str, object] = {}
     if done is not None:
         facts = {name: getattr(done, name) for name in ("records_read", "records_kept", "bytes_read", "bytes_kept")}
         words = (
@@ -174,10 +175,10 @@ def _of_cleaning(done: "Cleaned | None", state: dict[str, Any]) -> tuple[dict[st
             f"{size_text(done.bytes_kept)} of {size_text(done.bytes_read)}"
         )
     else:
-        facts["reason"] = state.get("idle_reason") or "the log has changed meanwhile"
+        facts["reason"] = NEVER if state is None else state["idle_reason"] or "the log has changed meanwhile"
         words = f"nothing was cleaned: {facts['reason']}"
-    last = state.get("last") or {}
-    if last.get("tombstones_kept"):
+    last = None if state is None else state["last"]
+    if last is not None and last.get("tombstones_kept"):
         number, until_ms = last["tombstones_kept"], last["tombstones_until_ms"]
         facts |= {"tombstones_kept": number, "tombstones_until_ms": until_ms}
         words += (

@@ -26,7 +26,7 @@ from pylog.runtime.words import count_text, plural
 
 __all__ = ["command"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 Where = tuple[tuple[str, int | None], ...]
 
 LAG_COLUMNS = (

@@ -103,7 +103,7 @@ def _headers(found: object) -> tuple[tuple[str, bytes | None], ...]:
     return tuple((str(name), _bytes(value, f"header {name!r}")) for name, value in pairs)
 
 
-def _number(found: dict[str, Any], name: str) -> int | None:
+def _number(found: dict[str, object], name: str) -> int | None:
     number = found.get(name)
     if number is not None and type(number) is not int:
         raise ValueError(f'"{name}" is {number!r}, not a whole number')

@@ -17,7 +17,7 @@ __all__ = [
     "yes_option",
 ]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 OPTIONS = "options"
 
 

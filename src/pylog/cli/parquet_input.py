@@ -7,7 +7,7 @@ It stands on pyarrow, an extra. The columns of the file become those of records,
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import randrange
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import compute, parquet
@@ -27,6 +27,10 @@ from pylog.tables.appending.column_encoder import ColumnEncoder
 from pylog.tables.appending.record_columns import HEADERS, RecordColumns, RecordPlan, RowFault, as_bytes, makes_bytes
 from pylog.tables.appending.sources import parquet_batches
 from pylog.tables.json_text import json_text
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
+
 
 __all__ = ["send_parquet"]
 
@@ -60,7 +64,7 @@ def send_parquet(
             raise named(found, f"{path}, row {sender.rows + 1:,}", "row", source, count)
 
 
-def _send_rows(file: Any, sender: "_Sender", show: Callable[[float], None], brake: Brake) -> RowFault | None:
+def _send_rows(file: "ParquetFile", sender: "_Sender", show: Callable[[float], None], brake: Brake) -> RowFault | None:
     """Send all rows, or those before one that makes no record: it is given."""
     rows, fault = max(file.metadata.num_rows, 1), None
     try:
@@ -145,7 +149,7 @@ class _Sender:
 
     # --- the columns of records --------------------------------------------------------------------------------------
 
-    def _taken(self, batch: pa.RecordBatch) -> dict[str, Any]:
+    def _taken(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """The columns of the file that records take, with values and keys as binary."""
         form, names = self._form, batch.schema.names
         found = {name: batch.column(name) for name in TAKEN if name in names and not form.as_json}
@@ -172,13 +176,13 @@ class _Sender:
             found["partition"] = compute.coalesce(found["partition"], chosen) if "partition" in found else chosen
         return pa.RecordBatch.from_pydict(found)
 
-    def _headers(self, given: Any, batch: pa.RecordBatch) -> Any:
+    def _headers(self, given: pa.Array | None, batch: pa.RecordBatch) -> pa.Array:
         """The headers of each row, and those of every record behind them."""
         added = [{"key": name, "value": value} for name, value in self._source.headers]
         rows = [None] * batch.num_rows if given is None else given.to_pylist()
         return pa.array([[*(own or ()), *added] for own in rows], HEADERS)
 
-    def _chosen(self, values: Any, keys: Any) -> Any:
+    def _chosen(self, values: pa.Array, keys: pa.Array | None) -> pa.Array:
         """The partition of each row, by a partitioner other than the usual one."""
         choose, by_key, count = self._partitioning.choose, self._partitioning.by_key, self._partitions
         some = [None] * len(values) if keys is None else keys.to_pylist()
@@ -198,7 +202,7 @@ def _bounds(rules: TopicRules, longest: int, *, is_packed: bool) -> TopicRules:
     return rules
 
 
-def _bytes(cells: Any, name: str) -> Any:
+def _bytes(cells: pa.Array, name: str) -> pa.Array:
     """A column as binary. Raises TableError for one of another type."""
     if not makes_bytes(cells.type):
         raise TableError(

@@ -7,7 +7,7 @@ A job's options are the parameters of its function, by the table of `pylog.spark
 runs, and not for help or completion.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -76,11 +76,11 @@ command.add_command(_Run("run", short_help="run a job", help="Run a job to the e
 
 @cache
 def _command(job: "Job") -> commands.Command:
-    def run(place: LogPlace, master: str, conf: tuple[tuple[str, str], ...], as_json: bool, **given: Any) -> int:
+    def run(place: LogPlace, master: str, conf: tuple[tuple[str, str], ...], as_json: bool, **given: object) -> int:
         return _run(job, place, master, dict(conf), as_json, given)
 
     run.__doc__ = f"{job.words[0].upper()}{job.words[1:]}."
-    decorated: Any = run
+    decorated: Callable[..., int] = run
     for add in (
         json_option,
         option("--conf", type=config_pair, metavar="NAME=VALUE", multiple=True, help="a setting of Spark"),
@@ -122,7 +122,7 @@ def _options(parameter: "Parameter") -> list[click.Parameter]:
 
 
 def _run(
-    job: "Job", place: LogPlace, master: str, conf: Mapping[str, str], as_json: bool, given: Mapping[str, Any]
+    job: "Job", place: LogPlace, master: str, conf: Mapping[str, str], as_json: bool, given: Mapping[str, object]
 ) -> int:
     log = _log(place)
     words = _parameters(job, given)
@@ -149,11 +149,11 @@ def _log(place: LogPlace) -> list[str] | dict[str, str]:
     return {"kafka.bootstrap.servers": place.servers, **config}
 
 
-def _parameters(job: "Job", given: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters(job: "Job", given: Mapping[str, Any]) -> dict[str, object]:
     """The parameters that were given. Raises UsageError."""
     from pylog.spark.pipelines.table import ParameterKind
 
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for parameter in job.parameters:
         value = given.get(parameter.name)
         if parameter.kind is ParameterKind.LOG:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "read_users"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 Flush = Literal["sync", "interval", "none"]
 
 LISTEN = "127.0.0.1:9092"
@@ -80,7 +80,7 @@ def _security_options(function: F) -> F:
     return function
 
 
-def _secured(*names: str, **settings: Any) -> Callable[[F], F]:
+def _secured(*names: str, **settings: object) -> Callable[[F], F]:
     return option(*names, section="security", **settings)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count as numbers
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import click
 
@@ -63,6 +63,27 @@ class Sample:
     groups: dict[str, GroupLag]
 
 
+class TopicRow(TypedDict):
+    """The facts of a topic, as they are printed."""
+
+    topic: str
+    partitions: int
+    records: int
+    bytes: int
+    records_per_second: float | None
+    bytes_per_second: float | None
+
+
+class GroupRow(TypedDict):
+    """The facts of a group, as they are printed."""
+
+    group: str
+    state: str
+    members: int
+    lag: int
+    records_per_second: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """The latest sample, and the one before; rates are None where nothing was."""
@@ -74,9 +95,9 @@ class View:
     def _elapsed_ms(self) -> int:
         return max(1, self.now.at_ms - self.before.at_ms) if self.before is not None else 0
 
-    def topics(self) -> list[dict[str, Any]]:
+    def topics(self) -> list[TopicRow]:
         """The facts of each topic, those with the most that comes in first."""
-        found = []
+        found: list[TopicRow] = []
         for one in self.now.topics.values():
             was = self.before.topics.get(one.name) if self.before is not None else None
             found.append({
@@ -86,9 +107,9 @@ class View:
             })  # fmt: skip
         return sorted(found, key=lambda one: (-(one["records_per_second"] or 0), -one["bytes"], one["topic"]))
 
-    def groups(self) -> list[dict[str, Any]]:
+    def groups(self) -> list[GroupRow]:
         """The facts of each group, those that are furthest behind first."""
-        found = []
+        found: list[GroupRow] = []
         for one in self.now.groups.values():
             was = self.before.groups.get(one.name) if self.before is not None else None
             found.append({
@@ -104,10 +125,10 @@ class View:
     def lines(self, where: str, most: int) -> list[str]:
         """The view as text, in at most so many lines, where that is 12 or more."""
         topics, groups = self.topics(), self.groups()
-        sums = [sum(one[name] or 0 for one in topics) for name in ("records", "bytes", "records_per_second")]
-        head = f"pylog top: {where}, {plural(len(topics), 'topic')}, {plural(sums[0], 'record')}, {size_text(sums[1])}"
+        records, size = sum(one["records"] for one in topics), sum(one["bytes"] for one in topics)
+        head = f"pylog top: {where}, {plural(len(topics), 'topic')}, {plural(records, 'record')}, {size_text(size)}"
         if self.before is not None:
-            head += f", {rate_text(round(sums[2]), 1000)}"
+            head += f", {rate_text(round(sum(one['records_per_second'] or 0 for one in topics)), 1000)}"
         # Of the lines that are left, groups have half, or what topics leave.
         room = most - 6
         for_groups = min(len(groups), max(room // 2, room - len(topics)))
@@ -123,7 +144,7 @@ def _cut(lines: list[str], most: int) -> list[str]:
     return lines if rows <= most else [*lines[:most], f"and {rows - most + 1} more"]
 
 
-def _topic_row(one: dict[str, Any]) -> tuple[str, ...]:
+def _topic_row(one: TopicRow) -> tuple[str, ...]:
     size = one["bytes_per_second"]
     return (
         one["topic"], count_text(one["partitions"]), count_text(one["records"]), size_text(one["bytes"]),
@@ -131,11 +152,11 @@ def _topic_row(one: dict[str, Any]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _group_row(one: dict[str, Any]) -> tuple[str, ...]:
+def _group_row(one: GroupRow) -> tuple[str, ...]:
     return one["group"], one["state"], count_text(one["members"]), count_text(one["lag"]), _rate_text(one)
 
 
-def _rate_text(one: dict[str, Any]) -> str:
+def _rate_text(one: TopicRow | GroupRow) -> str:
     rate = one["records_per_second"]
     return "-" if rate is None else rate_text(round(rate), 1000)
 

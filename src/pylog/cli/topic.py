@@ -7,7 +7,7 @@ high watermark the first there is not.
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pylog.cli import change, places
 from pylog.cli import completion as complete
@@ -24,6 +24,10 @@ from pylog.handles.topic_facts import PartitionFacts, TopicFacts, TopicReader, f
 from pylog.protocol.topic_names import validate_topic_name
 from pylog.runtime.json_lines import json_line
 from pylog.runtime.words import config_text, count_text, plural, size_text
+
+if TYPE_CHECKING:
+    from pylog.logdirs.log_directory import CleaningFacts
+
 
 __all__ = ["command"]
 
@@ -244,7 +248,7 @@ def _nodes(ids: Sequence[int]) -> str:
     return ",".join(map(str, ids))
 
 
-def _cleaning(state: dict[str, Any] | None) -> str:
+def _cleaning(state: "CleaningFacts | None") -> str:
     """The state of compaction, in words."""
     if state is None:
         return ""

@@ -31,9 +31,9 @@ class StreamOffsets:
     first: "StreamOffsets | None" = field(default=None)
     """Where the batch begins that ends here, if it is the first of its stream."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """As the checkpoint has them. The same offsets give the same text: Spark compares texts."""
-        found: dict[str, Any] = {}
+        found: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in sorted(self.offsets.items()):
             found.setdefault(topic, {})[str(partition)] = offset
         ids = {topic: str(self.topic_ids[topic]) for topic in found if topic in self.topic_ids}

@@ -82,19 +82,19 @@ def _made(call: ServedCall, outcome: Outcome) -> Body | NoResponse | BareToken:
     return body
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: object) -> object:
     """The same structures and lists, with the same values in them."""
     if isinstance(value, dict):
         return {name: _copied(one) for name, one in value.items()}
     return [_copied(one) for one in value] if isinstance(value, list) else value
 
 
-def _bodies(value: Any) -> list[Body]:
+def _bodies(value: object) -> list[Body]:
     """All structures of a body."""
     if isinstance(value, dict):
         return [value, *(found for one in value.values() for found in _bodies(one))]
     return [found for one in value for found in _bodies(one)] if isinstance(value, list) else []
 
 
-def _has_code(made: Any, code: int) -> bool:
+def _has_code(made: object, code: int) -> bool:
     return any(one[name] == code for one in _bodies(made) for name in one if name in CODES)

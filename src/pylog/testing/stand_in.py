@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
@@ -23,6 +23,7 @@ from pylog.errors import ProtocolError
 from pylog.files import MemoryFiles
 from pylog.log import Log
 from pylog.protocol.messages import ApiRequest
+from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import MovableClock
 from pylog.schema_registry import SchemaRegistryServer
 from pylog.server.api.call import Fate, Outcome
@@ -45,7 +46,7 @@ class SeenRequest(NamedTuple):
     """The name of its key: "Produce", "Fetch", "JoinGroup"."""
     version: int
     client_id: str
-    body: dict[str, Any]
+    body: Body
     """Its fields under Kafka's names, in camel case."""
 
 
@@ -79,7 +80,7 @@ class StandIn:
     0
     """
 
-    def __init__(self, *, config: Mapping[str, Any] | None = None, schema_registry: bool = False) -> None:
+    def __init__(self, *, config: Mapping[str, object] | None = None, schema_registry: bool = False) -> None:
         self.clock = MovableClock()
         """The clock of node and server. `advance` moves it."""
         self.requests: list[SeenRequest] = []
@@ -309,16 +310,15 @@ class StandIn:
             return True
 
 
-def _fields(call: ServedCall, request: Any) -> dict[str, Any]:
+def _fields(call: ServedCall, request: ApiRequest[object] | Body) -> Body:
     """The fields of a request under Kafka's names."""
     if isinstance(request, ApiRequest):
         schema = call.api.request
-        request = schema.decode(call.version, schema.encode(call.version, request))[0]
-    fields: dict[str, Any] = request
-    return fields
+        return schema.decode(call.version, schema.encode(call.version, request))[0]
+    return request
 
 
-def _nothing(node: ServedNode) -> dict[str, Any]:
+def _nothing(node: ServedNode) -> Body:
     return {}
 
 

@@ -218,7 +218,7 @@ def _file_name(number: int) -> str:
     return f"{number:010}.json"
 
 
-def _as_json(commit: Commit, kind: str) -> dict[str, Any]:
+def _as_json(commit: Commit, kind: str) -> dict[str, object]:
     pieces = [
         {
             "records": piece.records,
@@ -253,7 +253,7 @@ def _files(found: Sequence[Mapping[str, Any]], names: re.Pattern[str]) -> tuple[
     )
 
 
-def _matching(pattern: re.Pattern[str], text: Any) -> str:
+def _matching(pattern: re.Pattern[str], text: object) -> str:
     if not isinstance(text, str) or pattern.fullmatch(text) is None:
         raise ValueError(f"{text!r} is no name that a commit has")
     return text

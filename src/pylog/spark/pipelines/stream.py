@@ -9,7 +9,7 @@ the sink writes each batch once.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -20,6 +20,10 @@ from pylog.spark.pipelines.topics import make_topics
 from pylog.spark.pipelines.where import LogPlace, options_of, where_of
 from pylog.spark.sink.reach import opened
 from pylog.spark.stream_offsets import StreamOffsets
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+
 
 OFFSETS_PER_BATCH: Final = 1_000_000
 """A batch is what is done again after a kill, and what is staged before it is committed."""
@@ -81,7 +85,7 @@ def run(
         make_topics(there, topics)
     writer = frame.writeStream.format("pylog").outputMode("append").option("checkpointLocation", checkpoint)
     query = writer.options(**options).trigger(availableNow=True).start()
-    seen: dict[int, Any] = {}
+    seen: dict[int, StreamingQueryProgress] = {}
     with Bar(what, progress) as bar:
         try:
             while not query.awaitTermination(_LOOK_SECONDS):
@@ -97,7 +101,7 @@ def run(
     )
 
 
-def _look(query: StreamingQuery, seen: dict[int, Any], bar: Bar) -> None:
+def _look(query: StreamingQuery, seen: "dict[int, StreamingQueryProgress]", bar: Bar) -> None:
     """Take note of the batches that are done, and show how far they are."""
     seen.update((batch.batchId, batch) for batch in query.recentProgress)
     if seen:

@@ -4,7 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class ParameterKind(Enum):
@@ -43,11 +46,13 @@ class Job:
     example: str
 
     @property
-    def function(self) -> Callable[..., Any]:
+    def function(self) -> "Callable[..., DataclassInstance]":
         """Its function: `(spark, log, **parameters)`, which gives a dataclass of counts. Raises ImportError without
         PySpark.
         """
-        found: Callable[..., Any] = getattr(import_module(f"pylog.spark.pipelines.{self.name}"), self.name)
+        found: Callable[..., DataclassInstance] = getattr(
+            import_module(f"pylog.spark.pipelines.{self.name}"), self.name
+        )
         return found
 
 

@@ -14,8 +14,9 @@ commit: by this process, or through the process that owns the directory, or the 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from pylog.client.admin.configs import ConfigValue
 from pylog.errors import PolicyViolation, UnknownTopicOrPartition
 from pylog.record import TopicPartition
 from pylog.spark.options.where import GivenDirectories
@@ -124,7 +125,7 @@ def check_replaceable(log: "AnyLog", topic: str) -> None:
         )
 
 
-def _value(config: Mapping[str, Any], name: str) -> str:
+def _value(config: Mapping[str, ConfigValue], name: str) -> str:
     return str(config[name].value)
 
 

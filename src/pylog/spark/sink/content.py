@@ -6,7 +6,7 @@ partition, the time of writing) is another one each time.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,7 @@ def _checksum(rows: pa.RecordBatch) -> int:
     return sum(hash_pandas_object(frame, index=False, categorize=False).tolist())
 
 
-def _hashable(column: "pa.Array[Any]") -> Any:
+def _hashable(column: pa.Array) -> object:
     """A column as pandas hashes it: of one type, whether there are nulls in a batch or not."""
     if pa.types.is_nested(column.type):
         return np.array([repr(cell) for cell in column.to_pylist()], object)

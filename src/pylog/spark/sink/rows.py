@@ -10,7 +10,7 @@ source (offset, timestampType) are passed over, so that what was read can be wri
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyarrow import compute
@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 from pylog.config import ProducerConfig
+from pylog.kernel.values import BytesLike
 from pylog.protocol.compression import Codec
 from pylog.runtime.clock import SystemClock
 from pylog.spark.columns import column_name
@@ -41,7 +42,7 @@ _TYPES: Final[dict[str, tuple[tuple[type[DataType], ...], str]]] = {
 }
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
-Put = Callable[[str, int, Any], None]
+Put = Callable[[str, int, BytesLike], None]
 """Takes a topic, a partition and the bytes of a batch."""
 
 
@@ -140,10 +141,12 @@ class RowEncoder:
             raise ValueError("column 'headers' has a header without a key: filter these out")
         encoder.add(rows)
 
-    def _column(self, batch: pa.RecordBatch, name: str, made: Callable[[Any], Any] = lambda column: column) -> Any:
+    def _column(
+        self, batch: pa.RecordBatch, name: str, made: Callable[[pa.Array], pa.Array] = lambda column: column
+    ) -> pa.Array | None:
         return made(batch.column(self._places[name])) if name in self._places else None
 
-    def _times(self, batch: pa.RecordBatch) -> Any:
+    def _times(self, batch: pa.RecordBatch) -> pa.Array | int:
         """The timestamps in ms; one for all where there is no such column. Raises ValueError for one before 1970."""
         now = self._clock.wall_ms()
         times = self._column(batch, "timestamp", lambda column: as_times(column, now))

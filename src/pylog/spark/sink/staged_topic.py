@@ -19,6 +19,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pylog.config import ProducerConfig
+from pylog.kernel.values import BytesLike
 from pylog.record import ConsumerRecord, RecordMetadata, TopicPartition
 from pylog.runtime.future import Future
 from pylog.spark.sink.reach import producer_of
@@ -58,7 +59,7 @@ class TopicStage:
         log.create_topic(STAGED_TOPIC, STAGED_PARTITIONS, STAGED_CONFIG, exist_ok=True)
         self._producer = producer_of(log, replace(config, compression_type="none"), room=_ENVELOPE)
 
-    def put(self, topic: str, partition: int, batch: bytearray) -> None:
+    def put(self, topic: str, partition: int, batch: BytesLike) -> None:
         key = _KEY.pack(self._unique.bytes, partition) + topic.encode()
         future = self._producer.send(STAGED_TOPIC, bytes(batch), key, partition=self._partition)
         if not self._batches:

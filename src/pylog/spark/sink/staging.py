@@ -21,6 +21,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from pylog.errors import LogNotFound, StorageError
 from pylog.files import DiskFiles, File, join
+from pylog.kernel.values import BytesLike
 from pylog.logdirs.log_directory import STAGED
 from pylog.runtime.clock import SystemClock
 
@@ -49,7 +50,7 @@ class Staged(WriterCommitMessage):
 class Stage(Protocol):
     """Takes the batches of one attempt of a task."""
 
-    def put(self, topic: str, partition: int, batch: bytearray) -> None:
+    def put(self, topic: str, partition: int, batch: BytesLike) -> None:
         """Stage a batch."""
 
     def done(self, records: int) -> Staged:
@@ -72,7 +73,7 @@ class FileStage:
         self._file: File | None = None
         self._size = self._batches = 0
 
-    def put(self, topic: str, partition: int, batch: bytearray) -> None:
+    def put(self, topic: str, partition: int, batch: BytesLike) -> None:
         if self._file is None:
             self._files.make_dir(self._folder)
             self._file = self._files.open(join(self._folder, self._unique), create=True)

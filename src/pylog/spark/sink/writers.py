@@ -19,6 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pylog.kernel.values import BytesLike
 from pylog.spark.options.where import GivenDirectories
 from pylog.spark.options.write import WriteOptions
 from pylog.spark.sink.commit import Write, check_replaceable, commit, drop
@@ -88,14 +89,14 @@ class Sink:
             producer_of(log, self._options.producer, enable_idempotence=False, max_in_flight_requests_per_connection=1)
         )
 
-        def send(topic: str, partition: int, batch: bytearray) -> None:
+        def send(topic: str, partition: int, batch: BytesLike) -> None:
             producer.send_batch(topic, partition, batch)
 
         records = self._encode(rows, send, closing, transactional=False)
         return Staged(write, "", records, 0, 0)
 
     def _encode(
-        self, rows: Iterator[pa.RecordBatch], put: Callable[[str, int, bytearray], None], closing: ExitStack, *,
+        self, rows: Iterator[pa.RecordBatch], put: Callable[[str, int, BytesLike], None], closing: ExitStack, *,
         transactional: bool,
     ) -> int:  # fmt: skip
         options = self._options
