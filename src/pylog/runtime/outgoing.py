@@ -17,10 +17,10 @@ class Region(Protocol):
 
     @property
     def left(self) -> int:
-        """How many bytes of it are to be sent."""
+        """The number of bytes that are to be sent."""
 
     def __len__(self) -> int:
-        """How many bytes it has in all."""
+        """The number of bytes in all."""
 
     def send(self, target: int, /) -> int:
         """Send bytes from the file into a socket; gives how many. Raises BlockingIOError, OSError, PylogError."""
