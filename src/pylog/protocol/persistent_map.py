@@ -69,7 +69,7 @@ class PersistentMap(MutableMapping[K, V]):
     def get(self, key: K, default: None = None, /) -> V | None: ...
     @overload
     def get(self, key: K, default: V | T, /) -> V | T: ...
-    def get(self, key: K, default: Any = None, /) -> Any:
+    def get(self, key: K, default: object = None, /) -> object:
         """The value of a key; without one, `default`."""
         if self._changes:
             value = self._changes.get(key, _ABSENT)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pylog.errors import PylogError
 from pylog.protocol.messages import (
+    ApiResponse,
     OffsetsCommitted,
     OffsetsFetched,
 )
@@ -49,7 +50,7 @@ FIND_COORDINATOR = Question(name="FindCoordinator", body=_body, answer=found, ve
 
 def coordinator_error(message: object, answer: object) -> PylogError | None:
     """The first error of a coordinator's answer: of all of it, or of a part."""
-    if isinstance(message, ApiRequest):
+    if isinstance(message, ApiRequest) and isinstance(answer, ApiResponse):
         return message.first_error(answer)
     if isinstance(answer, OffsetsCommitted):
         return answer.error or next((error for error in answer.errors.values() if error is not None), None)

@@ -23,7 +23,7 @@ __all__ = [
 
 Class = TypeVar("Class", bound=type)
 R = TypeVar("R", covariant=True)
-P = TypeVar("P")
+P = TypeVar("P", bound="PartResult")
 REQUEST = "Request"
 _key: Callable[[tuple[str, int]], TopicPartition] = partial(tuple.__new__, TopicPartition)
 """A TopicPartition without the call of Python that its constructor is."""
@@ -69,7 +69,7 @@ class ApiRequest(Generic[R]):
         made: R = self.response(error=error)
         return made
 
-    def first_error(self, answer: Any) -> PylogError | None:
+    def first_error(self, answer: ApiResponse) -> PylogError | None:
         """The first error in a response, of all of it or of a part."""
         error: PylogError | None = answer.error
         return error
@@ -139,7 +139,7 @@ class NamesRequest(ApiRequest[R]):
         """The response with an error for each name."""
         return self._of([self._failed(name, error) for name in self.names])
 
-    def first_error(self, answer: Any) -> PylogError | None:
+    def first_error(self, answer: ApiResponse) -> PylogError | None:
         return next((one.error for one in getattr(answer, self.fields.parts) if one.error is not None), None)
 
     def _of(self, parts: list[object]) -> R:
@@ -148,6 +148,12 @@ class NamesRequest(ApiRequest[R]):
 
     def _failed(self, name: str, error: PylogError) -> object:
         return self.fields.part(**{self.fields.name: name, "error": error})
+
+
+class PartResult(Protocol):
+    """The part of a response about one partition."""
+
+    error: PylogError | None
 
 
 class TopicResult(Protocol):
@@ -202,10 +208,10 @@ class Partitioned(Generic[R, P]):
         )
 
     @classmethod
-    def by_topic(cls, parts: Iterable[tuple[TopicPartition, Any]]) -> list[Any]:
+    def by_topic(cls, parts: Iterable[tuple[TopicPartition, object]]) -> list[Any]:
         """The topics of a request with these parts, each given with its partition, in the order of their first."""
         name, parts_name = cls.fields.name, cls.fields.parts
-        topics: dict[str, Any] = {}
+        topics: dict[str, object] = {}
         for key, part in parts:
             topic = topics.get(key.topic)
             if topic is None:
@@ -228,7 +234,7 @@ class Partitioned(Generic[R, P]):
         is that of the partition.
         """
         fields = self.fields
-        topics: dict[str, Any] = {}
+        topics: dict[str, object] = {}
         for key, asked in self.keyed():
             try:
                 made = part(key, asked)
@@ -255,7 +261,7 @@ class Partitioned(Generic[R, P]):
         """The response with an error for each partition."""
         return self.answered(lambda key, _: self.told(key, error))
 
-    def found(self, answer: Any) -> dict[TopicPartition, P]:
+    def found(self, answer: object) -> dict[TopicPartition, P]:
         """The part of each partition in a response, with an error where the response lacks it."""
         name, _, number, answers, results, _ = self.fields
         there, found = {}, {}
@@ -267,10 +273,9 @@ class Partitioned(Generic[R, P]):
             found[key] = there.get(key) or self.told(key, untold(*key))
         return found
 
-    def first_error(self, answer: Any) -> PylogError | None:
+    def first_error(self, answer: object) -> PylogError | None:
         """The first error in an answer."""
-        parts: dict[TopicPartition, Any] = self.found(answer)
-        return next((part.error for part in parts.values() if part.error is not None), None)
+        return next((part.error for part in self.found(answer).values() if part.error is not None), None)
 
 
 class PartitionsRequest(Partitioned[R, P], ApiRequest[R]):
@@ -287,12 +292,13 @@ class PartitionsRequest(Partitioned[R, P], ApiRequest[R]):
         made: Self = replace(whole, topics=left)
         return made
 
-    def with_errors(self, errors: Mapping[TopicPartition, PylogError], answer: Any) -> R:
+    def with_errors(self, errors: Mapping[TopicPartition, PylogError], answer: ApiResponse) -> R:
         """The response to all of it: these errors, and the answer to the request without them."""
         if answer.error is not None or not errors:
             return cast(R, answer)
         found = self.found(answer)
         return self.answered(lambda key, _: self.told(key, errors[key]) if key in errors else found[key])
 
-    def first_error(self, answer: Any) -> PylogError | None:
-        return answer.error or super().first_error(answer)
+    def first_error(self, answer: object) -> PylogError | None:
+        whole = answer.error if isinstance(answer, ApiResponse) else None
+        return whole or super().first_error(answer)

@@ -4,7 +4,7 @@ Transactions are of version 2 (KIP-890): every end of one raises the epoch, and 
 """
 
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pylog.errors import InvalidRequest, PylogError
 from pylog.protocol.messages.api import (
@@ -231,7 +231,8 @@ class WriteTxnMarkersRequest(ApiRequest[WriteTxnMarkersResponse]):
     def refused(self, error: PylogError) -> WriteTxnMarkersResponse:
         return WriteTxnMarkersResponse(markers=[one.refused(error) for one in self.markers])
 
-    def first_error(self, answer: Any) -> PylogError | None:
+    def first_error(self, answer: ApiResponse) -> PylogError | None:
+        assert isinstance(answer, WriteTxnMarkersResponse), "it is the answer to this"
         there = {one.producer_id: one for one in answer.markers}
         untold = MarkersWritten(producer_id=-1)
         errors = (one.first_error(there.get(one.producer_id, untold)) for one in self.markers)

@@ -61,7 +61,7 @@ class _Form:
     def __init__(self, table: Message, made: type | None) -> None:
         self.made = made
         self.fields = table.fields if made is None else bound(table.fields, made)
-        self.decoders: dict[int, Callable[..., tuple[Any, int]]] = {}
+        self.decoders: dict[int, Callable[..., tuple[object, int]]] = {}
         self.encoders: dict[int, Callable[..., None]] = {}
 
 
@@ -127,7 +127,7 @@ class MessageSchema:
     def decode(
         self, version: int, data: BytesLike, position: int = 0, elements_max: int = ELEMENTS_MAX,
         into: type | None = None,
-    ) -> tuple[Any, int]:  # fmt: skip
+    ) -> tuple[object, int]:  # fmt: skip
         """The message at `position` (bytes from the start of `data`) and the position after it: a dict, or an instance
         of the class `into`.
 

@@ -426,7 +426,7 @@ class EncodeSource(FunctionSource):
 
 def compile_decode(
     fields: tuple[Field, ...], version: int, flexible: bool, made: type | None = None
-) -> Callable[..., tuple[Any, int]]:  # fmt: skip
+) -> Callable[..., tuple[object, int]]:  # fmt: skip
     """`decode` for a struct of these fields, into a dict or an instance of the class `made`."""
     source = DecodeSource(version, flexible, is_typed=made is not None)
     source.struct(fields, "value", made)

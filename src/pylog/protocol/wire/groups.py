@@ -4,7 +4,7 @@ OffsetCommit      from 9 on in member epochs, too; from 10 on topics are named b
 OffsetFetch       all partitions by None from 2 on; many groups from 8 on; topics by id from 10 on
 """
 
-from typing import Any
+from collections.abc import Callable
 
 from pylog.errors import GroupIdNotFound, IllegalGeneration, PylogError
 from pylog.protocol.error_codes import error_code
@@ -76,7 +76,7 @@ def _committed(body: Body, answer: OffsetsCommitted, version: int) -> Body:
     return committed(body, answer, version)
 
 
-def _refused_commit(message: Any, error: PylogError) -> OffsetsCommitted:
+def _refused_commit(message: OffsetCommit, error: PylogError) -> OffsetsCommitted:
     return OffsetsCommitted({TopicPartition(part.topic, part.partition): error for part in message.parts})
 
 
@@ -145,7 +145,7 @@ def _fetched_part(part: OffsetFetchedPart, version: int) -> Body:
     return entry
 
 
-def _refused(answer: Any) -> Any:
+def _refused(answer: Callable[[PylogError], object]) -> Callable[[object, PylogError], object]:
     return lambda message, error: answer(error)
 
 

@@ -60,10 +60,10 @@ def named_code(topic: str, error: PylogError | None, *, by_id: bool) -> int:
 
 def by_topic(
     parts: Iterable[P], one: Callable[[P], object], *, topics: str = "name", partitions: str = "partitions",
-    key: Callable[[P], Any] = attrgetter("topic"),
+    key: Callable[[P], object] = attrgetter("topic"),
 ) -> list[Body]:  # fmt: skip
     """Parts as a body has them: `one` makes the entry of a partition, `key` gives the name or the id of its topic."""
-    found: dict[Any, Body] = {}
+    found: dict[object, Body] = {}
     for part in parts:
         topic = key(part)
         body = found.get(topic)
@@ -81,6 +81,8 @@ def named_again(topic: Body, entries: list[Body], name: str = "name", partitions
     return {name: topic[name], partitions: entries} if topic_id is None else {"topicId": topic_id, partitions: entries}
 
 
-def topic_partitions(topics: Iterable[Body], *, name: str = "name", partitions: str = "partitions") -> list[Any]:
+def topic_partitions(
+    topics: Iterable[Body], *, name: str = "name", partitions: str = "partitions"
+) -> list[TopicPartition]:
     """The partitions of a body in which each topic has a list of numbers."""
     return [TopicPartition(topic[name], number) for topic in topics for number in topic[partitions]]

@@ -9,6 +9,7 @@ by an id that is not known.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from pylog.errors import PylogError
 from pylog.protocol.error_codes import of_code
@@ -21,7 +22,7 @@ ANY_VERSION = 1 << 15
 """Above every version."""
 
 
-def _any_version(message: Any) -> tuple[int, int]:
+def _any_version(message: object) -> tuple[int, int]:
     return 0, ANY_VERSION
 
 
@@ -46,7 +47,7 @@ def error_in(body: Body, key: str = "errorCode", text: str = "errorMessage") -> 
 
 def entries(
     topics: Iterable[Body], *, name: str = "name", partitions: str = "partitions", index: str = "partitionIndex",
-    names: Mapping[Any, str] | None = None,
+    names: Mapping[UUID, str] | None = None,
 ) -> dict[TopicPartition, Body]:  # fmt: skip
     """The partitions of a response, by name. `names`: the names of the topics that it has by id."""
     found: dict[TopicPartition, Body] = {}

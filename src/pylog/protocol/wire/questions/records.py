@@ -7,8 +7,10 @@
 The records of a Produce are the bytes of its batches, and those of a Fetched are views into the response.
 """
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
+from uuid import UUID
 
 from pylog.errors import BatchRefused, PylogError, RecordError
 from pylog.protocol.error_codes import untold
@@ -25,7 +27,7 @@ from pylog.protocol.messages import (
     ProducePart,
 )
 from pylog.protocol.wire import versions
-from pylog.protocol.wire.mapping import Body, by_topic
+from pylog.protocol.wire.mapping import Body, OfPartition, by_topic
 from pylog.protocol.wire.questions.question import ANY_VERSION, Question, entries, error_in
 from pylog.record import TopicPartition
 
@@ -37,15 +39,15 @@ EPOCHS_FROM, LEADER_EPOCHS_FROM, RACKS_FROM, STATE_FROM, DIRECTORIES_FROM, HIGH_
 NO_RECORDS = memoryview(b"")
 
 
-def _key(part: Any) -> TopicPartition:
+def _key(part: OfPartition) -> TopicPartition:
     return TopicPartition(part.topic, part.partition)
 
 
-def _id_versions(parts: list[Any], low: int) -> tuple[int, int]:
+def _id_versions(parts: Sequence[ProducePart | FetchPart], low: int) -> tuple[int, int]:
     return low, ANY_VERSION if all(part.topic_id.int for part in parts) else BY_ID_FROM - 1
 
 
-def _names(message: Any, version: int) -> dict[Any, str] | None:
+def _names(message: Produce | Fetch, version: int) -> dict[UUID, str] | None:
     return {part.topic_id: part.topic for part in message.parts} if version >= BY_ID_FROM else None
 
 
