@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.coordinators import GROUPS, TRANSACTIONS, Coordinators
@@ -38,6 +38,7 @@ from pylog.protocol.messages import (
     Message,
     OffsetCommit,
     OffsetsCommitted,
+    OfGroup,
     Produce,
     Produced,
     Session,
@@ -299,7 +300,7 @@ class CoordinatorRouter:
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
-    def _to_group(self, message: Any, session: Session) -> PendingAnswer:
+    def _to_group(self, message: OfGroup, session: Session) -> PendingAnswer:
         host = self._coordinators.of(GROUPS, message.group_id)
         answer = self._handled(host, message, session)
         if session.host in self._lost:
@@ -367,8 +368,10 @@ class CoordinatorRouter:
             return completed(message.refused(fault))
         return completed(InitProducerIdResponse(producer_id=self._coordinators.new_producer_id(), producer_epoch=0))
 
-    def _to_transaction(self, message: Any, session: Session) -> PendingAnswer:
-        return self._handled(self._coordinators.of(TRANSACTIONS, message.transactional_id), message, session)
+    def _to_transaction(
+        self, message: EndTxnRequest | InitProducerIdRequest | PartitionsToAdd, session: Session
+    ) -> PendingAnswer:
+        return self._handled(self._coordinators.of(TRANSACTIONS, message.transactional_id or ""), message, session)
 
     def _end(self, message: EndTxnRequest, session: Session) -> Future[EndTxnResponse]:
         """End a transaction: to commit it, its records are made durable first."""

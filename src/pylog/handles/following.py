@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self, TypeVar
 from uuid import UUID
 
 from pylog.broker.broker import Broker
@@ -50,11 +50,11 @@ from pylog.protocol.messages import (
     NO_EPOCH,
     NO_HIGH_WATERMARK,
     NO_ID,
+    ApiRequest,
     ConfigSource,
     Fetch,
     Fetched,
     FetchPart,
-    Message,
     ResourceType,
     Session,
 )
@@ -67,6 +67,8 @@ from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
 from pylog.runtime.worker import Worker
 from pylog.transport import ANY_NODE
+
+R = TypeVar("R")
 
 __all__ = ["Following", "ReplicaLag"]
 
@@ -312,8 +314,9 @@ class Following:
         self._configs_ms = now + CONFIGS_MS
         return self._configs(names)
 
-    def _ask(self, message: Message) -> Any:
-        return self._transport.send(ANY_NODE, message, self._session).result()
+    def _ask(self, message: ApiRequest[R]) -> R:
+        answer: R = self._transport.send(ANY_NODE, message, self._session).result()
+        return answer
 
     def _check_nodes(self, found: MetadataResponse) -> None:
         if self._broker.node_id in found.nodes:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import add
-from typing import Any, Protocol
+from typing import Protocol
 
 from pylog.metrics.histogram import Histogram
 from pylog.metrics.metric import Metric, MetricName
@@ -30,8 +30,8 @@ class Metrics(Mapping[MetricName, Value]):
         underscore for each hyphen in the name of a tag.
         """
         name = metric.named({tag: str(tags[tag.replace("-", "_")]) for tag in metric.tags})
-        known: Any = self._values.get(name)
-        self._values[name] = value if known is None else known + value
+        known = self._values.get(name)
+        self._values[name] = value if known is None else add(known, value)
         self._metrics[name] = metric
 
     def __getitem__(self, name: MetricName) -> Value:
@@ -64,7 +64,7 @@ class Metrics(Mapping[MetricName, Value]):
         3
         """
         wanted = {(tag.replace("_", "-"), str(value)) for tag, value in tags.items()}
-        found: list[Any] = [
+        found: list[Value] = [
             value for known, value in self._values.items() if known.name == name and wanted <= set(known.tags)
         ]
         total: Value = reduce(add, found) if found else 0

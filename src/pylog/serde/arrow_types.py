@@ -61,7 +61,7 @@ def of_annotation(annotation: object) -> pa.DataType | None:
     return _found(lambda: _annotated(annotation, 0))
 
 
-def _annotated(of: Any, depth: int) -> pa.DataType:
+def _annotated(of: object, depth: int) -> pa.DataType:
     if depth > DEPTH_MOST:
         raise _NoCounterpart
     if isinstance(of, type) and issubclass(of, enum.Enum):
@@ -82,7 +82,7 @@ def _annotated(of: Any, depth: int) -> pa.DataType:
     return pa.struct([(name, _annotated(field, depth + 1)) for name, field in _fields(of)])
 
 
-def _fields(of: Any) -> Iterable[tuple[str, Any]]:
+def _fields(of: Any) -> Iterable[tuple[str, object]]:
     """The names and annotations of an object's fields, as its plain form has them."""
     if hasattr(of, "model_fields"):
         return [(name, field.annotation) for name, field in of.model_fields.items()]

@@ -133,7 +133,7 @@ def json(of: Any = None, /) -> Serde[Any]:
     if _has_model(of):
         from pydantic import TypeAdapter
 
-        adapter: Any = TypeAdapter(of)
+        adapter = TypeAdapter(of)
         return Serde(
             adapter.dump_json, adapter.validate_json, adapter.validate_python,
             to_plain=lambda model: plain_of(adapter.dump_python(model)), arrow_type=partial(_annotated, of),

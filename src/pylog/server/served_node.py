@@ -3,17 +3,19 @@
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from pylog.config import DynamicBrokerConfig, NodeConfig
-from pylog.protocol.messages import ANONYMOUS, NO_ID, Message, Session
+from pylog.protocol.messages import ANONYMOUS, NO_ID, ApiRequest, DescribedQuorum, DescribeQuorum, Message, Session
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
 from pylog.server.client_log import ClientLog
 from pylog.server.fetch_sessions import FetchSessions
 from pylog.server.listeners import ListenAddress, Place
-from pylog.transport import Handle, PendingAnswer
+from pylog.transport import Handle
+
+R = TypeVar("R")
 
 NAMES_MAX = 10_000
 NOWHERE = ListenAddress("", 0)
@@ -65,10 +67,13 @@ class ServedNode:
         # User:ANONYMOUS there means clients without a name, not a user who is called so.
         return session.principal in self._trusted and session.is_proved == (session.principal != ANONYMOUS)
 
-    def ask(self, message: Message, session: Session) -> Any:
+    @overload
+    def ask(self, message: ApiRequest[R], session: Session) -> R: ...
+    @overload
+    def ask(self, message: DescribeQuorum, session: Session) -> DescribedQuorum: ...
+    def ask(self, message: Message, session: Session) -> object:
         """The answer to a message that never waits."""
-        answer: PendingAnswer = self.handle(message, session)
-        return answer.result()
+        return self.handle(message, session).result()
 
     def name_topics(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
         """Give topics that a body names by their ids the field `name`: "" where an id is not known."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar, get_args
 
 from pylog.errors import DeserializationError
 from pylog.kernel import ConsumerRecord
@@ -238,17 +238,15 @@ class Selection(Tabular):
 
     def _repr_html_(self) -> str:
         columns: Sequence[str] = self._columns
-        found: list[Any]
+        rows: list[list[object]]
         if self._decoding.is_any:
             schema, batches = self.stream(SHOWN_MOST + 1)
             columns = schema.names
-            found = list(islice((list(row.values()) for batch in batches for row in batch.to_pylist()), SHOWN_MOST + 1))
-            rows = found[:SHOWN_MOST]
+            rows = list(islice((list(row.values()) for batch in batches for row in batch.to_pylist()), SHOWN_MOST + 1))
         else:
-            found = list(islice(self.records(), SHOWN_MOST + 1))
-            rows = [[shown(record, name) for name in columns] for record in found[:SHOWN_MOST]]
-        note = f"the first {SHOWN_MOST} of at most {self.records_most:,} records" if len(found) > SHOWN_MOST else ""
-        return table(f"Records of {self._what}", columns, rows, note)
+            rows = [[shown(record, name) for name in columns] for record in islice(self.records(), SHOWN_MOST + 1)]
+        note = f"the first {SHOWN_MOST} of at most {self.records_most:,} records" if len(rows) > SHOWN_MOST else ""
+        return table(f"Records of {self._what}", columns, rows[:SHOWN_MOST], note)
 
 
 def _at_least_one(

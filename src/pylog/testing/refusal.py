@@ -1,7 +1,6 @@
 """The answer to a request that is refused with an error of the test's choice, and does nothing."""
 
 from dataclasses import replace
-from typing import Any
 
 from pylog.errors import ProtocolError, PylogError
 from pylog.protocol.messages import ApiRequest, ApiResponse
@@ -46,7 +45,7 @@ def _replaced(call: ServedCall, node: ServedNode, error: type[ProtocolError]) ->
     request = call.request
     assert request is not None, "it was read"
     if isinstance(request.body, MetadataRequest):
-        body: Any = replace(request.body, allow_auto_topic_creation=False)
+        body: object = replace(request.body, allow_auto_topic_creation=False)
     elif isinstance(request.body, ApiRequest):
         # Its class has said all that there is to say.
         return None

@@ -1,7 +1,6 @@
 """Arrow arrays over the buffers that `buffers` fills. It needs pyarrow, so it is imported only when it is asked for."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -12,6 +11,8 @@ from pylog.kernel.pure.columns import HEADERS_TYPE
 from pylog.kernel.values import BytesLike, ColumnSource
 
 _FIXED = {"offset": pa.int64(), "timestamp": pa.int64(), "timestamp_type": pa.int32()}
+_Parts = tuple[int, int, BytesLike | None, BytesLike, BytesLike]
+"""The rows of a column, its nulls, and its validity, offsets and bytes."""
 
 
 def decode_columns(
@@ -49,7 +50,7 @@ def _buffer(block: BytesLike | None) -> pa.Buffer | None:
     return None if block is None else pa.py_buffer(block)
 
 
-def _headers(lists: tuple[Any, ...], names: tuple[Any, ...], values: tuple[Any, ...]) -> pa.Array:
+def _headers(lists: _Parts, names: _Parts, values: _Parts) -> pa.Array:
     rows, nulls, validity, offsets, _ = lists
     texts = specification.texts(_binary(*names))
     pairs = pa.StructArray.from_arrays([texts, _binary(*values)], fields=list(HEADERS_TYPE.value_type))

@@ -4,6 +4,7 @@ The compiled kernel appends a batch that needs no decision in one step, and look
 `Tail` of the active segment and its file. The pure kernel has no such step: in Python it would be the general way.
 """
 
+from collections.abc import Mapping
 from typing import Any, NoReturn, Protocol
 
 from pylog.kernel.format import NO_EPOCH, NO_OFFSET
@@ -110,7 +111,7 @@ class AppendState:
     transaction, batches), and of each of its last batches (first sequence, last sequence, first offset, last offset,
     timestamp). The kernel replaces one where it appends the next batch.
     """
-    open_verifications: dict[int, Any]
+    open_verifications: Mapping[int, object]
     """The producers whose transactions are being verified, by their ids."""
 
     def __init__(self) -> None:

@@ -6,21 +6,28 @@ offsets (i32 a row and one more), the bytes of all rows, and the number of the f
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from pylog.kernel.pure.encode import OpenBatch
 from pylog.kernel.pure.keys import murmur2
 
-BinaryColumn = tuple[Any, Any, Any, int]
-Stamps = tuple[Any, int]
+if TYPE_CHECKING:
+    import pyarrow
+
+    from pylog.kernel.values import BytesLike
+
+
+Block: TypeAlias = "BytesLike | pyarrow.Buffer"
+BinaryColumn: TypeAlias = "tuple[Block | None, Block, Block | None, int]"
+Stamps: TypeAlias = "tuple[Block, int]"
 
 _OFFSETS = struct.Struct("=ii")
 _STAMP = struct.Struct("=q")
 
 
 def add_columns(
-    batches: Sequence[OpenBatch | None], sticky: int, values: BinaryColumn, keys: BinaryColumn | None,
-    stamps: Stamps | int, first: int, count: int,
+    batches: Sequence[OpenBatch | None], sticky: int, values: BinaryColumn, keys: "BinaryColumn | None",
+    stamps: "Stamps | int", first: int, count: int,
 ) -> int:  # fmt: skip
     """Add the rows [first, count) to `batches`, one a partition, until there is one that cannot be; gives its number,
     or `count` where all were added.

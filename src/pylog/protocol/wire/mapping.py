@@ -16,11 +16,12 @@ from typing import Any, Protocol, TypeVar
 
 from pylog.errors import PylogError, UnknownTopicId
 from pylog.protocol.error_codes import error_code
+from pylog.protocol.schema import Struct
 from pylog.record import TopicPartition
 
 __all__ = ["Body", "Mapping", "by_topic", "named_again", "named_code", "topic_partitions"]
 
-Body = dict[str, Any]
+Body = Struct
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

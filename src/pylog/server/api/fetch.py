@@ -16,7 +16,6 @@ A Fetch of a replica is for clients that `super.users` names.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from pylog.errors import (
     InconsistentTopicId,
@@ -26,7 +25,7 @@ from pylog.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import CONSUMER, NO_ID, FetchedPart, FetchPart
+from pylog.protocol.messages import CONSUMER, NO_ID, Fetched, FetchedPart, FetchPart
 from pylog.protocol.wire import versions
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.records import fetch, fetch_part, fetched
@@ -99,7 +98,7 @@ def _read(
     message.max_bytes = min(message.max_bytes, node.config.fetch_max_bytes)
     session_id = NO_SESSION if session is None else session.id
 
-    def response(given: Any) -> Body:
+    def response(given: Fetched) -> Body:
         pairs = completed_parts(parts, given.parts)
         if any(part.error is not None for _, part in pairs):
             pairs = [_as_named(pair, session, request, node) for pair in pairs]

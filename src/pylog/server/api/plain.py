@@ -90,10 +90,11 @@ def _asked(body: Body) -> list[list[Body] | None]:
     return [owner["topics"] for owner in body.get("groups", [body])]
 
 
-def _identified(body: Any, request: Request, node: ServedNode) -> Body:
+def _identified(body: object, request: Request, node: ServedNode) -> Body:
     """The offsets of all topics, with the ids of these. A topic that is not there any more has none, and is left out
     (Kafka: KafkaApis.fetchAllOffsetsForGroup).
     """
+    assert isinstance(body, dict), "an OffsetFetch has a response"
     found: Body = body
     if request.version >= BY_ID_FROM["OffsetFetch"]:
         for group, asked in zip(found["groups"], _asked(request.body), strict=True):

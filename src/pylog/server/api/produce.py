@@ -17,7 +17,6 @@ coordinator.
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from pylog.errors import (
     CorruptBatch,
@@ -184,7 +183,7 @@ def _known(
     return error
 
 
-def _joined(answers: list[Any]) -> Produced:
+def _joined(answers: list[Produced]) -> Produced:
     return Produced([part for one in answers for part in one.parts])
 
 

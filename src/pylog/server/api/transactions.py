@@ -9,7 +9,7 @@ What brokers ask each other, WriteTxnMarkers too, is for clients of `super.users
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 from pylog.errors import ClusterAuthorization, InvalidProducerEpoch, ProducerFenced, PylogError
 from pylog.protocol.messages import ApiResponse
@@ -18,7 +18,9 @@ from pylog.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     EndTxnRequest,
+    EndTxnResponse,
     InitProducerIdRequest,
+    InitProducerIdResponse,
     PartitionsToAdd,
     WriteTxnMarkersRequest,
 )
@@ -31,13 +33,15 @@ HIGHEST = 5
 ENDS_EPOCH_FROM = 5
 FENCED_FROM, SEVERAL_FROM = 2, 4
 
+A = TypeVar("A", InitProducerIdResponse, EndTxnResponse)
+
 
 def _answer(fenced_from: int, request: Request, node: ServedNode) -> Outcome:
     outcome = handed_on(request, node)
     return changed(outcome, _without_fencing) if request.version < fenced_from else outcome
 
 
-def _without_fencing(answer: Any) -> Any:
+def _without_fencing(answer: A) -> A:
     return replace(answer, error=_not_fenced(answer.error))
 
 
