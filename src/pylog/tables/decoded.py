@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 if TYPE_CHECKING:
     import pyarrow
@@ -26,7 +26,7 @@ class ColumnDeserializer(Protocol):
         """The object of bytes."""
 
     @property
-    def to_plain(self) -> Callable[[object], object] | None:
+    def to_plain(self) -> Callable[[Any], object] | None:
         """Dicts, lists, texts and numbers of an object; None: the object is one."""
 
     @property
