@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["alter", "clean", "delete", "move", "trim"]
 
 NEVER = "it has no records"
-"""The state that is shown for a partition without one: it never had a record."""
+"""Why nothing of a partition was cleaned that has no state."""
 a_topic = argument("name", "NAME", "the topic", shell_complete=complete.topics)
 a_partition = option("--partition", type=natural, required=True, metavar="P", help="the partition")
 

@@ -68,10 +68,9 @@ from pylog.runtime.signals import WholeLock
 from pylog.runtime.worker import Worker
 from pylog.transport import ANY_NODE
 
-R = TypeVar("R")
-
 __all__ = ["Following", "ReplicaLag"]
 
+R = TypeVar("R")
 logger = logging.getLogger("pylog.handles")
 
 LOOK_MS = 500
