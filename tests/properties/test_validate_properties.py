@@ -2,13 +2,16 @@
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 from crc32c import crc32c
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pylog.commitlog.plain_rules import plain_rules
 from pylog.config import TopicConfig
 from pylog.errors import PylogError
+from pylog.kernel import NAME, prove_header
 from pylog.protocol.batch import Batch, Origin, encode
 from pylog.protocol.compression import Codec
 from pylog.storage.validator import follower_spans, gives_append_time, leader_batch
@@ -104,3 +107,30 @@ def test_any_bytes_behind_a_right_crc_come_out_sound_or_not_at_all(
         # Kafka's LogValidator begins at NO_TIMESTAMP.
         assert batch.max_timestamp == max(-1, *(record.timestamp for record in read))
         assert [span.size for span in follower_spans(found)] == [batch.size]
+
+
+changes = st.lists(st.tuples(st.integers(0, 120), st.integers(1, 255)), max_size=3)
+
+
+@settings(max_examples=300)
+@given(rows, st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4]), topics(), changes, st.booleans(), st.integers(0, 60))
+def test_what_one_step_proves_is_what_the_general_way_lets_in_as_it_is(
+    records: Rows, codec: Codec, topic: TopicConfig, flips: list[tuple[int, int]], has_crc: bool, record_max: int
+) -> None:
+    data = bytearray(encode(records, now_ms=NOW, codec=codec).data)
+    for at, bits in flips:
+        if at < len(data) and at not in (8, 9, 10, 11, 16):  # what a batch needs to be one
+            data[at] ^= bits
+    if has_crc:
+        struct.pack_into(">I", data, 17, crc32c(data[21:]))
+    topic = replace(topic, pylog_max_record_bytes=record_max)
+    rules, batch = plain_rules(topic, None), Batch.framed(bytes(data))
+
+    is_proven = prove_header(batch, rules, NOW, topic.record_bytes_max)
+
+    general = result(lambda: led(Batch.framed(bytes(data)), topic))
+    assert batch.trusted == is_proven
+    if is_proven:
+        assert rules.bytes_max >= len(data) and general == bytes(data) == bytes(batch.data)
+    elif NAME == "compiled" and general == bytes(data) and rules.bytes_max >= len(data):
+        assert batch.attributes != 0, "a plain batch is proven"

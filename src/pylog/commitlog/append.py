@@ -19,7 +19,7 @@ from pylog.commitlog.roller import Roller
 from pylog.commitlog.watermarks import Watermarks
 from pylog.config import TopicConfig
 from pylog.errors import CorruptBatch, FencedLeaderEpoch, OffsetOutOfRange, PartitionFull, RecordBatchTooLarge
-from pylog.kernel import Appended, AppendState, BatchSpan, Spans
+from pylog.kernel import Appended, AppendState, BatchSpan, Spans, prove_header
 from pylog.protocol.batch import Batch, Buffer, Origin, marker_at
 from pylog.segment import Segment
 from pylog.storage.leader_epochs import LeaderEpochs
@@ -68,8 +68,11 @@ class Appender:
 
         Raises what `validator.leader_batch` raises.
         """
-        if self._state.rules.bytes_max >= 0:
-            leader_batch(batch, self._local.config, now_ms)
+        rules = self._state.rules
+        if rules.bytes_max >= 0:
+            config = self._local.config
+            if not prove_header(batch, rules, now_ms, config.record_bytes_max):
+                leader_batch(batch, config, now_ms)
 
     def append(
         self, batch: Batch, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT, transaction_version: int = -1,

@@ -8,7 +8,7 @@ imported when bytes are refused: it says why.
     format, values     shared by both: layouts and limits, headers, scopes, checks of fields
     records            Record, RecordMetadata and ConsumerRecord
     encode, decode     rows to a stream; a stream, or plain batches, to records
-    check              a stream that comes in pieces, checked and not kept
+    check              a stream that comes in pieces, checked and not kept; a plain batch, proven in one step
     rows               columns of Arrow to open batches
     columns            a stream to Arrow; imported only when it is asked for, as it needs numpy and pyarrow
     crc                CRC-32C
@@ -127,6 +127,7 @@ __all__ = [
     "header_fault",
     "keep_records",
     "murmur2",
+    "prove_header",
     "read_following",
     "record_size_bound",
     "scan_records",
@@ -160,6 +161,7 @@ if TYPE_CHECKING:
         encode_records,
         keep_records,
         murmur2,
+        prove_header,
         read_following,
         record_size_bound,
         scan_records,

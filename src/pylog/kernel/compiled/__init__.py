@@ -4,7 +4,7 @@
 that all the rest does not need pyarrow.
 """
 
-from pylog.kernel.compiled.check import StreamCheck
+from pylog.kernel.compiled.check import StreamCheck, prove_header
 from pylog.kernel.compiled.decode import decode_records, take_records
 from pylog.kernel.compiled.encode import OpenBatch, encode_records, record_size_bound
 from pylog.kernel.compiled.fast_append import AppendState
@@ -47,6 +47,7 @@ __all__ = [
     "encode_records",
     "keep_records",
     "murmur2",
+    "prove_header",
     "read_following",
     "record_size_bound",
     "scan_records",

@@ -8,14 +8,17 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
 from libc.stdint cimport int64_t, uint64_t
 
-from pylog.kernel.compiled.stream cimport LONG_MAX
+from pylog.kernel.compiled.header cimport BatchHeader
+from pylog.kernel.compiled.stream cimport HEADER, LONG_MAX, has_right_crc
+from pylog.kernel.compiled.tail cimport PlainRules
 from pylog.kernel.compiled.wire cimport Bytes, Fields, get_header, get_header_count, get_record, get_varint
 
 from pylog.errors import CorruptBatch
-from pylog.kernel.format import FAULTS_MOST, LENGTH_BYTES_MAX
+from pylog.kernel.format import FAULTS_MOST, LENGTH_BYTES_MAX, MAX_TIMESTAMP
 
 cdef Py_ssize_t LENGTH_MOST = LENGTH_BYTES_MAX
 cdef Py_ssize_t FAULTS = FAULTS_MOST
+cdef int64_t NEWEST = MAX_TIMESTAMP
 
 cdef enum:
     LARGE = 1 << 15  # a piece of this size is checked without the GIL
@@ -74,6 +77,19 @@ cdef class StreamCheck:
         """See the twin."""
         if PyByteArray_GET_SIZE(self.rest) or self.count != self.expected:
             raise CorruptBatch(f"the bytes end before record {self.count} of {self.expected} does")
+
+    cdef bint proves(self, Bytes data, Py_ssize_t size, int64_t newest) except -1:
+        """Whether the CRC of a batch is right, and its records are whole, and none of them is refused or newer than it
+        says. Raises CorruptBatch, too.
+        """
+        cdef bint is_right
+        cdef Bytes end = data + size
+        if size < LARGE:
+            is_right = has_right_crc(data, 0, size) and self.over(data + HEADER, end) == end
+        else:
+            with nogil:
+                is_right = has_right_crc(data, 0, size) and self.over(data + HEADER, end) == end
+        return is_right and self.count == self.expected and self.refused == 0 and max(self.newest, -1) == newest
 
     cdef Bytes completed(self, Bytes at, Bytes end) except NULL:
         """Complete the record that has begun before, and check it when it is whole."""
@@ -139,6 +155,29 @@ cdef class StreamCheck:
         twin.count = self.count
         twin.feed((<const char *>at)[:shown])
         raise CorruptBatch("the compiled kernel refuses what the pure one reads: please report this")
+
+
+def prove_header(BatchHeader batch not None, PlainRules rules not None, int64_t now_ms, int64_t record_max):
+    """See the twin."""
+    cdef Py_buffer view
+    cdef StreamCheck check
+    cdef int64_t latest
+    if (
+        batch.size > rules.bytes_max or batch.size < HEADER or batch.attributes != 0 or batch.base_offset != 0
+        or batch.count <= 0 or batch.last_offset_delta != batch.count - 1
+        or (batch.producer_id >= 0 and batch.base_sequence < 0)
+    ):
+        return False
+    latest = NEWEST if rules.after_max_ms > NEWEST - max(now_ms, 0) else now_ms + rules.after_max_ms
+    check = StreamCheck(batch.count, batch.base_timestamp, record_max, False, -NEWEST - 1, latest)
+    PyObject_GetBuffer(batch.data, &view, PyBUF_SIMPLE)
+    try:
+        batch.trusted = view.len == batch.size and check.proves(<Bytes>view.buf, view.len, batch.max_timestamp)
+    except CorruptBatch:
+        return False
+    finally:
+        PyBuffer_Release(&view)
+    return batch.trusted
 
 
 cdef int64_t size_of(Bytes at, Bytes end, int64_t record_max) noexcept nogil:

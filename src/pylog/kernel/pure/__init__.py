@@ -1,6 +1,6 @@
 """The kernel in Python: the specification of the compiled one, and its substitute where that cannot be had."""
 
-from pylog.kernel.pure.check import StreamCheck
+from pylog.kernel.pure.check import StreamCheck, prove_header
 from pylog.kernel.pure.crc import crc32c
 from pylog.kernel.pure.decode import decode_records, take_records
 from pylog.kernel.pure.encode import OpenBatch, encode_records, record_size_bound
@@ -44,6 +44,7 @@ __all__ = [
     "encode_records",
     "keep_records",
     "murmur2",
+    "prove_header",
     "read_following",
     "record_size_bound",
     "scan_records",

@@ -7,6 +7,8 @@ it than a piece and a record.
 from pylog.errors import CorruptBatch
 from pylog.kernel.format import FAULTS_MOST, LENGTH_BYTES_MAX
 from pylog.kernel.pure.decode import decode_records
+from pylog.kernel.pure.header import BatchHeader
+from pylog.kernel.pure.tail import PlainRules
 from pylog.kernel.values import CREATE_TIME, BatchScope
 
 Buffer = bytes | bytearray | memoryview
@@ -87,6 +89,15 @@ class StreamCheck:
             self.is_untimely |= not lacks_key
             if len(self.faults) < FAULTS_MOST:
                 self.faults.append((number, None if lacks_key else record.timestamp))
+
+
+def prove_header(batch: BatchHeader, rules: PlainRules, now_ms: int, record_max: int) -> bool:
+    """Whether one step proves that the header of a client's batch tells the truth, and that the topic takes it as it
+    is: then it is `trusted`. Where not, nothing is known of it.
+
+    In Python the step would be the general way, `storage.validator.leader_batch`, so here nothing is proven.
+    """
+    return False
 
 
 def _size_of(data: Buffer, record_max: int) -> int:
