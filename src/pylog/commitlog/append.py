@@ -54,7 +54,7 @@ class Appender:
 
     def reconfigure(self, config: TopicConfig) -> None:
         """Go by `config` from now on. Called with the lock held."""
-        self._state.rules = plain_rules(config, self._duty)
+        self._state.rules, self._record_max = plain_rules(config, self._duty), config.record_bytes_max
 
     def take_duty(self, duty: Duty | None) -> None:
         """Take the debts of the leader for an append; None: this node follows, and no leader's append lands."""
@@ -69,10 +69,8 @@ class Appender:
         Raises what `validator.leader_batch` raises.
         """
         rules = self._state.rules
-        if rules.bytes_max >= 0:
-            config = self._local.config
-            if not prove_header(batch, rules, now_ms, config.record_bytes_max):
-                leader_batch(batch, config, now_ms)
+        if rules.bytes_max >= 0 and not prove_header(batch, rules, now_ms, self._record_max):
+            leader_batch(batch, self._local.config, now_ms)
 
     def append(
         self, batch: Batch, *, epoch: int, now_ms: int, origin: Origin = Origin.CLIENT, transaction_version: int = -1,

@@ -67,7 +67,7 @@ class Outgoing:
 
     def push(self, pieces: Sequence[Buffer | Region], size: int) -> None:
         """Queue the pieces of a response, `size` bytes in all."""
-        self._pieces.extend([piece for piece in pieces if len(piece)])
+        self._pieces.extend(filter(len, pieces))
         self.size += size
 
     def send(self, target: Target) -> None:

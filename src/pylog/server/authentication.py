@@ -20,10 +20,11 @@ from pylog.errors import IllegalSaslState, ProtocolError, SaslAuthentication, Un
 from pylog.protocol.error_codes import error_message
 from pylog.protocol.messages import Session
 from pylog.protocol.sasl.exchange import SaslServer, Secrets, sasl_server
+from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.protocol.wire.headers import API_VERSIONS, read_call
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
-from pylog.server.api.call import BareToken, Fate, Outcome, Request
+from pylog.server.api.call import Fate, Framed, Outcome, Request
 from pylog.server.api.table import APIS
 from pylog.server.client_log import ClientLog
 from pylog.server.dispatch import ServedCall, read_request
@@ -148,7 +149,8 @@ class Authentication:
 
     def _answer_bare(self, request: Request, node: ServedNode) -> Outcome:
         """Raises SaslAuthentication: a bare token has no other answer than the end of the connection."""
-        return BareToken(self._step(request.body["authBytes"]))
+        token = self._step(request.body["authBytes"])
+        return Framed(len(token).to_bytes(SIZE_BYTES, "big") + token)
 
     def _step(self, token: bytes) -> bytes:
         most = self._sasl.config.sasl_server_max_receive_size

@@ -24,7 +24,7 @@ from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.pool import Pool
-from pylog.server.api.call import Fate, Later, Made, NoResponse, Outcome, Reply
+from pylog.server.api.call import Fate, Framed, Later, Made, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
 from pylog.server.dispatch import ServedCall, read_head, refusal, response
 from pylog.transport import PendingAnswer
@@ -60,14 +60,13 @@ class Counts:
     times: dict[str, Times] = field(default_factory=dict)
     """How long requests took, by the name of the API key."""
 
-    def note_answer(self, pending: Pending) -> None:
-        """A request was answered."""
-        name = pending.call.api.name
+    def note_answer(self, name: str, begun_ns: int, size: int) -> None:
+        """A request for this key was answered by so many bytes."""
         times = self.times.get(name)
         if times is None:
             times = self.times.setdefault(name, Times())
-        times.add(stopwatch_ns() - pending.begun_ns)
-        self.bytes_out += pending.size
+        times.add(stopwatch_ns() - begun_ns)
+        self.bytes_out += size
 
 
 class Sockets(Protocol):
@@ -109,6 +108,7 @@ class Calls:
 
     def begin(self, connection: Connection, frame: bytearray) -> None:
         """Begin a request."""
+        begun_ns = stopwatch_ns()
         try:
             try:
                 call = connection.read(frame, ELEMENTS_AT_ONCE)
@@ -124,8 +124,15 @@ class Calls:
         except Exception as error:  # noqa: BLE001
             self._fail(connection, error)
             return
-        self._count(frame)
-        pending = connection.begun(call, outcome, len(frame))
+        counts = self._counts
+        counts.requests += 1
+        counts.bytes_in += SIZE_BYTES + len(frame)
+        if isinstance(outcome, Framed) and connection.authentication is None and not connection.answers:
+            size = len(outcome.data)
+            connection.outgoing.push((outcome.data,), size)
+            counts.note_answer(call.api.name, begun_ns, size)
+            return
+        pending = connection.begun(call, outcome, len(frame), begun_ns)
         pending.fate = connection.judged(fate)
         self._take(connection, pending, outcome)
 
@@ -138,13 +145,10 @@ class Calls:
             return answer(node), fate
         return Later(lambda: answer(node), is_long=call.api.is_long), fate
 
-    def _count(self, frame: bytearray) -> None:
+    def _begin_large(self, connection: Connection, frame: bytearray) -> None:
+        pending = connection.begun(read_head(frame), None, len(frame), stopwatch_ns(), is_large=True)
         self._counts.requests += 1
         self._counts.bytes_in += SIZE_BYTES + len(frame)
-
-    def _begin_large(self, connection: Connection, frame: bytearray) -> None:
-        pending = connection.begun(read_head(frame), None, len(frame), is_large=True)
-        self._count(frame)
         self._large.submit(partial(self._call_large, connection, pending, frame))
 
     def _call_large(self, connection: Connection, pending: Pending, frame: bytearray) -> None:
@@ -271,7 +275,7 @@ class Calls:
 
     def _give(self, connection: Connection, pending: Pending, made: Made, pieces: list[Piece], size: int) -> None:
         pending.pieces, pending.size = pieces, size
-        self._counts.note_answer(pending)
+        self._counts.note_answer(pending.call.api.name, pending.begun_ns, size)
         if isinstance(made, NoResponse) and made.error is not None:
             self._sockets.refuse(connection, made.error)
         elif pending.fate is not None:

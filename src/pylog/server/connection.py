@@ -15,17 +15,17 @@ records ends with its client: nobody would fetch on from there.
 
 import socket
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pylog.protocol.schema import Piece
 from pylog.protocol.wire.framing import Framer
 from pylog.runtime.agenda import Appointment
-from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.outgoing import Outgoing
 from pylog.runtime.sockets import hang_up
 from pylog.server.api.call import Fate, Later
 from pylog.server.dispatch import ServedCall, may_overlap, read_request
+from pylog.server.prepared import PREPARED_MAX, PreparedProduce
 from pylog.server.served_node import ServedNode
 from pylog.transport import PendingAnswer
 
@@ -47,9 +47,9 @@ class Pending:
     call: ServedCall
     held: int
     """How many bytes of its request are held until it is answered: those of records, or of a large one."""
+    begun_ns: int
     pieces: list[Piece] | None = None
     size: int = 0
-    begun_ns: int = field(default_factory=stopwatch_ns)
     fate: Fate | None = None
     answer: PendingAnswer | None = None
     """What its response waits for."""
@@ -62,7 +62,8 @@ class Connection:
 
     __slots__ = (
         "address", "answers", "appointments", "authentication", "framer", "frames", "host", "is_closed", "is_ended",
-        "is_exclusive", "mask", "node", "outgoing", "principal", "socket", "tls", "under_way", "used_ms",
+        "is_exclusive", "mask", "node", "outgoing", "prepared", "prepares", "principal", "socket",
+        "tls", "under_way", "used_ms",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +96,10 @@ class Connection:
         """How many bytes of records have begun to be appended and are not answered."""
         self.mask = 0
         self.used_ms = now_ms
+        self.prepared: list[PreparedProduce] = []
+        """Requests that it has sent before, the last one first."""
+        self.prepares = True
+        """Whether it prepares requests: not where somebody looks at each of them."""
         self.appointments: list[Appointment] = []
         """When it is looked at, to be closed."""
 
@@ -117,6 +122,11 @@ class Connection:
             or self.under_way >= PIPELINED_BYTES
             or not may_overlap(self.frames[0])
         )
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it waits for the next request, and for nothing else."""
+        return not (self.answers or self.frames or self.outgoing.size or self.is_ended or self.tls is not None)
 
     @property
     def is_idle(self) -> bool:
@@ -151,11 +161,20 @@ class Connection:
 
     def read(self, frame: bytearray, elements_max: int) -> ServedCall:
         """Decode one request frame. Raises what `read_request` and `Authentication.read` raise."""
-        if self.authentication is None:
-            if self.tls is not None and self.principal is None:
-                self.principal = self.tls.principal
-            return read_request(frame, self.host, self.principal, elements_max)
-        return self.authentication.read(frame, elements_max)
+        if self.authentication is not None:
+            return self.authentication.read(frame, elements_max)
+        for one in self.prepared:
+            call = one.read(frame)
+            if call is not None:
+                return call
+        if self.tls is not None and self.principal is None:
+            self.principal = self.tls.principal
+        call = read_request(frame, self.host, self.principal, elements_max)
+        if self.prepares and call.api.is_pipelined and call.request is not None:
+            made = PreparedProduce.of(frame, call, call.request)
+            if made is not None:
+                self.prepared = [made, *self.prepared[: PREPARED_MAX - 1]]
+        return call
 
     def judged(self, fate: Fate | None) -> Fate | None:
         """The fate of the request that was just begun. A client that is refused sends nothing more."""
@@ -178,9 +197,11 @@ class Connection:
         elif self.tls is not None:
             self.tls.flush()
 
-    def begun(self, call: ServedCall, outcome: object, size: int, *, is_large: bool = False) -> Pending:
+    def begun(
+        self, call: ServedCall, outcome: object, size: int, begun_ns: int, *, is_large: bool = False
+    ) -> Pending:  # fmt: skip
         """Note that a request of `size` bytes has begun, and give the place of its answer. A large one is alone."""
-        pending = Pending(call, size if is_large or call.api.is_pipelined else 0, is_large=is_large)
+        pending = Pending(call, size if is_large or call.api.is_pipelined else 0, begun_ns, is_large=is_large)
         self.answers.append(pending)
         self.under_way += pending.held
         self.is_exclusive = is_large or isinstance(outcome, Later) or not call.api.is_pipelined

@@ -15,7 +15,7 @@ from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.protocol.wire.headers import API_VERSIONS, read_call, read_header, response_header
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.api_versions import unsupported
-from pylog.server.api.call import Api, BareToken, Made, NoResponse, Outcome, Request
+from pylog.server.api.call import Api, Framed, Made, NoResponse, Outcome, Request
 from pylog.server.api.table import APIS, served_keys
 from pylog.server.served_node import ServedNode
 
@@ -83,8 +83,8 @@ def response(
     """
     if isinstance(body, NoResponse):
         return [], 0
-    if isinstance(body, BareToken):
-        return [len(body.data).to_bytes(SIZE_BYTES, "big") + body.data], SIZE_BYTES + len(body.data)
+    if isinstance(body, Framed):
+        return [body.data], len(body.data)
     schema = call.api.response
     header = response_header(call.api.key, call.correlation_id, flexible=schema.is_flexible(call.version))
     pieces = schema.encode_pieces(call.version, body, is_large=is_large)

@@ -54,6 +54,7 @@ class Loop:
         self._clock = node.clock
         self._selector = selectors.DefaultSelector()
         self._agenda = Agenda(node.clock, self._selector)
+        self._prepares = intercept is None
         self._calls = Calls(self, self._agenda, self.counts, intercept)
         self._admission = Admission(node.configs)
         self._acceptors = [
@@ -69,6 +70,8 @@ class Loop:
         """Connections that are not read from, as the memory for requests is used up."""
         self._unfinished: set[Connection] = set()
         """Connections with work that no selector tells of: requests that wait for another turn, bytes that TLS has."""
+        self._now_ms = node.clock.tick_ms()
+        """When this turn began."""
         self._stops_at: int | None = None
         self._thread: threading.Thread | None = None
 
@@ -141,7 +144,9 @@ class Loop:
                 one.close()
 
     def _turn(self) -> None:
-        for key, events in self._selector.select(0 if self._unfinished else self._agenda.timeout):
+        ready = self._selector.select(0 if self._unfinished else self._agenda.timeout)
+        self._now_ms = self._clock.tick_ms()
+        for key, events in ready:
             key.data(events)
         self._agenda.call_due()
         if self._unfinished:
@@ -199,6 +204,7 @@ class Loop:
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             connection = door.connection(client, host, now)
+            connection.prepares = self._prepares
             self._selector.register(client, READ, partial(self._ready, connection))
         except OSError as error:
             self._admission.leave(host)
@@ -259,7 +265,7 @@ class Loop:
         if received == 0:
             connection.is_ended = True
             return
-        connection.used_ms = self._clock.tick_ms()
+        connection.used_ms = self._now_ms
         if target is not None:
             frame = framer.filled(received)
             connection.frames.extend([frame] if frame is not None else [])
@@ -294,6 +300,8 @@ class Loop:
                 self._watch(connection)
 
     def _watch(self, connection: Connection) -> None:
+        if connection.mask == READ and connection.is_at_rest and self._stops_at is None and self._has_room(connection):
+            return
         may_read = connection.is_reading and self._stops_at is None
         if may_read and not self._has_room(connection):
             self._starved.add(connection)
@@ -317,10 +325,9 @@ class Loop:
         return limit < 0 or connection.framer.is_inside or sum(one.held for one in self._connections) < limit
 
     def _send(self, connection: Connection) -> None:
-        now = self._clock.tick_ms()
         try:
             connection.send()
-            connection.used_ms = now
+            connection.used_ms = self._now_ms
         except BlockingIOError:
             return
         except (OSError, PylogError) as error:

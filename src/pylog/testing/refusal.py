@@ -7,7 +7,7 @@ from pylog.protocol.messages import ApiRequest, ApiResponse
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.future import failed
-from pylog.server.api.call import BareToken, Later, NoResponse, Outcome, Reply
+from pylog.server.api.call import Framed, Later, NoResponse, Outcome, Reply
 from pylog.server.dispatch import ServedCall
 from pylog.server.served_node import ServedNode
 
@@ -62,11 +62,11 @@ def _replaced(call: ServedCall, node: ServedNode, error: type[ProtocolError]) ->
     return whole if bodies else None
 
 
-def _made(call: ServedCall, outcome: Outcome) -> Body | NoResponse | BareToken:
+def _made(call: ServedCall, outcome: Outcome) -> Body | NoResponse | Framed:
     """The body of an outcome, or what stands for one. Raises PylogError."""
     while isinstance(outcome, Later):
         outcome = outcome.call()
-    made: Body | ApiResponse | NoResponse | BareToken
+    made: Body | ApiResponse | NoResponse | Framed
     if isinstance(outcome, Reply):
         try:
             made = outcome.body(outcome.answer.result())

@@ -37,7 +37,7 @@ def begin(connection: Connection, outcome: object = NO_RESPONSE) -> ServedCall |
         return None
     taken = connection.frames.popleft()
     call = read_request(taken, connection.host)
-    connection.begun(call, outcome, len(taken))
+    connection.begun(call, outcome, len(taken), 0)
     return call
 
 
@@ -86,7 +86,7 @@ def test_only_so_many_produces_are_under_way(connection: Connection) -> None:
 
 def test_no_produce_begins_behind_too_many_bytes_of_others(connection: Connection) -> None:
     call = read_request(frame("Produce", 3, PRODUCE), "/host")
-    first = connection.begun(call, NO_RESPONSE, PIPELINED_BYTES)
+    first = connection.begun(call, NO_RESPONSE, PIPELINED_BYTES, 0)
     connection.frames.append(frame("Produce", 3, PRODUCE))
 
     assert connection.held > PIPELINED_BYTES

@@ -36,7 +36,7 @@ def uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-def read_uvarint(data: bytes | memoryview, position: int) -> tuple[int, int]:
+def read_uvarint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
     """The unsigned varint at `position` and where it ends. Raises CorruptBatch (over 32 bits, or cut off)."""
     value = shift = 0
     for place in range(position, len(data)):

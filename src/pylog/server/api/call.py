@@ -27,8 +27,8 @@ class Reply(NamedTuple):
     """
 
     answer: PendingAnswer
-    body: "Callable[[Any], Body | ApiResponse | NoResponse]"
-    refused: "Callable[[PylogError], Body | ApiResponse | NoResponse]"
+    body: "Callable[[Any], Made]"
+    refused: "Callable[[PylogError], Made]"
 
 
 class NoResponse(NamedTuple):
@@ -37,10 +37,10 @@ class NoResponse(NamedTuple):
     error: PylogError | None = None
 
 
-class BareToken(NamedTuple):
-    """An answer that is a frame without a header: a token of SASL after SaslHandshake 0."""
+class Framed(NamedTuple):
+    """An answer that is a whole frame, with its size: a token of SASL after SaslHandshake 0, or what was prepared."""
 
-    data: bytes
+    data: bytes | bytearray
 
 
 class Later(NamedTuple):
@@ -69,7 +69,7 @@ class Fate(NamedTuple):
 
 
 NO_RESPONSE = NoResponse()
-Made = Body | ApiResponse | NoResponse | BareToken
+Made = Body | ApiResponse | NoResponse | Framed
 """What a response is made of."""
 Outcome = Made | Reply | Later
 Answer = Callable[[Request, ServedNode], Outcome]

@@ -69,7 +69,14 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         return Later(
             lambda: _append(request, node, _judged(parts, error, request, node), [None] * len(parts)), is_append=True
         )
-    begun = [_sent(part, request, node, may_block=False) for part in parts]
+    return outcome_of(parts, [sent(part, request, node) for part in parts], request, node)
+
+
+def outcome_of(
+    parts: Sequence[ProducePart | ProducedPart], begun: Sequence[Future[Produced] | None], request: Request,
+    node: ServedNode,
+) -> Outcome:  # fmt: skip
+    """The outcome of a request, of whose parts these have been `sent`."""
     answers = [answer for answer in begun if answer is not None]
     if len(answers) < len(parts):
         return Later(lambda: _append(request, node, parts, begun), is_append=True)
@@ -110,19 +117,19 @@ def _refused(part: ProducePart | ProducedPart, error: PylogError | None) -> Prod
 
 
 def _append(
-    request: Request, node: ServedNode, parts: list[ProducePart | ProducedPart],
+    request: Request, node: ServedNode, parts: Sequence[ProducePart | ProducedPart],
     begun: Sequence[Future[Produced] | None],
 ) -> Reply:  # fmt: skip
     """Append what has not `begun`, in a thread that may block, and answer all of it."""
     answers = [
-        _sent(part, request, node, may_block=True) if answer is None else answer
+        sent(part, request, node, may_block=True) if answer is None else answer
         for part, answer in zip(parts, begun, strict=True)
     ]
     return _reply(request, node, parts, [answer for answer in answers if answer is not None])
 
 
-def _sent(
-    part: ProducePart | ProducedPart, request: Request, node: ServedNode, *, may_block: bool
+def sent(
+    part: ProducePart | ProducedPart, request: Request, node: ServedNode, *, may_block: bool = False
 ) -> Future[Produced] | None:  # fmt: skip
     """The answer of the node to a part; None where it takes a thread that may block."""
     if isinstance(part, ProducedPart):
@@ -141,7 +148,7 @@ def _sent(
 
 
 def _reply(
-    request: Request, node: ServedNode, parts: list[ProducePart | ProducedPart], answers: list[Future[Produced]]
+    request: Request, node: ServedNode, parts: Sequence[ProducePart | ProducedPart], answers: list[Future[Produced]]
 ) -> Reply:  # fmt: skip
     body = request.body
     answer = answers[0] if len(answers) == 1 else gathered(answers, _joined)
@@ -159,7 +166,7 @@ def _unanswered(given: Produced) -> NoResponse:
 
 
 def _as_known(
-    asked: list[ProducePart | ProducedPart], parts: list[ProducedPart], request: Request, node: ServedNode
+    asked: Sequence[ProducePart | ProducedPart], parts: list[ProducedPart], request: Request, node: ServedNode
 ) -> list[ProducedPart]:
     """These answers, with the errors that a client of this version knows: for a partition that is in no transaction,
     and for a topic that was named by an id and is gone.
@@ -192,7 +199,7 @@ def _part(topic: Body, part: Body, version: int) -> ProducePart | ProducedPart:
     name, number = topic["name"], part["index"]
     try:
         # The body is held until the answer: it does not hold the records, too.
-        batch = _batch(part.pop("records"), version)
+        batch = batch_of(part.pop("records"), version)
     except CorruptBatch as error:
         return ProducedPart(name, number, error.with_traceback(None))
     except PylogError as error:
@@ -204,7 +211,7 @@ def _part(topic: Body, part: Body, version: int) -> ProducePart | ProducedPart:
 _OWN = (InvalidRecord, UnsupportedCompressionType)
 
 
-def _batch(records: memoryview | None, version: int) -> Batch:
+def batch_of(records: memoryview | None, version: int) -> Batch:
     """The one batch in the records of a partition, in memory of its own. Raises PylogError."""
     if not records:
         raise InvalidRecord("a partition of the request has no records")

@@ -1,0 +1,111 @@
+"""Which requests a connection has prepared, and which ones it decodes: that they are answered alike is a property."""
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pylog.config import DynamicBrokerConfig, NodeConfig
+from pylog.errors import Closed
+from pylog.runtime.clock import SystemClock
+from pylog.runtime.future import failed
+from pylog.server import prepared
+from pylog.server.api import produce as decoded
+from pylog.server.calls import ELEMENTS_AT_ONCE
+from pylog.server.connection import Connection
+from pylog.server.prepared import PREPARED_BYTES_MAX, PREPARED_MAX
+from pylog.server.served_node import ServedNode
+from support.wire_bodies import batch, produce
+from support.wire_client import request_frame
+
+
+@pytest.fixture
+def connection() -> Iterator[Connection]:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        node = ServedNode(
+            lambda message, session: failed(Closed("")), 1, DynamicBrokerConfig(NodeConfig()), SystemClock()
+        )
+        made = Connection(ours, "/host", node, 0)
+        yield made
+        made.close()
+
+
+def frame(version: int, *values: bytes, topic: str = "t", more: dict[str, Any] | None = None) -> bytearray:
+    body = {**produce(topic, batch(*values)), **(more or {})}
+    return bytearray(request_frame("Produce", version, body, correlation_id=len(values))[4:])
+
+
+def is_prepared(connection: Connection, request: bytearray) -> bool:
+    call = connection.read(request, ELEMENTS_AT_ONCE)
+    assert call.api in (prepared.API, decoded.API)
+    assert call.correlation_id == int.from_bytes(request[4:8], "big")
+    return call.api is prepared.API
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+@pytest.mark.parametrize("size", [1, 300])
+def test_a_request_like_one_before_is_prepared(connection: Connection, version: int, size: int) -> None:
+    assert not is_prepared(connection, frame(version, b"a"))
+    assert is_prepared(connection, frame(version, b"bb" * size, b"c"))
+    assert not is_prepared(connection, frame(version, b"a", topic="other"))
+    assert not is_prepared(connection, frame(version, b"a", more={"acks": 1}))
+    assert is_prepared(connection, frame(version, b"d"))
+
+
+@pytest.mark.parametrize(
+    "more", [{"acks": 0}, {"acks": 5}, {"transactionalId": "tx"}, {"topicData": []}, {"topicData": [{"name": "t"}] * 2}]
+)
+def test_what_is_not_plain_is_decoded_each_time(connection: Connection, more: dict[str, Any]) -> None:
+    assert not any(is_prepared(connection, frame(9, b"a", more=more)) for _ in range(3))
+
+
+def test_a_batch_that_no_log_takes_is_decoded(connection: Connection) -> None:
+    good = frame(3, b"a")
+    assert not is_prepared(connection, bytearray(good))
+
+    for at in (8 + 3, 16):  # its length, its magic
+        bad = bytearray(good)
+        bad[len(good) - len(batch(b"a")) + at] ^= 1
+        assert not is_prepared(connection, bad)
+    assert is_prepared(connection, good)
+
+
+def test_a_request_that_ends_otherwise_is_decoded_each_time(connection: Connection) -> None:
+    good = frame(9, b"a")
+    tagged = good[:-1] + b"\1\7\1x"
+    assert not is_prepared(connection, bytearray(good))
+
+    assert not is_prepared(connection, bytearray(tagged))
+    assert is_prepared(connection, bytearray(tagged))
+    assert is_prepared(connection, good)
+
+
+def test_a_length_that_is_written_in_more_bytes_than_it_takes_is_decoded(connection: Connection) -> None:
+    size = len(batch(b"a"))
+    at = (good := frame(9, b"a")).index(batch(b"a"))
+    padded = good[: at - 1] + bytes([size + 1 | 0x80, 0]) + good[at:]
+    assert size + 1 < 0x80
+
+    assert not any(is_prepared(connection, bytearray(padded)) for _ in range(3))
+
+
+def test_the_oldest_is_forgotten(connection: Connection) -> None:
+    topics = [f"topic-{number}" for number in range(PREPARED_MAX + 1)]
+    assert not any(is_prepared(connection, frame(9, b"a", topic=topic)) for topic in topics)
+
+    assert all(is_prepared(connection, frame(9, b"a", topic=topic)) for topic in topics[1:])
+    assert not is_prepared(connection, frame(9, b"a", topic=topics[0]))
+
+
+def test_what_has_much_around_its_batch_is_decoded_each_time(connection: Connection) -> None:
+    for size, expected in ((PREPARED_BYTES_MAX // 2, True), (PREPARED_BYTES_MAX, False)):
+        long = [frame(9, b"a", topic="t" * size) for _ in range(2)]
+        assert [is_prepared(connection, one) for one in long] == [False, expected]
+
+
+def test_nothing_is_prepared_where_somebody_looks_at_requests(connection: Connection) -> None:
+    connection.prepares = False
+
+    assert not any(is_prepared(connection, frame(9, b"a")) for _ in range(3))
