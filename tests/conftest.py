@@ -2,7 +2,7 @@
 
 `PYLOG_FIXTURES` names the folder (default ../shared/fixtures beside the project). Tests learn names, counts and
 contents from its files; where it is absent they skip and say so, and run on the small set of tests/golden alone.
-`HYPOTHESIS_PROFILE=deep` looks ten times longer.
+`HYPOTHESIS_PROFILE=deep` looks twenty-five times longer.
 """
 
 import gc
@@ -31,7 +31,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Two processes on a busy machine make single examples slow now and then: that is no failure.
-settings.register_profile("usual", deadline=None, max_examples=75, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("usual", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("deep", settings.get_profile("usual"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 

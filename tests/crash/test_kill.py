@@ -4,7 +4,7 @@ import pytest
 
 from .kill_session import Session, run, sessions
 
-KILLS, KILLS_EACH = 6, 2
+KILLS, KILLS_EACH = 3, 1
 
 
 @pytest.mark.kill

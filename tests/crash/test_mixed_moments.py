@@ -7,7 +7,8 @@ id and no offset of what was kept is given twice.
 
 With `flush="sync"` a power cut at any operation takes nothing that was acknowledged, and leaves no transaction torn.
 
-Here some pairs of moments are mixed, and some cuts are made; `PYLOG_MIXED=every` mixes them all, and cuts often.
+Here some pairs of moments are mixed, in half of the ways, and some cuts are made. `PYLOG_MIXED=every` mixes them all,
+and cuts often.
 """
 
 import os
@@ -32,7 +33,7 @@ NAMES = ("one", "two")
 EVERY = os.environ.get("PYLOG_MIXED") == "every"
 
 
-def moments() -> Iterator[Tree]:
+def run() -> Iterator[Tree]:
     """What lies in the directory at moments of a run of transactions, before, in the middle of and behind them."""
     node = Node()
     node.ask(CreateTopicsRequest.of([NewTopic("t", 2, {})]))
@@ -114,14 +115,23 @@ def check(tree: Tree) -> None:
         one.broker.close()
 
 
-MOMENTS = list(moments())
-PAIRS = list(combinations(range(len(MOMENTS)), 2))
+PAIRS = list(combinations(range(5), 2))
+
+
+@pytest.fixture(scope="module")
+def moments() -> list[Tree]:
+    return list(run())
 
 
 @pytest.mark.parametrize("pair", PAIRS if EVERY else [(1, 4), (2, 3)])
-def test_no_transaction_hangs_where_parts_of_the_directory_are_older(pair: tuple[int, int]) -> None:
-    early, late = (MOMENTS[number] for number in pair)
+def test_no_transaction_hangs_where_parts_of_the_directory_are_older(
+    moments: list[Tree], pair: tuple[int, int]
+) -> None:
+    early, late = (moments[number] for number in pair)
+    # An even number of them is late: any five of the six are mixed in every way.
     for choice in product((False, True), repeat=len(FOLDERS) + 1):
+        if sum(choice) % 2 and not EVERY:
+            continue
         *_, metadata, beside = choice
         if beside and not metadata:
             # The list of topics is synced in every mode, and what says so is not newer: that is damage.
@@ -152,7 +162,7 @@ def test_with_sync_a_power_cut_takes_nothing_of_a_transaction(caplog: pytest.Log
     files = CrashFiles(SimClock(NOW, 0))
     acknowledged(files)
     chance = random.Random(7)
-    for _ in range(3000 if EVERY else 25):
+    for _ in range(3000 if EVERY else 12):
         upto = chance.randrange(len(files.operations))
         tree = files.power_cut(chance, upto)
         promised = {one.what for one in files.operations[:upto] if isinstance(one, Noted)}

@@ -109,7 +109,7 @@ def test_a_transaction_that_goes_on_times_out_as_any_other() -> None:
 
 
 @FLUSH
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_random_histories_do_not_see_the_kills(flush: str, seed: int) -> None:
     chance = random.Random(seed)
     node, first = started(flush)

@@ -2,7 +2,7 @@
 
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.files import MemoryFiles, join
@@ -76,7 +76,6 @@ def test_any_bytes_in_the_files_of_the_directory_are_verified(name: str, data: b
     cut=st.integers(0, 10_000),
     tail=st.binary(max_size=80),
 )
-@settings(max_examples=300)
 def test_a_damaged_log_is_a_problem_and_not_an_exception(
     codec: Codec, flips: list[tuple[int, int]], cut: int, tail: bytes
 ) -> None:

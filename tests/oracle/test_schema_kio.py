@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.errors import for_code
@@ -58,7 +58,6 @@ def known_to_kio() -> dict[tuple[str, int], type[Any]]:
     return found
 
 
-@settings(max_examples=150)
 @given(st.data())
 def test_kio_reads_our_bytes_and_writes_the_same(data: st.DataObject) -> None:
     name, version = data.draw(st.sampled_from(sorted(known_to_kio())))

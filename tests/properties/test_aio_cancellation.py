@@ -39,7 +39,6 @@ CALLS: dict[str, Callable[[Consumer, list[pylog.ConsumerRecord]], Coroutine[Any,
 }
 
 
-@settings(deadline=None)
 @given(steps)
 @in_loop
 async def test_reading_that_is_cancelled_anywhere_goes_on_with_the_next_record(steps: list[tuple[str, int]]) -> None:
@@ -67,7 +66,6 @@ async def test_reading_that_is_cancelled_anywhere_goes_on_with_the_next_record(s
             assert offsets == list(range(RECORDS // 2))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 900), st.integers(0, 6)), min_size=1, max_size=30))
 @in_loop
 async def test_a_send_that_is_cancelled_anywhere_is_there_once_or_not_at_all(sends: list[tuple[int, int]]) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import combinations_with_replacement, product
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import given
 
 from pylog.protocol.assignor import SERVER_ASSIGNORS, Assignment, SubscribedMember
 from pylog.record import TopicPartition
@@ -57,14 +57,12 @@ def least_squares(counts: dict[str, int], members: list[SubscribedMember]) -> in
 
 
 @given(groups(members=4, topics=3, partitions=3))
-@settings(max_examples=150, deadline=None)
 def test_a_small_group_is_as_even_as_the_best_of_all_assignments(group: Group) -> None:
     loads = [len(mine) for mine in assigned(group).values()]
     assert squares(loads) == least_squares(*group)
 
 
 @given(groups(members=7, topics=5, partitions=9))
-@settings(max_examples=150, deadline=None)
 def test_no_chain_of_moves_leads_to_a_member_with_two_fewer(group: Group) -> None:
     found = assigned(group)
     reads = {member.member_id: set(member.topics) for member in group[1]}
@@ -81,7 +79,6 @@ def test_no_chain_of_moves_leads_to_a_member_with_two_fewer(group: Group) -> Non
 
 
 @given(groups(members=7, topics=5, partitions=9))
-@settings(max_examples=100, deadline=None)
 def test_an_assignment_made_again_moves_nothing(group: Group) -> None:
     found = assigned(group)
     again = [member._replace(owned=found[member.member_id]) for member in group[1]]

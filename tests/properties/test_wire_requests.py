@@ -67,7 +67,6 @@ def assert_answers(name: str, body: dict[str, Any], response: dict[str, Any]) ->
             assert len(body[asked]) == len(response[answered])
 
 
-@settings(max_examples=200)
 @given(st.sampled_from(VERSIONS), st.binary(max_size=60), st.binary(max_size=12))
 def test_any_bytes_behind_a_header_are_a_request_or_refused(
     place: tuple[str, int], data: bytes, header: bytes
@@ -83,7 +82,6 @@ def test_any_bytes_behind_a_header_are_a_request_or_refused(
     assert call.version == version
 
 
-@settings(max_examples=200)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
     try:

@@ -11,7 +11,7 @@ from simulation.mixed_members import MixedSimulation
 from simulation.seeds import playing, seeds
 
 EVENTS = 120
-CHUNKS = 8
+CHUNKS = 4
 
 
 def run(seed: int, world: type[Simulation]) -> None:
@@ -23,19 +23,19 @@ def run(seed: int, world: type[Simulation]) -> None:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_consumer_groups_under_faults_hold_their_invariants_and_heal(chunk: int) -> None:
-    for seed in seeds(250)[chunk::CHUNKS]:
+    for seed in seeds(120)[chunk::CHUNKS]:
         run(seed, Simulation)
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_consumer_groups_of_real_members_hold_their_invariants(chunk: int) -> None:
-    for seed in seeds(150)[chunk::CHUNKS]:
+    for seed in seeds(80)[chunk::CHUNKS]:
         run(seed, MemberSimulation)
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_mixed_groups_hold_their_invariants(chunk: int) -> None:
-    for seed in seeds(80)[chunk::CHUNKS]:
+    for seed in seeds(40)[chunk::CHUNKS]:
         run(seed, MixedSimulation)
 
 

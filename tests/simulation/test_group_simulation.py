@@ -8,7 +8,7 @@ from simulation.seeds import playing, seeds
 from support.mutant import Mutant
 
 EVENTS = 400
-CHUNKS = 8
+CHUNKS = 4
 
 
 def run(seed: int, world: type[World] = World, events: int = EVENTS) -> None:
@@ -18,7 +18,7 @@ def run(seed: int, world: type[World] = World, events: int = EVENTS) -> None:
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_a_coordinator_under_faults_holds_its_invariants_and_heals(chunk: int) -> None:
-    for seed in seeds(250)[chunk::CHUNKS]:
+    for seed in seeds(120)[chunk::CHUNKS]:
         run(seed)
 
 

@@ -7,13 +7,13 @@ from .stack_mutants import MUTANTS
 from .stack_world import play
 from .transaction_mutants import Mutant
 
-CHUNKS = 4
+CHUNKS = 3
 MUTANT_SEEDS = 100
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_the_stack_under_faults_loses_and_doubles_nothing_and_ends(chunk: int) -> None:
-    for seed in seeds(12, "STACK")[chunk::CHUNKS]:
+    for seed in seeds(6, "STACK")[chunk::CHUNKS]:
         with playing(seed, "STACK"):
             play(seed)
 

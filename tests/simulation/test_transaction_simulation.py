@@ -7,13 +7,13 @@ from .transaction_clients import Clients
 from .transaction_mutants import MUTANTS, Mutant
 from .transaction_world import ViolatedError
 
-PORTIONS = 8
+PORTIONS = 4
 MUTANT_SEEDS = 400
 
 
 @pytest.mark.parametrize("portion", range(PORTIONS))
 def test_transactions_under_faults_are_whole(portion: int) -> None:
-    for seed in seeds(1000)[portion::PORTIONS]:
+    for seed in seeds(400)[portion::PORTIONS]:
         with playing(seed):
             Clients(seed).run()
 

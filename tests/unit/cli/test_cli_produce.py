@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pylog
@@ -66,7 +66,6 @@ TEXTS = st.one_of(st.none(), st.binary(max_size=8), st.text(max_size=8).map(str.
 HEADERS = st.lists(st.tuples(st.text(max_size=4), TEXTS), max_size=3)
 
 
-@settings(max_examples=200)
 @given(value=TEXTS, key=TEXTS, headers=HEADERS, at=st.integers(0, 2**62))
 def test_what_consume_prints_as_json_is_read_as_it_was(
     value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]], at: int

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pylog
@@ -118,7 +118,6 @@ fields = attrgetter("topic", "partition", "offset", "timestamp")
 """Of where a record landed, in either twin: they are equal to their like only."""
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(send, max_size=40), st.sampled_from([100, 700, 1 << 16]), st.sampled_from([500, 1 << 20]))
 def test_the_twins_send_the_same(sends: list[tuple[Any, ...]], limit: int, memory: int) -> None:
     sides = []

@@ -225,7 +225,7 @@ def told(value: Any) -> Any:
     return [told(one) for one in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=3)
+@settings(max_examples=2)
 @pytest.mark.parametrize(("kind", "version"), VERSIONS)
 @given(data=st.data())
 def test_a_message_has_the_bytes_of_its_dict_and_comes_out_of_them(
@@ -241,7 +241,7 @@ def test_a_message_has_the_bytes_of_its_dict_and_comes_out_of_them(
     assert type(made) is kind and end == len(schema.encode(version, value))
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @pytest.mark.parametrize("kind", ALL_KINDS + MOVED, ids=lambda kind: kind.__name__)
 @given(data=st.data())
 def test_bytes_are_a_message_where_they_are_a_dict(kind: type[Any], data: st.DataObject) -> None:
