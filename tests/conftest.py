@@ -2,7 +2,7 @@
 
 `PYLOG_FIXTURES` names the folder (default ../shared/fixtures beside the project). Tests learn names, counts and
 contents from its files; where it is absent they skip and say so, and run on the small set of tests/golden alone.
-`HYPOTHESIS_PROFILE=deep` looks twenty-five times longer.
+`HYPOTHESIS_PROFILE=deep` looks twenty-five times longer, and at all places of which `support.sampling` takes some.
 """
 
 import gc
@@ -37,23 +37,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
 @pytest.fixture(autouse=True)
-def the_command_is_a_guest() -> Iterator[None]:
-    """The command changes its process for good: where pylog's warnings go, and what SIGTERM does. Where a test runs it
-    in its own, that is put back.
+def a_process_as_it_was() -> Iterator[None]:
+    """Put back what the command changes in its process for good: where pylog's warnings go, and what SIGTERM does. And
+    end the threads of killed nodes; see `killed_at_last`.
     """
     logger, terminated = logging.getLogger("pylog"), signal.getsignal(signal.SIGTERM)
     handlers, propagates = [*logger.handlers], logger.propagate
     yield
+    halt_all()
     logger.handlers[:], logger.propagate = handlers, propagates
     if signal.getsignal(signal.SIGTERM) is signal.default_int_handler:
         signal.signal(signal.SIGTERM, terminated)
-
-
-@pytest.fixture(autouse=True)
-def killed_nodes_have_no_threads() -> Iterator[None]:
-    """See `killed_at_last`."""
-    yield
-    halt_all()
 
 
 @pytest.fixture(scope="session")

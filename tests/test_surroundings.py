@@ -99,8 +99,9 @@ def test_of_a_fixture(shared):
 
 def run(folder: Path, *options: str, patience_s: float) -> subprocess.CompletedProcess[str]:
     (folder / "conftest.py").write_text(CONFTEST.replace("PATIENCE_S", str(patience_s)))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder]
-    environment = dict(os.environ, PYTHONPATH=str(Path(__file__).parent))
+    options = ("-p", "pytest_timeout", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(folder), *options)
+    command = [sys.executable, "-m", "pytest", "-q"]
+    environment = dict(os.environ, PYTHONPATH=str(Path(__file__).parent), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     return subprocess.run([*command, *options, folder], capture_output=True, text=True, env=environment)
 
 

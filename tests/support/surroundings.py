@@ -31,6 +31,7 @@ NOT_OURS = ("PYTEST_", "SPARK_", "PYSPARK_", "_RJEM_")
 that polars sets as it is imported.
 """
 
+SOON_S = 0.05
 PLAIN_LOGGER = logging.NOTSET, [], False, True
 LIMITS = {name: getattr(resource, name) for name in ("RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_AS", "RLIMIT_CORE")}
 
@@ -163,11 +164,15 @@ class Surroundings:
             # A server of the module may have got a connection, or a file. The test that ends it is asked.
             next(iter(self._owned.values())).update(left)
             return set()
-        # Cycles keep descriptors, and threads keep what they use.
-        gc.collect()
-        deadline = time.monotonic() + self._patience_s
-        for one in left:
-            if isinstance(one.which, threading.Thread):
-                one.which.join(max(0, deadline - time.monotonic()))
-        gc.collect()
-        return holdings(self._folder) - self._held
+        # Cycles keep descriptors, and threads keep what they use. Nearly always they are young, and end at once: a look
+        # of the collector at all objects is dear.
+        for generation, patience_s in ((1, SOON_S), (2, self._patience_s)):
+            gc.collect(generation)
+            deadline = time.monotonic() + patience_s
+            for one in left:
+                if isinstance(one.which, threading.Thread):
+                    one.which.join(max(0, deadline - time.monotonic()))
+            gc.collect(generation)
+            if not (left := holdings(self._folder) - self._held):
+                break
+        return left
