@@ -64,22 +64,23 @@ unit: .venv/dev.stamp ## run the quick tests, in about a minute: no command, no 
 	@$(PYTEST) -q -n $(JOBS) --dist loadfile tests/unit --ignore=tests/unit/attach --ignore=tests/unit/cli --ignore=tests/unit/spark \
 	    $(SLOW:%=--ignore=tests/unit/%)
 
+# What other targets run, and `make test` does not: each worker would collect it, and import Spark, pandas and selenium.
+ELSEWHERE := spark browser newcomer conformance/wire conformance/programs conformance/test_spark_kafka.py \
+    conformance/test_spark_sink_kafka.py test_layering.py test_prose.py
+LEFT_OUT = $(ELSEWHERE:%=--ignore=tests/%)
+
 # pytest writes the asserts of a test file anew, and keeps the result. In a fresh clone each worker would do that for all
 # files: a second of processor for each 40 of them. What cannot be collected is told by the tests themselves.
 .venv/asserts.stamp: | .venv/dev.stamp
-	@printf '%s\n' tests/unit --ignore=tests/unit | xargs -n 1 -P 2 $(PYTEST) --collect-only -q >/dev/null || true
+	@printf '%s\n' tests/unit --ignore=tests/unit | xargs -n 1 -P 2 $(PYTEST) --collect-only -q $(LEFT_OUT) >/dev/null || true
 	@touch $@
-
-# What other targets run, and `make test` does not: each worker would collect it, and import Spark, pandas and selenium.
-ELSEWHERE := spark browser newcomer conformance/wire conformance/programs conformance/test_spark_kafka.py \
-    conformance/test_spark_sink_kafka.py
 
 # A seed: `make test` takes the files in a random order, the same for the same seed.
 SHUFFLE ?=
 
 .PHONY: test
 test: .venv/dev.stamp .venv/asserts.stamp ## run the tests (SHUFFLE=17: their files in a random order of this seed)
-	@$(PYTEST) -q -n $(JOBS) --dist loadfile $(if $(SHUFFLE),--shuffle $(SHUFFLE) --no-loadscope-reorder) $(ELSEWHERE:%=--ignore=tests/%) -m "not planted and not broker and not types"
+	@$(PYTEST) -q -n $(JOBS) --dist loadfile $(if $(SHUFFLE),--shuffle $(SHUFFLE) --no-loadscope-reorder) $(LEFT_OUT) -m "not planted and not broker and not types"
 
 .venv/pipelines.stamp: .venv/dev.stamp
 	@echo "installing what Spark's Declarative Pipelines need"
