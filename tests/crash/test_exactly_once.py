@@ -10,6 +10,6 @@ from .exactly_once import check, fill, run
 @pytest.mark.usefixtures("fork_server")
 def test_a_job_that_is_killed_writes_every_record_once(tmp_path: Path) -> None:
     path = str(tmp_path / "log")
-    fill(path, 20_000)
-    run(path, 20_000, kills=6, seed=1)
-    check(path, 20_000)
+    fill(path, 10_000)
+    run(path, 10_000, kills=3, seed=1)
+    check(path, 10_000)

@@ -258,7 +258,7 @@ def test_workers_a_pool_and_a_job_share_one_log(tmp_path: Path) -> None:
         "-m",
         "gunicorn",
         "--workers",
-        "4",
+        "2",
         "--timeout",
         "0",
         "--bind",

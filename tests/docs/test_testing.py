@@ -1,4 +1,4 @@
-"""The recipes of docs/testing.md run as they stand, each in a session of pytest."""
+"""The recipes of docs/testing.md run as they stand, in a session of pytest."""
 
 import ast
 import os
@@ -33,23 +33,37 @@ def test_the_page_has_recipes_for_every_client() -> None:
     assert clients <= set().union(*map(packages, RECIPES.values()))
 
 
-@pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_passes(name: str, tmp_path: Path) -> None:
-    missing = [package for package in packages(RECIPES[name]) if find_spec(package) is None]
+NEEDS_SPARK = {name: "pyspark" in packages(source) for name, source in RECIPES.items()}
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if NEEDS_SPARK[name]])
+def test_a_recipe_with_spark_passes(name: str, tmp_path: Path) -> None:
+    if not CONNECTOR or not SPARK.exists():
+        pytest.skip("Spark's Kafka connector is absent: run `make programs`")
+    jars = ",".join(map(str, CONNECTOR))
+    settings = {"PYSPARK_SUBMIT_ARGS": f"--jars {jars} pyspark-shell", "PYTHONPATH": str(SPARK)}
+    assert_passes(tmp_path, [name], SPARK_HOME=str(SPARK / "pyspark"), **settings)
+
+
+def test_the_other_recipes_pass(tmp_path: Path) -> None:
+    missing = {
+        name: absent
+        for name, source in RECIPES.items()
+        if (absent := [package for package in packages(source) if find_spec(package) is None])
+    }
+    assert_passes(tmp_path, [name for name in RECIPES if not NEEDS_SPARK[name] and name not in missing])
     if missing:
         pytest.skip(f"{missing} are not installed: `make conformance` installs them")
-    environment = dict(os.environ)
-    if "pyspark" in packages(RECIPES[name]):
-        if not CONNECTOR or not SPARK.exists():
-            pytest.skip("Spark's Kafka connector is absent: run `make programs`")
-        jars = ",".join(map(str, CONNECTOR))
-        environment |= {"PYSPARK_SUBMIT_ARGS": f"--jars {jars} pyspark-shell", "PYTHONPATH": str(SPARK)}
-        environment |= {"SPARK_HOME": str(SPARK / "pyspark")}
-    (tmp_path / name).write_text(RECIPES[name])
+
+
+def assert_passes(folder: Path, names: list[str], **settings: str) -> None:
+    """All of them in one session of pytest, which takes longer to begin than most of them do."""
+    for name in names:
+        (folder / name).write_text(RECIPES[name])
 
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", name],
-        cwd=tmp_path, capture_output=True, text=True, check=False, env=environment,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *names],
+        cwd=folder, capture_output=True, text=True, check=False, env=os.environ | settings,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stdout + done.stderr

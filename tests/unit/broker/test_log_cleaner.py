@@ -15,6 +15,7 @@ from pylog.kernel import Record
 from pylog.partition import Checkpoint, Partition
 from pylog.protocol.batch import Origin, encode, split
 from pylog.protocol.compression import Codec
+from support.sampling import DEEP
 from tests.support.faults import FaultFiles
 
 NOW = 1_700_000_000_000
@@ -369,7 +370,7 @@ def test_a_full_disk_at_a_replacement_leaves_no_half_segment() -> None:
     """It cannot be taken back, and memory does not know which files are which then: the next open does."""
     at = 0
     while True:
-        at += 1
+        at += 1 if DEEP else 3
         files = FaultFiles(MemoryFiles(), error=errno.ENOSPC, once=False)
         log = Log(files)
         log.fill()

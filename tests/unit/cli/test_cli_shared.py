@@ -11,7 +11,7 @@ from pylog.cli.place import LogPlace
 from support.other_process import other_process
 
 AT_ONCE = 4
-ROUNDS = 2
+ROUNDS = 1
 
 
 def test_a_command_goes_on_where_the_owner_that_it_found_ends(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from pylog.runtime.signals import WHOLE
 from pylog.storage.published import Published
 from support.log_copies import copy_log
 from support.producer_log import marker
+from support.sampling import every
 
 NOW = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)
@@ -270,7 +271,7 @@ def test_in_the_middle_of_a_read_the_owner_does_something(
     at = 0
     while True:
         # A read opens and looks up first, and then does the same for every window.
-        at += 1 if at < 6 else 6
+        at += 1 if at < 6 else 12
         pair = Pair(place / str(at), COMPACTED)
         pair.fill(80)
         pair.reader.refresh()
@@ -303,13 +304,13 @@ def starts(whole: list[tuple[int, bytes]], given: list[tuple[int, bytes]], offse
 def test_a_reader_reads_in_the_middle_of_any_change_of_the_owner(action: Callable[[Pair], None], place: Path) -> None:
     """At calls that the owner makes, spread over all of them: also what a reader sees whose owner has died there."""
     calls = calls_of(action, place)
-    read_in_the_middle(action, place, range(1, calls + 1, max(1, calls // 8)))
+    read_in_the_middle(action, place, range(1, calls + 1, max(1, calls // 4)))
 
 
 def test_while_a_log_begins_anew_a_reader_misses_nothing(place: Path) -> None:
     """There is a moment in which the new segment is there, and nobody was told yet that the log begins with it."""
     calls = calls_of(truncation_of_all, place)
-    read_in_the_middle(truncation_of_all, place, range(1, calls // 2, 2))
+    read_in_the_middle(truncation_of_all, place, every(3, range(1, calls // 2, 2)))
 
 
 def calls_of(action: Callable[[Pair], None], place: Path) -> int:

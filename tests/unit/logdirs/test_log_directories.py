@@ -19,6 +19,7 @@ from pylog.protocol.messages import NewTopic, Replacement
 from pylog.storage.checkpoint import read_topic_id
 from pylog.storage.partition_dirs import folder_name, set_aside
 from pylog.testing import SimClock
+from support.sampling import DEEP
 from tests.support.crash import CrashFiles
 from tests.support.faults import FaultFiles
 
@@ -80,8 +81,8 @@ def test_a_move_is_whole_or_was_never_begun_whatever_a_power_cut_leaves() -> Non
     files.note("appended")
     node.topics.purge(NOW + 60_000)
     states = 0
-    # One state in three: `make crash` has all of a move.
-    for state in islice(files.power_cuts(samples=0), 0, None, 3):
+    # One state in six: `make crash` has all of a move.
+    for state in islice(files.power_cuts(samples=0), 0, None, 6):
         left = MemoryFiles(tree=state.tree)
         opened = make_node(left)
         try:
@@ -98,7 +99,7 @@ def test_a_move_is_whole_or_was_never_begun_whatever_a_power_cut_leaves() -> Non
         assert not [name for name in names if name.endswith(("-future", "-stray"))], state
         opened.close()
         states += 1
-    assert states > 30
+    assert states > 15
 
 
 def problems(files: Files) -> list[str]:
@@ -203,7 +204,7 @@ def test_a_move_that_a_disk_refuses_anywhere_loses_nothing() -> None:
         with_all.close()
         if not files.failed:
             break
-        tried += 1
+        tried += 1 if DEEP else 3
     assert tried > 20
 
 

@@ -27,7 +27,7 @@ from support.partition_log import DIRECTORY, NOW, Log
 from tests.support.crash import CrashFiles
 
 KEPT = "log-repaired/now/t-0"
-STRIDE = 1 if os.environ.get("PYLOG_FAULTS") == "every" else 6
+STRIDE = 1 if os.environ.get("PYLOG_FAULTS") == "every" else 12
 """Of how many moments of a crash one is looked at; `make faults` takes every one."""
 PROMISED = Checkpoint(clean=False, durable_offset=60, high_watermark=60)
 

@@ -16,6 +16,7 @@ import pytest
 import pylog
 from pylog import errors
 from pylog.runtime.signals import WHOLE, WholeLock, opened, pause, wait_at
+from support.sampling import every
 
 
 class StruckError(BaseException):
@@ -358,7 +359,7 @@ def test_a_producer_goes_on_whenever_two_signals_come() -> None:
     struck = 0
     with pylog.open(":memory:", flush="none") as log:
         log.create_topic("t")
-        for step in range(1, 400):
+        for step in every(2, range(1, 400)):
             producer = log.producer(linger_ms=0)
             struck += is_struck(step, lambda producer=producer: producer.send("t", b"first"), times=2)
             with suppress(StruckError), WHOLE:
@@ -366,7 +367,7 @@ def test_a_producer_goes_on_whenever_two_signals_come() -> None:
                 pass
             producer.send("t", b"second").result()
             producer.close()
-    assert struck > 100
+    assert struck > 50
 
 
 @pytest.mark.parametrize("flush", ["sync", "none"])
@@ -408,7 +409,7 @@ def test_a_transaction_can_be_ended_whenever_a_signal_comes(tmp_path: Path) -> N
     struck, committed = 0, []
     with pylog.open(tmp_path) as log, log.producer(transactional_id="id") as producer:
         log.create_topic("t")
-        for step in range(1, 1800, 9):
+        for step in every(2, range(1, 1800, 9)):
             producer.begin()
             producer.send("t", b"%d" % step)
             if is_struck(step, producer.commit):
@@ -418,7 +419,7 @@ def test_a_transaction_can_be_ended_whenever_a_signal_comes(tmp_path: Path) -> N
                     producer.commit()
             committed.append(b"%d" % step)
         assert everything(log, "read_committed") == committed
-    assert struck > 50
+    assert struck > 25
 
 
 def test_a_transaction_that_is_a_block_is_over_whenever_a_signal_comes() -> None:
@@ -431,7 +432,7 @@ def test_a_transaction_that_is_a_block_is_over_whenever_a_signal_comes() -> None
             with producer.transaction():
                 producer.send("t", b"%d" % step)
 
-        for step in range(1, 2200, 11):
+        for step in every(2, range(1, 2200, 11)):
             if is_struck(step, one):
                 struck += 1
                 with suppress(errors.InvalidTxnState):
@@ -441,7 +442,7 @@ def test_a_transaction_that_is_a_block_is_over_whenever_a_signal_comes() -> None
             producer.begin()
             producer.abort()
         assert len(everything(log, "read_committed")) >= sent > 0
-    assert struck > 50
+    assert struck > 25
 
 
 # Where a generator is collected nobody hears of what is raised.
@@ -532,7 +533,7 @@ def test_a_close_is_complete_whenever_a_signal_comes(tmp_path: Path, end: str) -
     """The directory stayed locked by this process, futures were never done and threads stayed."""
     struck = 0
     threads = threading.active_count()
-    for step in range(1, 2200, 53):
+    for step in every(2, range(1, 2200, 53)):
         log = pylog.open(tmp_path)
         if step == 1:
             log.create_topic("t")
@@ -544,14 +545,14 @@ def test_a_close_is_complete_whenever_a_signal_comes(tmp_path: Path, end: str) -
         assert future.exception(0) is None or isinstance(future.exception(0), errors.Closed)
         log.close()
         assert threading.active_count() == threads
-    assert struck > 15
+    assert struck > 7
 
 
 def test_a_close_that_two_signals_have_ended_is_done_by_the_next(tmp_path: Path) -> None:
     """It counted as going on in this thread: the log's close left it to that, and the next open waited for ever."""
     struck = 0
     threads = threading.active_count()
-    for step in range(1, 260, 4):
+    for step in every(2, range(1, 260, 4)):
         with pylog.open(tmp_path, flush="none") as log:
             log.create_topic("t", exist_ok=True)
             producer = log.producer(linger_ms=60_000)
@@ -563,13 +564,13 @@ def test_a_close_that_two_signals_have_ended_is_done_by_the_next(tmp_path: Path)
         assert not producer._client.is_closing_here
         assert future.exception(0) is None or isinstance(future.exception(0), errors.Closed)
         assert threading.active_count() == threads
-    assert struck > 50
+    assert struck > 25
 
 
 def test_a_producer_that_waits_for_its_transactional_id_ends_with_its_log() -> None:
     """It was none of the log's before it had its id: it asked on until `max_block_ms` was over."""
     refused = 0
-    for step in range(1, 700, 9):
+    for step in every(3, range(1, 700, 9)):
         log = pylog.open(":memory:")
         before = signal.signal(signal.SIGTERM, lambda number, frame, log=log: log.close())
         try:
@@ -579,7 +580,7 @@ def test_a_producer_that_waits_for_its_transactional_id_ends_with_its_log() -> N
         finally:
             signal.signal(signal.SIGTERM, before)
             log.close()
-    assert refused > 10
+    assert refused > 3
 
 
 def test_a_handler_may_close_the_log_whose_send_waits_for_room() -> None:
@@ -675,7 +676,7 @@ def test_a_directory_is_free_whenever_a_signal_comes_while_it_is_opened(tmp_path
     def work() -> None:
         opened_logs.append(pylog.open(tmp_path))
 
-    for step in (*range(1, 40), *range(40, 2500, 97)):
+    for step in every(2, (*range(1, 40), *range(40, 2500, 97))):
         struck += is_struck(step, work, times)
         with suppress(StruckError), WHOLE:
             pass  # the first of two may still wait
