@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import pylog
@@ -141,7 +141,6 @@ def both(flush: str) -> Iterator[tuple[Side, Side]]:
         yield sides[0], sides[1]
 
 
-@settings(max_examples=60)
 @given(
     st.lists(requests, min_size=1, max_size=5), st.lists(st.integers(0, 4), min_size=1, max_size=20),
     st.sampled_from(["none", "sync"]), st.booleans(),

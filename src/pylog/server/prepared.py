@@ -96,6 +96,9 @@ class PreparedProduce:
             batch = produce.batch_of(memoryview(frame)[place], version)
         except PylogError:
             return None
+        if batch.is_transactional:
+            # Without a transactional id the whole request is refused.
+            return None
         correlation = bytes(frame[CORRELATION])
         request = Request(version, _Given(self, batch, correlation), self._request.session)
         return ServedCall(API, version, int.from_bytes(correlation, "big", signed=True), request)

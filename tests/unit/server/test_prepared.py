@@ -72,6 +72,13 @@ def test_a_batch_that_no_log_takes_is_decoded(connection: Connection) -> None:
     assert is_prepared(connection, good)
 
 
+def test_a_batch_of_a_transaction_is_decoded(connection: Connection) -> None:
+    data = batch(b"a", transactional=True, producer_id=7, producer_epoch=0, base_sequence=0)
+    request = bytearray(request_frame("Produce", 3, produce("t", data))[4:])
+
+    assert not any(is_prepared(connection, bytearray(request)) for _ in range(3))
+
+
 def test_a_request_that_ends_otherwise_is_decoded_each_time(connection: Connection) -> None:
     good = frame(9, b"a")
     tagged = good[:-1] + b"\1\7\1x"
