@@ -23,7 +23,7 @@ NOWHERE = ListenAddress("", 0)
 
 @dataclass(slots=True)
 class ServedNode:
-    """A node that is the whole cluster to its clients: it leads every partition and coordinates every group."""
+    """A node as its clients see it. What it leads and coordinates, its answers to Metadata tell."""
 
     handle: Handle
     node_id: int
@@ -53,10 +53,9 @@ class ServedNode:
         made.sessions, made.log = self.sessions, self.log
         return made
 
-    def cluster_id(self, session: Session) -> str:
-        """The id of the cluster. It changes where the node begins to copy one."""
-        found: MetadataResponse = self.ask(MetadataRequest.of([]), session)
-        return found.cluster_id or ""
+    def nodes(self, found: MetadataResponse) -> dict[int, tuple[str, int]]:
+        """Host and port of the nodes by its answer to Metadata: its own, and those of leaders elsewhere."""
+        return {self.node_id: (self.address.host, self.address.port), **found.nodes}
 
     def trusts(self, session: Session) -> bool:
         """Whether a client may do what is between nodes (ClusterAction): `super.users` names it, or it is in the

@@ -229,12 +229,16 @@ class Roles:
         return others & set(state.isr), others - set(state.isr)
 
     def describe(self, asked: MetadataRequest) -> MetadataResponse:
-        """Answer a Metadata request from the metadata log, with the addresses of leaders elsewhere."""
+        """Answer a Metadata request from the metadata log, with the addresses of leaders elsewhere; where no topic is
+        asked for, of those that are followed.
+        """
         described = describe_topics(self._topics.image, asked, self._controller.leader_of)
         described.cluster_id = self._topics.directories.first.cluster_id
         if self.addresses:
             broker = MetadataResponse.MetadataResponseBroker
-            leaders = {part.leader_id for topic in described.topics for part in topic.partitions}
+            leaders = {part.leader_id for topic in described.topics for part in topic.partitions} or {
+                role.leader for role in self.taken if isinstance(role, Follower)
+            }
             for node in sorted(leaders & self.addresses.keys()):
                 host, port = self.addresses[node]
                 described.brokers.append(broker(node_id=node, host=host, port=port))

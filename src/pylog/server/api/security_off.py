@@ -1,15 +1,18 @@
-"""ACLs and delegation tokens are off, as in a Kafka without an authorizer and without a secret key for tokens.
+"""ACLs and delegation tokens are off, as in a Kafka without an authorizer and without a secret key for tokens; SASL is,
+on a listener without it.
 
     DescribeAcls, CreateAcls, DeleteAcls          SecurityDisabled
     Create-, Renew-, Expire-, DescribeDelegationToken
                                                   UnsupportedByAuthentication for a client that has proved no name,
                                                   DelegationTokenDisabled for the others
+    SaslHandshake, SaslAuthenticate               IllegalSaslState, as on a plain-text listener of Kafka;
+                                                  `authentication` answers both where there is SASL
 
 In all versions alike, but from version 3 on CreateDelegationToken may be for another owner, and names the requester
 beside it.
 """
 
-from pylog.errors import DelegationTokenDisabled, SecurityDisabled, UnsupportedByAuthentication
+from pylog.errors import DelegationTokenDisabled, IllegalSaslState, SecurityDisabled, UnsupportedByAuthentication
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
@@ -60,7 +63,18 @@ def _describe_tokens(request: Request, node: ServedNode) -> Outcome:
     return {"errorCode": _token_error(request), "tokens": []}
 
 
+def _handshake(request: Request, node: ServedNode) -> Outcome:
+    return {"errorCode": IllegalSaslState.code, "mechanisms": []}
+
+
+def _authenticate(request: Request, node: ServedNode) -> Outcome:
+    told = "SaslAuthenticate request received after successful authentication"
+    return {"errorCode": IllegalSaslState.code, "errorMessage": told, "authBytes": b""}
+
+
 APIS = (
+    api("SaslHandshake", _handshake),
+    api("SaslAuthenticate", _authenticate),
     api("DescribeAcls", _describe_acls),
     api("CreateAcls", _create_acls),
     api("DeleteAcls", _delete_acls),

@@ -1,4 +1,4 @@
-"""Requests about users, places, elections and the quorum, to a node in memory."""
+"""Requests about users, places, leaders, coordinators and the quorum, to a node in memory."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 import pylog
+from pylog.broker.follower_fetcher import LeaderEndPoint
 from pylog.errors import InvalidRequest
+from pylog.protocol.messages import TRANSACTIONS_TOPIC
+from pylog.protocol.partitioner import partition_for
 from support.wire_node import WireNode, wire_node
 
 
@@ -135,3 +138,71 @@ def test_the_quorum_of_a_log_without_topics_is_at_its_beginning(node: WireNode) 
     (topic,) = node.ask("DescribeQuorum", 2, {"topics": asked})["topics"]
 
     assert (topic["partitions"][0]["errorCode"], topic["partitions"][0]["highWatermark"]) == (0, 0)
+
+
+# --- a node that follows another one ---------------------------------------------------------------------------------
+
+
+def follow(node: WireNode, topic: str, partitions: int, address: tuple[str, int] | None) -> None:
+    """Follow node 9 in the last of a topic's partitions."""
+    broker = node.log.broker
+    role = pylog.Follow(
+        topic=topic, topic_id=broker.image.topics[topic].id, partition=partitions - 1, partitions=partitions, leader=9,
+        leader_epoch=5,
+    )  # fmt: skip
+    broker.apply(role, LeaderEndPoint(9, pylog.MemoryTransport(), address=address))
+
+
+def test_a_copy_names_its_leader_among_the_nodes_of_the_cluster(node: WireNode) -> None:
+    node.log.create_topic("t", partitions=2)
+    alone = node.ask("DescribeCluster", 1, {})
+    follow(node, "t", 2, ("leader", 9094))
+
+    answer = node.ask("DescribeCluster", 1, {})
+
+    assert [one["brokerId"] for one in alone["brokers"]] == [node.served.node_id]
+    assert [(one["brokerId"], one["host"]) for one in answer["brokers"]] == [
+        (node.served.node_id, "127.0.0.1"), (9, "leader"),
+    ]  # fmt: skip
+    assert (answer["clusterId"], answer["controllerId"]) == (alone["clusterId"], alone["controllerId"])
+
+
+@pytest.mark.parametrize("address", [("leader", 9094), None])
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_copy_names_the_leader_of_a_transaction_as_its_coordinator(
+    node: WireNode, version: int, address: tuple[str, int] | None
+) -> None:
+    node.ask("InitProducerId", 0, {"transactionalId": "tx", "transactionTimeoutMs": 1000})
+    count = len(node.log.broker.image.topics[TRANSACTIONS_TOPIC].partitions)
+    follow(node, TRANSACTIONS_TOPIC, count, address)
+    elsewhere = next(name for name in map(str, range(1000)) if partition_for(name, count) == count - 1)
+    here = next(name for name in map(str, range(1000)) if partition_for(name, count) != count - 1)
+
+    def found(key: str) -> tuple[int, str, int]:
+        if version < 4:
+            one = node.ask("FindCoordinator", version, {"keyType": 1, "key": key})
+        else:
+            (one,) = node.ask("FindCoordinator", version, {"keyType": 1, "coordinatorKeys": [key]})["coordinators"]
+        return one["errorCode"], one["host"], one["nodeId"]
+
+    assert found(here) == (0, "127.0.0.1", node.served.node_id)
+    assert found(elsewhere) == ((0, "leader", 9) if address else (15, "", -1))
+
+
+def test_replicas_and_leaders_are_those_of_the_metadata_log(node: WireNode) -> None:
+    node.log.create_topic("t", partitions=2)
+    follow(node, "t", 2, ("leader", 9094))
+    me = node.served.node_id
+
+    def errors(part: int, *replicas: list[int] | None) -> list[int]:
+        asked = [[{"name": "t", "partitions": [{"partitionIndex": part, "replicas": one}]}] for one in replicas]
+        answers = [node.ask("AlterPartitionReassignments", 1, {"topics": topics})["responses"] for topics in asked]
+        return [one["partitions"][0]["errorCode"] for (one,) in answers]
+
+    assert errors(1, [9, me], [me, 9], [me], [9, 9], [me, 8], [], None) == [0, 0, 39, 39, 39, 39, 85]
+    assert errors(0, [me], [9, me]) == [0, 39]
+    elected = node.ask("ElectLeaders", 2, {"topicPartitions": [{"topic": "t", "partitions": [0, 1]}]})
+    (topic,) = elected["replicaElectionResults"]
+    assert [(one["errorCode"], one["errorMessage"]) for one in topic["partitionResult"]] == [
+        (84, f"node {me} leads it"), (84, "node 9 leads it"),
+    ]  # fmt: skip
