@@ -55,7 +55,7 @@ class Side:
         self.partition = kind(self.files, str(folder / "t-0"), "t", 0, config, entry, topic_id=TOPIC_ID)
         self.partition.create(TOPIC_ID, NOW)
         appends = pure.GroupAppends if kind is general_partition else GroupAppends
-        self.group = appends(threading.Lock(), nullcontext(), self.general, self.show, self.general)
+        self.group = appends(threading.Lock(), nullcontext(), self.general, self.general, self.show, self.general)
 
     def general(self, *_: object) -> None:
         """`put` appends a batch that is not plain."""

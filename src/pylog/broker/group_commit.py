@@ -6,7 +6,9 @@
                   hurry   no thread is going to: the commit thread drives, at once
                   call    else the commit thread drives, soon
 
-The driver of a group is the thread that appends, syncs, shows and answers all of it.
+The driver of a group is the thread that appends, syncs, shows and answers all of it. Followers that wait are told
+between the append and the sync, so their disks work at the same time. An answer with acks=all then waits for them in
+the purgatory.
 
 A caller that has sent something often waits for it next, and then drives faster than any other thread could be woken.
 So the commit thread is not woken for an append: it looks every half millisecond while anything is appended, and sleeps
@@ -84,16 +86,16 @@ class PendingAppend(Future[Produced]):
 class GroupCommit:
     """The group commit of one partition. Thread-safe. `thread` drives where no other thread does.
 
-    `general`, `show` and `answer`: see `kernel.GroupAppends`.
+    `general`, `tell`, `show` and `answer`: see `kernel.GroupAppends`.
     """
 
     def __init__(
         self, general: Callable[[Partition, PendingAppend | None, Batch], Appended | None],
-        show: Callable[[Partition], None], answer: Callable[[PendingAppend, Appended | BaseException | None], None],
-        thread: "CommitThread | None",
+        tell: Callable[[Partition], None], show: Callable[[Partition], None],
+        answer: Callable[[PendingAppend, Appended | BaseException | None], None], thread: "CommitThread | None",
     ) -> None:  # fmt: skip
         self._thread = thread
-        self.engine = GroupAppends(threading.Lock(), WHOLE, general, show, answer)
+        self.engine = GroupAppends(threading.Lock(), WHOLE, general, tell, show, answer)
         self.is_listed = False
         """True while it is on the list of the commit thread."""
 

@@ -11,8 +11,8 @@ There are two ways behind it, and `PlainRules.is_short` of the partition decides
 
 A batch may need a decision on the short way. Then nothing was done, and the general way goes on.
 
-The general way waits for followers in `purgatory`. Where a bounded queue is full, the answer waits if its policy is to
-block (`room`).
+What followers have to have waits in `purgatory`, on both ways. Where a bounded queue is full, the answer waits if its
+policy is to block (`room`).
 
 Two logs have doors of their own: a follower takes its leader's bytes as they are (`Follower.apply`), and the metadata
 log, on which this room stands, appends for itself (`logdirs.metadata_log`).
@@ -57,7 +57,7 @@ from pylog.protocol.messages import (
 from pylog.replica import Follower, Leader, told_isr
 from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future, completed, gathered
-from pylog.runtime.signals import WHOLE, WholeLock
+from pylog.runtime.signals import WHOLE, WholeLock, whole
 from pylog.storage.producer_state import Verification
 
 WITH_START = (BatchRefused, InvalidProducerEpoch, OutOfOrderSequence)
@@ -124,11 +124,12 @@ class ProduceHandler:
         partition, epoch, appended = leader.partition, leader.epoch, None
         assert epoch is not None, "the rules say that there is one"
         state = partition.state
+        if leader.has_followers and leader.is_under_min_isr:
+            return None
         if self._syncs:
             appended = self._group_commit_of(partition).append(leader, batch, now_ms)
             if appended is not None and state.high_watermark < appended.next_offset:
-                # The lead was lost meanwhile.
-                _told(self.guarantees.make_safe(leader, appended.base_offset, appended.next_offset))
+                _told(self._replicated(leader, appended))
         else:
             try:
                 appended = state.fast_append(batch, epoch, now_ms, at_once=True)
@@ -137,6 +138,13 @@ class ProduceHandler:
         if (self._alarm.is_armed or state.rules.is_noted) and appended is not None:
             self._note_append(partition)
         return appended
+
+    @whole
+    def _replicated(self, leader: Leader, appended: Appended) -> Future[Produced]:
+        """The answer to an append that is durable, once followers have it; or the lead was lost meanwhile."""
+        partition = leader.partition
+        part = ProducedPart(partition.topic, partition.number, None, appended.base_offset, appended.next_offset)
+        return self._guaranteed(Produce([]), [leader], [part])
 
     def produce(self, message: Produce, session: Session) -> Future[Produced]:
         """Answer a Produce; the error of a part is in its answer. Called in a WHOLE block.
@@ -164,6 +172,8 @@ class ProduceHandler:
         assert epoch is not None, "the rules say that there is one"
         state = partition.state
         if batch.attributes & TRANSACTIONAL_BIT:
+            return None
+        if leader.has_followers and message.acks == ACKS_ALL and leader.is_under_min_isr:
             return None
         if part.topic_id is not NO_ID and part.topic_id not in (partition.topic_id, NO_ID):
             return None
@@ -310,7 +320,8 @@ class ProduceHandler:
         found = self._group_commits.get(partition)
         if found is None:
             with self._making_group_commit:
-                made = GroupCommit(self._append_in_group, self._show, self._answer, self._commit_thread)
+                tell = self._purgatory.release_followers
+                made = GroupCommit(self._append_in_group, tell, self._show, self._answer, self._commit_thread)
                 found = self._group_commits.setdefault(partition, made)
         return found
 

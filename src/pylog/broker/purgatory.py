@@ -94,12 +94,12 @@ _Delayed = _DelayedFetch | _DelayedListing | tuple[_DelayedProduce, int]
 class Purgatory:
     """The answers of one node that wait. Thread-safe.
 
-    `read` and `list_offsets` answer with what there is now, and `given` counts what is answered of a Fetch; `wake` is
-    called when `next_deadline` may have become earlier; `hurry`: see `Guarantees.hurry`.
+    `read` (again, where one has waited) and `list_offsets` answer with what there is now, and `given` counts what is
+    answered of a Fetch; `wake` is called when `next_deadline` may have become earlier; `hurry`: see `Guarantees.hurry`.
     """
 
     def __init__(
-        self, replica_manager: ReplicaManager, clock: Clock, read: Callable[[Fetch], Fetched],
+        self, replica_manager: ReplicaManager, clock: Clock, read: Callable[[Fetch, bool], Fetched],
         given: Callable[[Fetch, Fetched], Fetched], list_offsets: Callable[[ListOffsetsRequest], ListOffsetsResponse],
         wake: Callable[[], object], hurry: Callable[[Leader], int | None],
     ) -> None:  # fmt: skip
@@ -163,7 +163,7 @@ class Purgatory:
 
     def fetch(self, message: Fetch, session: Session) -> Future[Fetched]:
         """Answer at once where there is enough; else when there is, or when the time is up, with what there is."""
-        fetched = self._read(message)
+        fetched = self._read(message, False)
         if is_enough(message, fetched):
             return completed(self._given(message, fetched))
         if message.max_wait_ms <= 0:
@@ -252,7 +252,7 @@ class Purgatory:
         return is_there and partition.high_watermark < end and not partition.failed
 
     def _resume_fetch(self, delayed: _DelayedFetch) -> None:
-        fetched = self._read(delayed.message)
+        fetched = self._read(delayed.message, True)
         if is_enough(delayed.message, fetched) or self._closed or self._clock.tick_ms() >= delayed.deadline_ms:
             delayed.set_result(self._given(delayed.message, fetched))
         else:
@@ -283,6 +283,21 @@ class Purgatory:
                     self._rest(item)
                 elif last is None or not self._gave(item, last, partition):
                     self._resume(item)
+
+    def release_followers(self, partition: Partition) -> None:
+        """Answer the followers that wait for what was appended: it is not durable, and nothing more is visible.
+
+        No other request is looked at: the caller drives a group, and a callback of its own might append.
+        """
+        if self._delayed.items:
+            with self._lock:
+                fetches = self._delayed.reached(((partition.topic, partition.number, "end"), partition.next_offset))
+            for item in fetches:
+                assert isinstance(item, _DelayedFetch), "followers alone wait for the end"
+                if len(item.message.parts) > PARTS_AT_ONCE:
+                    self._rest(item)
+                else:
+                    self._resume_fetch(item)
 
     def release_all(self, key: tuple[str, int]) -> None:
         """Look again at every request that waits for a partition: this node's role for it is over, or another one."""

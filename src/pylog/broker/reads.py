@@ -80,10 +80,11 @@ class Reads:
                 counts.bytes_replicated += size
         return fetched
 
-    def fetch(self, message: Fetch) -> Fetched:
-        """Read what there is now. A fetch of a follower tells how far it has come."""
-        fetched = read_parts(message, partial(self._read_part, message))
-        if message.replica_id != CONSUMER:
+    def fetch(self, message: Fetch, again: bool) -> Fetched:
+        """Read what there is now. A fetch of a follower tells how far it has come, unless it is read `again`."""
+        tells = message.replica_id != CONSUMER and not again
+        fetched = read_parts(message, partial(self._read_part, message, tells))
+        if tells:
             self._expand_isr(message, fetched)
         return fetched
 
@@ -103,17 +104,17 @@ class Reads:
             # There may have been too few before.
             self._show(role)
 
-    def _read_part(self, message: Fetch, asked: FetchPart, max_bytes: int) -> FetchedPart:
+    def _read_part(self, message: Fetch, tells: bool, asked: FetchPart, max_bytes: int) -> FetchedPart:
         self._node.topics.metadata_log.image.check_id(asked.topic, asked.topic_id)
         leader = self._node.roles.leader(asked.topic, asked.partition)
-        if message.replica_id != CONSUMER and leader.knows(message.replica_id, asked):
+        if tells and leader.knows(message.replica_id, asked):
             self._node.roles.register(message.replica_id, asked.directory_id)
         try:
             part = leader.fetch(
                 asked, replica_id=message.replica_id, max_bytes=max_bytes, isolation=message.isolation,
                 as_extent=message.as_extents, now_ms=self._clock.tick_ms(),
             )  # fmt: skip
-            if message.replica_id != CONSUMER:
+            if tells:
                 self._release(leader.partition)
         except OffsetOutOfRange as error:
             # With the start of the log: a follower that is behind it begins again there.

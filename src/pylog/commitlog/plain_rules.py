@@ -43,9 +43,8 @@ def plain_rules(config: TopicConfig, duty: Duty | None) -> PlainRules:
     if duty is None or not duty.has_epoch:
         blocks, is_short, is_shown = True, False, False
     else:
-        syncs_alone = duty.has_followers if duty.syncs else config.flush_messages < NEVER
-        blocks = makes_room or syncs_alone
-        is_short = not (blocks or duty.has_followers or duty.is_internal)
+        blocks = makes_room or (not duty.syncs and config.flush_messages < NEVER)
+        is_short = not (blocks or duty.is_internal) and (duty.syncs or not duty.has_followers)
         is_shown = is_short and not duty.syncs
     return PlainRules(
         bytes_max=config.max_message_bytes if header_is_enough(config) else -1,
@@ -53,6 +52,7 @@ def plain_rules(config: TopicConfig, duty: Duty | None) -> PlainRules:
         makes_room=makes_room,
         is_led=duty is not None,
         is_short=is_short,
+        has_followers=duty is not None and duty.has_followers,
         is_shown=is_shown,
         is_noted="compact" in config.cleanup_policy or config.flush_ms < NEVER,
         may_block=blocks,

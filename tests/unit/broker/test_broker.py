@@ -123,11 +123,13 @@ def test_acks_all_needs_the_follower_and_acks_1_does_not(pair: Pair) -> None:
     pair.lead(1)
     log = pair.logs[1]
     for acks in (0, 1):
-        part = produce(log, b"x", acks=acks).result(0).parts[0]
+        part = produce(log, b"x", acks=acks).result(HANG_SECONDS).parts[0]
         assert part.error is None
     waiting = produce(log, b"y")
+    # Behind it: so it is appended.
+    assert produce(log, b"z", acks=1).result(HANG_SECONDS).parts[0].base_offset == 3
     assert not waiting.done()
-    assert pair.partition(1).high_watermark == 0 and pair.partition(1).next_offset == 3
+    assert pair.partition(1).high_watermark == 0 and pair.partition(1).next_offset == 4
     pair.follow(2, leader=1)
     part = waiting.result(HANG_SECONDS).parts[0]
     assert (part.error, part.base_offset, part.next_offset) == (None, 2, 3)

@@ -103,7 +103,7 @@ def produce(acks: int) -> Produce:
         ("none", ALONE, "SimClock.wall_ms"),
         ("none", FOLLOWED, "Partition.append"),
         ("sync", ALONE, "GroupCommit.join"),
-        ("sync", FOLLOWED, "Partition.append"),
+        ("sync", FOLLOWED, "GroupCommit.join"),
     ],
 )
 def test_a_produce_on_its_way_is_refused(
@@ -123,6 +123,7 @@ def test_a_produce_on_its_way_is_refused(
         ("none", ALONE, "ProduceHandler._append_short"),
         ("none", FOLLOWED, "Partition.append"),
         ("sync", ALONE, "GroupCommit.append"),
+        ("sync", FOLLOWED, "GroupCommit.append"),
     ],
 )
 def test_an_append_that_waits_is_refused(

@@ -63,6 +63,8 @@ class Log:
         self.partition.append(batch(1), epoch=0, now_ms=NOW)
         self.driving = Drive()
         self.shown: list[int] = []
+        self.told: list[tuple[int, int]] = []
+        """The ends of the log, and of what is durable, when followers were told."""
         self.general: Callable[[Batch], Appended | None] = self.append_general
         self.answered: list[tuple[Any, Any]] = []
         self.make_group(nullcontext(), self.show)
@@ -71,12 +73,15 @@ class Log:
 
     def make_group(self, whole: Any, show: Callable[[Any], None]) -> None:
         self.group = self.twin(
-            self.driving, whole, lambda _, pending, batch: self.general(batch), show,
+            self.driving, whole, lambda _, pending, batch: self.general(batch), self.tell, show,
             lambda *answer: self.answered.append(answer),
         )  # fmt: skip
 
     def append_general(self, batch: Batch) -> Appended:
         return self.partition.append(batch, epoch=0, now_ms=NOW)
+
+    def tell(self, _: object) -> None:
+        self.told.append((self.partition.next_offset, self.partition.durable_offset))
 
     def show(self, _: object) -> None:
         self.partition.advance_high_watermark(self.partition.durable_offset)
@@ -128,13 +133,27 @@ def log(tmp_path: Path, twin: Any) -> Iterator[Log]:
 def test_one_caller_appends_syncs_and_shows(log: Log) -> None:
     assert log.append() == Appended(1, 2)
     assert (log.partition.durable_offset, log.partition.high_watermark, log.shown) == (2, 2, [2])
+    assert not log.told
 
 
 def test_what_followers_have_to_have_first_is_durable_and_not_shown(log: Log) -> None:
     log.make_group(nullcontext(), lambda _: None)
     log.partition.take_duty(Duty(has_followers=True, syncs=True))
+    before = log.partition.durable_offset
     assert log.append() == Appended(1, 2)
     assert (log.partition.durable_offset, log.partition.high_watermark) == (2, 0)
+    assert log.told == [(2, before)], "followers have it while it is synced"
+
+
+def test_a_group_tells_followers_once_and_syncs_once(log: Log) -> None:
+    log.make_group(nullcontext(), lambda _: None)
+    log.partition.take_duty(Duty(has_followers=True, syncs=True))
+    before = sum(log.partition.state.sync_counts)
+    log.driving.acquire()
+    log.join(10, 10, 10)
+    assert log.let_go() == [Appended(1, 2), Appended(2, 3), Appended(3, 4)]
+    assert [end for end, _ in log.told] == [4]
+    assert sum(log.partition.state.sync_counts) == before + 1
 
 
 def test_those_who_join_meanwhile_are_one_group_in_their_order(log: Log) -> None:

@@ -52,7 +52,7 @@ cdef class AppendState:
     cdef int note_producer(self, BatchHeader batch) except -1
     cdef bint joins(self, list run, BatchHeader batch) except -1
     cdef bint append_at_once(self, list batches, list answers, int32_t epoch, bint waits) except -1
-    cdef int append_rest(self, list batches, list answers, int32_t epoch, ordinarily, role) except -1
+    cdef int append_rest(self, list batches, list answers, int32_t epoch, ordinarily, tell, role) except -1
     cdef int append_runs(self, list batches, list answers, int32_t epoch, bint waits) except -1
     cdef Py_ssize_t append_run(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1
     cdef bint is_synced(self, int64_t end, int32_t epoch, bint waits) except -1

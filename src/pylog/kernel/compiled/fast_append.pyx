@@ -146,19 +146,24 @@ cdef class AppendState:
 
     cdef bint append_at_once(self, list batches, list answers, int32_t epoch, bint waits) except -1:
         """Append batches, make them durable, and show them, without any Python code; of those that are None nothing is
-        left, and one in a tuple is not plain. False where that takes more, or, unless it `waits`, a lock that another
-        thread holds: `append_rest` goes on from there.
+        left, and one in a tuple is not plain. False where that takes more, or followers are to be told, or, unless it
+        `waits`, a lock that another thread holds: `append_rest` goes on from there.
         """
         self.append_runs(batches, answers, epoch, waits)
-        return len(answers) == len(batches) and self.is_synced(end_of(answers), epoch, waits)
+        return (
+            len(answers) == len(batches) and not self.rules.has_followers
+            and self.is_synced(end_of(answers), epoch, waits)
+        )
 
-    cdef int append_rest(self, list batches, list answers, int32_t epoch, ordinarily, role) except -1:
+    cdef int append_rest(self, list batches, list answers, int32_t epoch, ordinarily, tell, role) except -1:
         """The same in Python, in a `whole` block. What is not plain is for `ordinarily(role, batch)`, which appends it;
-        the answers are what that gives or raises.
+        the answers are what that gives or raises. `tell(role)` lets followers have what is appended.
         """
         while len(answers) < len(batches):
             answers.append(answer_of(ordinarily, role, batches[len(answers)]))
             self.append_runs(batches, answers, epoch, True)
+        if self.rules.has_followers and end_of(answers) >= 0:
+            tell(role)
         if not self.is_synced(end_of(answers), epoch, True):
             self.latch.sync()
         return 0
@@ -272,7 +277,8 @@ cdef class AppendState:
                 if cuts == self.cuts:
                     self.durable_offset = max(self.durable_offset, end)
                     if (
-                        self.rules.is_short and epoch == self.latest_epoch and end > self.high_watermark
+                        self.rules.is_short and not self.rules.has_followers
+                        and epoch == self.latest_epoch and end > self.high_watermark
                         and self.can_show()
                     ):
                         self.high_watermark = end

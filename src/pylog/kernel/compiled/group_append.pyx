@@ -69,15 +69,16 @@ cdef class GroupAppends:
     cdef object driving
     cdef object whole
     cdef object general
+    cdef object tell
     cdef object show
     cdef object answer
     cdef AppendGroup open
     cdef Py_ssize_t expected
     cdef int64_t sync_ns
 
-    def __init__(self, driving, whole, general, show, answer):
+    def __init__(self, driving, whole, general, tell, show, answer):
         self.driving, self.whole = driving, whole
-        self.general, self.show, self.answer = general, show, answer
+        self.general, self.tell, self.show, self.answer = general, tell, show, answer
         self.open = AppendGroup()
         self.expected = 1
 
@@ -132,6 +133,10 @@ cdef class GroupAppends:
         pending = group.pendings[len(group.answers)]
         return self.general(group.partition, pending, batch[0] if type(batch) is tuple else batch)
 
+    def tell_followers(self, AppendGroup group not None):
+        """Let followers have what is appended, before it is synced."""
+        self.tell(group.partition)
+
     cdef AppendGroup add(self, partition, BatchHeader batch, int32_t epoch, int64_t now_ms, pending):
         cdef AppendGroup group
         cdef object entry = batch, general = (batch,)
@@ -183,7 +188,10 @@ cdef class GroupAppends:
         cdef AppendGroup following = AppendGroup()
         if not self.open.joined or not self.driving.acquire(False):
             return False
-        if self.open.joined == 1 and self.expected == 1 and self.open.pendings[0] is None:
+        if (
+            self.open.joined == 1 and self.expected == 1 and self.open.pendings[0] is None
+            and not self.open.state.rules.has_followers
+        ):
             self.drive_open(following, False)
             return True
         # A handler's error in one thread is not for the others: none may strike a thread that drives some.
@@ -215,7 +223,7 @@ cdef class GroupAppends:
                     self.driving.release()
                 with self.whole:
                     group.state.append_rest(
-                        group.batches, group.answers, group.epoch, self.append_general, group
+                        group.batches, group.answers, group.epoch, self.append_general, self.tell_followers, group
                     )
             if is_driving:
                 is_driving = False

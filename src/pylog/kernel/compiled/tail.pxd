@@ -10,6 +10,7 @@ cdef class PlainRules:
     cdef readonly bint makes_room
     cdef readonly bint is_led
     cdef readonly bint is_short
+    cdef readonly bint has_followers
     cdef readonly bint is_shown
     cdef readonly bint is_noted
     cdef readonly bint may_block

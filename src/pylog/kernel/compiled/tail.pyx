@@ -17,16 +17,16 @@ cdef class PlainRules:
 
     def __init__(
         self, *, int64_t bytes_max=-1, int64_t after_max_ms=0, bint makes_room=False, bint is_led=True,
-        bint is_short=False, bint is_shown=False, bint is_noted=False, bint may_block=True
+        bint is_short=False, bint has_followers=False, bint is_shown=False, bint is_noted=False, bint may_block=True
     ):
         self.bytes_max, self.after_max_ms, self.makes_room = bytes_max, after_max_ms, makes_room
-        self.is_led, self.is_short, self.is_shown = is_led, is_short, is_shown
-        self.is_noted, self.may_block = is_noted, may_block
+        self.is_led, self.is_short, self.has_followers = is_led, is_short, has_followers
+        self.is_shown, self.is_noted, self.may_block = is_shown, is_noted, may_block
 
     cdef tuple fields(self):
         return (
-            self.bytes_max, self.after_max_ms, self.makes_room, self.is_led, self.is_short, self.is_shown,
-            self.is_noted, self.may_block,
+            self.bytes_max, self.after_max_ms, self.makes_room, self.is_led, self.is_short,
+            self.has_followers, self.is_shown, self.is_noted, self.may_block,
         )
 
     def __eq__(self, other):
@@ -38,8 +38,8 @@ cdef class PlainRules:
     def __repr__(self):
         return (
             f"PlainRules(bytes_max={self.bytes_max}, after_max_ms={self.after_max_ms}, makes_room={self.makes_room}, "
-            f"is_led={self.is_led}, is_short={self.is_short}, is_shown={self.is_shown}, is_noted={self.is_noted}, "
-            f"may_block={self.may_block})"
+            f"is_led={self.is_led}, is_short={self.is_short}, has_followers={self.has_followers}, "
+            f"is_shown={self.is_shown}, is_noted={self.is_noted}, may_block={self.may_block})"
         )
 
     def admits(self, BatchHeader batch not None, int64_t now_ms):

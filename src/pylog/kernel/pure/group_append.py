@@ -1,7 +1,7 @@
 """Group commit: the appends to one partition wait together, are written together, and share one sync.
 
-    append   drive: gather -> append each -> sync -> show -> done    a thread that waits: one drives, the others sleep
-    join     .                                         -> answer    an answer that comes later; `wait` may drive
+    append   drive: gather -> append each -> tell -> sync -> show -> done      a thread that waits: one drives or sleeps
+    join     .                                                 -> answer    an answer that comes later; `wait` may drive
 
 The driver of a group is the thread that appends it. A thread writes nothing before it drives, or there would be as many
 waits for the partition's lock as threads. A thread that waits and finds that no other drives does so: it appends and
@@ -102,17 +102,19 @@ class GroupAppends:
 
     The thread that holds `driving` appends a group, in a `whole` block. `general(partition, pending, batch)` appends a
     batch that is not plain, or gives None where it has to go another way; in Python no batch is plain.
-    `show(partition)` shows what is durable. `answer(pending, outcome)` tells what a batch that has joined has come to.
+    `tell(partition)` lets followers have what is appended, before it is synced. `show(partition)` shows what is
+    durable. `answer(pending, outcome)` tells what a batch that has joined has come to.
     """
 
     def __init__(
         self, driving: DriveLock, whole: AbstractContextManager[object],
-        general: Callable[[Any, Any, Any], Appended | None], show: Callable[[Any], None],
+        general: Callable[[Any, Any, Any], Appended | None], tell: Callable[[Any], None], show: Callable[[Any], None],
         answer: Callable[[Any, Appended | BaseException | None], None],
     ) -> None:  # fmt: skip
         self._driving = driving
         self._whole = whole
         self._general = general
+        self._tell = tell
         self._show = show
         self._answer = answer
         self._joining = threading.Lock()
@@ -237,8 +239,11 @@ class GroupAppends:
                 group.answers.append(error)
         answers = [answer for answer in group.answers if answer is not None]
         ends = [answer.next_offset for answer in answers if not isinstance(answer, BaseException)]
-        if group.partition is not None and ends and max(ends) > group.partition.durable_offset:
-            group.partition.sync()
+        if group.partition is not None and ends:
+            if group.partition.state.rules.has_followers:
+                self._tell(group.partition)
+            if max(ends) > group.partition.durable_offset:
+                group.partition.sync()
         return bool(ends)
 
     def _answer_pendings(self, group: AppendGroup) -> None:

@@ -22,7 +22,9 @@ class PlainRules:
     is_led: bool = True
     """Whether this node may lead: where it follows, no leader's append is let in."""
     is_short: bool = False
-    """Whether an append owes no more than `flush` says: then it goes the short way, and shows what it appends."""
+    """Whether an append goes the short way: alone where it is shown at once, else in a group that shares a sync."""
+    has_followers: bool = False
+    """Whether followers have to have an append before it is shown: they are told of it before it is synced."""
     is_shown: bool = False
     """Whether the step that appends a batch shows it, too."""
     is_noted: bool = False
