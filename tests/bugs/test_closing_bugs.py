@@ -26,7 +26,7 @@ from support.messages import join_group
 from tests.support.faults import FaultFiles
 
 MARKER = ".kafka_cleanshutdown"
-MARKED = b'{"version":0,"brokerEpoch":-1}'
+MARKED = b'{"version":0,"brokerEpoch":0,"pylog":true}'
 
 
 def append_lazily(node: ReplicaManager, topic: str, number: int, value: bytes) -> int:

@@ -43,6 +43,8 @@ SOCKET = ".socket"
 """The socket of the owner: the one thing in a log directory that is neither a file nor a directory."""
 CLEANINGS = ".pylog-cleanings"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+CLOSED_BY_PYLOG = "pylog"
+"""The field of this marker by which pylog knows its own."""
 INCARNATION = ".pylog-incarnation"
 PUBLISHED = ".pylog-published"
 META_PROPERTIES = "meta.properties"
@@ -402,19 +404,21 @@ class LogDirectory:
             with suppress(StorageError):
                 self._replace_cleanings(states)
 
-    def close(self, *, clean: bool) -> None:
+    def close(self, *, clean: bool, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Release the directory.
 
         `clean` leaves the marker by which the next open skips recovery, where every partition that was opened here was
-        closed whole.
+        closed whole. It has the epoch in which the node was registered: a Kafka that takes the directory over shows it
+        to its controller, as the proof of a clean stop (KIP-966).
         """
         with ExitStack() as closing:
             closing.callback(self._lock.close)
             closing.callback(self._published.close)
             if clean and self.is_whole:
                 self.check_in_place()
-                body = json.dumps({"version": 0, "brokerEpoch": NO_BROKER_EPOCH}, separators=(",", ":"))
-                self.files.replace_file(join(self.path, CLEAN_SHUTDOWN), body.encode())
+                body = {"version": 0, "brokerEpoch": broker_epoch, CLOSED_BY_PYLOG: True}
+                text = json.dumps(body, separators=(",", ":"))
+                self.files.replace_file(join(self.path, CLEAN_SHUTDOWN), text.encode())
 
 
 def closed_by_pylog(files: Files, path: str) -> bool:
@@ -425,7 +429,7 @@ def closed_by_pylog(files: Files, path: str) -> bool:
 def closed_by_kafka(files: Files, path: str) -> bool:
     """Whether a real broker was the last to close a log directory, cleanly: pylog's published offsets are out of date.
 
-    A broker leaves its epoch in the marker; pylog does not.
+    pylog says in the marker that it has written it; a broker passes over that, and writes a marker of its own.
     """
     marker = join(path, CLEAN_SHUTDOWN)
     if files.stat(marker) is None:
@@ -434,7 +438,7 @@ def closed_by_kafka(files: Files, path: str) -> bool:
         body = json.loads(files.read_file(marker, FEW_BYTES_MAX))
     except (ValueError, RecursionError):
         return True
-    return not isinstance(body, dict) or body.get("brokerEpoch") != NO_BROKER_EPOCH
+    return not isinstance(body, dict) or body.get(CLOSED_BY_PYLOG) is not True
 
 
 def read_cleanings(files: Files, path: str) -> dict[str, CleaningFacts]:

@@ -1,6 +1,7 @@
 """A log directory as a whole: what survives crashes between its files, deletion, and strange neighbours."""
 
 import errno
+import json
 import shutil
 from pathlib import Path
 from uuid import UUID
@@ -293,8 +294,9 @@ def test_one_damaged_partition_does_not_keep_the_others(tmp_path: Path) -> None:
 def test_published_offsets_are_dropped_after_a_close_by_kafka(tmp_path: Path) -> None:
     published = tmp_path / ".pylog-published"
     for marker, kept in (
-        ('{"version":0,"brokerEpoch":-1}', True),
+        ('{"version":0,"brokerEpoch":7,"pylog":true}', True),
         ('{"version":0,"brokerEpoch":7}', False),
+        ('{"version":0,"brokerEpoch":-1}', False),  # a broker that was stopped before it was registered
         ("?", False),
     ):
         with pylog.open(tmp_path) as log:
@@ -304,6 +306,17 @@ def test_published_offsets_are_dropped_after_a_close_by_kafka(tmp_path: Path) ->
         directory = LogDirectory(DiskFiles(), str(tmp_path), None)
         directory.close(clean=True)
         assert (published.read_bytes() == before) is kept
+
+
+def test_the_mark_of_a_clean_stop_has_the_epoch_of_the_node(tmp_path: Path) -> None:
+    marker = tmp_path / ".kafka_cleanshutdown"
+    with pylog.open(tmp_path):
+        pass
+    assert json.loads(marker.read_text()) == {"version": 0, "brokerEpoch": -1, "pylog": True}, "it is not registered"
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        (node,) = log.broker.image.nodes.values()
+    assert json.loads(marker.read_text()) == {"version": 0, "brokerEpoch": node.epoch, "pylog": True}
 
 
 def test_a_partition_that_was_truncated_is_clean_no_further_than_its_end(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from pylog.errors import (
     StorageError,
 )
 from pylog.files import Files
-from pylog.logdirs.log_directory import LogDirectory
+from pylog.logdirs.log_directory import NO_BROKER_EPOCH, LogDirectory
 from pylog.partition import Partition
 from pylog.protocol.metadata_image import MetadataDelta, MetadataImage
 from pylog.record import TopicPartition
@@ -260,4 +260,6 @@ class ReplicaManager:
 
     def _close_directory(self, directory: LogDirectory, opened: list[Partition], are_over: bool) -> None:
         directory.write_checkpoints(opened)
-        directory.close(clean=are_over and not self.roles.is_broken(directory))
+        node = self.image.nodes.get(self.id)
+        is_clean = are_over and not self.roles.is_broken(directory)
+        directory.close(clean=is_clean, broker_epoch=NO_BROKER_EPOCH if node is None else node.epoch)
