@@ -19,10 +19,14 @@ from itertools import combinations, product
 import pytest
 
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import NewTopic, OffsetFetch
+from pylog.protocol.messages import NewTopic
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.testing import SimClock
-from support.messages import init_producer_id
+from support.messages import (
+    fetched,
+    init_producer_id,
+    offset_fetch,
+)
 from tests.support.crash import CrashFiles
 from tests.support.operations import Noted
 
@@ -107,7 +111,7 @@ def check(tree: Tree) -> None:
     for key in KEYS:
         partition = node.broker.partition(*key)
         assert partition.last_stable_offset == partition.high_watermark == partition.next_offset
-    (part,) = node.ask(OffsetFetch("g", KEYS[:1], require_stable=True)).parts
+    (part,) = fetched(node.ask(offset_fetch("g", KEYS[:1], require_stable=True)))
     assert (part.error, part.offset) == (None, 7)
     again = Node(node.files.tree())
     assert again.admin.find_hanging_transactions() == again.unstable() == []
@@ -171,7 +175,7 @@ def test_with_sync_a_power_cut_takes_nothing_of_a_transaction(caplog: pytest.Log
             first, second = (committed(node, key) for key in KEYS)
             assert {b"%d" % number for number in promised if number != 3} <= first == second
             assert not first & {b"3", b"open"}
-            (part,) = node.ask(OffsetFetch("g", KEYS[:1])).parts
+            (part,) = fetched(node.ask(offset_fetch("g", KEYS[:1])))
             assert part.offset >= max(promised - {3}, default=-1)
             node.broker.close()
             check(tree)

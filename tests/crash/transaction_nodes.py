@@ -12,17 +12,22 @@ from pylog.files import Files, MemoryFiles
 from pylog.handles.views import TopicView
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import (
-    OffsetCommitPart,
-    OffsetFetch,
     Produce,
     ProducePart,
     Session,
-    TxnOffsetCommit,
 )
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
 from support.killed import killed_at_last
-from support.messages import end_txn, init_producer_id
+from support.messages import (
+    Offset,
+    commit_errors,
+    end_txn,
+    fetched,
+    init_producer_id,
+    offset_fetch,
+    txn_offset_commit,
+)
 
 Tree = dict[str, bytes | None]
 
@@ -91,9 +96,9 @@ class Client:
         return offsets
 
     def commit_offset(self, offset: int) -> None:
-        part = OffsetCommitPart("t", 0, offset)
-        answer = self.node.ask(TxnOffsetCommit(self.name, "g", self.id, self.epoch, [part]))
-        assert answer.errors == {KEYS[0]: None}
+        part = Offset("t", 0, offset)
+        answer = self.node.ask(txn_offset_commit(self.name, "g", self.id, self.epoch, [part]))
+        assert commit_errors(answer) == {KEYS[0]: None}
 
     def end(self, *, committed: bool) -> None:
         ended = self.node.ask(end_txn(self.name, self.id, self.epoch, committed))
@@ -108,7 +113,7 @@ def committed(node: Node, key: TopicPartition) -> set[bytes | None]:
 
 def committed_offset(node: Node) -> int:
     """The offset of the group for the first partition; -1: none."""
-    (part,) = node.ask(OffsetFetch("g", KEYS[:1], require_stable=True)).parts
+    (part,) = fetched(node.ask(offset_fetch("g", KEYS[:1], require_stable=True)))
     assert part.error is None
     offset: int = part.offset
     return offset

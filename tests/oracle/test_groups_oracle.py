@@ -26,10 +26,11 @@ from pylog.coordinator.group.records import (
     offset_record,
 )
 from pylog.protocol.batch import split
-from pylog.protocol.messages import OffsetFetch, Session
+from pylog.protocol.messages import Session
 from pylog.protocol.messages.groups import DescribeGroupsRequest
 from pylog.protocol.partitioner import partition_for
 from support.group_host import T0, FixedTopics
+from support.messages import fetched, offset_fetch
 
 pytestmark = pytest.mark.oracle
 
@@ -151,8 +152,8 @@ def test_partitions_that_kafka_wrote_give_its_groups_and_offsets(fixtures: Path,
         coordinators = [loaded(log, number) for number in range(len(log.topic(TOPIC)))]
     for name, group in groups.items():
         coordinator = coordinators[partition_for(name, len(coordinators))]
-        fetched = ask(coordinator, OffsetFetch(name))
-        assert sorted([p.topic, p.partition, p.offset, p.metadata, p.leader_epoch] for p in fetched.parts) == sorted(
+        offsets = fetched(ask(coordinator, offset_fetch(name)))
+        assert sorted([p.topic, p.partition, p.offset, p.metadata, p.leader_epoch] for p in offsets) == sorted(
             group["offsets"]
         )
         if group["type"] == "CLASSIC":

@@ -37,8 +37,8 @@ MUTANTS = [
     Mutant("a fetch shows what is not safe", Committing, "_current", "self._offsets.safe(", "self._offsets.get("),
     Mutant("what was committed is told late", CommittedOffsets, "note_safe", "<= upto", "< upto"),
     Mutant("a commit is acknowledged before it is safe", Committing, "_write",
-           "out.write(records, [Answer(ticket, OffsetsCommitted(errors))], failed, stamp, changes)",
-           "out.write(records, (), None, stamp); out.answer(ticket, OffsetsCommitted(errors))"),
+           "out.write(records, [Answer(ticket, message.results(errors))], failed, stamp, changes)",
+           "out.write(records, (), None, stamp); out.answer(ticket, message.results(errors))"),
     Mutant("who commits is not told that it failed", Committing, "_write",
            "failed, stamp, changes)", "None, stamp, changes)"),
     # generations and assignments: 72

@@ -37,22 +37,35 @@ from pylog.errors import (
     RecordTooLarge,
     UnknownMemberId,
 )
-from pylog.protocol.messages import (
-    OffsetCommit,
-    OffsetCommitPart,
-    OffsetFetch,
-    OffsetFetchedPart,
-    TxnOffsetCommit,
+from pylog.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
 )
-from pylog.protocol.messages.groups import DeleteGroupsRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from pylog.protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
 from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
 from support.group_host import Ended, GroupHost, Logged
-from support.messages import group_heartbeat, join_group, leave_group, leaving, offset_delete, sync_group
+from support.messages import (
+    Offset,
+    commit_errors,
+    fetched,
+    group_heartbeat,
+    join_group,
+    leave_group,
+    leaving,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+    txn_offset_commit,
+)
 
 SESSION_MS = 6_000
 REBALANCE_MS = 10_000
 PARTITIONS = 4
+COMMITS = (OffsetCommitRequest, TxnOffsetCommitRequest)
 TOPIC = "t"
 SUBSCRIPTION = bytes(2) + schema("ConsumerProtocolSubscription").encode(0, {"topics": [TOPIC], "userData": None})
 REFUSALS = (DiskFull, NotEnoughReplicas, NotLeaderOrFollower, PartitionFailed, RecordTooLarge)
@@ -104,7 +117,7 @@ class World(GroupHost):
         self.promised: dict[int, list[tuple[Spot, int]]] = {}
         self.names = 0
         self.by_tick = False
-        self.said: list[tuple[int, OffsetCommit | TxnOffsetCommit]] = []
+        self.said: list[tuple[int, OffsetCommitRequest | TxnOffsetCommitRequest]] = []
         self.impatient = random.random() < 0.5
         self.trace: list[str] = []
         self.visible: dict[Spot, tuple[int, int]] = {}  # place in the log and offset, by the second reckoning
@@ -254,12 +267,12 @@ class World(GroupHost):
         """Somebody who is no member commits: that counts for a group without members, and in a transaction."""
         group_id = self.random.choice([*self.groups, "simple"])
         self.counter += 1
-        parts = [OffsetCommitPart(TOPIC, self.random.randrange(PARTITIONS), self.counter)]
+        parts = [Offset(TOPIC, self.random.randrange(PARTITIONS), self.counter)]
         if self.random.random() < 0.5:
             self.promised[self.tickets + 1] = [((group_id, TopicPartition(TOPIC, parts[0].partition)), self.counter)]
-            self.send(OffsetCommit(group_id, parts))
+            self.send(offset_commit(group_id, parts))
         else:
-            self.send(TxnOffsetCommit("x", group_id, *self.begin(group_id), parts))
+            self.send(txn_offset_commit("x", group_id, *self.begin(group_id), parts))
 
     def begin(self, group_id: str) -> Stamp:
         self.producers += 1
@@ -300,18 +313,18 @@ class World(GroupHost):
     def say(self, actor: Actor, message: Any) -> None:
         actor.asked = message
         self.asked[self.tickets + 1] = (self.deleted, message)
-        if isinstance(message, OffsetCommit | TxnOffsetCommit):
+        if isinstance(message, COMMITS):
             self.said.append((self.deleted, message))
             actor.ticket = self.commit(message, self.deleted)
         else:
             actor.ticket = self.send(message, actor.name, actor.host)
 
-    def commit(self, message: OffsetCommit | TxnOffsetCommit, deleted: int) -> int:
+    def commit(self, message: OffsetCommitRequest | TxnOffsetCommitRequest, deleted: int) -> int:
         length = len(self.log)
         ticket = self.send(message)
-        for part in message.parts if len(self.log) > length else []:
-            latest = self.latest.get((deleted, message.group_id, part.partition), -1)
-            assert message.generation_id >= latest, f"{part} of {message.member_id} is committed after it was given on"
+        for at in message.partitions() if len(self.log) > length else []:
+            latest = self.latest.get((deleted, message.group_id, at.partition), -1)
+            assert message.generation_id >= latest, f"{at} of {message.member_id} is committed after it was given on"
         return ticket
 
     def do_late(self) -> None:
@@ -319,8 +332,8 @@ class World(GroupHost):
         if self.said:
             deleted, before = self.random.choice(self.said[-20:])
             self.counter += 1
-            parts = [OffsetCommitPart(TOPIC, part.partition, self.counter) for part in before.parts]
-            message = OffsetCommit(
+            parts = [Offset(TOPIC, at.partition, self.counter) for at in before.partitions()]
+            message = offset_commit(
                 before.group_id, parts, before.generation_id, before.member_id, before.group_instance_id
             )
             self.commit(message, deleted)
@@ -352,10 +365,10 @@ class World(GroupHost):
         elif choice < 0.65:
             spots, parts = self.progress(actor)
             self.promised[self.tickets + 1] = spots
-            self.say(actor, OffsetCommit(actor.group_id, parts, *said))
+            self.say(actor, offset_commit(actor.group_id, parts, *said))
         elif choice < 0.8:
             _, parts = self.progress(actor)
-            self.say(actor, TxnOffsetCommit("x", actor.group_id, *self.begin(actor.group_id), parts, *said))
+            self.say(actor, txn_offset_commit("x", actor.group_id, *self.begin(actor.group_id), parts, *said))
         elif choice < 0.9:
             self.fetch(actor.group_id)
         elif choice < 0.95:
@@ -364,10 +377,10 @@ class World(GroupHost):
         else:
             self.say(actor, leave_group(actor.group_id, [leaving(actor.member_id, actor.instance)]))
 
-    def progress(self, actor: Actor) -> tuple[list[tuple[Spot, int]], list[OffsetCommitPart]]:
+    def progress(self, actor: Actor) -> tuple[list[tuple[Spot, int]], list[Offset]]:
         """Offsets only ever grow, so that one that goes back is seen."""
         self.counter += 1
-        parts = [OffsetCommitPart(TOPIC, p, self.counter) for p in actor.owned or [0]]
+        parts = [Offset(TOPIC, p, self.counter) for p in actor.owned or [0]]
         return [((actor.group_id, TopicPartition(TOPIC, part.partition)), self.counter) for part in parts], parts
 
     def hear(self, actor: Actor, answer: Any) -> None:
@@ -377,8 +390,8 @@ class World(GroupHost):
             actor.member_id, actor.generation, actor.owned = "", -1, None
             actor.is_alive = self.random.random() < 0.7
             return
-        if isinstance(asked, OffsetCommit | TxnOffsetCommit):
-            error = next((e for e in answer.errors.values() if e is not None), None)
+        if isinstance(asked, COMMITS):
+            error = asked.first_error(answer)
         if error is not None:
             self.hear_error(actor, answer, error)
         elif isinstance(asked, JoinGroupRequest):
@@ -398,7 +411,9 @@ class World(GroupHost):
             actor.member_id = answer.member_id
         elif isinstance(error, UnknownMemberId | IllegalGeneration | GroupIdNotFound):
             actor.member_id, actor.generation, actor.owned = "", -1, None
-        elif not isinstance(actor.asked, OffsetCommit | TxnOffsetCommit) or isinstance(error, RebalanceInProgress):
+        elif not isinstance(actor.asked, OffsetCommitRequest | TxnOffsetCommitRequest) or isinstance(
+            error, RebalanceInProgress
+        ):
             actor.generation, actor.owned = -1, None
 
     def own(self, deleted: int, sync: SyncGroupRequest, assignment: bytes) -> None:
@@ -487,9 +502,9 @@ class World(GroupHost):
         if answer.ticket in self.fetches:
             group_id, expected = self.fetches.pop(answer.ticket)
             if answer.message.error is None:
-                self.fetched(group_id, expected, answer.message.parts)
+                self.fetched(group_id, expected, fetched(answer.message))
         spots = self.promised.pop(answer.ticket, [])
-        if spots and not any(answer.message.errors.values()):
+        if spots and not any(commit_errors(answer.message).values()):
             for spot, offset in spots:
                 if spot in self.visible:  # or it was deleted again before it was safe
                     self.floor[spot] = max(offset, self.floor.get(spot, -1))
@@ -497,9 +512,9 @@ class World(GroupHost):
     def fetch(self, group_id: str) -> None:
         expected = {at: offset for (name, at), (_, offset) in self.safe_visible.items() if name == group_id}
         self.fetches[self.tickets + 1] = (group_id, expected)
-        self.send(OffsetFetch(group_id, None))
+        self.send(offset_fetch(group_id, None))
 
-    def fetched(self, group_id: str, expected: dict[TopicPartition, int], parts: list[OffsetFetchedPart]) -> None:
+    def fetched(self, group_id: str, expected: dict[TopicPartition, int], parts: list[Offset]) -> None:
         shown = {TopicPartition(part.topic, part.partition): part.offset for part in parts}
         assert shown == expected, f"{group_id} shows {shown}, the log said {expected}"
         for at, offset in shown.items():

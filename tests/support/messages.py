@@ -1,7 +1,7 @@
 """Requests and responses of groups and transactions, made of few and flat arguments."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pylog.errors import PylogError
@@ -15,9 +15,17 @@ from pylog.protocol.messages.groups import (
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
-    OffsetDeleteRequest,
     SyncGroupRequest,
     SyncGroupResponse,
+)
+from pylog.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 )
 from pylog.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
@@ -45,6 +53,87 @@ def offset_delete(group_id: str, keys: Iterable[TopicPartition]) -> OffsetDelete
 def errors_in(message: Partitioned[Any, Any], answer: Any) -> dict[TopicPartition, PylogError | None]:
     """The error of each partition in the response to a request."""
     return {key: part.error for key, part in message.found(answer).items()}
+
+
+class Offset(NamedTuple):
+    """An offset to commit in a partition, or one that was fetched."""
+
+    topic: str
+    partition: int
+    offset: int = -1
+    leader_epoch: int = -1
+    metadata: str = ""
+    error: PylogError | None = None
+
+
+def _to_commit(kind: Any, parts: Iterable[Offset]) -> list[Any]:
+    made = (
+        (TopicPartition(one.topic, one.partition), kind.part(
+            partition_index=one.partition, committed_offset=one.offset, committed_leader_epoch=one.leader_epoch,
+            committed_metadata=one.metadata,
+        ))
+        for one in parts
+    )  # fmt: skip
+    topics: list[Any] = kind.by_topic(made)
+    return topics
+
+
+def offset_commit(
+    group_id: str, parts: Iterable[Offset], generation_id: int = -1, member_id: str = "",
+    group_instance_id: str | None = None, knows_epochs: bool = True,
+) -> OffsetCommitRequest:  # fmt: skip
+    """A request to commit offsets."""
+    return OffsetCommitRequest(
+        group_id=group_id, generation_id_or_member_epoch=generation_id, member_id=member_id,
+        group_instance_id=group_instance_id, knows_epochs=knows_epochs,
+        topics=_to_commit(OffsetCommitRequest, parts),
+    )  # fmt: skip
+
+
+def txn_offset_commit(
+    transactional_id: str, group_id: str, producer_id: int, producer_epoch: int, parts: Iterable[Offset],
+    generation_id: int = -1, member_id: str = "", group_instance_id: str | None = None, joins: bool = True,
+) -> TxnOffsetCommitRequest:  # fmt: skip
+    """A request to commit offsets in a transaction."""
+    return TxnOffsetCommitRequest(
+        transactional_id=transactional_id, group_id=group_id, producer_id=producer_id, producer_epoch=producer_epoch,
+        generation_id=generation_id, member_id=member_id, group_instance_id=group_instance_id, joins=joins,
+        topics=_to_commit(TxnOffsetCommitRequest, parts),
+    )  # fmt: skip
+
+
+def offset_fetch(
+    group_id: str, keys: Iterable[TopicPartition] | None = None, member_id: str | None = None,
+    member_epoch: int = -1, require_stable: bool = False,
+) -> OffsetFetchRequest:  # fmt: skip
+    """A request for the offsets of a group."""
+    made = OffsetFetchRequest.of(group_id, keys, require_stable=require_stable)
+    made.groups[0].member_id, made.groups[0].member_epoch = member_id, member_epoch
+    return made
+
+
+def commit_errors(
+    answer: OffsetCommitResponse | TxnOffsetCommitResponse,
+) -> dict[TopicPartition, PylogError | None]:
+    """The error of each partition of a commit."""
+    return {
+        TopicPartition(topic.name, part.partition_index): part.error
+        for topic in answer.topics
+        for part in topic.partitions
+    }
+
+
+def fetched(answer: OffsetFetchResponse) -> list[Offset]:
+    """The offsets in an answer about one group."""
+    (group,) = answer.groups
+    return [
+        Offset(
+            topic.name, part.partition_index, part.committed_offset, part.committed_leader_epoch, part.metadata or "",
+            part.error,
+        )
+        for topic in group.topics
+        for part in topic.partitions
+    ]  # fmt: skip
 
 
 def to_add(

@@ -20,11 +20,10 @@ from pylog.protocol.messages import (
     ProducedPart,
     Session,
 )
-from pylog.protocol.messages.api import ApiRequest, PartitionsRequest
+from pylog.protocol.messages.api import PartitionsRequest
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.table import MAPPINGS
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed
@@ -139,10 +138,7 @@ class _Node(ServedNode):
         if refused is not None and any(cluster.leaders.get(key, 1) != self.node_id for key in _partitions(message)):
             return refused(message, NotLeaderOrFollower("another node leads it"))
         if coordinator_of(message) is not None and cluster.coordinator != self.node_id:
-            error = NotCoordinator("another node coordinates it")
-            if isinstance(message, ApiRequest):
-                return message.refused(error)
-            return MAPPINGS[type(message).__name__].refusal(message, error)
+            return message.refused(NotCoordinator("another node coordinates it"))
         return None
 
 

@@ -36,14 +36,11 @@ from pylog.partition import Appended
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import (
     Message,
-    OffsetCommit,
-    OffsetsCommitted,
     OfGroup,
     Produce,
     Produced,
     Session,
     TxnMarkers,
-    TxnOffsetCommit,
 )
 from pylog.protocol.messages.api import AllNodesRequest, NamesRequest
 from pylog.protocol.messages.groups import (
@@ -51,8 +48,15 @@ from pylog.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
+    group_of,
+)
+from pylog.protocol.messages.offsets import (
+    OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    TxnOffsetCommitRequest,
 )
 from pylog.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -148,8 +152,9 @@ class CoordinatorRouter:
         )
         self._is_settling = False
         self._routes: dict[type, Route] = {
-            OffsetCommit: self._commit_offsets,
-            TxnOffsetCommit: self._commit_offsets,
+            OffsetCommitRequest: self._commit_offsets,
+            TxnOffsetCommitRequest: self._commit_offsets,
+            OffsetFetchRequest: self._fetch_offsets,
             OffsetDeleteRequest: self._delete_offsets,
             ListGroupsRequest: partial(self._by_all, GROUPS),
             DescribeGroupsRequest: partial(self._by_names, GROUPS),
@@ -301,35 +306,38 @@ class CoordinatorRouter:
     # --- groups ------------------------------------------------------------------------------------------------------
 
     def _to_group(self, message: OfGroup, session: Session) -> PendingAnswer:
-        host = self._coordinators.of(GROUPS, message.group_id)
+        host = self._coordinators.of(GROUPS, group_of(message))
         answer = self._handled(host, message, session)
         if session.host in self._lost:
             # It was sent before the end of its process.
             self._lose(host, session.host)
         return answer
 
-    def _commit_offsets(self, message: OffsetCommit | TxnOffsetCommit, session: Session) -> Future[OffsetsCommitted]:
+    def _commit_offsets(self, message: OffsetCommitRequest | TxnOffsetCommitRequest, session: Session) -> PendingAnswer:
         """Commit offsets of partitions that exist (Kafka: KafkaApis.handleOffsetCommitRequest)."""
-        errors = self._missing(TopicPartition(part.topic, part.partition) for part in message.parts)
-        kept = [part for part in message.parts if (part.topic, part.partition) not in errors]
-        if not kept:
-            return completed(OffsetsCommitted(dict(errors)))
+        errors = self._missing(message.partitions())
+        kept = message.without(errors)
+        if not kept.partitions():
+            return completed(message.results(errors))
         try:
             host, guard = self._coordinators.of(GROUPS, message.group_id), None
-            if isinstance(message, TxnOffsetCommit):
+            if isinstance(message, TxnOffsetCommitRequest):
                 guard = self._enroll(host.leader, message, message.producer_id, message.producer_epoch, sequence=-1)
         except PylogError as error:
             if not errors:
                 raise
-            refused = {TopicPartition(part.topic, part.partition): error for part in kept}
-            return completed(OffsetsCommitted({**errors, **refused}))
-        if not errors:
-            return self._handled(host, message, session, guard)
-        answer = self._handled(host, replace(message, parts=kept), session, guard)
-        return gathered([answer], lambda parts: OffsetsCommitted({**errors, **parts[0].errors}, parts[0].error))
+            return completed(message.with_errors(errors, kept.refused(error)))
+        answer = self._handled(host, kept, session, guard)
+        return gathered([answer], lambda parts: message.with_errors(errors, parts[0])) if errors else answer
+
+    def _fetch_offsets(self, message: OffsetFetchRequest, session: Session) -> Future[OffsetFetchResponse]:
+        if len(message.groups) == 1:
+            return self._to_group(message, session)
+        answers = [self._to_group(replace(message, groups=[one]), session) for one in message.groups]
+        return gathered(answers, lambda parts: OffsetFetchResponse(groups=[part.groups[0] for part in parts]))
 
     def _delete_offsets(self, message: OffsetDeleteRequest, session: Session) -> Future[OffsetDeleteResponse]:
-        errors = self._missing(key for key, _ in message.keyed())
+        errors = self._missing(message.partitions())
         answer = self._to_group(message.without(errors), session)
         return gathered([answer], lambda answers: message.with_errors(errors, answers[0]))
 
@@ -399,11 +407,11 @@ class CoordinatorRouter:
         return gathered(added, lambda parts: AddPartitionsToTxnResponse(results_by_transaction=parts))
 
     def _add(self, message: PartitionsToAdd, session: Session) -> Future[PartitionsAdded]:
-        errors = self._missing(message.partitions)
+        errors = self._missing(message.partitions())
         if not errors:
             return self._to_transaction(message, session)
         untried = OperationNotAttempted("not added: another partition of the same request is not there")
-        return completed(message.results({key: errors.get(key, untried) for key in message.partitions}))
+        return completed(message.results({key: errors.get(key, untried) for key in message.partitions()}))
 
     def _add_offsets(self, message: AddOffsetsToTxnRequest, session: Session) -> Future[AddOffsetsToTxnResponse]:
         key = self._coordinators.partition(GROUPS, message.group_id)
@@ -420,7 +428,7 @@ class CoordinatorRouter:
         return self._enroll(leader, message, batch.producer_id, batch.producer_epoch, sequence=batch.base_sequence)
 
     def _enroll(
-        self, leader: Leader, message: Produce | TxnOffsetCommit, producer_id: int, producer_epoch: int, *,
+        self, leader: Leader, message: Produce | TxnOffsetCommitRequest, producer_id: int, producer_epoch: int, *,
         sequence: int,
     ) -> Verification | None:  # fmt: skip
         partition, transactional_id = leader.partition, message.transactional_id

@@ -15,9 +15,15 @@ from pylog.broker.read_only_catalogue import ReadOnlyCatalogue
 from pylog.coordinator.effects import Answer, Append, Coordinator, Now, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.transaction import TransactionCoordinator
-from pylog.protocol.messages import OffsetFetch, Session
+from pylog.protocol.messages import Session
 from pylog.protocol.messages.api import AllNodesRequest, NamesRequest
-from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DescribeGroupsRequest, ListGroupsRequest
+from pylog.protocol.messages.groups import (
+    ConsumerGroupDescribeRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    group_of,
+)
+from pylog.protocol.messages.offsets import OffsetFetchRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from pylog.protocol.partitioner import partition_for
 from pylog.record import TopicPartition
@@ -34,7 +40,7 @@ class ReadOnlyCoordinators:
         self._clock = clock
         self._machines: dict[TopicPartition, tuple[Coordinator, int]] = {}
         answers: dict[type, Callable[[Any], object]] = {
-            OffsetFetch: lambda message: self._ask(self._of(GROUPS, message.group_id), message),
+            OffsetFetchRequest: lambda message: self._ask(self._of(GROUPS, group_of(message)), message),
             ListGroupsRequest: partial(self._by_all, GROUPS),
             DescribeGroupsRequest: partial(self._by_names, GROUPS),
             ConsumerGroupDescribeRequest: partial(self._by_names, GROUPS),

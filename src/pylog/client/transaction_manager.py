@@ -15,7 +15,8 @@ epoch of the next transaction, so that whatever is still on its way belongs to o
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 
 from pylog.errors import (
     InvalidPidMapping,
@@ -27,21 +28,16 @@ from pylog.errors import (
     TransactionAbortable,
     TransactionalIdAuthorization,
     UnknownProducerId,
-    UnknownServer,
     UnsupportedForMessageFormat,
 )
-from pylog.protocol.messages import (
-    OffsetCommitPart,
-    OffsetsCommitted,
-    TxnOffsetCommit,
-)
+from pylog.protocol.messages.offsets import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from pylog.protocol.messages.transactions import (
     EndTxnRequest,
     EndTxnResponse,
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from pylog.record import ConsumerGroupMetadata, TopicPartition
+from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 FENCED = (ProducerFenced, InvalidProducerEpoch)
 NOT_KNOWN = (InvalidPidMapping, UnknownProducerId)
@@ -105,12 +101,15 @@ class TransactionManager:
         elif self.state in (TransactionManagerState.IN_TRANSACTION, TransactionManagerState.COMMITTING):
             self._to_abortable(error)
 
-    def offsets(self, parts: Sequence[OffsetCommitPart], group: ConsumerGroupMetadata) -> TxnOffsetCommit:
+    def offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> TxnOffsetCommitRequest:
         """The message that sends these offsets. Raises what `add` does."""
         self.add()
-        return TxnOffsetCommit(
-            self.transactional_id, group.group_id, self.producer_id, self.epoch, list(parts), group.generation_id,
-            group.member_id, group.group_instance_id,
+        return TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id, group_id=group.group_id, producer_id=self.producer_id,
+            producer_epoch=self.epoch, generation_id=group.generation_id, member_id=group.member_id,
+            group_instance_id=group.group_instance_id, topics=TxnOffsetCommitRequest.offsets(offsets),
         )  # fmt: skip
 
     def check(self) -> None:
@@ -165,16 +164,17 @@ class TransactionManager:
             self.fail(error)
         return False
 
-    def offsets_answered(self, message: TxnOffsetCommit, answer: OffsetsCommitted) -> TxnOffsetCommit | None:
+    def offsets_answered(
+        self, message: TxnOffsetCommitRequest, answer: TxnOffsetCommitResponse
+    ) -> TxnOffsetCommitRequest | None:
         """Take the answer to `offsets`; gives the message to send after a while, or None. Errors lead to a state."""
-        left = []
-        for part in message.parts:
-            key = TopicPartition(part.topic, part.partition)
-            error = answer.errors.get(key, answer.error or UnknownServer(f"no word of {key.topic}-{key.partition}"))
+        left, found = [], message.found(answer)
+        for key, part in message.keyed():
+            error = found[key].error
             if error is None:
                 continue
             if may_be_asked_again(error):
-                left.append(part)
+                left.append((key, part))
             elif isinstance(error, (*FENCED, TransactionalIdAuthorization, UnsupportedForMessageFormat)):
                 self.fail(error)
             elif isinstance(error, NOT_KNOWN):
@@ -183,10 +183,7 @@ class TransactionManager:
                 self._to_abortable(error)
         if not left or self.state is not TransactionManagerState.IN_TRANSACTION:
             return None
-        return TxnOffsetCommit(
-            message.transactional_id, message.group_id, message.producer_id, message.producer_epoch, left,
-            message.generation_id, message.member_id, message.group_instance_id,
-        )  # fmt: skip
+        return replace(message, topics=message.by_topic(left))
 
     # --- states ----------------------------------------------------------------------------------------------------
 

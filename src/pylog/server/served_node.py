@@ -74,23 +74,19 @@ class ServedNode:
         """The answer to a message that never waits."""
         return self.handle(message, session).result()
 
-    def name_topics(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
-        """Give topics that a body names by their ids the field `name`: "" where an id is not known."""
-        unnamed = [topic for topic in topics if topic.get("topicId", NO_ID) != NO_ID]
-        names = self.names([topic["topicId"] for topic in unnamed], session)
+    def name_topics(self, topics: list[Any], session: Session) -> None:
+        """Give topics that a request names by their ids their names: "" where an id is not known."""
+        names = self.names([topic.topic_id for topic in topics if topic.topic_id != NO_ID], session)
         for topic in topics:
-            topic.setdefault(field_name, "")
-        for topic in unnamed:
-            topic[field_name] = names.get(topic["topicId"], "")
+            topic.name = names.get(topic.topic_id, "")
 
-    def identify(self, topics: Iterable[Body], session: Session) -> None:
-        """Give topics that a body names by their names the field `topicId`, where there are such topics."""
-        named = [topic for topic in topics if topic["name"] and topic.get("topicId", NO_ID) == NO_ID]
-        asked = MetadataRequest.of([topic["name"] for topic in named], partitions_max=0)
+    def identify(self, topics: list[Any], session: Session) -> None:
+        """Give topics that have names their ids, where there are such topics."""
+        asked = MetadataRequest.of([topic.name for topic in topics], partitions_max=0)
         found: MetadataResponse = self.ask(asked, session)
         ids = {topic.name: topic.topic_id for topic in found.topics if topic.error is None}
-        for topic in named:
-            topic["topicId"] = ids.get(topic["name"], NO_ID)
+        for topic in topics:
+            topic.topic_id = ids.get(topic.name, NO_ID)
 
     def names(self, topic_ids: Iterable[uuid.UUID], session: Session) -> dict[uuid.UUID, str]:
         """The names of the topics with these ids. Unknown ids are left out."""

@@ -19,16 +19,12 @@ from pylog.protocol.batch import Origin, encode
 from pylog.protocol.messages import (
     GROUPS_TOPIC,
     NewTopic,
-    OffsetCommit,
-    OffsetCommitPart,
-    OffsetFetch,
     Produce,
     Produced,
     ProducedPart,
     ProducePart,
     Session,
     TxnMarkers,
-    TxnOffsetCommit,
 )
 from pylog.protocol.messages.groups import DescribeGroupsRequest
 from pylog.protocol.messages.topics import CreateTopicsRequest
@@ -44,15 +40,21 @@ from pylog.testing import SimClock
 from support.clients.values import until
 from support.killed import killed_at_last
 from support.messages import (
+    Offset,
     add_partitions,
     added,
+    commit_errors,
     end_txn,
     errors_in,
+    fetched,
     init_producer_id,
     join_group,
     marked,
+    offset_commit,
     offset_delete,
+    offset_fetch,
     sync_group,
+    txn_offset_commit,
     write_markers,
 )
 from tests.support.faults import FaultFiles
@@ -97,9 +99,9 @@ class Client:
         return error
 
     def commit_offset(self, offset: int, group: str = "g") -> errors.PylogError | None:
-        part = OffsetCommitPart("t", 0, offset)
-        answer = self.ask(TxnOffsetCommit(self.name, group, self.id, self.epoch, [part]))
-        error: errors.PylogError | None = answer.errors[TopicPartition("t", 0)]
+        part = Offset("t", 0, offset)
+        answer = self.ask(txn_offset_commit(self.name, group, self.id, self.epoch, [part]))
+        error: errors.PylogError | None = commit_errors(answer)[TopicPartition("t", 0)]
         return error
 
 
@@ -115,8 +117,8 @@ def committed(log: pylog.Log, partition: int = 0) -> list[bytes | None]:
 
 
 def offset(log: pylog.Log, group: str = "g", *, stable: bool = False) -> int | errors.PylogError:
-    fetch = OffsetFetch(group, [TopicPartition("t", 0)], require_stable=stable)
-    (part,) = log.broker.handle(fetch, SESSION).result().parts
+    fetch = offset_fetch(group, [TopicPartition("t", 0)], require_stable=stable)
+    (part,) = fetched(log.broker.handle(fetch, SESSION).result())
     return part.error if part.error is not None else part.offset
 
 
@@ -239,8 +241,8 @@ def test_markers_that_a_former_owner_decided_are_written(tmp_path: Path, committ
 def test_offsets_are_known_again_after_an_open(tmp_path: Path) -> None:
     with pylog.open(tmp_path) as log:
         log.create_topic("t")
-        committed_ = log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5, metadata="m")]), SESSION).result()
-        assert committed_.errors == {TopicPartition("t", 0): None}
+        committed_ = log.broker.handle(offset_commit("g", [Offset("t", 0, 5, metadata="m")]), SESSION).result()
+        assert commit_errors(committed_) == {TopicPartition("t", 0): None}
     with pylog.open(tmp_path, mode="read") as reader:
         assert reader.admin.committed("g") == {TopicPartition("t", 0): (5, "m", -1)}
     with pylog.open(tmp_path) as log:
@@ -483,7 +485,7 @@ def test_a_failed_sync_without_a_waiter_latches_and_the_node_goes_on() -> None:
 def test_unknown_records_are_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pylog.open(tmp_path) as log:
         log.create_topic("t")
-        log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION).result()
+        log.broker.handle(offset_commit("g", [Offset("t", 0, 5)]), SESSION).result()
         view = next(view for view in log.topic("__consumer_offsets") if view.next_offset)
         unknown = encode(
             [(b"", b"\0\0\0\x09", NOW, ())],
@@ -593,10 +595,10 @@ def test_a_joining_member_hears_when_the_node_stops_coordinating(log: pylog.Log)
 
 def test_offsets_of_partitions_that_are_not_there_are_refused(log: pylog.Log) -> None:
     missing, there = TopicPartition("nowhere", 0), TopicPartition("t", 0)
-    parts = [OffsetCommitPart(*missing, 1), OffsetCommitPart(*there, 1)]
-    both = log.broker.handle(OffsetCommit("g", parts), SESSION).result().errors
+    parts = [Offset(*missing, 1), Offset(*there, 1)]
+    both = commit_errors(log.broker.handle(offset_commit("g", parts), SESSION).result())
     assert isinstance(both[missing], errors.UnknownTopicOrPartition) and both[there] is None
-    (error,) = log.broker.handle(OffsetCommit("g", parts[:1]), SESSION).result().errors.values()
+    (error,) = commit_errors(log.broker.handle(offset_commit("g", parts[:1]), SESSION).result()).values()
     assert isinstance(error, errors.UnknownTopicOrPartition)
 
 

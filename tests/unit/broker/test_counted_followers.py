@@ -13,9 +13,6 @@ from pylog.protocol.messages import (
     ACKS_ALL,
     Fetch,
     FetchPart,
-    OffsetCommit,
-    OffsetCommitPart,
-    OffsetFetch,
     Produce,
     ProducePart,
     Session,
@@ -24,7 +21,19 @@ from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, Descri
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from support.clients.values import until
 from support.copies import QUICK
-from support.messages import add_partitions, added, end_txn, group_heartbeat, init_producer_id, member_heartbeat
+from support.messages import (
+    Offset,
+    add_partitions,
+    added,
+    commit_errors,
+    end_txn,
+    fetched,
+    group_heartbeat,
+    init_producer_id,
+    member_heartbeat,
+    offset_commit,
+    offset_fetch,
+)
 from support.patience import HANG_SECONDS
 
 SESSION = Session()
@@ -46,7 +55,7 @@ def ask(log: pylog.Log, message: Any) -> Any:
 
 
 def position(log: pylog.Log, group: str = "g") -> int:
-    (part,) = ask(log, OffsetFetch(group, [T0])).parts
+    (part,) = fetched(ask(log, offset_fetch(group, [T0])))
     assert part.error is None
     offset: int = part.offset
     return offset
@@ -63,14 +72,14 @@ def lead_with_follower(log: pylog.Log, topic: str) -> None:
 
 def test_what_is_not_appended_waits_for_no_follower(log: pylog.Log) -> None:
     lead_with_follower(log, "__consumer_offsets")
-    commit = log.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]), SESSION)
+    commit = log.broker.handle(offset_commit("g", [Offset("t", 0, 5)]), SESSION)
     assert not commit.done()
     assert (position(log), position(log, "another")) == (1, -1)
     assert [group.group_id for group in ask(log, ListGroupsRequest()).groups] == ["g"]
     assert ask(log, DescribeGroupsRequest(groups=["g"])).groups[0].error is None
     assert isinstance(ask(log, group_heartbeat("another", "m", 1)).error, errors.UnknownMemberId)
     log.lead("__consumer_offsets")
-    assert commit.result(0).errors == {T0: None}
+    assert commit_errors(commit.result(0)) == {T0: None}
     assert position(log) == 5
 
 
@@ -167,11 +176,11 @@ def test_groups_count_a_follower_once_it_has_caught_up(pair: Pair, is_made_first
     until(lambda: pair.counts(following, "__consumer_offsets"))
     assert isr(leader, "__consumer_offsets") == [1, 2]
     following.close()
-    waiting = leader.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 3)]), SESSION)
+    waiting = leader.broker.handle(offset_commit("g", [Offset("t", 0, 3)]), SESSION)
     assert not waiting.done()
     assert position(leader) == 2
     leader.lead("t")
-    assert waiting.result(0).errors == {T0: None}
+    assert commit_errors(waiting.result(0)) == {T0: None}
     assert isr(leader, "__consumer_offsets") == [1]
 
 
@@ -183,7 +192,7 @@ def test_a_follower_that_has_caught_up_counts_after_an_open(tmp_path: Path) -> N
     until(lambda: pair.counts(following, "__consumer_offsets"))
     pair.close()
     with pylog.open(tmp_path / "leader", node_id=1) as leader:
-        waiting = leader.broker.handle(OffsetCommit("g", [OffsetCommitPart("t", 0, 3)]), SESSION)
+        waiting = leader.broker.handle(offset_commit("g", [Offset("t", 0, 3)]), SESSION)
         assert not waiting.done()
         assert position(leader) == 1
 

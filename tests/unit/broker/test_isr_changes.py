@@ -19,8 +19,6 @@ from pylog.protocol.messages import (
     Fetch,
     FetchPart,
     NewTopic,
-    OffsetCommit,
-    OffsetCommitPart,
     Produce,
     ProducePart,
     Session,
@@ -28,6 +26,7 @@ from pylog.protocol.messages import (
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.replica import Leader
 from pylog.runtime.future import Future
+from support.messages import Offset, commit_errors, offset_commit
 from support.stepping import Steps
 from tests.support.faults import FaultFiles
 
@@ -239,13 +238,13 @@ def test_the_minimum_is_looked_at_as_it_is_now(node: Node) -> None:
 
 
 def test_what_coordinators_have_written_waits_for_its_replicas(strict: Node) -> None:
-    commit = OffsetCommit("g", [OffsetCommitPart("t", 0, 0)])
+    commit = offset_commit("g", [Offset("t", 0, 0)])
     strict.broker.handle(commit, SESSION).result(0)
     strict.broker.node.cluster_changes.take_topic_config("__consumer_offsets", {"min.insync.replicas": "2"})
     waiting = strict.broker.handle(commit, SESSION)
     assert not waiting.done()
     strict.broker.lead("__consumer_offsets", [])
-    assert waiting.result(0).errors == {pylog.TopicPartition("t", 0): None}
+    assert commit_errors(waiting.result(0)) == {pylog.TopicPartition("t", 0): None}
 
 
 def test_metrics_tell_the_isr(strict: Node) -> None:

@@ -23,13 +23,11 @@ from pylog.protocol.messages import (
     Fetch,
     FetchPart,
     NewTopic,
-    OffsetCommitPart,
     Produce,
     ProducePart,
     Replacement,
     Session,
     TxnMarkers,
-    TxnOffsetCommit,
 )
 from pylog.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
@@ -37,7 +35,15 @@ from pylog.record import TopicPartition
 from pylog.replica import Leader
 from pylog.testing import SimClock
 from support.killed import killed_at_last
-from support.messages import end_txn, init_producer_id, marked, write_markers
+from support.messages import (
+    Offset,
+    commit_errors,
+    end_txn,
+    init_producer_id,
+    marked,
+    txn_offset_commit,
+    write_markers,
+)
 
 NOW = 1_700_000_000_000
 SESSION = Session("tester")
@@ -82,8 +88,8 @@ class Node:
         return self.ask(Produce([ProducePart(*key, batch)], transactional_id=name)).parts[0]
 
     def commit_offset(self, offset: int) -> None:
-        message = TxnOffsetCommit("tx", "g", self.id, self.epoch, [OffsetCommitPart("t", 0, offset)])
-        assert self.ask(message).errors == {KEYS[0]: None}
+        message = txn_offset_commit("tx", "g", self.id, self.epoch, [Offset("t", 0, offset)])
+        assert commit_errors(self.ask(message)) == {KEYS[0]: None}
 
     def end(self, *, committed: bool = True) -> Any:
         ended = self.ask(end_txn("tx", self.id, self.epoch, committed))

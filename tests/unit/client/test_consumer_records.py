@@ -21,10 +21,6 @@ from pylog.protocol.compression import Codec
 from pylog.protocol.messages import (
     Fetch,
     FetchedPart,
-    OffsetCommit,
-    OffsetFetch,
-    OffsetsCommitted,
-    OffsetsFetched,
     Session,
 )
 from pylog.protocol.messages.groups import (
@@ -34,12 +30,18 @@ from pylog.protocol.messages.groups import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
+from pylog.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
 from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.runtime.future import Future, completed, failed
 from pylog.testing import SimClock
 from pylog.transport import MemoryTransport
 from support.copies import QUICK, same
+from support.messages import (
+    Offset,
+    offset_commit,
+    offset_fetch,
+)
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -552,7 +554,7 @@ def test_an_answer_to_a_request_before_a_move_changes_nothing(far: pylog.Log, wa
 def test_a_move_while_a_position_is_looked_up_counts(far: pylog.Log, way: Held) -> None:
     consumer = far.consumer(auto_offset_reset="earliest", group_id="g")
     consumer.assign([T0])
-    way.holds = {OffsetFetch}
+    way.holds = {OffsetFetchRequest}
     assert consumer.poll(0) == []
     consumer.seek(T0, 8)
     way.let_go()
@@ -585,8 +587,8 @@ def test_an_answer_that_is_lost_is_asked_for_again(far: pylog.Log, way: Held, cl
         (Fetch, errors.NetworkError("gone")),
         (Fetch, errors.NotLeaderOrFollower("elsewhere")),
         (ListOffsetsRequest, errors.NetworkError("gone")),
-        (OffsetFetch, errors.NotCoordinator("elsewhere")),
-        (OffsetFetch, OffsetsFetched(errors.CoordinatorLoadInProgress("soon"))),
+        (OffsetFetchRequest, errors.NotCoordinator("elsewhere")),
+        (OffsetFetchRequest, offset_fetch("g").refused(errors.CoordinatorLoadInProgress("soon"))),
     ],
 )
 def test_a_retriable_error_is_tried_again_after_a_while(
@@ -602,7 +604,7 @@ def test_a_retriable_error_is_tried_again_after_a_while(
     consumer.close()
 
 
-@pytest.mark.parametrize("kind", [Fetch, ListOffsetsRequest, OffsetFetch])
+@pytest.mark.parametrize("kind", [Fetch, ListOffsetsRequest, OffsetFetchRequest])
 def test_an_error_that_is_not_retriable_is_raised(far: pylog.Log, way: Held, kind: type) -> None:
     consumer = far.consumer(auto_offset_reset="earliest", group_id="g")
     consumer.assign([T0])
@@ -611,7 +613,7 @@ def test_an_error_that_is_not_retriable_is_raised(far: pylog.Log, way: Held, kin
         with pytest.raises(errors.TopicAuthorization):
             consumer.poll(0)
     assert len(read(consumer)) == 10
-    way.answers[OffsetFetch] = [errors.GroupAuthorization("no")]
+    way.answers[OffsetFetchRequest] = [errors.GroupAuthorization("no")]
     with pytest.raises(errors.GroupAuthorization):
         consumer.committed([T0])
     way.answers[ListOffsetsRequest] = [errors.TopicAuthorization("no")]
@@ -635,19 +637,19 @@ def test_a_position_is_waited_for_and_not_for_ever(far: pylog.Log, way: Held) ->
 def test_a_commit_is_tried_again_where_that_helps(far: pylog.Log, way: Held) -> None:
     consumer = far.consumer(group_id="g", retry_backoff_ms=0)
     consumer.assign([T0])
-    way.answers[OffsetCommit] = [errors.NotCoordinator("elsewhere"), errors.CoordinatorLoadInProgress("soon")]
+    way.answers[OffsetCommitRequest] = [errors.NotCoordinator("elsewhere"), errors.CoordinatorLoadInProgress("soon")]
     consumer.commit({T0: 3})
-    assert way.count(OffsetCommit) == 3
-    way.answers[OffsetFetch] = [errors.NotCoordinator("elsewhere")]
+    assert way.count(OffsetCommitRequest) == 3
+    way.answers[OffsetFetchRequest] = [errors.NotCoordinator("elsewhere")]
     assert consumer.committed([T0]) == {T0: pylog.OffsetAndMetadata(3)}
-    way.answers[OffsetCommit] = [errors.NotCoordinator("elsewhere")]
+    way.answers[OffsetCommitRequest] = [errors.NotCoordinator("elsewhere")]
     with pytest.raises(errors.NotCoordinator):
         consumer.commit({T0: 4}, timeout_ms=0)
-    way.answers[OffsetFetch] = [errors.NotCoordinator("elsewhere")]
+    way.answers[OffsetFetchRequest] = [errors.NotCoordinator("elsewhere")]
     impatient = far.consumer(group_id="g", default_api_timeout_ms=0)
     with pytest.raises(errors.NotCoordinator):
         impatient.committed([T0])
-    way.holds = {OffsetCommit}
+    way.holds = {OffsetCommitRequest}
     with pytest.raises(errors.RequestTimedOut, match="may have worked"):
         consumer.commit({T0: 5}, timeout_ms=0)
     way.let_go()
@@ -661,14 +663,14 @@ def test_a_failed_auto_commit_is_tried_again_with_a_warning(
     consumer = far.consumer(group_id="g", auto_offset_reset="earliest", retry_backoff_ms=100, max_poll_records=4)
     consumer.assign([T0])
     read(consumer, 2)
-    way.answers[OffsetCommit] = [errors.NotCoordinator("elsewhere"), errors.GroupAuthorization("no")]
+    way.answers[OffsetCommitRequest] = [errors.NotCoordinator("elsewhere"), errors.GroupAuthorization("no")]
     clock.advance(5000)
     read(consumer, 2)
-    assert way.count(OffsetCommit) == 1 and not caplog.text
+    assert way.count(OffsetCommitRequest) == 1 and not caplog.text
     clock.advance(100)
     read(consumer, 2)
-    assert way.count(OffsetCommit) == 2 and "not committed by themselves" in caplog.text
-    way.answers[OffsetCommit] = [errors.GroupAuthorization("no")]
+    assert way.count(OffsetCommitRequest) == 2 and "not committed by themselves" in caplog.text
+    way.answers[OffsetCommitRequest] = [errors.GroupAuthorization("no")]
     consumer.close()
     assert "the last positions were not committed" in caplog.text
 
@@ -687,7 +689,7 @@ def test_a_commit_that_the_group_refuses_says_what_to_do(
 ) -> None:
     with far.consumer("t", group_id="g", auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
         read(consumer)
-        way.answers[OffsetCommit] = [OffsetsCommitted({T0: error, T1: error})]
+        way.answers[OffsetCommitRequest] = [offset_commit("g", [Offset(*T0), Offset(*T1)]).refused(error)]
         with pytest.raises(raised) as caught:
             consumer.commit()
         if raised is errors.CommitFailed:
@@ -729,7 +731,7 @@ def test_a_revocation_waits_for_its_commit_within_limits(far: pylog.Log, way: He
     assert len(read(consumer)) == 10
     far.create_topic("u")
     consumer.subscribe(["t", "u"])
-    way.holds = {OffsetCommit}
+    way.holds = {OffsetCommitRequest}
     assert read(consumer) == [] and consumer.assignment() == {T0, T1}
     append(far, b"not given any more")
     assert read(consumer) == []
@@ -738,7 +740,7 @@ def test_a_revocation_waits_for_its_commit_within_limits(far: pylog.Log, way: He
     assert [record.value for record in read(consumer)][-1] == b"not given any more"
     assert len(consumer.assignment()) == 3
     consumer.subscribe(["t"])
-    way.answers[OffsetCommit] = [errors.GroupAuthorization("no")]
+    way.answers[OffsetCommitRequest] = [errors.GroupAuthorization("no")]
     append(far, b"read again")
     assert b"read again" in [record.value for record in read(consumer)] and consumer.assignment() == {T0, T1}
     consumer.close()

@@ -14,11 +14,10 @@ from pylog.errors import Closed, NetworkError, NotLeaderOrFollower, PylogError, 
 from pylog.protocol.messages import (
     Fetch,
     Message,
-    OffsetCommit,
-    OffsetFetch,
     Produce,
     Session,
 )
+from pylog.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
 from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import InitProducerIdRequest
@@ -229,7 +228,7 @@ LOOK_UPS: dict[str, tuple[type, Callable[[pylog.Consumer], object]]] = {
     "end_offsets": (ListOffsetsRequest, lambda consumer: consumer.end_offsets([T0])),
     "lag": (ListOffsetsRequest, lambda consumer: consumer.lag()),
     "offsets_for_times": (ListOffsetsRequest, lambda consumer: consumer.offsets_for_times({T0: 0})),
-    "committed": (OffsetFetch, lambda consumer: consumer.committed([T0])),
+    "committed": (OffsetFetchRequest, lambda consumer: consumer.committed([T0])),
 }
 
 
@@ -271,8 +270,8 @@ def test_a_call_that_waits_ends_when_its_log_is_closed(wire: Wire, log: pylog.Lo
 
 def test_an_answer_that_comes_during_a_look_up_is_left_to_the_next_poll(wire: Wire, log: pylog.Log) -> None:
     heard: list[PylogError | None] = []
-    wire.held = {OffsetCommit: [], ListOffsetsRequest: []}
-    answering = threading.Timer(0.01, lambda: (wire.release(OffsetCommit), wire.release(ListOffsetsRequest)))
+    wire.held = {OffsetCommitRequest: [], ListOffsetsRequest: []}
+    answering = threading.Timer(0.01, lambda: (wire.release(OffsetCommitRequest), wire.release(ListOffsetsRequest)))
     with log.consumer(group_id="g") as consumer:
         consumer.assign([T0])
         consumer.commit_async({T0: 1}, lambda _, error: heard.append(error))

@@ -13,11 +13,10 @@ from pylog import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, erro
 from pylog.client.producer import Producer
 from pylog.config import ProducerConfig
 from pylog.protocol.messages import (
-    OffsetsCommitted,
     Produced,
     ProducedPart,
-    TxnOffsetCommit,
 )
+from pylog.protocol.messages.offsets import TxnOffsetCommitRequest
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import (
     EndTxnRequest,
@@ -26,7 +25,7 @@ from pylog.protocol.messages.transactions import (
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 from support.described import described
-from support.messages import end_txn, init_producer_id, producer_id_given, txn_ended
+from support.messages import end_txn, fetched, init_producer_id, offset_fetch, producer_id_given, txn_ended
 from support.patience import HANG_SECONDS
 
 NODE = 1
@@ -244,10 +243,10 @@ def test_offsets_of_no_member_any_more_are_refused(log: pylog.Log) -> None:
 
 
 def committed(log: pylog.Log, group: str) -> dict[TopicPartition, tuple[int, str]]:
-    from pylog.protocol.messages import OffsetFetch, Session
+    from pylog.protocol.messages import Session
 
-    answer = log._transport.send(log.node_id, OffsetFetch(group), Session()).result(HANG_SECONDS)
-    return {TopicPartition(part.topic, part.partition): (part.offset, part.metadata) for part in answer.parts}
+    answer = log._transport.send(log.node_id, offset_fetch(group), Session()).result(HANG_SECONDS)
+    return {TopicPartition(part.topic, part.partition): (part.offset, part.metadata) for part in fetched(answer)}
 
 
 def test_calls_of_transactions_need_one(log: pylog.Log) -> None:
@@ -321,10 +320,8 @@ class Coordinator:
             made = producer_id_given if isinstance(message, InitProducerIdRequest) else txn_ended
             self.epoch += answer is None
             return completed(made(answer, 7, self.epoch))
-        if isinstance(message, TxnOffsetCommit):
-            return completed(
-                OffsetsCommitted({TopicPartition(part.topic, part.partition): answer for part in message.parts})
-            )
+        if isinstance(message, TxnOffsetCommitRequest):
+            return completed(message.results(dict.fromkeys(message.partitions(), answer)))
         (part,) = message.parts
         return completed(Produced([ProducedPart(part.topic, part.partition, answer, 0, part.batch.count)]))
 
@@ -356,7 +353,8 @@ def test_the_coordinator_is_asked_until_it_answers(coordinator: Coordinator) -> 
     producer.begin()
     coordinator.answers = [BUSY, errors.NetworkError("gone"), None]
     producer.send_offsets({TopicPartition("t", 0): 5}, "g")
-    assert [(one.producer_epoch, one.parts[0].offset) for one in coordinator.heard[7:]] == [(1, 5)] * 3
+    (topic,) = TxnOffsetCommitRequest.offsets({TopicPartition("t", 0): OffsetAndMetadata(5)})
+    assert [(one.producer_epoch, one.topics) for one in coordinator.heard[7:]] == [(1, [topic])] * 3
     coordinator.answers = [errors.NetworkError("gone")]
     producer.abort()
     assert coordinator.heard[10:] == [end_txn("etl", 7, 1, False)] * 2

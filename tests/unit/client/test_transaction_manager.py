@@ -7,12 +7,8 @@ import pytest
 from pylog import errors
 from pylog.client.transaction_manager import TransactionManager, TransactionManagerState, unusable
 from pylog.errors import PylogError
-from pylog.protocol.messages import (
-    OffsetCommitPart,
-    OffsetsCommitted,
-)
 from pylog.protocol.messages.transactions import EndTxnRequest
-from pylog.record import ConsumerGroupMetadata, TopicPartition
+from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from support.messages import end_txn, init_producer_id, producer_id_given, txn_ended
 
 GROUP = ConsumerGroupMetadata("g", 3, "member", "instance")
@@ -88,7 +84,7 @@ CALLS: dict[str, Callable[[TransactionManager], object]] = {
     "send": TransactionManager.add,
     "commit": TransactionManager.commit,
     "abort": TransactionManager.abort,
-    "offsets": lambda transacting: transacting.offsets([], GROUP),
+    "offsets": lambda transacting: transacting.offsets({}, GROUP),
 }
 ALLOWED = {
     TransactionManagerState.UNINITIALIZED: set(),
@@ -233,17 +229,18 @@ def test_a_coordinator_that_has_another_id_gives_a_new_one(state: TransactionMan
 
 # --- offsets ----------------------------------------------------------------------------------------------------------
 
-PARTS = [OffsetCommitPart("t", number, 10 + number) for number in range(3)]
 KEYS = [TopicPartition("t", number) for number in range(3)]
+PARTS = {key: OffsetAndMetadata(10 + key.partition) for key in KEYS}
 
 
 def test_offsets_are_sent_until_all_are_taken() -> None:
     transacting = made(TransactionManagerState.IN_TRANSACTION)
     message = transacting.offsets(PARTS, GROUP)
     assert (message.generation_id, message.member_id, message.group_instance_id) == (3, "member", "instance")
-    again = transacting.offsets_answered(message, OffsetsCommitted({KEYS[0]: None, KEYS[1]: BUSY, KEYS[2]: BUSY}))
-    assert again is not None and again.parts == PARTS[1:] and (again.generation_id, again.member_id) == (3, "member")
-    assert transacting.offsets_answered(again, OffsetsCommitted(dict.fromkeys(KEYS[1:]))) is None
+    again = transacting.offsets_answered(message, message.results({KEYS[1]: BUSY, KEYS[2]: BUSY}))
+    assert again is not None and again.partitions() == KEYS[1:]
+    assert (again.generation_id, again.member_id) == (3, "member")
+    assert transacting.offsets_answered(again, again.results({})) is None
     transacting.commit()
     assert isinstance(transacting.request(), EndTxnRequest), "the group may have them"
 
@@ -263,17 +260,20 @@ def test_offsets_are_sent_until_all_are_taken() -> None:
 def test_offsets_that_are_refused_refuse_the_transaction(error: PylogError, state: TransactionManagerState) -> None:
     transacting = made(TransactionManagerState.IN_TRANSACTION)
     message = transacting.offsets(PARTS, GROUP)
-    answer = OffsetsCommitted({KEYS[0]: error, KEYS[1]: BUSY, KEYS[2]: errors.UnknownMemberId("")})
+    answer = message.results({KEYS[0]: error, KEYS[1]: BUSY, KEYS[2]: errors.UnknownMemberId("")})
     assert transacting.offsets_answered(message, answer) is None
     assert transacting.state is state
 
 
 def test_offsets_of_which_no_word_comes_were_not_taken() -> None:
     transacting = made(TransactionManagerState.IN_TRANSACTION)
-    transacting.offsets_answered(transacting.offsets(PARTS, GROUP), OffsetsCommitted({KEYS[0]: None}))
-    with pytest.raises(errors.TransactionAbortable, match="no word of t-1"):
+    message = transacting.offsets(PARTS, GROUP)
+    answer = message.results({})
+    del answer.topics[0].partitions[1:]
+    transacting.offsets_answered(message, answer)
+    with pytest.raises(errors.TransactionAbortable, match="without a word of t-1"):
         transacting.check()
     transacting = made(TransactionManagerState.IN_TRANSACTION)
     message = transacting.offsets(PARTS, GROUP)
-    again = transacting.offsets_answered(message, OffsetsCommitted({}, errors.NotCoordinator("")))
+    again = transacting.offsets_answered(message, message.refused(errors.NotCoordinator("")))
     assert again == message

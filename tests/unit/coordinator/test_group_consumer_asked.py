@@ -24,19 +24,20 @@ from pylog.errors import (
     UnknownMemberId,
     UnsupportedFormat,
 )
-from pylog.protocol.messages import (
-    OffsetCommit,
-    OffsetCommitPart,
-    OffsetFetch,
-    TxnOffsetCommit,
-)
-from pylog.protocol.messages.groups import (
-    ConsumerGroupDescribeRequest,
-    DeleteGroupsRequest,
-)
+from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DeleteGroupsRequest
 from pylog.record import TopicPartition
 from support.consumer_group_host import SESSION_MS, Client, ConsumerHost, heartbeat, member, settle, slots
-from support.messages import errors_in, join_group, offset_delete
+from support.messages import (
+    Offset,
+    commit_errors,
+    errors_in,
+    fetched,
+    join_group,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    txn_offset_commit,
+)
 
 
 @pytest.fixture
@@ -48,12 +49,12 @@ def host() -> ConsumerHost:
 
 
 def test_an_empty_classic_group_becomes_one_of_the_consumer_protocol(host: ConsumerHost) -> None:
-    commit = OffsetCommit("g", [OffsetCommitPart("t", 0, 5)])
-    assert host.ask(commit).errors == {TopicPartition("t", 0): None}
+    commit = offset_commit("g", [Offset("t", 0, 5)])
+    assert commit_errors(host.ask(commit)) == {TopicPartition("t", 0): None}
     client = member(host).beat()
     assert client.error is None
     assert host.group().state == "Stable"
-    assert host.ask(OffsetFetch("g", [TopicPartition("t", 0)])).parts[0].offset == 5
+    assert fetched(host.ask(offset_fetch("g", [TopicPartition("t", 0)])))[0].offset == 5
     host.restart()
     assert host.group().state == "Stable"
 
@@ -79,10 +80,10 @@ def test_a_consumer_group_takes_no_member_that_says_nothing_of_its_topics(host: 
 
 def test_the_last_records_of_a_group_decide_its_protocol(host: ConsumerHost) -> None:
     """Of a group that changed its protocol a compacted log may have lost the tombstone in between."""
-    host.ask(OffsetCommit("g", [OffsetCommitPart("t", 0, 5)]))
+    host.ask(offset_commit("g", [Offset("t", 0, 5)]))
     host.append_record(consumer_record(EPOCH, "g", "", GroupEpoch(3)))
     assert host.listed() == [("g", "consumer", "Empty", "consumer")]
-    assert host.ask(OffsetFetch("g", [TopicPartition("t", 0)])).parts[0].offset == 5
+    assert fetched(host.ask(offset_fetch("g", [TopicPartition("t", 0)])))[0].offset == 5
 
 
 def test_tombstones_of_the_other_protocol_delete_nothing(host: ConsumerHost) -> None:
@@ -97,8 +98,8 @@ def test_tombstones_of_the_other_protocol_delete_nothing(host: ConsumerHost) -> 
 
 
 def commit(host: ConsumerHost, epoch: int, member_id: str = "m", instance: str | None = None) -> PylogError | None:
-    message = OffsetCommit("g", [OffsetCommitPart("t", 0, 5)], epoch, member_id, instance)
-    (error,) = host.ask(message).errors.values()
+    message = offset_commit("g", [Offset("t", 0, 5)], epoch, member_id, instance)
+    (error,) = commit_errors(host.ask(message)).values()
     assert error is None or isinstance(error, PylogError)
     return error
 
@@ -119,8 +120,8 @@ def test_a_member_commits_old_partitions_in_their_earlier_epoch(host: ConsumerHo
     client.beat()
     assert commit(host, 1) is None
     assert isinstance(commit(host, 0), StaleMemberEpoch)
-    message = OffsetCommit("g", [OffsetCommitPart("t", 8, 5), OffsetCommitPart("x", 8, 5)], 1, "m")
-    assert all(isinstance(error, StaleMemberEpoch) for error in host.ask(message).errors.values())
+    message = offset_commit("g", [Offset("t", 8, 5), Offset("x", 8, 5)], 1, "m")
+    assert all(isinstance(error, StaleMemberEpoch) for error in commit_errors(host.ask(message)).values())
 
 
 def test_a_member_commits_revoked_partitions_in_an_earlier_epoch(host: ConsumerHost) -> None:
@@ -132,14 +133,14 @@ def test_a_member_commits_revoked_partitions_in_an_earlier_epoch(host: ConsumerH
     revoking = {number for _, number in host.group().currents["m"].revoking}
     assert host.group().currents["m"].epoch == 2 and revoking
     for number in revoking - {8}:
-        message = OffsetCommit("g", [OffsetCommitPart("t", number, 5)], 1, "m")
-        assert host.ask(message).errors == {TopicPartition("t", number): None}
+        message = offset_commit("g", [Offset("t", number, 5)], 1, "m")
+        assert commit_errors(host.ask(message)) == {TopicPartition("t", number): None}
 
 
 def test_a_transaction_of_an_anonymous_client_commits(host: ConsumerHost) -> None:
     member(host).beat()
-    message = TxnOffsetCommit("x", "g", 7, 0, [OffsetCommitPart("t", 0, 5)])
-    assert host.ask(message).errors == {TopicPartition("t", 0): None}
+    message = txn_offset_commit("x", "g", 7, 0, [Offset("t", 0, 5)])
+    assert commit_errors(host.ask(message)) == {TopicPartition("t", 0): None}
 
 
 def test_an_instance_id_is_not_looked_at_by_a_commit(host: ConsumerHost) -> None:
@@ -150,16 +151,17 @@ def test_an_instance_id_is_not_looked_at_by_a_commit(host: ConsumerHost) -> None
 
 def test_members_commit_in_transactions(host: ConsumerHost) -> None:
     client = member(host).beat()
-    parts = [OffsetCommitPart("t", 0, 5)]
-    assert host.ask(TxnOffsetCommit("x", "g", 1, 0, parts, client.epoch, "m")).errors == {TopicPartition("t", 0): None}
+    parts = [Offset("t", 0, 5)]
+    message = txn_offset_commit("x", "g", 1, 0, parts, client.epoch, "m")
+    assert commit_errors(host.ask(message)) == {TopicPartition("t", 0): None}
 
 
 def test_members_fetch_in_their_epoch(host: ConsumerHost) -> None:
     client = member(host).beat()
-    assert host.ask(OffsetFetch("g")).error is None
-    assert host.ask(OffsetFetch("g", None, "m", client.epoch)).error is None
-    assert isinstance(host.ask(OffsetFetch("g", None, "m", 7)).error, StaleMemberEpoch)
-    assert isinstance(host.ask(OffsetFetch("g", None, "x", 1)).error, UnknownMemberId)
+    assert host.ask(offset_fetch("g")).groups[0].error is None
+    assert host.ask(offset_fetch("g", None, "m", client.epoch)).groups[0].error is None
+    assert isinstance(host.ask(offset_fetch("g", None, "m", 7)).groups[0].error, StaleMemberEpoch)
+    assert isinstance(host.ask(offset_fetch("g", None, "x", 1)).groups[0].error, UnknownMemberId)
 
 
 def test_offsets_of_topics_that_are_read_are_kept(host: ConsumerHost) -> None:

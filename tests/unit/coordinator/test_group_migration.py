@@ -30,11 +30,6 @@ from pylog.errors import (
 )
 from pylog.protocol.assignor import Subscription as Said
 from pylog.protocol.assignor import decode_assignment, encode_assignment, encode_subscription
-from pylog.protocol.messages import (
-    OffsetCommit,
-    OffsetCommitPart,
-    OffsetFetch,
-)
 from pylog.protocol.messages.groups import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,
@@ -44,7 +39,18 @@ from pylog.protocol.messages.groups import (
 from pylog.record import TopicPartition
 from support.classic_client import SESSION_MS, ClassicClient
 from support.consumer_group_host import Client, ConsumerHost, heartbeat, kinds, member
-from support.messages import group_heartbeat, join_group, leave_group, leaving, sync_group
+from support.messages import (
+    Offset,
+    commit_errors,
+    fetched,
+    group_heartbeat,
+    join_group,
+    leave_group,
+    leaving,
+    offset_commit,
+    offset_fetch,
+    sync_group,
+)
 
 AT = TopicPartition("t", 0)
 STRATEGIES = ["range", "cooperative-sticky", "range,cooperative-sticky"]
@@ -508,17 +514,17 @@ def pair(host: ConsumerHost) -> tuple[ClassicClient, Client]:
 
 def test_offsets_are_committed_by_members_of_both_kinds(host: ConsumerHost, pair: tuple[ClassicClient, Client]) -> None:
     for offset, client in enumerate(pair):
-        commit = OffsetCommit("g", [OffsetCommitPart("t", 0, offset)], client.epoch, client.member_id)
-        assert host.ask(commit).errors == {AT: None}
-        assert host.ask(OffsetFetch("g", [AT])).parts[0].offset == offset
+        commit = offset_commit("g", [Offset("t", 0, offset)], client.epoch, client.member_id)
+        assert commit_errors(host.ask(commit)) == {AT: None}
+        assert fetched(host.ask(offset_fetch("g", [AT])))[0].offset == offset
 
 
 def test_a_classic_members_commit_of_another_generation_is_refused(
     host: ConsumerHost, pair: tuple[ClassicClient, Client]
 ) -> None:
     old, _ = pair
-    commit = OffsetCommit("g", [OffsetCommitPart("t", 0, 1)], old.epoch + 1, old.member_id)
-    assert isinstance(host.ask(commit).errors[AT], IllegalGeneration)
+    commit = offset_commit("g", [Offset("t", 0, 1)], old.epoch + 1, old.member_id)
+    assert isinstance(commit_errors(host.ask(commit))[AT], IllegalGeneration)
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,6 @@ from pylog.errors import (
     UnstableOffsetCommit,
     UnsupportedFormat,
 )
-from pylog.protocol.messages import (
-    OffsetCommit,
-    OffsetCommitPart,
-    OffsetFetch,
-    TxnOffsetCommit,
-)
 from pylog.protocol.messages.groups import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -53,7 +47,21 @@ from pylog.protocol.messages.groups import (
 from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition
 from support.group_host import Ended, GroupHost, Logged
-from support.messages import errors_in, group_heartbeat, join_group, leave_group, leaving, offset_delete, sync_group
+from support.messages import (
+    Offset,
+    commit_errors,
+    errors_in,
+    fetched,
+    group_heartbeat,
+    join_group,
+    leave_group,
+    leaving,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+    txn_offset_commit,
+)
 
 AT = TopicPartition("t", 0)
 OTHER = TopicPartition("u", 1)
@@ -73,21 +81,21 @@ class Offsets:
         return errors_in(message, self.host.ask(message))
 
     def commit(self, offset: int, at: TopicPartition = AT, group: str = "g", **said: Any) -> PylogError | None:
-        parts = [OffsetCommitPart(*at, offset)]
-        error: PylogError | None = self.host.ask(OffsetCommit(group, parts, **said)).errors[at]
+        parts = [Offset(*at, offset)]
+        error: PylogError | None = commit_errors(self.host.ask(offset_commit(group, parts, **said)))[at]
         return error
 
     def stage(self, offset: int, at: TopicPartition = AT, **said: Any) -> PylogError | None:
-        parts = [OffsetCommitPart(*at, offset)]
-        error: PylogError | None = self.host.ask(TxnOffsetCommit("x", "g", *STAMP, parts, **said)).errors[at]
+        parts = [Offset(*at, offset)]
+        error: PylogError | None = commit_errors(self.host.ask(txn_offset_commit("x", "g", *STAMP, parts, **said)))[at]
         return error
 
     def fetched(self, at: TopicPartition = AT, *, stable: bool = False) -> tuple[int, PylogError | None]:
-        (part,) = self.host.ask(OffsetFetch("g", [at], require_stable=stable)).parts
+        (part,) = fetched(self.host.ask(offset_fetch("g", [at], require_stable=stable)))
         return part.offset, part.error
 
     def all(self) -> dict[TopicPartition, int]:
-        return {TopicPartition(p.topic, p.partition): p.offset for p in self.host.ask(OffsetFetch("g")).parts}
+        return {TopicPartition(p.topic, p.partition): p.offset for p in fetched(self.host.ask(offset_fetch("g")))}
 
     def join(self, metadata: bytes = READS_T, protocol_type: str = "consumer", **said: Any) -> JoinGroupResponse:
         message = join_group("g", protocol_type=protocol_type, protocols=[("range", metadata)], **said)
@@ -134,8 +142,8 @@ def test_an_offset_is_logged_with_the_id_of_its_topic_where_there_is_one() -> No
 
 def test_leader_epoch_and_metadata_come_back() -> None:
     host = GroupHost()
-    host.ask(OffsetCommit("g", [OffsetCommitPart("t", 0, 5, 3, "where I was")]))
-    (part,) = host.ask(OffsetFetch("g", [AT])).parts
+    host.ask(offset_commit("g", [Offset("t", 0, 5, 3, "where I was")]))
+    (part,) = fetched(host.ask(offset_fetch("g", [AT])))
     assert (part.leader_epoch, part.metadata) == (3, "where I was")
 
 
@@ -186,12 +194,12 @@ def test_commits_keep_a_session_alive() -> None:
 def test_offsets_that_do_not_fit_are_refused_and_the_rest_committed() -> None:
     host = GroupHost(NodeConfig(offset_metadata_max_bytes=3))
     parts = [
-        OffsetCommitPart("t", 0, 1, metadata="😀😀"),
-        OffsetCommitPart("t", 1, 2, metadata="😀"),
-        OffsetCommitPart("t", 2**31, 3),
-        OffsetCommitPart("t", 3, 4, metadata="\ud800"),
+        Offset("t", 0, 1, metadata="😀😀"),
+        Offset("t", 1, 2, metadata="😀"),
+        Offset("t", 2**31, 3),
+        Offset("t", 3, 4, metadata="\ud800"),
     ]
-    errors = host.ask(OffsetCommit("g", parts)).errors
+    errors = commit_errors(host.ask(offset_commit("g", parts)))
     kinds = [type(errors[TopicPartition("t", n)]) for n in (0, 1, 2**31, 3)]
     assert kinds == [OffsetMetadataTooLarge, type(None), InvalidRequest, InvalidRequest]
     assert len(host.log) == 1
@@ -199,7 +207,7 @@ def test_offsets_that_do_not_fit_are_refused_and_the_rest_committed() -> None:
 
 def test_a_commit_without_a_valid_offset_makes_no_group() -> None:
     host = GroupHost(NodeConfig(offset_metadata_max_bytes=0))
-    host.ask(OffsetCommit("g", [OffsetCommitPart("t", 0, 1, metadata="x")]))
+    host.ask(offset_commit("g", [Offset("t", 0, 1, metadata="x")]))
     assert host.ask(ListGroupsRequest()).groups == []
 
 
@@ -265,7 +273,7 @@ def test_a_fetch_tells_what_is_safe_and_waits_for_nothing() -> None:
     offsets = Offsets()
     offsets.commit(3)
     offsets.host.sync_always = False
-    committed = offsets.host.send(OffsetCommit("g", [OffsetCommitPart(*AT, 5)]))
+    committed = offsets.host.send(offset_commit("g", [Offset(*AT, 5)]))
     deleted = offsets.host.send(offset_delete("g", [AT]))
     assert (offsets.all(), offsets.fetched()) == ({AT: 3}, (3, None))
     assert not {committed, deleted} & offsets.host.answers.keys()
@@ -300,7 +308,8 @@ def test_a_deletion_that_cannot_be_logged_or_makes_no_sense_is_refused() -> None
     offsets = Offsets()
     assert isinstance(offsets.host.ask(offset_delete("g", [AT])).error, GroupIdNotFound)
     assert isinstance(offsets.host.ask(offset_delete("", [AT])).error, InvalidGroupId)
-    assert isinstance(offsets.host.ask(TxnOffsetCommit("x", "", *STAMP, [])).error, InvalidGroupId)
+    nameless = commit_errors(offsets.host.ask(txn_offset_commit("x", "", *STAMP, [Offset(*AT, 1)])))
+    assert isinstance(nameless[AT], InvalidGroupId)
     offsets.commit(1)
     offsets.host.failures = [DiskFull("full")]
     assert isinstance(offsets.deleted(AT)[AT], NotCoordinator)
@@ -435,8 +444,8 @@ def test_many_offsets_expire_in_batches_that_let_others_get_a_turn() -> None:
     offsets = Offsets()
     groups = TOMBSTONES_AT_ONCE // 10 + 1
     for number in range(groups):
-        parts = [OffsetCommitPart("t", partition, 1) for partition in range(20)]
-        offsets.host.ask(OffsetCommit(f"g{number}", parts))
+        parts = [Offset("t", partition, 1) for partition in range(20)]
+        offsets.host.ask(offset_commit(f"g{number}", parts))
     offsets.host.coordinator.take_over(offsets.host.now)
     before = len(offsets.host.log)
     offsets.host.pass_time(8 * DAY_MS)

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import pylog
-from pylog.protocol.messages import Fetch, OffsetCommit, Produce
+from pylog.protocol.messages import Fetch, Produce
 from pylog.protocol.messages.groups import JoinGroupRequest
+from pylog.protocol.messages.offsets import OffsetCommitRequest
 from pylog.protocol.messages.transactions import EndTxnRequest
 from support.patience import HANG_SECONDS
 from support.two_nodes import TwoNodes
@@ -74,7 +75,7 @@ def test_a_group_follows_its_coordinator(cluster: TwoNodes, log: pylog.Connected
         consumer.commit()
         assert log.admin.committed("g")[T0].offset == 2
         assert log.admin.describe_group("g").coordinator == 2
-    assert {(1, OffsetCommit), (2, OffsetCommit)} <= set(cluster.asked)
+    assert {(1, OffsetCommitRequest), (2, OffsetCommitRequest)} <= set(cluster.asked)
     assert protocol == "consumer" or (1, JoinGroupRequest) in cluster.asked
 
 

@@ -7,7 +7,12 @@ import pytest
 from pylog.errors import NotLeaderOrFollower, UnsupportedFormat
 from pylog.protocol.messages import EARLIEST, MAX_TIMESTAMP
 from pylog.protocol.messages.api import PartitionsRequest
-from pylog.protocol.messages.groups import OffsetDeleteRequest
+from pylog.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetsToFetch,
+    TxnOffsetCommitRequest,
+)
 from pylog.protocol.messages.records import (
     DeleteRecordsRequest,
     ListOffsetsPartition,
@@ -32,13 +37,16 @@ PARTS: dict[str, Any] = {
     "DeleteRecords": lambda number: DeletePartition(partition_index=number, offset=7),
     "DescribeProducers": lambda number: number,
     "ListOffsets": lambda number: ListOffsetsPartition(partition_index=number, timestamp=5),
+    "OffsetCommit": lambda number: OffsetCommitRequest.part(partition_index=number, committed_offset=7),
     "OffsetDelete": lambda number: DeletedPartition(partition_index=number),
     "OffsetForLeaderEpoch": lambda number: OffsetForLeaderPartition(partition=number, leader_epoch=3),
+    "OffsetFetchRequestGroup": lambda number: number,
+    "TxnOffsetCommit": lambda number: TxnOffsetCommitRequest.part(partition_index=number, committed_offset=7),
     "WritableTxnMarker": lambda number: number,
 }
 """The part of a request for a partition, by key; or of a struct, by its name."""
 KINDS: dict[str, Any] = {name: kind for name, kind in REQUESTS.items() if issubclass(kind, PartitionsRequest)}
-STRUCTS = (PartitionsToAdd, WriteTxnMarkersRequest.WritableTxnMarker)
+STRUCTS = (OffsetsToFetch, PartitionsToAdd, WriteTxnMarkersRequest.WritableTxnMarker)
 KINDS |= {kind.__name__: kind for kind in STRUCTS}
 
 

@@ -12,6 +12,7 @@ RULES = {
     "JoinGroup.protocolName": "server/api/membership",
     "JoinGroup.skipAssignment": "server/api/membership",
     "LeaveGroup.members": "server/api/membership",
+    "OffsetFetch.groups": "server/api/offsets",
     "ListOffsets.topics.partitions.leaderEpoch": "server/api/list_offsets",
     "Metadata.clusterAuthorizedOperations": "an older request cannot ask for them",
     "Metadata.topics.name": "an older request is refused where it names a topic by its id",

@@ -20,11 +20,6 @@ from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
-    OffsetCommit,
-    OffsetCommitPart,
-    OffsetFetch,
-    OffsetsCommitted,
-    OffsetsFetched,
 )
 from pylog.protocol.messages.groups import (
     CLASSIC_MEMBER,
@@ -36,8 +31,8 @@ from pylog.protocol.messages.groups import (
     DescribeGroupsResponse,
     LeaveGroupRequest,
     ListGroupsRequest,
-    OffsetDeleteRequest,
 )
+from pylog.protocol.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from pylog.record import OffsetAndMetadata, TopicPartition, checked_partition, checked_positions
 
 STATES = (
@@ -230,13 +225,11 @@ class GroupAdmin:
         {TopicPartition(topic='orders', partition=0): OffsetAndMetadata(offset=1, metadata='', leader_epoch=-1)}
         """
         wanted = None if partitions is None else [checked_partition(key) for key in partitions]
-        answer: OffsetsFetched = self._cluster.ask(OffsetFetch(checked_name("group_id", group_id), wanted))
-        raise_first([answer.error, *(part.error for part in answer.parts)])
-        return {
-            TopicPartition(part.topic, part.partition): OffsetAndMetadata(part.offset, part.metadata, part.leader_epoch)
-            for part in sorted(answer.parts, key=lambda part: (part.topic, part.partition))
-            if part.offset >= 0
-        }
+        message = OffsetFetchRequest.of(checked_name("group_id", group_id), wanted)
+        answer = self._cluster.ask(message)
+        raise_first([message.first_error(answer)])
+        found = message.found(answer)
+        return {key: found[key].position for key in sorted(found) if found[key].committed_offset >= 0}
 
     def lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
         """The lag of a group in every partition that it has committed, or that a member has.
@@ -267,13 +260,13 @@ class GroupAdmin:
         >>> admin.committed("billing")[orders].offset
         1
         """
-        parts = []
-        for key, wanted in checked_positions(offsets).items():
+        wanted = checked_positions(offsets)
+        for key in wanted:
             self._cluster.leader(key)
-            parts.append(OffsetCommitPart(*key, wanted.offset, wanted.leader_epoch, wanted.metadata))
-        answer: OffsetsCommitted = self._cluster.ask(OffsetCommit(checked_name("group_id", group_id), parts))
-        errors = (answer.error, *answer.errors.values())
-        raise_first(_in_use(group_id) if isinstance(error, UnknownMemberId) else error for error in errors)
+        topics = OffsetCommitRequest.offsets(wanted)
+        message = OffsetCommitRequest(group_id=checked_name("group_id", group_id), topics=topics)
+        error = message.first_error(self._cluster.ask(message))
+        raise_first([_in_use(group_id) if isinstance(error, UnknownMemberId) else error])
 
     def reset_offsets(
         self, group_id: str, to: Literal["earliest", "latest"] | None = None, *, offset: int | None = None,

@@ -24,7 +24,7 @@ from pylog.errors import (
     StaleMemberEpoch,
     UnknownMemberId,
 )
-from pylog.protocol.messages import OffsetCommit, OffsetCommitPart, OffsetsCommitted
+from pylog.protocol.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.rounds import Rounds
@@ -81,30 +81,33 @@ class OffsetCommitter:
     def send(self, offsets: ToCommit, then: Committed) -> PendingRequest:
         """Commit; the delivered answer calls `then(error or None)`. Raises CommitFailed, RebalanceInProgress."""
         member = self._committer()
-        parts = [OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata) for key, at in offsets.items()]
-        message = OffsetCommit(member.group_id, parts, member.generation_id, member.member_id, member.group_instance_id)
+        message = OffsetCommitRequest(
+            group_id=member.group_id, generation_id_or_member_epoch=member.generation_id, member_id=member.member_id,
+            group_instance_id=member.group_instance_id, topics=OffsetCommitRequest.offsets(offsets),
+        )  # fmt: skip
         node = self._cluster.coordinator("group", member.group_id)
         self.commits += 1
         return self._requests.add(
-            self._cluster.send(node, message), partial(self._answered, dict(offsets), member, then)
+            self._cluster.send(node, message), partial(self._answered, message, dict(offsets), member, then)
         )
 
     def _answered(
         self,
+        message: OffsetCommitRequest,
         offsets: dict[TopicPartition, OffsetAndMetadata],
         member: ConsumerGroupMetadata,
         then: Committed,
         request: PendingRequest,
-        answer: OffsetsCommitted | PylogError,
+        answer: OffsetCommitResponse | PylogError,
     ) -> None:
         if isinstance(answer, PylogError):
             error: PylogError | None = answer
         else:
-            error = answer.error
+            error = None
             states = self._subscription.states
-            for key, refusal in answer.errors.items():
-                if refusal is not None:
-                    error = error or refusal
+            for key, part in message.found(answer).items():
+                if part.error is not None:
+                    error = error or part.error
                 elif key in states and key in offsets:
                     states[key].committed = offsets[key].offset
         if error is None:

@@ -32,6 +32,7 @@ from pylog.errors import (
 )
 from pylog.protocol.messages import Message
 from pylog.protocol.messages.api import PartitionsRequest
+from pylog.protocol.messages.offsets import OffsetFetchRequest
 from pylog.protocol.messages.topics import MetadataResponse
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
@@ -115,11 +116,13 @@ class LeaderLookup:
     ) -> None:  # fmt: skip
         current = _freed(states, request)
         error = answer if isinstance(answer, PylogError) else getattr(answer, "error", None)
+        if error is None and isinstance(message, OffsetFetchRequest):
+            error = message.group_error(answer)
         if error is not None:
             for key in current:
                 self.refused(key, error)
             return
-        if isinstance(message, PartitionsRequest):
+        if isinstance(message, PartitionsRequest | OffsetFetchRequest):
             for key, part in message.found(answer).items():
                 if key in current:
                     take(key, current[key], part)

@@ -21,10 +21,8 @@ from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     EARLIEST,
     LATEST,
-    OffsetFetch,
-    OffsetFetchedPart,
-    OffsetsFetched,
 )
+from pylog.protocol.messages.offsets import FetchedOffset, OffsetFetchRequest
 from pylog.protocol.messages.records import ListedOffset, ListOffsetsRequest
 from pylog.record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, checked_partition
 from pylog.runtime.clock import Clock
@@ -83,17 +81,17 @@ class OffsetFetcher:
         group_id = self._config.group_id
         assert group_id is not None, "only groups commit"
         node = self._cluster.coordinator("group", group_id)
-        message = OffsetFetch(group_id, list(states), require_stable=True)
+        message = OffsetFetchRequest.of(group_id, states, require_stable=True)
         self._leaders.send(node, message, states, self._take_committed)
 
-    def _take_committed(self, key: TopicPartition, state: PartitionState, part: OffsetFetchedPart) -> None:
+    def _take_committed(self, key: TopicPartition, state: PartitionState, part: FetchedOffset) -> None:
         if part.error is not None:
             self._leaders.refused(key, part.error)
             return
         state.looked_up = True
-        if part.offset >= 0:
-            state.move(part.offset, leader_epoch=part.leader_epoch)
-            state.committed = part.offset
+        if part.committed_offset >= 0:
+            state.move(part.committed_offset, leader_epoch=part.committed_leader_epoch)
+            state.committed = part.committed_offset
 
     def _ask_ends(self, resets: dict[TopicPartition, int]) -> None:
         states = {key: self._subscription.states[key] for key in resets}
@@ -154,10 +152,7 @@ class OffsetFetcher:
         while True:
             try:
                 parts = yield from self._committed(group_id, keys, deadline)
-                return {
-                    key: OffsetAndMetadata(part.offset, part.metadata, part.leader_epoch) if part.offset >= 0 else None
-                    for key, part in parts.items()
-                }
+                return {key: part.position if part.committed_offset >= 0 else None for key, part in parts.items()}
             except (*COORDINATOR_AWAY, UnstableOffsetCommit):
                 if self._clock.tick_ms() >= deadline:
                     raise
@@ -165,16 +160,15 @@ class OffsetFetcher:
 
     def _committed(
         self, group_id: str, keys: list[TopicPartition], deadline_ms: int
-    ) -> Rounds[dict[TopicPartition, OffsetFetchedPart]]:
-        message = OffsetFetch(group_id, keys, require_stable=True)
+    ) -> Rounds[dict[TopicPartition, FetchedOffset]]:
+        message = OffsetFetchRequest.of(group_id, keys, require_stable=True)
         left = max(0, deadline_ms - self._clock.tick_ms()) / 1000
         node = self._cluster.coordinator("group", group_id)
-        answer: OffsetsFetched = yield from self._cluster.rounds.ask(message, node=node, seconds=left)
-        error = next((part.error for part in answer.parts if part.error is not None), answer.error)
+        answer = yield from self._cluster.rounds.ask(message, node=node, seconds=left)
+        error = message.first_error(answer)
         if error is not None:
             raise error
-        found = {TopicPartition(part.topic, part.partition): part for part in answer.parts}
-        return {key: found[key] for key in keys}
+        return message.found(answer)
 
 
 def _no_offset(key: TopicPartition) -> NoOffsetForPartition:

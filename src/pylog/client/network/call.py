@@ -19,6 +19,7 @@ from pylog.protocol.messages.groups import (
     DescribeGroupsRequest,
     JoinGroupRequest,
     ListGroupsRequest,
+    group_of,
 )
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
 from pylog.protocol.messages.topics import MetadataRequest
@@ -141,7 +142,7 @@ class Call:
 def coordinator_of(message: Message) -> tuple[str, str] | None:
     """The group or transaction that a message is about, as ("group", id) or ("transaction", id); None: it has none."""
     if isinstance(message, OfGroup):
-        return "group", message.group_id
+        return "group", group_of(message)
     if isinstance(message, InitProducerIdRequest | EndTxnRequest) and message.transactional_id is not None:
         return "transaction", message.transactional_id
     return None

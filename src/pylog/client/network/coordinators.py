@@ -9,7 +9,7 @@ All of it happens in the thread of the network. (Kafka: CoordinatorRequestManage
 from collections.abc import Callable
 
 from pylog.client.network.call import Call
-from pylog.client.network.lookup import FIND_COORDINATOR, FindCoordinator, coordinator_error
+from pylog.client.network.lookup import FIND_COORDINATOR, FindCoordinator
 from pylog.client.network.routes import Place, Routes
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, NotCoordinator, PylogError
@@ -75,7 +75,7 @@ class CoordinatorLookups:
         """Send a call again if its answer says that the coordinator has moved; gives whether it was sent."""
         if call.place is None:
             return False
-        error = coordinator_error(call.message, answer)
+        error = call.message.first_error(answer)
         if not isinstance(error, (*MOVED, CoordinatorLoadInProgress)):
             return False
         if isinstance(error, MOVED):

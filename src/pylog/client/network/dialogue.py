@@ -221,7 +221,8 @@ class Dialogue:
 
     def _answered(self, call: Call, frame: bytearray) -> Answered:
         if call.question is None:
-            answer = self._body(call.name, call.version, frame, call.message.response)
+            body = self._body(call.name, call.version, frame, call.message.response)
+            answer = call.message.heard_in(call.version, body)
             return Answered(call, answer, None, answer)
         body = self._body(call.name, call.version, frame)
         try:

@@ -5,18 +5,11 @@
 
 from dataclasses import dataclass
 
-from pylog.errors import PylogError
-from pylog.protocol.messages import (
-    ApiResponse,
-    OffsetsCommitted,
-    OffsetsFetched,
-)
-from pylog.protocol.messages.api import ApiRequest
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import Question, error_in
 from pylog.protocol.wire.versions import SEVERAL_FROM
 
-__all__ = ["FIND_COORDINATOR", "FindCoordinator", "coordinator_error", "found"]
+__all__ = ["FIND_COORDINATOR", "FindCoordinator", "found"]
 
 KINDS = {"group": 0, "transaction": 1}
 
@@ -46,14 +39,3 @@ def found(message: FindCoordinator, body: Body, version: int) -> Body:
 
 
 FIND_COORDINATOR = Question(name="FindCoordinator", body=_body, answer=found, versions=lambda message: (1, 1 << 15))
-
-
-def coordinator_error(message: object, answer: object) -> PylogError | None:
-    """The first error of a coordinator's answer: of all of it, or of a part."""
-    if isinstance(message, ApiRequest) and isinstance(answer, ApiResponse):
-        return message.first_error(answer)
-    if isinstance(answer, OffsetsCommitted):
-        return answer.error or next((error for error in answer.errors.values() if error is not None), None)
-    if isinstance(answer, OffsetsFetched) and answer.error is None:
-        return next((part.error for part in answer.parts if part.error is not None), None)
-    return answer.error if isinstance(answer, OffsetsFetched) else None

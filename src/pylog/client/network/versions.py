@@ -59,7 +59,7 @@ class NodeVersions:
         if known is None:
             table = schema(kind.__name__)
             lowest = max(request.lowest, table.versions.low)
-            highest = self.common(request.api_name(), lowest, table.versions.high)
+            highest = self.common(request.api_name(), lowest, min(request.highest, table.versions.high))
             known = self._ranges_of[kind] = table, max(self._ranges[table.api_key][0], lowest), highest
         table, lowest, highest = known
         for version in range(highest, lowest - 1, -1):

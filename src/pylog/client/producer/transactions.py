@@ -18,12 +18,8 @@ from pylog.client.producer.lifetime import Lifetime
 from pylog.client.producer.sender import Sender
 from pylog.client.transaction_manager import TransactionManager, TransactionManagerState, named
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
-from pylog.protocol.messages import (
-    Message,
-    OffsetCommitPart,
-    OffsetsCommitted,
-    TxnOffsetCommit,
-)
+from pylog.protocol.messages import Message
+from pylog.protocol.messages.offsets import TxnOffsetCommitRequest
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_positions
 from pylog.runtime.signals import WHOLE, whole
 
@@ -72,10 +68,7 @@ class Transactions:
         timeout: float | None = None,
     ) -> None:  # fmt: skip
         """See `Producer.send_offsets`."""
-        parts = [
-            OffsetCommitPart(*key, at.offset, at.leader_epoch, at.metadata)
-            for key, at in checked_positions(offsets).items()
-        ]
+        wanted = checked_positions(offsets)
         metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
         if not isinstance(metadata, ConsumerGroupMetadata):
             raise TypeError(
@@ -87,7 +80,7 @@ class Transactions:
             with self._lifetime.lock:
                 self._lifetime.check_usable()
                 manager = self._checked("send_offsets()")
-                message = manager.offsets(parts, metadata) if parts else None
+                message = manager.offsets(wanted, metadata) if wanted else None
             try:
                 self._send_offsets(manager, message, deadline)
             except BaseException as error:
@@ -116,18 +109,20 @@ class Transactions:
             TransactionManagerState.ABORTABLE_ERROR,
         )
 
-    def _send_offsets(self, manager: TransactionManager, message: TxnOffsetCommit | None, deadline: int) -> None:
+    def _send_offsets(self, manager: TransactionManager, message: TxnOffsetCommitRequest | None, deadline: int) -> None:
         attempts = 0
         while message is not None:
             answer = self._ask("group", message.group_id, message, deadline, "have offsets taken")
             if isinstance(answer, PylogError):
-                answer = OffsetsCommitted({TopicPartition(p.topic, p.partition): answer for p in message.parts})
+                answer = message.refused(answer)
+            reason = message.first_error(answer)
             with self._lifetime.lock:
                 message = manager.offsets_answered(message, answer)
                 manager.check()
             if message is not None:
+                assert reason is not None, "it is sent again because of an error"
                 attempts += 1
-                self._pause(attempts, deadline, "have offsets taken", next(filter(None, answer.errors.values())))
+                self._pause(attempts, deadline, "have offsets taken", reason)
 
     def _checked(self, call: str) -> TransactionManager:
         if self._manager is None:

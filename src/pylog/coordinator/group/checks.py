@@ -20,15 +20,9 @@ from pylog.protocol.assignor import SERVER_ASSIGNORS
 from pylog.protocol.messages import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
-    OffsetsCommitted,
     Session,
-    TxnOffsetCommit,
 )
-from pylog.protocol.messages.groups import (
-    ConsumerGroupHeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-)
+from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
 
 NOT_SAID = -1
 STRING_BYTES_MAX = 0x7FFF
@@ -106,7 +100,5 @@ def refusal(message: Any, error: ProtocolError) -> object:
     match message:
         case LeaveGroupRequest() if isinstance(error, UnknownMemberId):
             return message.answered([error for _ in message.members])
-        case TxnOffsetCommit():
-            return OffsetsCommitted(error=error)
         case _:
             return message.refused(error)

@@ -34,11 +34,6 @@ from pylog.errors import (
     UnknownMemberId,
 )
 from pylog.protocol.assignor import decode_assignment, partitions_of
-from pylog.protocol.messages import (
-    OffsetCommit,
-    OffsetFetch,
-    TxnOffsetCommit,
-)
 from pylog.protocol.messages.groups import (
     DescribeGroupsResponse,
     HeartbeatResponse,
@@ -47,6 +42,7 @@ from pylog.protocol.messages.groups import (
     SyncGroupResponse,
     not_joined,
 )
+from pylog.protocol.messages.offsets import OffsetCommitRequest, OffsetsToFetch, TxnOffsetCommitRequest
 
 CLASSIC = "classic"
 Described = DescribeGroupsResponse.DescribedGroup
@@ -469,7 +465,7 @@ class ClassicGroup:
         """True if it has no members."""
         return self.state is ClassicGroupState.EMPTY
 
-    def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
+    def check_commit(self, message: OffsetCommitRequest | TxnOffsetCommitRequest) -> None:
         """Check that a commit is allowed.
 
         Members commit in their generation; without one, offsets of an empty group may be committed by any client.
@@ -477,7 +473,7 @@ class ClassicGroup:
         and its assignment is not there yet). In a transaction a group with members may be committed to from outside,
         too: clients older than KIP-447 say nothing of themselves.
         """
-        in_transaction = isinstance(message, TxnOffsetCommit)
+        in_transaction = isinstance(message, TxnOffsetCommitRequest)
         generation = message.generation_id
         if generation < 0 and self.is_empty:
             return
@@ -496,13 +492,13 @@ class ClassicGroup:
                 f"group {self.group_id!r} is in generation {self.generation}, not {generation}: join it again"
             )
 
-    def commits(self, message: OffsetCommit, out: EffectsBuilder) -> None:
+    def commits(self, message: OffsetCommitRequest, out: EffectsBuilder) -> None:
         """Keep the session alive: a commit counts as a sign of life (Kafka: OffsetMetadataManager.commitOffset)."""
         member = self.roster.members.get(message.member_id)
         if member is not None and not member.is_new:
             self.refresh(member, out)
 
-    def check_fetch(self, message: OffsetFetch) -> None:
+    def check_fetch(self, message: OffsetsToFetch) -> None:
         """Raise GroupNotEmpty where the group has members that are not consumers: then its offsets are not deleted."""
 
     def check_offset_delete(self) -> None:

@@ -51,11 +51,6 @@ from pylog.coordinator.group.records import Committed
 from pylog.coordinator.group.target_assignment import Matches, TopicInfos, preferred_assignor
 from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import FencedInstanceId, IllegalGeneration, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
-from pylog.protocol.messages import (
-    OffsetCommit,
-    OffsetFetch,
-    TxnOffsetCommit,
-)
 from pylog.protocol.messages.groups import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,
@@ -64,6 +59,7 @@ from pylog.protocol.messages.groups import (
     HeartbeatRequest,
     ListGroupsResponse,
 )
+from pylog.protocol.messages.offsets import OffsetCommitRequest, OffsetsToFetch, TxnOffsetCommitRequest
 
 T = TypeVar("T")
 CONSUMER = "consumer"
@@ -277,7 +273,7 @@ class ConsumerGroup:
 
     # --- asked by others ----------------------------------------------------------------------------------------------
 
-    def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
+    def check_commit(self, message: OffsetCommitRequest | TxnOffsetCommitRequest) -> None:
         """Check that a commit is allowed.
 
         Members commit in their epoch, or in an earlier one the partitions that they have had since (KIP-1251); without
@@ -290,14 +286,14 @@ class ConsumerGroup:
             return
         current = self.current(message.member_id, None)
         is_classic = self.subscriptions[message.member_id].classic is not None
-        if isinstance(message, OffsetCommit) and not (message.knows_epochs or is_classic):
+        if isinstance(message, OffsetCommitRequest) and not (message.knows_epochs or is_classic):
             raise UnsupportedVersion(f"{message.member_id!r} is a member by the consumer protocol: commit by version 9")
         if epoch == current.epoch:
             return
         named = self.topics.named()
-        for part in message.parts:
-            info = named.get(part.topic)
-            slot = None if info is None else (info.id, part.partition)
+        for at in message.partitions():
+            info = named.get(at.topic)
+            slot = None if info is None else (info.id, at.partition)
             since = None if slot is None else current.assigned.get(slot, current.revoking.get(slot))
             if epoch > current.epoch or since is None or not 0 <= since <= epoch:
                 text = f"{message.member_id!r} is in epoch {current.epoch}, not {epoch}: "
@@ -305,10 +301,10 @@ class ConsumerGroup:
                     raise IllegalGeneration(f"{text}join the group again")
                 raise StaleMemberEpoch(f"{text}commit again after a heartbeat")
 
-    def commits(self, message: OffsetCommit, out: EffectsBuilder) -> None:
+    def commits(self, message: OffsetCommitRequest, out: EffectsBuilder) -> None:
         """Do nothing: a commit is no heartbeat in this protocol."""
 
-    def check_fetch(self, message: OffsetFetch) -> None:
+    def check_fetch(self, message: OffsetsToFetch) -> None:
         """Check the epoch of a member; others fetch without one. Raises UnknownMemberId, StaleMemberEpoch."""
         if message.member_id is None and message.member_epoch < 0:
             return
@@ -374,9 +370,9 @@ def _assignment(slots: Iterable[Slot], names: Mapping[UUID, str]) -> Described.M
     )
 
 
-def _is_from_outside(message: OffsetCommit | TxnOffsetCommit) -> bool:
+def _is_from_outside(message: OffsetCommitRequest | TxnOffsetCommitRequest) -> bool:
     """True if it is of a transaction whose client sends no member id: clients older than KIP-447."""
-    return isinstance(message, TxnOffsetCommit) and not message.member_id and message.group_instance_id is None
+    return isinstance(message, TxnOffsetCommitRequest) and not message.member_id and message.group_instance_id is None
 
 
 def _put(where: dict[str, T], name: str, value: T | None) -> None:

@@ -33,10 +33,7 @@ from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import GroupIdNotFound, GroupNotEmpty, InvalidGroupId, ProtocolError, PylogError, UnknownMemberId
 from pylog.protocol.messages import (
     JOIN_EPOCH,
-    OffsetCommit,
-    OffsetFetch,
     Session,
-    TxnOffsetCommit,
 )
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
@@ -50,8 +47,13 @@ from pylog.protocol.messages.groups import (
     LeaveGroupRequest,
     ListGroupsRequest,
     ListGroupsResponse,
-    OffsetDeleteRequest,
     SyncGroupRequest,
+)
+from pylog.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    TxnOffsetCommitRequest,
 )
 from pylog.protocol.operations import of_group
 from pylog.record import TopicPartition
@@ -289,12 +291,12 @@ class GroupCoordinator:
                 self._join(message, session, ticket, out)
             case SyncGroupRequest() | HeartbeatRequest() | LeaveGroupRequest():
                 self._hear_classic(message, ticket, out)
-            case OffsetCommit():
+            case OffsetCommitRequest():
                 self._committing.commit(message, ticket, out)
-            case TxnOffsetCommit():
+            case TxnOffsetCommitRequest():
                 checks.check_group_id(message.group_id)
                 self._committing.commit_in_transaction(message, ticket, out)
-            case OffsetFetch():
+            case OffsetFetchRequest():
                 self._offsets.note_safe(self.safe_end)
                 self._committing.fetch(message, ticket, out)
             case OffsetDeleteRequest():

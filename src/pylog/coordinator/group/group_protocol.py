@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 from pylog.coordinator.effects import LogRecord
 from pylog.coordinator.group.effects_builder import EffectsBuilder
 from pylog.coordinator.group.records import Committed
-from pylog.protocol.messages import OffsetCommit, OffsetFetch, TxnOffsetCommit
 from pylog.protocol.messages.groups import ListGroupsResponse
+from pylog.protocol.messages.offsets import OffsetCommitRequest, OffsetsToFetch, TxnOffsetCommitRequest
 from pylog.record import TopicPartition
 
 
@@ -19,13 +19,13 @@ class Group(Protocol):
     def is_empty(self) -> bool:
         """True if it has no members: then it may be deleted."""
 
-    def check_commit(self, message: OffsetCommit | TxnOffsetCommit) -> None:
+    def check_commit(self, message: OffsetCommitRequest | TxnOffsetCommitRequest) -> None:
         """Raises the ProtocolError with which this commit is refused."""
 
-    def commits(self, message: OffsetCommit, out: EffectsBuilder) -> None:
+    def commits(self, message: OffsetCommitRequest, out: EffectsBuilder) -> None:
         """Note a commit of a member as a sign of life, where the protocol counts it as one."""
 
-    def check_fetch(self, message: OffsetFetch) -> None:
+    def check_fetch(self, message: OffsetsToFetch) -> None:
         """Raises the ProtocolError with which this fetch is refused."""
 
     def check_offset_delete(self) -> None:

@@ -4,6 +4,7 @@ Groups validate, each by its protocol; then a commit is a record, and nothing he
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 from uuid import UUID
 
 from pylog.config import NodeConfig
@@ -23,17 +24,17 @@ from pylog.errors import (
     StaleMemberEpoch,
     UnstableOffsetCommit,
 )
-from pylog.protocol.messages import (
-    NO_ID,
-    OffsetCommit,
-    OffsetCommitPart,
-    OffsetFetch,
-    OffsetFetchedPart,
-    OffsetsCommitted,
+from pylog.protocol.messages import NO_ID
+from pylog.protocol.messages.offsets import (
+    FetchedOffset,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
     OffsetsFetched,
-    TxnOffsetCommit,
+    OffsetsToFetch,
+    TxnOffsetCommitRequest,
 )
-from pylog.protocol.messages.groups import OffsetDeleteRequest
 from pylog.record import TopicPartition
 
 MINUTE_MS = 60 * 1000
@@ -55,12 +56,12 @@ class Committing:
 
     # --- commit ------------------------------------------------------------------------------------------------------
 
-    def commit(self, message: OffsetCommit, ticket: int, out: EffectsBuilder) -> None:
+    def commit(self, message: OffsetCommitRequest, ticket: int, out: EffectsBuilder) -> None:
         """Log offsets. A group that does not exist begins to exist by them, where no member commits."""
         try:
             group = self._checked(message)
         except ProtocolError as error:
-            out.answer(ticket, _refused(message.parts, error))
+            out.answer(ticket, message.refused(error))
             return
         if group is not None:
             group.commits(message, out)
@@ -71,19 +72,19 @@ class Committing:
 
         self._write(message, ticket, out, topic_id, None)
 
-    def commit_in_transaction(self, message: TxnOffsetCommit, ticket: int, out: EffectsBuilder) -> None:
+    def commit_in_transaction(self, message: TxnOffsetCommitRequest, ticket: int, out: EffectsBuilder) -> None:
         """Log offsets that count when the transaction's marker commits it."""
         try:
             self._checked(message)
         except (GroupIdNotFound, StaleMemberEpoch) as error:
-            out.answer(ticket, _refused(message.parts, IllegalGeneration(str(error))))
+            out.answer(ticket, message.refused(IllegalGeneration(str(error))))
         except ProtocolError as error:
-            out.answer(ticket, _refused(message.parts, error))
+            out.answer(ticket, message.refused(error))
         else:
             stamp = Stamp(message.producer_id, message.producer_epoch)
             self._write(message, ticket, out, lambda topic: NO_ID, stamp)
 
-    def _checked(self, message: OffsetCommit | TxnOffsetCommit) -> Group | None:
+    def _checked(self, message: OffsetCommitRequest | TxnOffsetCommitRequest) -> Group | None:
         group = self._groups.get(message.group_id)
         if group is not None:
             group.check_commit(message)
@@ -93,7 +94,7 @@ class Committing:
 
     def _write(
         self,
-        message: OffsetCommit | TxnOffsetCommit,
+        message: OffsetCommitRequest | TxnOffsetCommitRequest,
         ticket: int,
         out: EffectsBuilder,
         topic_id: Callable[[str], UUID],
@@ -101,58 +102,64 @@ class Committing:
     ) -> None:
         errors: Errors = {}
         records, changes = [], []
-        for part in message.parts:
-            at = TopicPartition(part.topic, part.partition)
+        for at, part in message.keyed():
             try:
-                change = OffsetChange(message.group_id, at, self._committed(at, part, out.now, topic_id(part.topic)))
+                change = OffsetChange(message.group_id, at, self._committed(at, part, out.now, topic_id(at.topic)))
                 records.append(_record(change))
                 changes.append(change)
                 errors.setdefault(at, None)
             except ProtocolError as error:
                 errors[at] = error
         if not records:
-            out.answer(ticket, OffsetsCommitted(errors))
+            out.answer(ticket, message.results(errors))
             return
 
         def failed(error: PylogError, out: EffectsBuilder) -> None:
             why = error if stamp is not None and isinstance(error, ProtocolError) else not_stored(error)
-            out.answer(ticket, OffsetsCommitted({at: known or why for at, known in errors.items()}))
+            out.answer(ticket, message.results({at: known or why for at, known in errors.items()}))
 
-        out.write(records, [Answer(ticket, OffsetsCommitted(errors))], failed, stamp, changes)
+        out.write(records, [Answer(ticket, message.results(errors))], failed, stamp, changes)
 
-    def _committed(self, partition: TopicPartition, part: OffsetCommitPart, now: Now, topic_id: UUID) -> Committed:
+    def _committed(self, partition: TopicPartition, part: Any, now: Now, topic_id: UUID) -> Committed:
         most = self._config.offset_metadata_max_bytes
+        metadata = part.committed_metadata or ""
         # The length is counted as Java does: a character beyond the first plane counts as two.
-        size = (
-            len(part.metadata)
-            if part.metadata.isascii()
-            else len(part.metadata) + sum(char > "\uffff" for char in part.metadata)
-        )
+        size = len(metadata) if metadata.isascii() else len(metadata) + sum(char > "\uffff" for char in metadata)
         if size > most:
             raise OffsetMetadataTooLarge(f"{size} characters of metadata for {partition}: {most} are allowed")
-        return Committed(part.offset, part.leader_epoch, part.metadata, now.wall, topic_id=topic_id)
+        return Committed(part.committed_offset, part.committed_leader_epoch, metadata, now.wall, topic_id=topic_id)
 
     # --- fetch -------------------------------------------------------------------------------------------------------
 
-    def fetch(self, message: OffsetFetch, ticket: int, out: EffectsBuilder) -> None:
-        """The committed offsets, or -1, or the group is not known.
+    def fetch(self, message: OffsetFetchRequest, ticket: int, out: EffectsBuilder) -> None:
+        """The committed offsets of one group, or -1, or the group is not known.
 
         They are told as far as they are safe, so that the answer waits for nothing (Kafka: a read at the last committed
         offset of the coordinator's log).
         """
-        group = self._groups.get(message.group_id)
-        partitions = message.partitions
+        (asked,) = message.groups
+        group, group_id = self._groups.get(asked.group_id), asked.group_id
         try:
             if group is not None:
-                group.check_fetch(message)
+                group.check_fetch(asked)
         except ProtocolError as error:
-            out.answer(ticket, OffsetsFetched(error))
+            out.answer(ticket, message.refused(error))
             return
-        if partitions is None:
-            every = self._offsets.partitions_of(message.group_id)
-            partitions = [at for at in every if self._current(message.group_id, at) is not None]
-        parts = [self._fetched(message, TopicPartition(*at)) for at in partitions]
-        out.answer(ticket, OffsetsFetched(None, parts))
+        topics = asked.topics
+        if topics is None:
+            every = self._offsets.partitions_of(group_id)
+            topics = asked.by_topic((at, at.partition) for at in every if self._current(group_id, at) is not None)
+        found = [
+            OffsetsFetched.OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=[
+                    self._fetched(asked, TopicPartition(topic.name, number), require_stable=message.require_stable)
+                    for number in topic.partition_indexes
+                ],
+            )
+            for topic in topics
+        ]
+        out.answer(ticket, OffsetFetchResponse(groups=[OffsetsFetched(group_id=group_id, topics=found)]))
 
     def _current(self, group_id: str, at: TopicPartition) -> Committed | None:
         """The committed offset; one of a topic that is gone, or was made again since, does not count."""
@@ -161,14 +168,17 @@ class Committing:
             return None
         return committed if committed.topic_id in (NO_ID, topic.id) else None
 
-    def _fetched(self, message: OffsetFetch, at: TopicPartition) -> OffsetFetchedPart:
-        if message.require_stable and self._offsets.is_pending(message.group_id, at):
+    def _fetched(self, asked: OffsetsToFetch, at: TopicPartition, *, require_stable: bool) -> FetchedOffset:
+        if require_stable and self._offsets.is_pending(asked.group_id, at):
             error = UnstableOffsetCommit(f"a transaction that has an offset for {at} is open: fetch again")
-            return OffsetFetchedPart(*at, error=error)
-        committed = self._current(message.group_id, at)
+            return asked.told(at, error)
+        committed = self._current(asked.group_id, at)
         if committed is None:
-            return OffsetFetchedPart(*at)
-        return OffsetFetchedPart(*at, committed.offset, committed.leader_epoch, committed.metadata)
+            return asked.told(at)
+        return FetchedOffset(
+            partition_index=at.partition, committed_offset=committed.offset,
+            committed_leader_epoch=committed.leader_epoch, metadata=committed.metadata,
+        )  # fmt: skip
 
     # --- delete and expire -------------------------------------------------------------------------------------------
 
@@ -184,7 +194,7 @@ class Committing:
             return
         errors: Errors = {}
         gone = []
-        for at in dict.fromkeys(at for at, _ in message.keyed()):
+        for at in dict.fromkeys(message.partitions()):
             errors[at] = None
             if group.is_subscribed(at.topic):
                 errors[at] = GroupSubscribedToTopic(f"members of {message.group_id!r} read {at.topic!r}")
@@ -247,7 +257,3 @@ def _record(change: OffsetChange) -> LogRecord:
 def tombstones(group_id: str, partitions: Iterable[TopicPartition]) -> list[LogRecord]:
     """The records that delete the offsets of these partitions."""
     return [offset_record(group_id, at, None) for at in partitions]
-
-
-def _refused(parts: list[OffsetCommitPart], error: PylogError) -> OffsetsCommitted:
-    return OffsetsCommitted({TopicPartition(part.topic, part.partition): error for part in parts})

@@ -106,7 +106,7 @@ def add_partitions(
     refused = _of_producer(known, message)
     if refused is not None or known is None:
         return refused
-    partitions = message.partitions
+    partitions = message.partitions()
     if known.state is TransactionState.ONGOING and set(partitions) <= set(known.partitions):
         return None
     return TransactionUpdate((known.joined(tuple(partitions), wall_ms),)) if partitions else None
@@ -116,10 +116,10 @@ def verify(known: Transaction | None, message: PartitionsToAdd) -> dict[TopicPar
     """For each of the partitions, what keeps its records from being part of the transaction."""
     refused = _of_producer(known, message)
     if refused is not None or known is None:
-        return dict.fromkeys(message.partitions, refused)
+        return dict.fromkeys(message.partitions(), refused)
     absent = TransactionAbortable(f"{message.transactional_id}: the partition did not join the transaction: abort it")
     joined = set(known.partitions)
-    return {partition: None if partition in joined else absent for partition in message.partitions}
+    return {partition: None if partition in joined else absent for partition in message.partitions()}
 
 
 def _of_producer(known: Transaction | None, message: PartitionsToAdd) -> ProtocolError | None:

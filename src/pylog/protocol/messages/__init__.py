@@ -29,14 +29,7 @@ from pylog.protocol.messages.groups import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
-    OffsetCommit,
-    OffsetCommitPart,
-    OffsetFetch,
-    OffsetFetchedPart,
-    OffsetsCommitted,
-    OffsetsFetched,
     OfGroup,
-    TxnOffsetCommit,
 )
 from pylog.protocol.messages.records import (
     ACKS_ALL,
@@ -110,12 +103,6 @@ __all__ = [
     "NewPartitions",
     "NewTopic",
     "OfGroup",
-    "OffsetCommit",
-    "OffsetCommitPart",
-    "OffsetFetch",
-    "OffsetFetchedPart",
-    "OffsetsCommitted",
-    "OffsetsFetched",
     "Produce",
     "ProducePart",
     "Produced",
@@ -125,7 +112,6 @@ __all__ = [
     "ResourceType",
     "Session",
     "TxnMarkers",
-    "TxnOffsetCommit",
 ]
 
 

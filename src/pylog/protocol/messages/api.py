@@ -49,6 +49,8 @@ class ApiRequest(Generic[R]):
     response: ClassVar[type]
     lowest: ClassVar[int] = 0
     """The lowest version to send: in an older one a value means something else."""
+    highest: ClassVar[int] = 0x7FFF
+    """The highest version to send: in a newer one topics are named by ids, which a client need not have."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -63,6 +65,11 @@ class ApiRequest(Generic[R]):
     def said_in(self, version: int) -> Self:
         """The request in the fields of a version: an older one may have other fields for the same."""
         return self
+
+    def heard_in(self, version: int, answer: Any) -> R:
+        """The response of a version, in the fields of the newest."""
+        heard: R = answer
+        return heard
 
     def refused(self, error: PylogError) -> R:
         """The response that says one error for all of the request. (Kafka: AbstractRequest.getErrorResponse)"""
@@ -180,6 +187,12 @@ class ByTopic(NamedTuple):
     """A field that the answer has from the request."""
 
 
+def _element(kind: Any) -> type[Any]:
+    """The class of what is in a list, which may be None."""
+    first: Any = get_args(kind)[0]
+    return _element(first) if get_args(first) else first
+
+
 class Partitioned(Generic[R, P]):
     """Partitions by topic, with the class of the answer about them and that of a part of it: a struct of a request, or
     all of one (`PartitionsRequest`).
@@ -189,7 +202,7 @@ class Partitioned(Generic[R, P]):
 
     __slots__ = ()
     fields: ClassVar[ByTopic] = ByTopic()
-    topics: list[Any]
+    topics: Any
     response: ClassVar[type]
     topic: ClassVar[type]
     topic_result: ClassVar[type]
@@ -203,8 +216,7 @@ class Partitioned(Generic[R, P]):
             return
         cls.response, cls.part_result = response, part
         cls.topic, cls.topic_result = (
-            get_args(one.__annotations__[name])[0]
-            for one, name in ((cls, "topics"), (cls.response, cls.fields.answers))
+            _element(one.__annotations__[name]) for one, name in ((cls, "topics"), (cls.response, cls.fields.answers))
         )
 
     @classmethod
@@ -228,6 +240,10 @@ class Partitioned(Generic[R, P]):
             for one in getattr(topic, parts):
                 found.append((_key((known, getattr(one, number, one))), one))  # noqa: PERF401
         return found
+
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions, in the order of the request."""
+        return [key for key, _ in self.keyed()]
 
     def answered(self, part: Callable[[TopicPartition, Any], P]) -> R:
         """The response with what `part` makes of each partition and its part of the request; an error that it raises
@@ -269,7 +285,7 @@ class Partitioned(Generic[R, P]):
             known = getattr(topic, name)
             for one in getattr(topic, results):
                 there[_key((known, getattr(one, number)))] = one
-        for key, _ in self.keyed():
+        for key in self.partitions():
             found[key] = there.get(key) or self.told(key, untold(*key))
         return found
 

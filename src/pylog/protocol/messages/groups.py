@@ -1,4 +1,4 @@
-"""Groups: their members, the members' assignments, and the committed offsets. A message is about one group.
+"""Groups: their members, and the members' assignments. What they have committed is in `offsets`.
 
 `error` is None for a success.
 """
@@ -8,19 +8,22 @@ from collections.abc import Iterable
 from dataclasses import field
 
 from pylog.errors import PylogError
-from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.messages.api import (
     AllNodesRequest,
     ApiRequest,
     ApiResponse,
     Named,
     NamesRequest,
-    PartitionsRequest,
     api_message,
 )
-from pylog.protocol.messages.message import OURS, message
+from pylog.protocol.messages.message import OURS
+from pylog.protocol.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    TxnOffsetCommitRequest,
+)
 from pylog.protocol.operations import UNTOLD
-from pylog.record import TopicPartition
 
 # --- the classic protocol --------------------------------------------------------------------------------------------
 
@@ -222,121 +225,6 @@ class ConsumerGroupHeartbeatRequest(ApiRequest[ConsumerGroupHeartbeatResponse]):
     """As in a `HeartbeatRequest`."""
 
 
-# --- offsets ---------------------------------------------------------------------------------------------------------
-
-
-@message
-class OffsetCommitPart:
-    topic: str
-    partition: int
-    offset: int
-    leader_epoch: int = NO_EPOCH
-    metadata: str = ""
-
-
-@message
-class OffsetCommit:
-    group_id: str
-    parts: list[OffsetCommitPart]
-    generation_id: int = -1
-    """The generation, or the member epoch; -1 where the committer is no member."""
-    member_id: str = ""
-    group_instance_id: str | None = None
-    knows_epochs: bool = True
-    """False for a client that has no member epochs: a member of the consumer protocol gets UnsupportedVersion then."""
-
-
-@message
-class TxnOffsetCommit:
-    """Offsets that count when the transaction is committed."""
-
-    transactional_id: str
-    group_id: str
-    producer_id: int
-    producer_epoch: int
-    parts: list[OffsetCommitPart]
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    joins: bool = True
-    """As in a Produce."""
-
-
-@message
-class OffsetsCommitted:
-    """The answer to both."""
-
-    errors: dict[TopicPartition, PylogError | None] = field(default_factory=dict)
-    error: PylogError | None = None
-    """The error of all of a TxnOffsetCommit."""
-
-
-@message
-class OffsetFetch:
-    group_id: str
-    partitions: list[TopicPartition] | None = None
-    """None: all that were committed."""
-    member_id: str | None = None
-    member_epoch: int = -1
-    require_stable: bool = False
-    """Partitions with an offset in an open transaction answer UnstableOffsetCommit (KIP-447)."""
-
-
-@message
-class OffsetFetchedPart:
-    topic: str
-    partition: int
-    offset: int = -1
-    """-1: no offset was committed."""
-    leader_epoch: int = NO_EPOCH
-    metadata: str = ""
-    error: PylogError | None = None
-
-
-@message
-class OffsetsFetched:
-    error: PylogError | None = None
-    parts: list[OffsetFetchedPart] = field(default_factory=list)
-
-
-@api_message
-class OffsetDeleteResponse(ApiResponse):
-    @api_message
-    class OffsetDeleteResponseTopic:
-        @api_message
-        class OffsetDeleteResponsePartition:
-            partition_index: int
-            error: PylogError | None = None
-
-        name: str
-        partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)
-
-    error: PylogError | None = None
-    throttle_time_ms: int = 0
-    topics: list[OffsetDeleteResponseTopic] = field(default_factory=list)
-
-
-DeletedOffset = OffsetDeleteResponse.OffsetDeleteResponseTopic.OffsetDeleteResponsePartition
-
-
-@api_message
-class OffsetDeleteRequest(PartitionsRequest[OffsetDeleteResponse, DeletedOffset]):
-    @api_message
-    class OffsetDeleteRequestTopic:
-        @api_message
-        class OffsetDeleteRequestPartition:
-            partition_index: int
-
-        name: str
-        partitions: list[OffsetDeleteRequestPartition] = field(default_factory=list)
-
-    group_id: str
-    topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
-
-    def refused(self, error: PylogError) -> OffsetDeleteResponse:
-        return OffsetDeleteResponse(error=error)
-
-
 # --- groups as a whole -----------------------------------------------------------------------------------------------
 
 
@@ -488,9 +376,14 @@ OfGroup = (
     | HeartbeatRequest
     | LeaveGroupRequest
     | ConsumerGroupHeartbeatRequest
-    | OffsetCommit
-    | TxnOffsetCommit
-    | OffsetFetch
+    | OffsetCommitRequest
+    | TxnOffsetCommitRequest
+    | OffsetFetchRequest
     | OffsetDeleteRequest
 )
 """The messages that the coordinator of one group answers."""
+
+
+def group_of(message: OfGroup) -> str:
+    """The group that a message is about; in an OffsetFetch, the first."""
+    return message.groups[0].group_id if isinstance(message, OffsetFetchRequest) else message.group_id

@@ -103,11 +103,6 @@ class AddPartitionsToTxnRequest(ApiRequest[AddPartitionsToTxnResponse]):
         verify_only: bool = False
         topics: list[AddPartitionsToTxnTopic]
 
-        @property
-        def partitions(self) -> list[TopicPartition]:
-            """The partitions that are to join."""
-            return [key for key, _ in self.keyed()]
-
     lowest = 4
     transactions: list[AddPartitionsToTxnTransaction] = field(default_factory=list)
     v3_and_below_transactional_id: str = ""
@@ -223,7 +218,7 @@ class WriteTxnMarkersRequest(ApiRequest[WriteTxnMarkersResponse]):
             """The same for the node."""
             return TxnMarkers(
                 self.producer_id, self.producer_epoch, self.transaction_result, self.coordinator_epoch,
-                tuple(key for key, _ in self.keyed()), self.transaction_version,
+                tuple(self.partitions()), self.transaction_version,
             )  # fmt: skip
 
     markers: list[WritableTxnMarker] = field(default_factory=list)

@@ -2,11 +2,8 @@
 
     framing        bytes that come in, cut into frames
     headers        the headers of requests and responses
-    mapping        an API key: its request becomes a message, and the answer becomes its response
+    mapping        topics and partitions in a body
     records        Produce, Fetch
-    groups         OffsetCommit, OffsetFetch
-    transactions   TxnOffsetCommit
-    table          all of them, by API key
     versions       from which on a request has another meaning
 
 A body is a dict with Kafka's field names (`protocol/schema`). A message is a value that knows no version. A field that

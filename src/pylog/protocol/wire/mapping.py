@@ -1,44 +1,23 @@
-"""An API key as a mapping between the bodies of Kafka's schemas and the values of `protocol/messages`.
+"""The bodies of Kafka's schemas, and the values of `protocol/messages` in them.
 
-    server    request body -> `message`  ...  answer -> `response` body
+Parts of a message lie flat, one for each partition; a body has them by topic. The response has topics and partitions in
+the order of the request.
 
-A `Mapping` is about one key in all its versions. Parts of a message lie flat, one for each partition; a body has them
-by topic. The response has topics and partitions in the order of the request.
-
-Later versions name topics by their ids. Before `message` sees such a body, each topic in it has got the field `name`
+Later versions name topics by their ids. Before such a body becomes a message, each topic in it has got the field `name`
 (`topic` in a Fetch): "" where the id is not known.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pylog.errors import PylogError, UnknownTopicId
 from pylog.protocol.error_codes import error_code
 from pylog.protocol.schema import Struct
-from pylog.record import TopicPartition
 
-__all__ = ["Body", "Mapping", "by_topic", "named_again", "named_code", "topic_partitions"]
+__all__ = ["Body", "by_topic", "named_again", "named_code"]
 
 Body = Struct
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mapping:
-    """One API key.
-
-    `message(body, version)` is the message of a request. `response(body, answer, version)` is the answer to the request
-    `body`. `refusal(message, error)` is the answer that says one error for all of a message. A request that carries
-    several messages of one kind (OffsetFetch of many groups) has `is_many`: then `message` gives a list, and `answer`
-    is a list.
-    """
-
-    name: str
-    message: Callable[[Body, int], Any]
-    response: Callable[[Any, Any, int], Body]
-    refusal: Callable[[Any, PylogError], Any]
-    is_many: bool = False
 
 
 class OfPartition(Protocol):
@@ -80,10 +59,3 @@ def named_again(topic: Body, entries: list[Body], name: str = "name", partitions
     """
     topic_id = topic.get("topicId")
     return {name: topic[name], partitions: entries} if topic_id is None else {"topicId": topic_id, partitions: entries}
-
-
-def topic_partitions(
-    topics: Iterable[Body], *, name: str = "name", partitions: str = "partitions"
-) -> list[TopicPartition]:
-    """The partitions of a body in which each topic has a list of numbers."""
-    return [TopicPartition(topic[name], number) for topic in topics for number in topic[partitions]]

@@ -1,7 +1,7 @@
 """The API keys that a server answers. A key with behaviour of its own has a file, which says what versions differ in.
 
     call           requests and the kinds of their outcome
-    plain          the keys that go to the node as they are (`messages/requests`, `protocol/wire/table`)
+    plain          the keys that go to the node as they are (`messages/requests`)
     replicas       keys that would change roles, which are given by hand
     security_off, quotas, telemetry, update_features
                    keys of what is not there

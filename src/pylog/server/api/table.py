@@ -16,6 +16,7 @@ from pylog.server.api import (
     list_offsets,
     membership,
     metadata,
+    offsets,
     plain,
     produce,
     quotas,
@@ -42,7 +43,7 @@ _BY_NAME |= {
         describe_configs.API,
         describe_groups.API, list_config_resources.API, describe_quorum.API,
         update_features.API, *replicas.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS,
-        *membership.APIS, *transactions.APIS,
+        *membership.APIS, *offsets.APIS, *transactions.APIS,
         api(api_versions.NAME, _versions),
     )
 }  # fmt: skip

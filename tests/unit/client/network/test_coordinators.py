@@ -19,23 +19,21 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.protocol.messages import (
-    OffsetCommit,
-    OffsetFetch,
-    OffsetFetchedPart,
-    OffsetsCommitted,
-    OffsetsFetched,
     Session,
 )
-from pylog.protocol.messages.groups import (
-    ConsumerGroupDescribeRequest,
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-)
+from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest
+from pylog.protocol.messages.offsets import OffsetFetchResponse
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.record import TopicPartition
 from pylog.runtime.clock import MovableClock
 from pylog.runtime.future import Future
-from support.messages import group_heartbeat, heartbeaten
+from support.messages import (
+    Offset,
+    group_heartbeat,
+    heartbeaten,
+    offset_commit,
+    offset_fetch,
+)
 
 PLACE = ("group", "g")
 BEAT = group_heartbeat("g", 1, "m")
@@ -106,6 +104,12 @@ def test_what_still_waits_is_given_back_at_the_end() -> None:
 
 
 MOVED = NotCoordinator("elsewhere")
+COMMIT, FETCH = offset_commit("g", [Offset("t", 0, 5)]), offset_fetch("g", [TopicPartition("t", 0)])
+
+
+def one_fetched(error: PylogError | None = None) -> OffsetFetchResponse:
+    """An answer to FETCH with the error of its partition."""
+    return OffsetFetchResponse(groups=[FETCH.groups[0].answered(lambda key, _: FETCH.groups[0].told(key, error))])
 
 
 @pytest.mark.parametrize(
@@ -114,8 +118,9 @@ MOVED = NotCoordinator("elsewhere")
         (BEAT, heartbeaten(MOVED), True),
         (BEAT, heartbeaten(CoordinatorNotAvailable("away")), True),
         (BEAT, heartbeaten(CoordinatorLoadInProgress("soon")), False),
-        (OffsetCommit("g", []), OffsetsCommitted({TopicPartition("t", 0): MOVED}), True),
-        (OffsetFetch("g"), OffsetsFetched(None, [OffsetFetchedPart("t", 0, error=MOVED)]), True),
+        (COMMIT, COMMIT.refused(MOVED), True),
+        (FETCH, FETCH.refused(MOVED), True),
+        (FETCH, one_fetched(MOVED), True),
     ],
 )
 def test_a_call_that_a_coordinator_refuses_as_it_has_moved_is_sent_again(
@@ -153,8 +158,7 @@ def test_a_request_about_a_name_whose_coordinator_has_moved_is_sent_again(reques
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
-        (BEAT, heartbeaten()), (BEAT, heartbeaten(GroupAuthorization("no"))), (OffsetFetch("g"), OffsetsFetched()),
-        (OffsetFetch("g"), object()),
+        (BEAT, heartbeaten()), (BEAT, heartbeaten(GroupAuthorization("no"))), (FETCH, one_fetched()),
     ],
 )  # fmt: skip
 def test_another_answer_is_that_of_the_call(asked: Any, answer: Any) -> None:

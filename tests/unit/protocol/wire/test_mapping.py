@@ -19,8 +19,7 @@ from pylog.errors import (
     UnsupportedFormat,
 )
 from pylog.protocol.error_codes import error_code, error_message, of_code
-from pylog.protocol.wire.mapping import by_topic, named_again, named_code, topic_partitions
-from pylog.protocol.wire.table import MAPPINGS
+from pylog.protocol.wire.mapping import by_topic, named_again, named_code
 from pylog.record import TopicPartition
 
 
@@ -84,13 +83,3 @@ def test_parts_are_gathered_by_topic_in_the_order_of_their_first() -> None:
 def test_a_topic_is_named_in_the_response_as_in_the_request() -> None:
     assert named_again({"name": "t"}, []) == {"name": "t", "partitions": []}
     assert named_again({"name": "t", "topicId": 5}, []) == {"topicId": 5, "partitions": []}
-
-
-def test_partitions_of_a_body_lie_flat() -> None:
-    topics = [{"name": "a", "partitions": [1, 0]}, {"name": "b", "partitions": []}]
-
-    assert topic_partitions(topics) == [TopicPartition("a", 1), TopicPartition("a", 0)]
-
-
-def test_each_mapping_is_found_by_its_name() -> None:
-    assert all(mapping.name == name for name, mapping in MAPPINGS.items())

@@ -21,43 +21,19 @@ from pylog.protocol.error_codes import of_code
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire import records as of_server
-from pylog.protocol.wire.questions.question import Question
 from pylog.protocol.wire.questions.table import QUESTIONS
-from pylog.protocol.wire.table import MAPPINGS
 from pylog.record import Record, TopicPartition
 
 ID = uuid.UUID(int=7)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-COMMITS = [m.OffsetCommitPart("t", 0, 5, -1, "note"), m.OffsetCommitPart("u", 3, 6)]
 FAILED = NotLeaderOrFollower("elsewhere")
 ONE = encode([Record(b"x"), Record(b"y")], now_ms=1)
-
-MESSAGES: list[tuple[Any, Any]] = [
-    (m.OffsetCommit("g", COMMITS, 3, "m"), m.OffsetsCommitted({T0: None, TopicPartition("u", 3): FAILED})),
-    (m.OffsetFetch("g", [T0, T1]), m.OffsetsFetched(None, [
-        m.OffsetFetchedPart("t", 0, 5, -1, "note"), m.OffsetFetchedPart("t", 1, error=FAILED)])),
-    (m.OffsetFetch("g", None), m.OffsetsFetched(None, [m.OffsetFetchedPart("t", 0, 5)])),
-    (m.OffsetFetch("g", [T0], require_stable=True), m.OffsetsFetched(FAILED)),
-    (m.TxnOffsetCommit("tx", "g", 9, 2, COMMITS, 3, "m"),
-     m.OffsetsCommitted({T0: None, TopicPartition("u", 3): FAILED})),
-]  # fmt: skip
-
-
-OF_TOPIC = m.ConfigResource(m.ResourceType.TOPIC, "t")
-OF_VERSION = frozenset({"knows_epochs"})
-"""What a server takes from the version of a request."""
 
 
 def decoded(name: str, version: int, body: dict[str, Any]) -> dict[str, Any]:
     """A body as the other side reads it."""
     found, _ = schema(name).decode(version, schema(name).encode(version, body))
     return found
-
-
-def versions(question: Question, message: Any) -> range:
-    known = schema(f"{question.name}Request").versions
-    low, high = question.versions(message)
-    return range(max(low, known.low), min(high, known.high) + 1)
 
 
 def plain(value: Any) -> Any:
@@ -69,32 +45,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
     if hasattr(value, "__dataclass_fields__"):
-        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__ if name not in OF_VERSION}
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
     return bytes(value) if isinstance(value, memoryview) else value
-
-
-CASES = [
-    pytest.param(message, answer, version, id=f"{type(message).__name__} {number} v{version}")
-    for number, (message, answer) in enumerate(MESSAGES)
-    for version in versions(QUESTIONS[type(message)], message)
-]
-
-
-@pytest.mark.parametrize(("message", "answer", "version"), CASES)
-def test_both_directions_of_a_key_say_the_same(message: Any, answer: Any, version: int) -> None:
-    question = QUESTIONS[type(message)]
-    mapping = MAPPINGS[question.name]
-    request = decoded(f"{question.name}Request", version, question.body(message, version))
-    heard = mapping.message(request, version)
-    assert plain(heard[0] if mapping.is_many else heard) == plain(message)
-    response = mapping.response(request, [answer] if mapping.is_many else answer, version)
-    told = decoded(f"{question.name}Response", version, response)
-    assert plain(question.answer(message, told, version)) == plain(answer)
-
-
-def test_each_message_of_a_client_has_a_question() -> None:
-    tried = {type(message) for message, _ in MESSAGES}
-    assert set(QUESTIONS) == tried | {m.Produce, m.Fetch}
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
@@ -186,7 +138,6 @@ def test_a_code_without_a_text_has_the_text_of_its_error() -> None:
     ("message", "body"),
     [
         (m.Produce([m.ProducePart("t", 0, ONE)]), {"responses": []}),
-        (m.OffsetFetch("g", [T0]), {"groups": [{"groupId": "g", "topics": [], "errorCode": 0}]}),
     ],
 )
 def test_a_part_that_is_missing_is_an_error_of_that_part(message: Any, body: dict[str, Any]) -> None:
@@ -198,8 +149,6 @@ def test_an_error_for_a_request_as_a_whole_is_that_of_its_parts() -> None:
     fetch = m.Fetch([m.FetchPart("t", 0, 0)])
     (part,) = QUESTIONS[m.Fetch].answer(fetch, {"errorCode": 6, "responses": []}, 12).parts
     assert isinstance(part.error, NotLeaderOrFollower)
-    answer = QUESTIONS[m.OffsetFetch].answer(m.OffsetFetch("g"), {"groups": []}, 9)
-    assert "without a word of group 'g'" in str(answer.error)
 
 
 def test_a_topic_of_an_id_that_was_not_asked_for_is_left_out() -> None:

@@ -2,8 +2,6 @@
 
     question       an API key as a client asks it
     records        Produce, Fetch
-    groups         OffsetCommit, OffsetFetch
-    transactions   TxnOffsetCommit
     table          all of them, by the class of the message
 
 A response comes from a socket: the schema has checked its lengths, and here a part that is missing in it is an error

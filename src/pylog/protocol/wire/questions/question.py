@@ -22,10 +22,6 @@ ANY_VERSION = 1 << 15
 """Above every version."""
 
 
-def _any_version(message: object) -> tuple[int, int]:
-    return 0, ANY_VERSION
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """One API key, for one class of messages.
@@ -37,7 +33,7 @@ class Question:
     name: str
     body: Callable[[Any, int], Body]
     answer: Callable[[Any, Body, int], Any]
-    versions: Callable[[Any], tuple[int, int]] = _any_version
+    versions: Callable[[Any], tuple[int, int]]
 
 
 def error_in(body: Body, key: str = "errorCode", text: str = "errorMessage") -> PylogError | None:
