@@ -78,11 +78,8 @@ class PreparedProduce:
         is_flexible = call.api.request.is_flexible(call.version)
         length_bytes = ((size + 1).bit_length() + 6) // 7 if is_flexible else _LENGTH.size
         made = cls(call, request, frame, begin - length_bytes, begin + size)
-        try:
-            # A client may have written a length in more bytes than it takes.
-            return made if made._batch_in(frame) == slice(begin, begin + size) else None
-        except PylogError:
-            return None
+        # A client may have written a length in more bytes than it takes.
+        return made if made._batch_in(frame) == slice(begin, begin + size) else None
 
     def read(self, frame: bytearray) -> ServedCall | None:
         """The call of a request like this one; None: it is not like this one, or has to be refused."""

@@ -54,6 +54,14 @@ def test_keys_stay_in_the_order_in_which_they_came() -> None:
     assert list(map_) == list(map_.successor()) == ["a", "c", "d"]
 
 
+def test_a_key_that_is_not_there_is_not_deleted() -> None:
+    made = PersistentMap({"a": 1})
+    for map_ in (made, made.successor()):
+        with pytest.raises(KeyError):
+            del map_["b"]
+        assert dict(map_.items()) == {"a": 1}
+
+
 def test_a_successor_copies_the_square_root_of_the_map() -> None:
     map_ = PersistentMap({number: number for number in range(10_000)})
     bases = {id(map_._base)}

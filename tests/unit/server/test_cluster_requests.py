@@ -7,9 +7,17 @@ import pytest
 
 import pylog
 from pylog.broker.follower_fetcher import LeaderEndPoint
-from pylog.errors import InvalidRequest
+from pylog.errors import (
+    ElectionNotNeeded,
+    EligibleLeadersNotAvailable,
+    InvalidRequest,
+    PreferredLeaderNotAvailable,
+    ProtocolError,
+)
 from pylog.protocol.messages import TRANSACTIONS_TOPIC
+from pylog.protocol.messages.topics import MetadataResponse
 from pylog.protocol.partitioner import partition_for
+from pylog.runtime.future import completed
 from support.wire_node import WireNode, wire_node
 
 
@@ -40,6 +48,34 @@ def test_an_election_of_another_type_is_refused(node: WireNode, version: int) ->
     assert answer["errorCode"] == InvalidRequest.code
     assert answer["replicaElectionResults"][0]["partitionResult"][0]["errorCode"] == InvalidRequest.code
     assert node.ask("ElectLeaders", version, {**asked, "topicPartitions": []})["errorCode"] == 0
+
+
+@pytest.mark.parametrize(
+    ("leader", "kind", "error"),
+    [
+        (2, 0, ElectionNotNeeded),
+        (2, 1, ElectionNotNeeded),
+        (1, 0, PreferredLeaderNotAvailable),
+        (1, 1, ElectionNotNeeded),
+        (-1, 1, EligibleLeadersNotAvailable),
+    ],
+)
+def test_an_election_goes_by_the_replicas_that_the_cluster_has(
+    node: WireNode, leader: int, kind: int, error: type[ProtocolError]
+) -> None:
+    topic_of = MetadataResponse.MetadataResponseTopic
+    part = topic_of.MetadataResponsePartition(
+        partition_index=0, leader_id=leader, replica_nodes=[2, 1], isr_nodes=[2, 1]
+    )
+    known = MetadataResponse(topics=[topic_of(name="t", partitions=[part])])
+    there = WireNode(node.log)
+    there.served = node.served.but(handle=lambda message, session: completed(known))
+
+    answer = there.ask(
+        "ElectLeaders", 2, {"electionType": kind, "topicPartitions": [{"topic": "t", "partitions": [0]}]}
+    )
+
+    assert answer["replicaElectionResults"][0]["partitionResult"][0]["errorCode"] == error.code
 
 
 def test_the_answer_to_a_reassignment_says_what_was_allowed(node: WireNode) -> None:

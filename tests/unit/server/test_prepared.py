@@ -2,22 +2,26 @@
 
 import socket
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
 
+import pylog
 from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import Closed
+from pylog.protocol.compression import Codec
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import failed
 from pylog.server import prepared
 from pylog.server.api import produce as decoded
+from pylog.server.api.produce import PACKED_AT_ONCE
 from pylog.server.calls import ELEMENTS_AT_ONCE
 from pylog.server.connection import Connection
 from pylog.server.prepared import PREPARED_BYTES_MAX, PREPARED_MAX
 from pylog.server.served_node import ServedNode
-from support.wire_bodies import batch, produce
-from support.wire_client import request_frame
+from support.wire_bodies import batch, produce, produced_parts
+from support.wire_client import WireClient, request_frame
 
 
 @pytest.fixture
@@ -116,3 +120,14 @@ def test_nothing_is_prepared_where_somebody_looks_at_requests(connection: Connec
     connection.prepares = False
 
     assert not any(is_prepared(connection, frame(9, b"a")) for _ in range(3))
+
+
+def test_a_prepared_request_whose_append_may_take_long_is_answered_by_a_pool() -> None:
+    packed = batch(Random(1).randbytes(PACKED_AT_ONCE), codec=Codec.LZ4)
+    with pylog.open(":memory:") as log, log.serve() as server, WireClient(server.bootstrap_servers) as client:
+        log.create_topic("t")
+
+        answers = [client.ask("Produce", 9, produce("t", data)) for data in (batch(b"a"), packed, batch(b"b"))]
+
+        assert [produced_parts(answer)[0]["baseOffset"] for answer in answers] == [0, 1, 2]
+        assert log.topic("t")[0].next_offset == 3
