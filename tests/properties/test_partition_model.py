@@ -3,7 +3,7 @@
 Everything that changes a partition is a rule here, on a log of plain, compressed, idempotent and transactional batches
 in small segments; after every step the whole partition is held against the reference in partition_model.py.
 
-40 runs by default; `make model RUNS=2000` makes more. It all lies in memory; the same code runs on disk.
+25 runs by default; `make model RUNS=2000` makes more. It all lies in memory; the same code runs on disk.
 """
 
 import logging
@@ -37,7 +37,7 @@ from pylog.storage.producer_state import Producers, snapshot_name, snapshot_offs
 from pylog.testing import SimClock
 from support.leader_appends import append_bytes
 
-RUNS = int(os.environ.get("PYLOG_MODEL_RUNS", "40"))
+RUNS = int(os.environ.get("PYLOG_MODEL_RUNS", "25"))
 STEPS = 40
 T0 = 1_700_000_000_000
 DAY = 86_400_000

@@ -112,7 +112,7 @@ def test_any_bytes_behind_a_right_crc_come_out_sound_or_not_at_all(
 changes = st.lists(st.tuples(st.integers(0, 120), st.integers(1, 255)), max_size=3)
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(rows, st.sampled_from([Codec.NONE, Codec.NONE, Codec.LZ4]), topics(), changes, st.booleans(), st.integers(0, 60))
 def test_what_one_step_proves_is_what_the_general_way_lets_in_as_it_is(
     records: Rows, codec: Codec, topic: TopicConfig, flips: list[tuple[int, int]], has_crc: bool, record_max: int
