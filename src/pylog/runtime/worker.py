@@ -60,6 +60,10 @@ class Worker:
         """Something is due then. Cheap when the thread is awake by that time anyway. False: no thread can be had."""
         if self._closed or (self._sleeps_until is not None and self._sleeps_until <= due):
             return True
+        called_for = self._called_for
+        if called_for is not None and called_for <= due:
+            # It was woken, and has yet to look: it sees this, too.
+            return True
         if isinstance(self._clock, SteppedClock):
             self._sleeps_until = due
             self._clock.call_at(due, partial(self._called, due))
@@ -103,11 +107,10 @@ class Worker:
             self._work()
         self.wake()
 
-    def _until(self, due: int | None, now: int) -> int | None:
+    def _until(self, due: int | None, called_for: int | None, now: int) -> int | None:
         """When to look next: what the thread was woken for may be done by now, and more of its kind may come by then,
         which need not wake it again.
         """
-        called_for = self._called_for
         if called_for is None or called_for <= now or (due is not None and due < called_for):
             return due
         return called_for
@@ -130,12 +133,13 @@ class Worker:
     def _is_due(self) -> bool:
         """Whether there is work now; if not, sleep first."""
         with self._lock:
+            # Before it looks: who finds it set relies on that.
+            called_for, self._called_for = self._called_for, None
             due = self._due()
             now = self._clock.tick_ms()
             if self._closed or (due is not None and due <= now):
                 return not self._closed
-            due, self._called_for = self._until(due, now), None
-            self._sleeps_until = due
+            self._sleeps_until = due = self._until(due, called_for, now)
             try:
                 self._changed.wait(None if due is None else min((due - now) / 1000, threading.TIMEOUT_MAX))
             finally:

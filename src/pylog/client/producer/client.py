@@ -194,8 +194,9 @@ class ProducerClient:
                 sender.carry_on(batch)
             elif is_ready:
                 sender.ship(chosen)
-            if chosen in accumulator.queues if is_ready else is_first:
-                # It is due later, or given up some day.
+            if is_first and not is_ready:
+                sender.note_lingering(tick_ms + self.config.linger_ms)
+            elif is_ready and chosen in accumulator.queues:
                 sender.note_waiting()
             return future
 

@@ -361,6 +361,10 @@ class Sender:
         """Have the thread give up some day what cannot go now."""
         self._worker.wake()
 
+    def note_lingering(self, due_ms: int) -> None:
+        """Have the thread ship at that tick what lingers until then."""
+        self._worker.wake_by(due_ms)
+
     def backoff_ms(self, attempts: int) -> int:
         """The time to wait after so many attempts."""
         return self._in_flight.backoff_ms(attempts)
