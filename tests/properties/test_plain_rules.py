@@ -104,6 +104,13 @@ def test_what_a_config_changes(config: dict[str, str], syncs: bool, changed: set
     assert {name for name in names if getattr(before, name) != getattr(after, name)} == changed
 
 
+def test_a_record_of_a_coordinator_needs_no_look_as_it_has_a_key() -> None:
+    config = TopicConfig.loaded({"cleanup.policy": "compact"})
+    found = [plain_rules(config, Duty(has_followers=False, syncs=True, is_internal=one)) for one in (True, False)]
+
+    assert [one.bytes_max for one in found] == [config.max_message_bytes, -1]
+
+
 def test_rules_are_values_in_both_kernels() -> None:
     twins = [pure.PlainRules, PlainRules]
     made = [[twin(), twin(bytes_max=3, is_short=True, may_block=False), twin(is_noted=True)] for twin in twins]

@@ -39,7 +39,7 @@ UNTAKEN = Duty(has_followers=False, syncs=False, has_epoch=False)
 
 def plain_rules(config: TopicConfig, duty: Duty | None) -> PlainRules:
     """The rules of a partition with this config. `duty` is None where this node follows another."""
-    makes_room = config.is_bounded
+    makes_room, is_internal = config.is_bounded, duty is not None and duty.is_internal
     if duty is None or not duty.has_epoch:
         blocks, is_short, is_shown = True, False, False
     else:
@@ -47,7 +47,8 @@ def plain_rules(config: TopicConfig, duty: Duty | None) -> PlainRules:
         is_short = not (blocks or duty.is_internal) and (duty.syncs or not duty.has_followers)
         is_shown = is_short and not duty.syncs
     return PlainRules(
-        bytes_max=config.max_message_bytes if header_is_enough(config) else -1,
+        # Coordinators give each record a key.
+        bytes_max=config.max_message_bytes if header_is_enough(config, has_keys=is_internal) else -1,
         after_max_ms=config.message_timestamp_after_max_ms,
         makes_room=makes_room,
         is_led=duty is not None,

@@ -67,15 +67,15 @@ GIVEN_OFFSETS = (Origin.CLIENT, Origin.COORDINATOR)
 # --- leader -----------------------------------------------------------------------------------------------------------
 
 
-def header_is_enough(config: TopicConfig) -> bool:
+def header_is_enough(config: TopicConfig, *, has_keys: bool) -> bool:
     """Whether a header that tells the truth proves all that a topic asks of a batch, besides its size and its newest
-    time. Any other batch is for `leader_batch` to look at, or to change.
+    time. Any other batch is for `leader_batch` to look at, or to change. `has_keys`: each record is known to have one.
     """
     return (
         config.compression_type == "producer"
         and config.message_timestamp_type == "CreateTime"
         and config.message_timestamp_before_max_ms == NO_LIMIT
-        and "compact" not in config.cleanup_policy
+        and (has_keys or "compact" not in config.cleanup_policy)
     )
 
 
