@@ -76,7 +76,7 @@ class Side:
         if appended is None:
             appended = partition.append(batch, epoch=epoch, now_ms=now_ms, origin=origin)
             if how == "durable":
-                partition.sync()
+                partition.sync(appended.next_offset)
                 self.show(partition)
         if how == "visible" and not is_shown:
             partition.advance_high_watermark(partition.next_offset)
@@ -98,6 +98,7 @@ class Side:
         return (
             self.partition.state.numbers(),
             producers.entries(),
+            producers.first_unstable_offset,
             segments,
             index_bytes,
             published,

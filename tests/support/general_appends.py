@@ -9,6 +9,7 @@ from pylog.partition import Partition
 
 class GeneralState(AppendState):
     fast_append = pure.AppendState.fast_append
+    fast_sync = pure.AppendState.fast_sync
     fast_advance = pure.AppendState.fast_advance
 
 

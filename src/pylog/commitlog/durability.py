@@ -6,8 +6,8 @@ again, what is really there (a failed fsync is never tried again: `storage/pendi
 an append: the file was put back to the last whole batch. It does so where what is in the log could not be published:
 DiskFull means that nothing was done.
 
-Where a sync happens, and for whom: `storage/pending_syncs` has the list. A group commit that owes no more than the
-batches of the active segment does not come by here: the compiled kernel syncs that file itself.
+Where a sync happens, and for whom: `storage/pending_syncs` has the list. Where no more is owed than the batches of the
+active segment, the compiled kernel syncs that file itself, for a group commit and for `sync` up to an offset.
 """
 
 import logging
@@ -29,7 +29,7 @@ from pylog.errors import (
 from pylog.kernel import AppendState
 from pylog.runtime.clock import stopwatch_ns
 from pylog.runtime.log_fields import partition_fields
-from pylog.runtime.signals import WholeLock
+from pylog.runtime.signals import FIRM, WholeLock
 from pylog.storage.pending_syncs import PendingSyncs
 from pylog.storage.producer_state import Producers
 from pylog.storage.published import PublishedEntry
@@ -100,6 +100,11 @@ class Durability:
         Raises: DurabilityUnknown when the disk refused, now or earlier; the partition is latched then.
         """
         state = self._state
+        if upto is not None and upto > state.durable_offset:
+            with FIRM:
+                is_synced = state.fast_sync(upto)
+            if is_synced:  # pragma: no cover - the pure kernel is measured
+                return state.durable_offset
         with self.syncing:
             if upto is not None and upto <= state.durable_offset:
                 return state.durable_offset

@@ -3,8 +3,9 @@
     Durability          `sync`, for all that promise: group commits, followers, the metadata log, background syncs;
                         `finish`: all that is left, before a segment is sealed and a directory called clean
     LocalLog            `roll` (all is durable, with the seal, before a segment follows), `truncate`, `restart`
-    kernel              `AppendState.is_synced` (kernel/compiled/fast_append): a group commit that owes no more than the
-                        active segment's batches; what is refused it is told to `Durability`, which latches
+    kernel              `AppendState.is_synced` (kernel/compiled/fast_append): a group commit, or a `Durability.sync` up
+                        to an offset, that owes no more than the active segment's batches; what is refused is told to
+                        `Durability`, which latches
 
 Each of them comes to `PendingSyncs.sync`, except the last one, its twin for one file. The call of the system is in
 `files/syncing`, the twin's in `kernel/compiled/open_file`. Nothing else calls `File.sync` for a part of a log.

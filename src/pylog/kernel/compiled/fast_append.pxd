@@ -43,7 +43,10 @@ cdef class AppendState:
     cdef public int64_t first_unstable_offset
     cdef public dict producer_entries
     cdef public dict open_verifications
+    cdef public object ongoing
+    cdef public object unreplicated
 
+    cdef int64_t stable_end(self) noexcept
     cpdef note_append(self, BatchHeader batch)
     cpdef note_sync(self, int64_t ns)
     cdef void count(self, BatchHeader batch) noexcept
@@ -62,6 +65,7 @@ cdef class AppendState:
     cdef bint can_show(self) except -1
     cdef int show_or_latch(self) except -1
     cdef int show(self) except -1
+    cdef int pass_markers(self) except -1
 
 
 cdef int64_t end_of(list answers) except -2

@@ -22,6 +22,7 @@ from pylog.kernel.compiled.tail_write cimport has_room_for_entry, is_ready, writ
 from pylog.kernel.format import TRANSACTIONAL_BIT
 
 cdef enum:
+    NO_EPOCH = -1
     KNOWN_EPOCH = 0  # in what is known of a producer
     KNOWN_TXN = 3
     KNOWN_BATCHES = 4
@@ -42,11 +43,15 @@ cdef class AppendState:
         self.owed = []
         self.sync_counts = [0] * TIME_CLASSES
         self.producer_entries, self.open_verifications = {}, {}
+        self.ongoing, self.unreplicated = {}, {}
         self.latest_epoch = self.first_unstable_offset = -1
 
     @property
     def last_stable_offset(self):
         """See the twin."""
+        return self.stable_end()
+
+    cdef int64_t stable_end(self) noexcept:
         if self.first_unstable_offset < 0:
             return self.high_watermark
         return min(self.high_watermark, max(self.first_unstable_offset, self.start_offset))
@@ -70,7 +75,7 @@ cdef class AppendState:
         """See the twin."""
         cdef Tail tail = self.tail
         return (
-            self.generation, self.start_offset, self.next_offset, self.high_watermark, self.last_stable_offset,
+            self.generation, self.start_offset, self.next_offset, self.high_watermark, self.stable_end(),
             self.durable_offset, 0 if tail is None else tail.next_offset, 0 if tail is None else tail.base_offset,
             self.failure is not None, self.aborted_entries, self.aborted_crc,
         )
@@ -237,11 +242,15 @@ cdef class AppendState:
                 return False
         return self.is_next(batch)
 
+    def fast_sync(self, int64_t upto):
+        """See the twin."""
+        return self.is_synced(upto, NO_EPOCH, True)
+
     cdef bint is_synced(self, int64_t end, int32_t epoch, bint waits) except -1:
         """Make what lies below `end` durable, where that is one sync of the active segment's file; and show it, where
         `epoch` is not over and that needs no decision. Unless one `waits`, only where no other thread has the locks.
         """
-        cdef int64_t cuts = self.cuts, began
+        cdef int64_t cuts = self.cuts, began, target = 0
         cdef bint is_plain
         cdef Tail tail
         if end < 0:
@@ -255,19 +264,24 @@ cdef class AppendState:
                 is_plain = self.can_sync()
                 tail = self.tail
                 if is_plain:
-                    end = min(end, self.next_offset, tail.next_offset)
+                    target = min(self.next_offset, tail.next_offset)
+                    end = min(end, target)
                     file, cuts = tail.log.opened, self.cuts
             finally:
                 self.lock.release()
             if not is_plain:
                 return False
-            began = now_ns()
-            try:
-                (<OpenFile>file).sync()
-                self.note_sync(now_ns() - began)
-            except BaseException as error:
-                self.latch.not_synced(error)
-                return False
+            if end > self.durable_offset:
+                began = now_ns()
+                try:
+                    (<OpenFile>file).sync()
+                    self.note_sync(now_ns() - began)
+                except BaseException as error:
+                    self.latch.not_synced(error)
+                    return False
+            else:
+                # Another thread's sync, which was waited for, was for this one, too.
+                target = end
             if not self.lock.acquire(waits):
                 return False
             try:
@@ -275,7 +289,7 @@ cdef class AppendState:
                     # It may be of this file, and the system tells it once.
                     return False
                 if cuts == self.cuts:
-                    self.durable_offset = max(self.durable_offset, end)
+                    self.durable_offset = max(self.durable_offset, target)
                     if (
                         self.rules.is_short and not self.rules.has_followers
                         and epoch == self.latest_epoch and end > self.high_watermark
@@ -351,8 +365,8 @@ cdef class AppendState:
             self.lock.release()
 
     cdef bint can_show(self) except -1:
-        """Whether nothing but numbers has changed when the high watermark moves."""
-        if self.failure is not None or self.first_unstable_offset >= 0:
+        """Whether nothing but numbers changes when the high watermark moves, and what is known of transactions."""
+        if self.failure is not None:
             return False
         return self.entry is None or (
             self.tail is not None and self.entry.sequence >= 0 and is_ready(self.entry.file, True)
@@ -367,16 +381,34 @@ cdef class AppendState:
         return 0
 
     cdef int show(self) except -1:
-        """Publish what `can_show` lets through: the high watermark is the last stable offset, and nothing failed."""
+        """Publish what `can_show` lets through: nothing failed."""
         cdef int64_t numbers[NUMBERS]
+        if self.first_unstable_offset >= 0:
+            self.pass_markers()
         if self.entry is None:
             return 0
         numbers[:] = [
-            self.generation, self.start_offset, self.next_offset, self.high_watermark, self.high_watermark,
+            self.generation, self.start_offset, self.next_offset, self.high_watermark, self.stable_end(),
             self.durable_offset, self.tail.next_offset, self.tail.base_offset, 0, self.aborted_entries,
             self.aborted_crc,
         ]
         return self.entry.show_these(numbers)
+
+    cdef int pass_markers(self) except -1:
+        """Forget the transactions whose markers the high watermark has passed: the twin of `Producers.advance`."""
+        cdef int64_t first, unstable = -1
+        # No dicts, which keep the order of their items: they are asked as objects.
+        for first, marker in list(self.unreplicated.items()) if self.unreplicated else ():
+            if marker < self.high_watermark:
+                del self.unreplicated[first]
+            elif unstable < 0 or first < unstable:
+                unstable = first
+        for first in self.ongoing:
+            if unstable < 0 or first < unstable:
+                unstable = first
+            break
+        self.first_unstable_offset = unstable
+        return 0
 
 
 cdef object answer_of(ordinarily, role, batch):

@@ -113,12 +113,17 @@ class AppendState:
     """
     open_verifications: Mapping[int, object]
     """The producers whose transactions are being verified, by their ids."""
+    ongoing: Mapping[int, int]
+    """The producers of open transactions, by the first offset, rising."""
+    unreplicated: dict[int, int]
+    """Where the marker is of each ended transaction that the high watermark has not passed, by the first offset."""
 
     def __init__(self) -> None:
         self.rules = PlainRules()
         self.owed = []
         self.sync_counts = [0] * TIME_CLASSES
         self.producer_entries, self.open_verifications = {}, {}
+        self.ongoing, self.unreplicated = {}, {}
 
     @property
     def last_stable_offset(self) -> int:
@@ -177,6 +182,14 @@ class AppendState:
         failed.
         """
         return None
+
+    def fast_sync(self, upto: int) -> bool:
+        """Make what lies below `upto` durable, where that is one sync of the active segment's file. Called where no
+        signal's handler runs.
+
+        False where something has to be done besides, or `latch` was told of a refusal.
+        """
+        return False
 
     def fast_advance(self, offset: int) -> bool | None:
         """Let everybody see what is below `offset`; gives whether that is more than before.
