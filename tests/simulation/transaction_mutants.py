@@ -179,7 +179,7 @@ MUTANTS = [
     Mutant(56, "the highest epoch is given", Transaction, "is_exhausted", False),
     Mutant(57, "partitions join with any epoch", rules, "add_partitions", _any_epoch_joins),
     Mutant(
-        57, "every partition is said to have joined", rules, "verify", lambda _, said: dict.fromkeys(said.partitions)
+        57, "every partition is said to have joined", rules, "verify", lambda _, said: dict.fromkeys(said.partitions())
     ),
     Mutant(57, "one partition gets no marker", Transaction, "prepared", _one_partition_less),
     Mutant(57, "an answer does not wait for its append", TransactionCoordinator, "_carry_out", _answer_first),
