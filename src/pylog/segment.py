@@ -112,7 +112,7 @@ class Segment:
 
     @property
     def next_offset(self) -> int:
-        """Behind the last record, of an active segment."""
+        """The offset behind the last record. Only an active segment knows it."""
         return self.tail.next_offset
 
     @property

@@ -177,7 +177,7 @@ class Log(Generic[View]):
     # --- the end -----------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Close the clients made here, then the log, as `Log.close` does, and raise what that raises.
+        """Close the clients made here, then the log, as `pylog.Log.close` does, and raise what that raises.
 
         >>> await log.close()
         """

@@ -142,7 +142,9 @@ class CoordinatorHost:
             self._note_due()
 
     def close(self, error: PylogError) -> None:
-        """Bring the log up to date, and abandon. Where that is refused, the next open has to know: it is latched."""
+        """Write what only memory has to the log, then coordinate no more. Where the log refuses it, the partition is
+        latched: the next open recovers.
+        """
         try:
             self._secure(None)
             self._step(self.machine.write_down)

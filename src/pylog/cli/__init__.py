@@ -58,9 +58,9 @@ class _Said(logging.Handler):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command;
+    """Run one command.
 
-    `argv` without the program's name (default: `sys.argv`). Gives the exit code, and never raises for an error that a
+    `argv` has no name of the program (default: `sys.argv`). Gives the exit code, and never raises for an error that a
     user can do something about.
     """
     logger = logging.getLogger("pylog")

@@ -94,7 +94,7 @@ def assign_leader(
 
 
 def change_isr(topic_id: UUID, partition: int, isr: Sequence[int]) -> list[bytes]:
-    """The replicas of a partition that are in sync. (Kafka: AlterPartition)"""
+    """The record that sets the ISR of a partition. (Kafka: AlterPartition)"""
     value = {"partitionId": partition, "topicId": topic_id, "isr": list(isr)}
     return [encode_record("PartitionChangeRecord", value)]
 

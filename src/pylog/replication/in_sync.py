@@ -98,7 +98,7 @@ class InSync:
         return lagging & self.members
 
     def leave(self, nodes: Iterable[int]) -> None:
-        """Let members be out of sync, which is written down."""
+        """Take members out of the ISR, once that is in the metadata log."""
         self.members -= frozenset(nodes)
 
     def reached(self, own_end: int) -> int:

@@ -55,7 +55,9 @@ class Folder:
         return int(info.size) if info.type == fs.FileType.File else None
 
     def changed_ns(self, below: str) -> int | None:
-        """When a file in a folder below was changed last, in ns since 1970; None where it has none, or none says so."""
+        """The newest time of change of the files in the folder `below`, in ns since 1970; None without files, or
+        without times of them.
+        """
         found = self._files.get_file_info(fs.FileSelector(f"{self._path}/{below}", allow_not_found=True))
         return max((info.mtime_ns for info in found if info.mtime_ns is not None), default=None)
 

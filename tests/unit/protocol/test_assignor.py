@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.errors import CorruptBatch, InvalidConfig
+from pylog.errors import CorruptBatch
 from pylog.protocol.assignor import (
     ASSIGNORS,
     SERVER_ASSIGNORS,
     SubscribedMember,
     Subscription,
-    assignor_named,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -68,29 +67,6 @@ def is_even(found: Mapping[str, list[TopicPartition]], members: Sequence[Subscri
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("kafka", "name"),
-    [
-        ("RangeAssignor", "range"),
-        ("RoundRobinAssignor", "roundrobin"),
-        ("StickyAssignor", "sticky"),
-        ("CooperativeStickyAssignor", "cooperative-sticky"),
-    ],
-)
-def test_an_assignor_is_known_by_its_name_and_by_kafkas_class(kafka: str, name: str) -> None:
-    assert assignor_named(PACKAGE + kafka) is assignor_named(name) is ASSIGNORS[name]
-    assert ASSIGNORS[name].name == name
-
-
-def test_an_unknown_assignor_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(InvalidConfig, match="did you mean 'roundrobin'"):
-        assignor_named("round-robin")
-    with pytest.raises(InvalidConfig, match=r"did you mean 'org\.apache\.kafka\.clients\.consumer\.StickyAssignor'"):
-        assignor_named("org.apache.kafka.clients.StickyAssignor")
-    with pytest.raises(InvalidConfig, match="there are range, roundrobin, sticky, cooperative-sticky"):
-        assignor_named("?")
 
 
 def test_only_cooperative_sticky_lets_members_keep_what_they_have() -> None:

@@ -93,7 +93,7 @@ class CoordinatorLookups:
         return min(first << min(call.attempts - 1, 30), max(first, most))
 
     def take_all(self) -> list[Call]:
-        """The calls that wait, which nothing looks up any more."""
+        """Take all calls that wait for a coordinator: they are looked up no more."""
         left = [call for calls in self._waiting.values() for call in calls]
         self._waiting.clear()
         return left

@@ -78,7 +78,7 @@ class Transaction(NamedTuple):
 
     @classmethod
     def new(cls, producer_id: int, timeout_ms: int, wall_ms: int) -> Self:
-        """A transactional id that was not known."""
+        """The state of a transactional id that is new: empty, in epoch 0."""
         return cls(
             producer_id=producer_id,
             producer_epoch=0,

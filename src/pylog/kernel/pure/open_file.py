@@ -113,4 +113,4 @@ class OpenFile:
 
     @abstractmethod
     def give_up(self) -> None:
-        """Close the descriptor of a file that was closed meanwhile."""
+        """Close the descriptor, unless a call uses it still: then that call closes it."""

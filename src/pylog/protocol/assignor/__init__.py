@@ -18,11 +18,9 @@ Read `member` first, then `simple`, `sticky`, `constrained` and `general`; `even
 `subscription` has the bytes.
 """
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from pylog.errors import InvalidConfig
 from pylog.protocol.assignor.member import Assignment, Assignor, SubscribedMember, partitions_of
 from pylog.protocol.assignor.simple import Range, RoundRobinAssignor
 from pylog.protocol.assignor.sticky import CooperativeSticky, Sticky, assign_uniform
@@ -41,7 +39,6 @@ __all__ = [
     "Assignor",
     "SubscribedMember",
     "Subscription",
-    "assignor_named",
     "decode_assignment",
     "decode_subscription",
     "encode_assignment",
@@ -56,21 +53,3 @@ ASSIGNORS = MappingProxyType({assignor.name: assignor for assignor in _ALL})
 SERVER_ASSIGNORS: MappingProxyType[str, Callable[[Mapping[str, int], Sequence[SubscribedMember]], Assignment]]
 SERVER_ASSIGNORS = MappingProxyType({"uniform": assign_uniform, "range": Range().assign})
 """The assignors of a coordinator, which assigns itself in groups of the consumer protocol (KIP-848)."""
-
-_PACKAGE = "org.apache.kafka.clients.consumer."
-_CLASSES = {
-    f"{_PACKAGE}RangeAssignor": "range",
-    f"{_PACKAGE}RoundRobinAssignor": "roundrobin",
-    f"{_PACKAGE}StickyAssignor": "sticky",
-    f"{_PACKAGE}CooperativeStickyAssignor": "cooperative-sticky",
-}
-
-
-def assignor_named(name: str) -> Assignor:
-    """The assignor of that name, or of that class of Kafka. Raises InvalidConfig, with the nearest name."""
-    found = ASSIGNORS.get(_CLASSES.get(name, name))
-    if found is None:
-        near = difflib.get_close_matches(name, [*ASSIGNORS, *_CLASSES], n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(ASSIGNORS)}"
-        raise InvalidConfig(f"there is no assignor {name!r}: {hint}")
-    return found

@@ -339,7 +339,7 @@ class EncodeSource(FunctionSource):
             self.block(f"for {item} in {value}:", lambda: self.field(field.element, item))
 
     def struct(self, fields: tuple[Field, ...], value: str, made: type | None) -> None:
-        """Write the mapping, or the message, called `value`."""
+        """Emit what encodes the variable called `value`: a dict, or an instance of the class `made`."""
         plain, tagged = self.parts(fields)
         if made is None:
             known = frozenset({field.name for field in (*plain, *tagged)} | ({TAGS} if self.flexible else set()))

@@ -92,7 +92,10 @@ class Snapshots:
         return offset
 
     def load(self, producers: Producers, start: int, end: int, now_ms: int) -> tuple[int, list[int]]:
-        """The same without a change to the files, whatever state the producers have; gives the bad snapshots, too."""
+        """Load the newest good snapshot in (start, end] into `producers`, and change no file.
+
+        Gives the offset to replay from, which is `start` without one, and the bad snapshots.
+        """
         bad: list[int] = []
         for offset in reversed(self.offsets):
             if start < offset <= end:
