@@ -24,7 +24,7 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 PEERS = """pylog-commitlog lmdb persist-queue litequeue diskcache queuelib aiokafka confluent-kafka pyarrow pyspark
-    numpy crc32c lz4 zstandard cramjam""".split()
+    numpy crc32c lz4 zstandard cramjam redis nats-py""".split()
 KAFKA_JARS = Path(__file__).parents[1] / "build" / "kafka"
 
 
