@@ -243,7 +243,9 @@ class Partition:
         """See `Appender.append`; in one step of the kernel where nothing has to be decided, which shows the batch where
         the rules say so.
         """
-        plain = self.state.fast_append(batch, epoch, now_ms)
+        plain = self.state.fast_append(
+            batch, epoch, now_ms, guard=guard, is_coordinator=origin is Origin.COORDINATOR
+        )  # fmt: skip
         if plain is not None:  # pragma: no cover - the pure kernel is measured
             return plain
         return self._appender.append(

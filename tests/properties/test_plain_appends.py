@@ -23,6 +23,7 @@ from pylog.files import DiskFiles
 from pylog.kernel import Appended, GroupAppends, pure
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch, Origin, encode, encode_marker
+from pylog.storage.producer_state import Verification
 from pylog.storage.published import Published
 from tests.support.general_appends import general_partition
 from tests.support.topic_values import BOUNDED, VALUES
@@ -64,17 +65,19 @@ class Side:
         if partition.high_watermark < partition.durable_offset:
             partition.advance_high_watermark(partition.durable_offset)
 
-    def put(self, batch: Batch, epoch: int, now_ms: int, how: str) -> Appended:
+    def put(self, batch: Batch, epoch: int, now_ms: int, how: str, guard: Verification | None = None) -> Appended:
         partition = self.partition
         partition.take_duty(DUTIES[how])
         origin = Origin.COORDINATOR if batch.is_control else Origin.CLIENT
         if how == "durable":
             appended = self.group.append(partition, batch, epoch, now_ms)
         else:
-            appended = partition.state.fast_append(batch, epoch, now_ms)
+            appended = partition.state.fast_append(
+                batch, epoch, now_ms, guard=guard, is_coordinator=origin is Origin.COORDINATOR
+            )
         is_shown = appended is not None and partition.state.rules.is_shown
         if appended is None:
-            appended = partition.append(batch, epoch=epoch, now_ms=now_ms, origin=origin)
+            appended = partition.append(batch, epoch=epoch, now_ms=now_ms, origin=origin, guard=guard)
             if how == "durable":
                 partition.sync(appended.next_offset)
                 self.show(partition)
@@ -129,8 +132,8 @@ def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
 
 rows = st.lists(st.tuples(st.integers(-3000, 3000), st.integers(0, 120)), min_size=1, max_size=4)
 appends = st.tuples(
-    st.just("append"), rows, st.sampled_from(["plain"] * 6 + ["idempotent", "transactional"]), st.integers(0, 20),
-    st.sampled_from(["hidden", "visible", "durable"]), st.integers(1, 12),
+    st.just("append"), rows, st.sampled_from(["plain"] * 6 + ["idempotent", *["transactional"] * 2]),
+    st.integers(0, 20), st.sampled_from(["hidden", "visible", "durable"]), st.integers(1, 12),
 )  # fmt: skip
 steps = (
     appends
@@ -152,12 +155,16 @@ class Run:
         self.epoch = 0
         self.now = NOW
         self.sequences = {1: 0, 2: 0}
+        self.producer_epochs = {1: 0, 2: 0}
 
     def step(self, what: str, *given: Any) -> None:
         answers = [outcome(getattr(self, what), side, *given) for side in self.both]
         assert answers[0] == answers[1]
         if what == "append" and given[1] != "plain" and isinstance(answers[0], Appended):
             self.sequences[self.producer(given[1])] += len(given[0])
+        if what in ("commit", "abort") and given[0] and isinstance(answers[0], Appended):
+            self.producer_epochs[2] += 1
+            self.sequences[2] = 0
         self.epoch += what == "epoch"
         self.now += 100 + 4000 * (what == "late")
         facts = [side.facts() for side in self.both]
@@ -170,12 +177,16 @@ class Run:
     def append(self, side: Side, rows: list[tuple[int, int]], kind: str, older: int, how: str) -> Appended:
         records = [(b"v" * size, b"k", self.now + age, ()) for age, size in rows]
         stamps: dict[str, Any] = {}
+        guard = None
         if kind != "plain":
             producer_id = self.producer(kind)
-            stamps = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": self.sequences[producer_id]}
+            sequence, epoch = self.sequences[producer_id], self.producer_epochs[producer_id]
+            stamps = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence}
+            if kind == "transactional" and older % 4:
+                guard = side.partition.start_verification(2, sequence, epoch, self.now, supports_epoch_bump=True)
         batch = encode(records, now_ms=self.now, transactional=kind == "transactional", **stamps)
         # An epoch that is over, now and then.
-        return side.put(batch, self.epoch - (older == 0), self.now, how)
+        return side.put(batch, self.epoch - (older == 0), self.now, how, guard)
 
     def sync(self, side: Side, _: int) -> int:
         return side.partition.sync()
@@ -195,12 +206,14 @@ class Run:
     def roll(self, side: Side, _: int) -> int:
         return side.partition.roll(self.now)
 
-    def commit(self, side: Side, _: int, *, is_abort: bool = False) -> Appended:
-        marker = encode_marker(2, 0, is_abort=is_abort, coordinator_epoch=0, now_ms=self.now)
-        return side.put(marker, self.epoch, self.now, "visible")
+    def commit(self, side: Side, kind: int, *, is_abort: bool = False) -> Appended:
+        # The epoch rises with the end of a transaction, unless `kind` is 0.
+        epoch = self.producer_epochs[2] + (kind > 0)
+        marker = encode_marker(2, epoch, is_abort=is_abort, coordinator_epoch=max(kind - 8, 0), now_ms=self.now)
+        return side.put(marker, self.epoch, self.now, "visible" if kind % 2 else "hidden")
 
-    def abort(self, side: Side, _: int) -> Appended:
-        return self.commit(side, 0, is_abort=True)
+    def abort(self, side: Side, kind: int) -> Appended:
+        return self.commit(side, kind, is_abort=True)
 
     def configure(self, side: Side, kind: dict[str, str]) -> None:
         side.partition.reconfigure(TopicConfig.loaded(CONFIG | kind))
@@ -215,9 +228,19 @@ HIDDEN_AND_DURABLE = [
     ("append", [(0, 0)], "plain", 1, "durable", 1),
 ]
 
+RECORD = ("append", [(0, 0)], "transactional", 1)
+OTHER = ("append", [(0, 0)], "plain", 1)
+TRANSACTIONS = [
+    (*RECORD, "visible", 1), ("commit", 1),
+    (*RECORD, "visible", 2), (*OTHER, "visible", 1), ("commit", 1),
+    (*RECORD, "hidden", 1), ("commit", 2), (*RECORD, "hidden", 1), ("advance", 1), ("advance", 0), ("commit", 9),
+    (*RECORD, "visible", 1), ("commit", 8), ("abort", 9), (*RECORD, "durable", 1), ("commit", 9), ("truncate", 2),
+]  # fmt: skip
+
 
 @given(st.lists(steps, max_size=40))
 @example(HIDDEN_AND_DURABLE)
+@example(TRANSACTIONS)
 def test_the_fast_append_equals_the_general_one(steps: list[tuple[Any, ...]]) -> None:
     with sides() as both:
         run = Run(both)

@@ -45,13 +45,16 @@ cdef class AppendState:
     cdef public dict open_verifications
     cdef public object ongoing
     cdef public object unreplicated
+    cdef public type batch_metadata
 
     cdef int64_t stable_end(self) noexcept
     cpdef note_append(self, BatchHeader batch)
     cpdef note_sync(self, int64_t ns)
     cdef void count(self, BatchHeader batch) noexcept
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1
-    cdef bint is_next(self, BatchHeader batch) except -1
+    cdef bint lets_marker_in(self, BatchHeader batch, int64_t now_ms) except -1
+    cdef bint is_next(self, BatchHeader batch, guard) except -1
+    cdef bint ends(self, BatchHeader batch, known) except -1
     cdef int note_producer(self, BatchHeader batch) except -1
     cdef bint joins(self, list run, BatchHeader batch) except -1
     cdef bint append_at_once(self, list batches, list answers, int32_t epoch, bint waits) except -1
@@ -60,13 +63,14 @@ cdef class AppendState:
     cdef Py_ssize_t append_run(self, list batches, Py_ssize_t at, list answers, int32_t epoch) except -1
     cdef bint is_synced(self, int64_t end, int32_t epoch, bint waits) except -1
     cdef bint can_sync(self) except -1
-    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint at_once)
-    cdef bint takes(self, file, BatchHeader batch, int32_t epoch, bint at_once) except -1
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint at_once, guard)
+    cdef bint takes(self, file, BatchHeader batch, int32_t epoch, bint at_once, guard) except -1
     cdef bint can_show(self) except -1
     cdef int show_or_latch(self) except -1
     cdef int show(self) except -1
     cdef int pass_markers(self) except -1
 
 
+cdef int64_t coordinator_of(BatchHeader marker) except -2
 cdef int64_t end_of(list answers) except -2
 cdef int64_t now_ns() noexcept nogil

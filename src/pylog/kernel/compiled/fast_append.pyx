@@ -19,11 +19,12 @@ from pylog.kernel.compiled.stream cimport LAST_OFFSET
 from pylog.kernel.compiled.tail cimport Appended, PlainRules, Tail, appended
 from pylog.kernel.compiled.tail_write cimport has_room_for_entry, is_ready, write, write_run
 
-from pylog.kernel.format import TRANSACTIONAL_BIT
+from pylog.kernel.format import CONTROL_BIT, TRANSACTIONAL_BIT
 
 cdef enum:
     NO_EPOCH = -1
     KNOWN_EPOCH = 0  # in what is known of a producer
+    KNOWN_COORDINATOR = 1
     KNOWN_TXN = 3
     KNOWN_BATCHES = 4
     LAST_SEQUENCE = 1  # in what is known of a batch
@@ -32,7 +33,16 @@ cdef enum:
     TIME_CLASSES = 28  # as in the twin
     NS_OF_US = 1000
 
+    HEADER_BYTES = 61
+    MARKER_EPOCH_AT = 73
+    MARKER_BYTES = 78
+
 cdef int32_t TRANSACTIONAL = TRANSACTIONAL_BIT
+cdef int32_t CONTROL = CONTROL_BIT
+cdef int32_t MARKED = TRANSACTIONAL_BIT | CONTROL_BIT
+# The record of a marker has 16 bytes: attributes, time and offset 0, a key of 4 (version 0, type 1), a value of 6
+# (version 0, the epoch of the coordinator), no headers.
+cdef bytes COMMITS = b"\x20\0\0\0\x08\0\0\0\x01\x0c\0\0"
 
 
 cdef class AppendState:
@@ -104,48 +114,91 @@ cdef class AppendState:
         self.sync_counts[index] += 1
         self.sync_ns += ns
 
-    def fast_append(self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint at_once=False):
+    def fast_append(
+        self, BatchHeader batch not None, int32_t epoch, int64_t now_ms, bint at_once=False, guard=None,
+        bint is_coordinator=False
+    ):
         """See the twin."""
-        if not self.lets_in(batch, now_ms):
+        if not (self.lets_in(batch, now_ms) or (is_coordinator and self.lets_marker_in(batch, now_ms))):
             return None
         self.lock.acquire()
         try:
-            return self.append_locked(batch, epoch, at_once)
+            return self.append_locked(batch, epoch, at_once, guard)
         finally:
             self.lock.release()
 
     cdef bint lets_in(self, BatchHeader batch, int64_t now_ms) except -1:
         """Whether a batch may be one to append as it is, as far as that can be told without the lock."""
+        return not self.rules.makes_room and self.rules.lets_in(batch, now_ms)
+
+    cdef bint lets_marker_in(self, BatchHeader batch, int64_t now_ms) except -1:
+        """The same of the marker of a commit, as `encode_marker` makes it. An abort goes into an index, too."""
         return (
-            (batch.producer_id < 0 or not batch.attributes & TRANSACTIONAL) and not self.rules.makes_room
-            and self.rules.lets_in(batch, now_ms)
+            batch.attributes == MARKED and batch.trusted and batch.size == MARKER_BYTES <= self.rules.bytes_max
+            and not self.rules.makes_room and batch.max_timestamp - now_ms <= self.rules.after_max_ms
+            and batch.data[HEADER_BYTES:MARKER_EPOCH_AT] == COMMITS
         )
 
-    cdef bint is_next(self, BatchHeader batch) except -1:
-        """Whether a numbered batch is the next one of a producer without a transaction: see `Producers.plan`."""
+    cdef bint is_next(self, BatchHeader batch, guard) except -1:
+        """Whether a batch is the next one of its producer, in its transaction or without one: see `Producers.plan`.
+
+        The first one of a transaction has the `guard`, and follows the marker of the transaction before.
+        """
         cdef int64_t last_sequence
         known = self.producer_entries.get(batch.producer_id)
-        if known is None or batch.producer_id in self.open_verifications:
+        if known is None:
             return False
+        if batch.attributes & CONTROL:
+            return self.ends(batch, known)
         # ProducerEntry and BatchMetadata are tuples: (epoch, coordinator epoch, last timestamp, first offset of the
         # transaction, batches), (first sequence, last sequence, first offset, last offset, timestamp).
         batches = <tuple?>(known[KNOWN_BATCHES])
-        if len(batches) == 0 or known[KNOWN_EPOCH] != batch.producer_epoch or known[KNOWN_TXN] is not None:
+        if known[KNOWN_EPOCH] != batch.producer_epoch:
+            return False
+        verification = self.open_verifications.get(batch.producer_id)
+        if verification is not None:
+            return (
+                verification is guard and batch.attributes & TRANSACTIONAL and known[KNOWN_TXN] is None
+                and len(batches) == 0 and batch.base_sequence == 0 <= verification.lowest_sequence
+            )
+        if len(batches) == 0 or (known[KNOWN_TXN] is not None) != (batch.attributes & TRANSACTIONAL != 0):
             return False
         last_sequence = batches[len(batches) - 1][LAST_SEQUENCE]
         return last_sequence >= 0 and batch.base_sequence == (last_sequence + 1) & SEQUENCE_MAX
 
+    cdef bint ends(self, BatchHeader batch, known) except -1:
+        """Whether a marker ends the transaction that its producer has open, and raises the epoch."""
+        return (
+            known[KNOWN_TXN] is not None and known[KNOWN_EPOCH] < batch.producer_epoch
+            and batch.producer_id not in self.open_verifications and known[KNOWN_COORDINATOR] <= coordinator_of(batch)
+        )
+
     cdef int note_producer(self, BatchHeader batch) except -1:
-        """Note a numbered batch that was written: the twin of `Producers.apply`."""
+        """Note a producer's batch that was written: the twin of `Producers.apply`."""
         cdef int64_t last_sequence = (<int64_t>batch.base_sequence + batch.last_offset_delta) & SEQUENCE_MAX
         known = self.producer_entries[batch.producer_id]
+        first = known[KNOWN_TXN]
+        if batch.attributes & CONTROL:
+            self.producer_entries[batch.producer_id] = tuple.__new__(type(known), (
+                batch.producer_epoch, coordinator_of(batch), batch.max_timestamp, None, (),
+            ))
+            del self.ongoing[first]
+            self.unreplicated[first] = batch.last_offset
+            self.pass_markers()
+            return 0
         batches = <tuple?>(known[KNOWN_BATCHES])
-        added = tuple.__new__(type(batches[0]), (
+        added = tuple.__new__(self.batch_metadata, (
             batch.base_sequence, last_sequence, batch.base_offset, batch.last_offset, batch.max_timestamp,
         ))
         kept = batches[max(<Py_ssize_t>len(batches) - BATCHES_KEPT + 1, 0):]
+        if first is None and batch.attributes & TRANSACTIONAL:
+            first = batch.base_offset
+            self.ongoing[first] = batch.producer_id
+            del self.open_verifications[batch.producer_id]
+            if self.first_unstable_offset < 0:
+                self.first_unstable_offset = batch.base_offset
         self.producer_entries[batch.producer_id] = tuple.__new__(type(known), (
-            known[KNOWN_EPOCH], known[1], batch.max_timestamp, None, (*kept, added),
+            known[KNOWN_EPOCH], known[KNOWN_COORDINATOR], batch.max_timestamp, first, (*kept, added),
         ))
         return 0
 
@@ -198,7 +251,7 @@ cdef class AppendState:
         cdef list run = []
         cdef int64_t size = 0, first = self.next_offset, end = self.next_offset, unindexed
         file = None if tail is None else tail.log.opened
-        if not self.takes(file, batch, epoch, True):
+        if not self.takes(file, batch, epoch, True, None):
             return 0
         unindexed = 0 if tail.wants_entry() else tail.unindexed_bytes
         while (
@@ -240,7 +293,7 @@ cdef class AppendState:
         for other in run:
             if other.producer_id == batch.producer_id:
                 return False
-        return self.is_next(batch)
+        return self.is_next(batch, None)
 
     def fast_sync(self, int64_t upto):
         """See the twin."""
@@ -312,13 +365,13 @@ cdef class AppendState:
             and self.name_changes == self.synced_name_changes and self.aborted_entries == 0
         )
 
-    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint at_once):
+    cdef Appended append_locked(self, BatchHeader batch, int32_t epoch, bint at_once, guard):
         cdef Tail tail = self.tail
         cdef int64_t base_offset = self.next_offset
         # One that is on its way in a thread when a role changes is shown by the rules of now.
         cdef bint is_shown = self.rules.is_shown
         file = None if tail is None else tail.log.opened
-        if not self.takes(file, batch, epoch, at_once) or (is_shown and not self.can_show()):
+        if not self.takes(file, batch, epoch, at_once, guard) or (is_shown and not self.can_show()):
             return None
         batch.stamp(base_offset, epoch)
         try:
@@ -334,7 +387,7 @@ cdef class AppendState:
             self.show_or_latch()
         return appended(base_offset, self.next_offset, batch.append_time())
 
-    cdef bint takes(self, file, BatchHeader batch, int32_t epoch, bint at_once) except -1:
+    cdef bint takes(self, file, BatchHeader batch, int32_t epoch, bint at_once, guard) except -1:
         """Whether the active segment, with this file, takes a batch, now."""
         cdef Tail tail = self.tail
         cdef int64_t last_offset
@@ -346,7 +399,7 @@ cdef class AppendState:
             and self.rules.is_led and epoch == self.latest_epoch and self.next_offset >= self.latest_epoch_start
             and tail.takes(batch.size, last_offset, batch.max_timestamp) and is_ready(file, at_once)
             and (not tail.wants_entry() or has_room_for_entry(tail, batch, last_offset, file.size()))
-            and (batch.producer_id < 0 or self.is_next(batch))
+            and (batch.producer_id < 0 or self.is_next(batch, guard))
         )
 
     def fast_advance(self, int64_t offset):
@@ -416,6 +469,11 @@ cdef object answer_of(ordinarily, role, batch):
         return ordinarily(role, batch)
     except BaseException as error:
         return error
+
+
+cdef int64_t coordinator_of(BatchHeader marker) except -2:
+    """The epoch of the coordinator in a marker that `lets_marker_in` lets in."""
+    return int.from_bytes(marker.data[MARKER_EPOCH_AT:MARKER_BYTES - 1], "big", signed=True)
 
 
 cdef int64_t end_of(list answers) except -2:

@@ -111,6 +111,8 @@ class AppendState:
     transaction, batches), and of each of its last batches (first sequence, last sequence, first offset, last offset,
     timestamp). The kernel replaces one where it appends the next batch.
     """
+    batch_metadata: type[tuple[Any, ...]]
+    """The type of what is known of a batch."""
     open_verifications: Mapping[int, object]
     """The producers whose transactions are being verified, by their ids."""
     ongoing: Mapping[int, int]
@@ -174,11 +176,15 @@ class AppendState:
         self.sync_counts[min((ns // 1000).bit_length(), TIME_CLASSES - 1)] += 1
         self.sync_ns += ns
 
-    def fast_append(self, batch: BatchHeader, epoch: int, now_ms: int, at_once: bool = False) -> Appended | None:
+    def fast_append(
+        self, batch: BatchHeader, epoch: int, now_ms: int, at_once: bool = False, guard: object = None,
+        is_coordinator: bool = False,
+    ) -> Appended | None:  # fmt: skip
         """Append a batch of this process as the leader of `epoch`, and let everybody see it where `rules` say so.
 
         None where something has to be decided, opened, or done besides: then nothing was done. `at_once`: no Python
-        code may run meanwhile, as a signal's handler could. Raises what the partition raises whose write or publishing
+        code may run meanwhile, as a signal's handler could. `guard`: see `Appender.append`; with `is_coordinator` it
+        may be the marker of a commit. Raises what the partition raises whose write or publishing
         failed.
         """
         return None

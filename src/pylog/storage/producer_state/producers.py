@@ -67,6 +67,7 @@ class Producers:
         self._verifications = Verifications(name)
         if state is not None:
             state.producer_entries, state.open_verifications = self._entries, self._verifications.open
+            state.batch_metadata = BatchMetadata
             state.ongoing, state.unreplicated = self._ongoing, self._unreplicated
 
     def entries(self) -> Mapping[int, ProducerEntry]:
