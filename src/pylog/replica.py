@@ -172,8 +172,8 @@ class Leader:
         """Recompute the high watermark: what every replica in sync has, unless these are too few. Gives whether it
         moved.
         """
-        partition = self.partition
-        own_end = partition.durable_offset if self.visible_when_durable else partition.next_offset
+        partition, state = self.partition, self.partition.state
+        own_end = state.durable_offset if self.visible_when_durable else state.next_offset
         if not self.has_followers:
             return partition.advance_high_watermark(own_end)
         with self._lock:

@@ -60,7 +60,8 @@ class CoordinatorHost:
         self._markers = markers
         self._writer = writer
         self._safe_due: int | None = None
-        self._gone: PylogError | None = None
+        self.gone: PylogError | None = None
+        """Why it lets nothing in, once `abandon` was called."""
         self._lock = WholeLock(threading.RLock())
         self._tickets = count()
         self._waiting: dict[int, PendingAnswer] = {}
@@ -77,8 +78,8 @@ class CoordinatorHost:
             self._secure(message)
         if not self._step(lambda now: self.machine.handle(message, session, ticket, now), guard):
             self._waiting.pop(ticket, None)
-            assert self._gone is not None, "only an abandoned coordinator lets nothing in"
-            return failed(self._gone)
+            assert self.gone is not None, "only an abandoned coordinator lets nothing in"
+            return failed(self.gone)
         return future
 
     def tick(self) -> None:
@@ -114,8 +115,8 @@ class CoordinatorHost:
     def ask(self, question: Callable[[Now], T]) -> T:
         """The answer of the machine to a question that appends nothing. Raises NotCoordinator, Closed."""
         with self._lock:
-            if self._gone is not None:
-                raise self._gone.with_traceback(None)
+            if self.gone is not None:
+                raise self.gone.with_traceback(None)
             answer = question(self._now())
             self._note_due()
             return answer
@@ -123,17 +124,12 @@ class CoordinatorHost:
     def append_marker(self, markers: TxnMarkers) -> Appended:
         """End a transaction in this partition. Raises what the append does."""
         with self._lock:
-            if self._gone is not None:
-                raise self._gone.with_traceback(None)
+            if self.gone is not None:
+                raise self.gone.with_traceback(None)
             self._writer(NO_EPOCH)
             appended = append_marker(self._produce, self.leader, markers, self._clock)
             self.machine.replay_marker(Stamp(markers.producer_id, markers.producer_epoch), committed=markers.committed)
             return appended
-
-    @property
-    def is_gone(self) -> bool:
-        """True once `abandon` was called."""
-        return self._gone is not None
 
     def take_up(self, predecessor: "CoordinatorHost") -> None:
         """Go on with what another host of the same partition, which is gone, knew and had not in its log."""
@@ -157,7 +153,7 @@ class CoordinatorHost:
     def abandon(self, error: PylogError) -> None:
         """Stop coordinating here: each message that waits fails with `error`."""
         with self._lock:
-            self._gone = error
+            self.gone = error
             waiting, self._waiting = self._waiting, {}
             self.due_ms = None
         with ExitStack() as answering:
@@ -177,7 +173,7 @@ class CoordinatorHost:
     def _step(self, event: Callable[[Now], list[Effect]], guard: Verification | None = None) -> bool:
         """Let an event in; False where this node does not coordinate here any more."""
         with self._lock:
-            if self._gone is not None:
+            if self.gone is not None:
                 return False
             now, state = self._now(), self.leader.partition.state
             self.machine.safe_end = state.high_watermark

@@ -315,10 +315,11 @@ class CoordinatorRouter:
 
     def _commit_offsets(self, message: OffsetCommitRequest | TxnOffsetCommitRequest, session: Session) -> PendingAnswer:
         """Commit offsets of partitions that exist (Kafka: KafkaApis.handleOffsetCommitRequest)."""
-        errors = self._missing(message.partitions())
-        kept = message.without(errors)
-        if not kept.partitions():
+        keys = message.partitions()
+        errors = self._missing(keys)
+        if errors.keys() >= {*keys}:
             return completed(message.results(errors))
+        kept = message.without(errors)
         try:
             host, guard = self._coordinators.of(GROUPS, message.group_id), None
             if isinstance(message, TxnOffsetCommitRequest):

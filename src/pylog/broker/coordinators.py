@@ -145,7 +145,7 @@ class Coordinators:
         return self.at(key)
 
     def _is_current(self, host: CoordinatorHost, key: TopicPartition) -> bool:
-        return self._replica_manager.roles.held(*key) is host.leader and not host.is_gone
+        return self._replica_manager.roles.held(*key) is host.leader and host.gone is None
 
     def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:

@@ -58,7 +58,7 @@ class Guarantees:
         partition = leader.partition
         part = ProducedPart(partition.topic, partition.number, None, base_offset, next_offset)
         # Where nothing is new nothing is published: a full disk would refuse that, and latch the partition.
-        if partition.high_watermark >= next_offset or self.make_visible(leader, part):
+        if partition.state.high_watermark >= next_offset or self.make_visible(leader, part):
             return completed(Produced([part]))
         deadline = self._clock.tick_ms() + SAFE_MS_MAX
         # What coordinators have written is there: it cannot be refused any more.
@@ -69,13 +69,12 @@ class Guarantees:
         another leader has come. Where the disk refuses, that is the part's error.
         """
         partition = leader.partition
-        if partition.state.rules.is_noted or self._alarm.is_armed:
-            self._note_append(partition)
-        if self.syncs or part.next_offset - partition.durable_offset >= partition.config.flush_messages:
+        self._note(partition)
+        if self.syncs or part.next_offset - partition.state.durable_offset >= partition.config.flush_messages:
             part.error = self._sync(partition, part.next_offset)
             if part.error is not None:
                 return True
-        elif partition.high_watermark >= part.next_offset and not leader.has_followers:
+        elif partition.state.high_watermark >= part.next_offset and not leader.has_followers:
             # The kernel has shown it in the step that appended it.
             self._purgatory.release(partition)
             return True
@@ -92,11 +91,11 @@ class Guarantees:
         Where the disk refuses, the partition is latched, and has said so.
         """
         if self.syncs:
-            self._sync(partition, partition.next_offset)
+            self._sync(partition, partition.state.next_offset)
 
     def note_appended(self, leader: Leader) -> bool:
         """Note an append that nothing waits for; gives whether it is as safe as it has to be already."""
-        self._note_append(leader.partition)
+        self._note(leader.partition)
         if not self.syncs:
             # An error has latched the partition, and was logged.
             self._show(leader)
@@ -123,18 +122,23 @@ class Guarantees:
         """True where readers see an append."""
         partition = leader.partition
         if not leader.has_ended:
-            return partition.high_watermark >= part.next_offset
+            return partition.state.high_watermark >= part.next_offset
         # Moved to another directory: it was closed for that, and what was durable is there.
         follows = isinstance(self._roles.held(part.topic, part.partition), Follower)
-        return not (leader.has_followers or follows) and partition.durable_offset >= part.next_offset
+        return not (leader.has_followers or follows) and partition.state.durable_offset >= part.next_offset
+
+    def _note(self, partition: Partition) -> None:
+        """Note an append for the background work of the node, where that may be due or rests."""
+        if partition.state.rules.is_noted or self._alarm.is_armed:
+            self._note_append(partition)
 
     def _sync(self, partition: Partition, end: int) -> PylogError | None:
         """Make what lies below `end` durable; gives the error that kept it from that."""
         try:
-            if partition.durable_offset < end:
+            if partition.state.durable_offset < end:
                 partition.sync(end)
         except PylogError as error:
-            if partition.durable_offset < end:
+            if partition.state.durable_offset < end:
                 is_known = isinstance(error, DurabilityUnknown) or not isinstance(error, PartitionFailed)
                 return error if is_known else DurabilityUnknown(str(error))
         return None
@@ -155,7 +159,7 @@ class Guarantees:
         """
         if not self.syncs or leader.has_followers:
             return False
-        self._note_append(leader.partition)
+        self._note(leader.partition)
         self._lazy_syncs.note(leader, LAZY_MS)
         # Behind the note: a reader that begins to wait now looks for it.
         if self._purgatory.is_awaited(leader.partition):
@@ -167,8 +171,8 @@ class Guarantees:
         is hidden, or the disk has refused it.
         """
         partition = leader.partition
-        end = partition.next_offset
-        if leader not in self._lazy_syncs or partition.high_watermark >= end or partition.failed:
+        end = partition.state.next_offset
+        if leader not in self._lazy_syncs or partition.state.high_watermark >= end or partition.failed:
             return None
         self._lazy_syncs.note(leader, 0)
         return end
@@ -183,7 +187,7 @@ class Guarantees:
         if self.syncs and not committed:
             self._lazy_syncs.note(leader, 0)
             return None
-        if self.syncs and partition.high_watermark >= appended.base_offset:
+        if self.syncs and partition.state.high_watermark >= appended.base_offset:
             self._lazy_syncs.note(leader, LAZY_MS)
             try:
                 partition.advance_high_watermark(appended.next_offset)
@@ -204,6 +208,6 @@ class Guarantees:
         """Make durable and visible what was left, and is due."""
         for leader in self._lazy_syncs.due(now_ms):
             partition = leader.partition
-            if not leader.has_ended and self.make_durable(leader, partition.next_offset) is not None:
+            if not leader.has_ended and self.make_durable(leader, partition.state.next_offset) is not None:
                 # The disk refuses: the partition is latched, and has said so.
                 self._purgatory.release_all((partition.topic, partition.number))

@@ -274,6 +274,8 @@ class Sender:
         for batch in waiting:
             left = None if deadline is None else max(deadline - self._clock.tick_ms(), 0) / 1000
             self._bring(batch.delivery, left)
+        if waiting.isdisjoint(unanswered):
+            return
         with lifetime.lock:
             while waiting := waiting & unanswered:
                 now = self._clock.tick_ms()

@@ -20,6 +20,7 @@ from pylog.client.transaction_manager import TransactionManager, TransactionMana
 from pylog.errors import Closed, InvalidTxnState, PylogError, TransactionAborted
 from pylog.protocol.messages import Message
 from pylog.protocol.messages.offsets import TxnOffsetCommitRequest
+from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
 from pylog.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, checked_positions
 from pylog.runtime.signals import WHOLE, whole
 
@@ -56,7 +57,6 @@ class Transactions:
                 # There is no producer yet that could be closed.
                 raise self._manager.error or error from None
 
-    @whole
     def begin(self) -> None:
         """See `Producer.begin`."""
         with self._lifetime.lock:
@@ -154,28 +154,31 @@ class Transactions:
         if lost:
             self._sender.answers.fail(lost)
         self._sender.flush(deadline, "end the transaction")
-        with self._lifetime.lock:
-            manager.check()
         self._converse(manager, deadline, "end the transaction")
 
     def _converse(self, manager: TransactionManager, deadline: int, what: str) -> None:
         """Say to the coordinator what there is to say, until it has answered."""
         attempts = 0
-        while True:
-            with self._lifetime.lock:
-                message = manager.request()
-                if message is None:
-                    self._sender.identify(ProducerEpoch(manager.producer_id, manager.epoch))
-                    return
+        with self._lifetime.lock:
+            message = self._to_say(manager)
+        while message is not None:
             answer = self._ask("transaction", manager.transactional_id, message, deadline, what)
             if isinstance(answer, PylogError):
                 answer = message.refused(answer)
             with self._lifetime.lock:
                 again = manager.answered(answer)
-                manager.check()
+                message = self._to_say(manager)
             if again:
                 attempts += 1
                 self._pause(attempts, deadline, what, answer.error)
+
+    def _to_say(self, manager: TransactionManager) -> InitProducerIdRequest | EndTxnRequest | None:
+        """With the lock held: the message to the coordinator; None: batches are numbered by what it has given."""
+        manager.check()
+        message = manager.request()
+        if message is None:
+            self._sender.identify(ProducerEpoch(manager.producer_id, manager.epoch))
+        return message
 
     def _ask(self, kind: Literal["group", "transaction"], key: str, message: Message, deadline: int, what: str) -> Any:
         """The coordinator's answer, or the error that came in its place. Raises TimeoutError."""

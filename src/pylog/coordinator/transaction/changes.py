@@ -1,6 +1,7 @@
 """Changes of a transaction coordinator's log that are under way, and the answers that come of them."""
 
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Self
 
 from pylog.coordinator.effects import LogRecord
@@ -35,8 +36,7 @@ class Change:
     @classmethod
     def of(cls, name: str, step: TransactionUpdate, *, settles: bool = False) -> Self:
         """A step of `rules` as a change."""
-        records = tuple(record_of(name, state) for state in step.states)
-        return cls(name, records, step.states[-1], step.last_epoch, settles)
+        return cls(name, tuple(map(record_of, repeat(name), step.states)), step.states[-1], step.last_epoch, settles)
 
     @property
     def decided(self) -> Transaction | None:
@@ -49,9 +49,10 @@ class Change:
         return sum(len(record.key) + len(record.value or b"") for record in self.records)
 
 
-def ended(after: Transaction) -> EndTxnResponse:
+def ended(decided: Transaction) -> EndTxnResponse:
     """The answer to an EndTxn that has ended a transaction."""
-    return EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.producer_epoch)
+    producer_id, producer_epoch = decided.next_producer
+    return EndTxnResponse(producer_id=producer_id, producer_epoch=producer_epoch)
 
 
 def refusal(message: object, error: PylogError) -> object:

@@ -191,10 +191,11 @@ class TransactionCoordinator:
         """One Append of them all, and behind it the markers of those that decide a transaction."""
         if not changes:
             return []
-        self._changes.update((change.transactional_id, change) for change in changes)
-        records = [record for change in changes for record in change.records]
+        records: list[LogRecord] = []
         effects: list[Effect] = [Append(records, answers or [], is_lazy=is_lazy, context=changes)]
         for change in changes:
+            self._changes[change.transactional_id] = change
+            records += change.records
             decided = change.decided
             if decided is not None:
                 effects.append(self._markers(change.transactional_id, decided))
@@ -297,7 +298,7 @@ class TransactionCoordinator:
     def take_up(self, predecessor: "TransactionCoordinator", now: Now) -> None:
         """Go on with the open transactions that a machine of the same log and process had not in the log."""
         for name, transaction in predecessor._states.unlogged.items():
-            if transaction.state is TransactionState.ONGOING and name in self._states:
+            if transaction.state is TransactionState.ONGOING and name in self._states.logged:
                 self._go_ahead(name, transaction, now)
 
     def write_down(self, now: Now) -> list[Effect]:
@@ -316,7 +317,7 @@ class TransactionCoordinator:
     def due_ms(self) -> int | None:
         """When the next `tick` has something to do, in ticks."""
         due = self._endings.due_ms
-        if self._states:
+        if self._states.logged:
             for tick in (self._timeouts_tick, self._expiry_tick, self._settle_tick, self._write_down_tick):
                 if tick is not None and (due is None or tick < due):
                     due = tick

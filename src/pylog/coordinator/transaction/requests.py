@@ -126,8 +126,7 @@ class Requests:
             result = unavailable(error)
         if isinstance(result, TransactionUpdate):
             # What was aborted counts nowhere, whether that is known after a crash or not.
-            after = result.states[0].completed(now.wall)
-            return Outcome(ended(after), Change.of(name, result), is_lazy=not message.committed)
+            return Outcome(ended(result.states[0]), Change.of(name, result), is_lazy=not message.committed)
         if result is None:  # it was this request that ended it
             assert known is not None
             return Outcome(ended(known))

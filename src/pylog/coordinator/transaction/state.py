@@ -135,12 +135,19 @@ class Transaction(NamedTuple):
             client_version=version,
         )
 
+    @property
+    def next_producer(self) -> tuple[int, int]:
+        """The producer id and epoch of the next transaction, once this one is decided."""
+        if self.next_producer_id != NO_PRODUCER_ID:
+            return self.next_producer_id, 0
+        return self.producer_id, self.producer_epoch
+
     def completed(self, wall_ms: int) -> Self:
         """Every partition has its marker."""
-        rotates = self.next_producer_id != NO_PRODUCER_ID
+        producer_id, producer_epoch = self.next_producer
         return self._replace(
-            producer_id=self.next_producer_id if rotates else self.producer_id,
-            producer_epoch=0 if rotates else self.producer_epoch,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
             state=TransactionState.COMPLETE_COMMIT
             if self.state is TransactionState.PREPARE_COMMIT
             else TransactionState.COMPLETE_ABORT,

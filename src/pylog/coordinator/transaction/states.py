@@ -25,25 +25,13 @@ class TransactionStates:
     def __init__(self) -> None:
         self._logged: dict[str, Transaction] = {}
         self._unlogged: dict[str, Transaction] = {}
+        self.logged: Mapping[str, Transaction] = MappingProxyType(self._logged)
+        """The replay of the log."""
+        self.unlogged: Mapping[str, Transaction] = MappingProxyType(self._unlogged)
+        """The states that are ahead of the log."""
         self.endings = Endings()
         self.last_epochs: dict[str, int] = {}
         """The epoch that a producer had before its last step, by which a repeated InitProducerId is known."""
-
-    @property
-    def logged(self) -> Mapping[str, Transaction]:
-        """The replay of the log."""
-        return MappingProxyType(self._logged)
-
-    @property
-    def unlogged(self) -> Mapping[str, Transaction]:
-        """The states that are ahead of the log."""
-        return self._unlogged
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._logged
-
-    def __len__(self) -> int:
-        return len(self._logged)
 
     def get(self, name: str) -> Transaction | None:
         """The state of a transactional id now, in the log or ahead of it."""

@@ -9,6 +9,7 @@ errorMessage. A field of pylog's own, which is not on the wire, has `metadata=OU
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast, dataclass_transform, get_args
 
 from pylog.errors import PylogError
@@ -243,7 +244,7 @@ class Partitioned(Generic[R, P]):
 
     def partitions(self) -> list[TopicPartition]:
         """The partitions, in the order of the request."""
-        return [key for key, _ in self.keyed()]
+        return [*map(itemgetter(0), self.keyed())]
 
     def answered(self, part: Callable[[TopicPartition, Any], P]) -> R:
         """The response with what `part` makes of each partition and its part of the request; an error that it raises
