@@ -278,7 +278,7 @@ BUDGET ?= 100000
 .PHONY: crash
 crash: .venv/dev.stamp ## cut every workload of storage at every operation (BUDGET=1000000 states)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.campaign $(BUDGET) --jobs $(JOBS)
-	@PYLOG_MIXED=every $(PYTEST) -q -n $(JOBS) tests/crash/test_mixed_moments.py
+	@PYLOG_MIXED=every $(PYTEST) -q -n $(JOBS) --timeout 3600 tests/crash/test_mixed_moments.py
 
 .PHONY: bits
 bits: BUDGET = 1800000

@@ -73,7 +73,7 @@ class Asked(NamedTuple):
             topic = {"topicId": log.broker.image.topics[self.topic].id}
         part = {"index": self.partition, "records": self.data}
         topics = [{**topic, "partitionData": [part]}]
-        body = {"transactionalId": None, "acks": self.acks, "timeoutMs": 1000, "topicData": topics}
+        body = {"transactionalId": None, "acks": self.acks, "timeoutMs": 60_000, "topicData": topics}
         return request_frame("Produce", self.version, body, correlation_id=self.correlation_id)
 
 
