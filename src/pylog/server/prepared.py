@@ -69,7 +69,11 @@ class PreparedProduce:
         """Prepare what a request asks for; None where it is not plain."""
         body = request.body
         parts = [part for topic in body["topicData"] for part in topic["partitionData"]]
-        if len(parts) != 1 or body["transactionalId"] is not None or body["acks"] not in (1, ACKS_ALL):
+        if (
+            not len(parts) == len(body["topicData"]) == 1
+            or body["transactionalId"] is not None
+            or body["acks"] not in (1, ACKS_ALL)
+        ):
             return None
         records = parts[0]["records"]
         if not records or len(frame) - len(records) > PREPARED_BYTES_MAX:
@@ -116,6 +120,9 @@ class PreparedProduce:
     def begin(self, given: _Given, node: ServedNode) -> Outcome:
         """Append the batch of a request like this one."""
         (topic,) = self._request.body["topicData"]
+        if not topic["name"] and "topicId" in topic:
+            # The node did not know the topic of this id yet.
+            node.known_names([topic], self._request.session)
         part = ProducePart(topic["name"], topic["partitionData"][0]["index"], given.batch, topic.get("topicId", NO_ID))
         answer = produce.sent(part, self._request, node)
         if answer is not None and answer.done():

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from random import Random
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 
 import pylog
 from pylog.config import DynamicBrokerConfig, NodeConfig
-from pylog.errors import Closed
+from pylog.errors import Closed, UnknownTopicId
 from pylog.protocol.compression import Codec
+from pylog.protocol.messages import Message, Session
+from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.runtime.clock import SystemClock
-from pylog.runtime.future import failed
+from pylog.runtime.future import Future, completed, failed
 from pylog.server import prepared
 from pylog.server.api import produce as decoded
 from pylog.server.api.produce import PACKED_AT_ONCE
@@ -20,6 +23,7 @@ from pylog.server.calls import ELEMENTS_AT_ONCE
 from pylog.server.connection import Connection
 from pylog.server.prepared import PREPARED_BYTES_MAX, PREPARED_MAX
 from pylog.server.served_node import ServedNode
+from pylog.server.server import Server
 from support.wire_bodies import batch, produce, produced_parts
 from support.wire_client import WireClient, request_frame
 
@@ -131,3 +135,41 @@ def test_a_prepared_request_whose_append_may_take_long_is_answered_by_a_pool() -
 
         assert [produced_parts(answer)[0]["baseOffset"] for answer in answers] == [0, 1, 2]
         assert log.topic("t")[0].next_offset == 3
+
+
+def test_a_topic_without_partitions_is_answered_beside_another() -> None:
+    with pylog.open(":memory:") as log, log.serve() as server, WireClient(server.bootstrap_servers) as client:
+        log.create_topic("t")
+        body = produce("t", batch(b"a"))
+        body["topicData"].insert(0, {"name": "empty", "partitionData": []})
+
+        answers = [client.ask("Produce", 9, body) for _ in range(2)]
+
+        names = [[topic["name"] for topic in answer["responses"]] for answer in answers]
+        assert names == [["empty", "t"]] * 2
+        assert [produced_parts(answer)[0]["baseOffset"] for answer in answers] == [0, 1]
+
+
+def test_a_topic_that_the_node_learns_of_later_is_written_to() -> None:
+    """Its id stayed unknown on the connection that had asked before."""
+    learnt: list[bool] = []
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+
+        def handle(message: Message, session: Session) -> Future[Any]:
+            if isinstance(message, MetadataRequest) and not learnt:
+                return completed(MetadataResponse())
+            return log.broker.handle(message, session)
+
+        server = Server(
+            ServedNode(handle, 1, DynamicBrokerConfig(NodeConfig()), SystemClock()), "127.0.0.1:0"
+        )  # fmt: skip
+        with closing(server), WireClient(server.bootstrap_servers) as client:
+            body = produce("t", batch(b"a"))
+            body["topicData"][0] = {**body["topicData"][0], "topicId": log.broker.image.topics["t"].id}
+            del body["topicData"][0]["name"]
+            codes = []
+            for _ in range(3):
+                codes.append(produced_parts(client.ask("Produce", 13, body))[0]["errorCode"])
+                learnt.append(True)
+    assert codes == [UnknownTopicId.code, 0, 0]
