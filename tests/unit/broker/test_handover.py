@@ -92,7 +92,7 @@ def test_an_append_that_waits_is_answered_when_the_leader_goes_on_alone(broker: 
     lead(broker, WITH, 2)
     assert not waiting.done()
     lead(broker, WITHOUT, 3)
-    assert waiting.result(0).parts[0].error is None
+    assert waiting.result(HANG_SECONDS).parts[0].error is None
     assert broker.partition("t", 0).high_watermark == 1
     broker.close()
 
@@ -102,7 +102,7 @@ def test_an_append_that_waits_for_a_role_that_ends_is_told(broker: Broker) -> No
     lead(broker, WITH, 1)
     waiting = broker.handle(Produce([ProducePart("t", 0, encode([Record(b"x")], now_ms=NOW))], ACKS_ALL, 9000), SESSION)
     follow(broker, 2)
-    assert isinstance(waiting.result(0).parts[0].error, errors.NotLeaderOrFollower)
+    assert isinstance(waiting.result(HANG_SECONDS).parts[0].error, errors.NotLeaderOrFollower)
     broker.close()
 
 
