@@ -15,7 +15,7 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from pylog.kernel.compiled.header cimport BatchHeader
 from pylog.kernel.compiled.open_file cimport OpenFile
 from pylog.kernel.compiled.publish_slots cimport NUMBERS, Slots
-from pylog.kernel.compiled.stream cimport LAST_OFFSET
+from pylog.kernel.compiled.stream cimport HEADER, LAST_OFFSET
 from pylog.kernel.compiled.tail cimport Appended, PlainRules, Tail, appended
 from pylog.kernel.compiled.tail_write cimport has_room_for_entry, is_ready, write, write_run
 
@@ -33,9 +33,8 @@ cdef enum:
     TIME_CLASSES = 28  # as in the twin
     NS_OF_US = 1000
 
-    HEADER_BYTES = 61
-    MARKER_EPOCH_AT = 73
-    MARKER_BYTES = 78
+    MARKER_EPOCH_AT = HEADER + 12  # behind `COMMITS`
+    MARKER_BYTES = MARKER_EPOCH_AT + 5
 
 cdef int32_t TRANSACTIONAL = TRANSACTIONAL_BIT
 cdef int32_t CONTROL = CONTROL_BIT
@@ -136,13 +135,13 @@ cdef class AppendState:
         return (
             batch.attributes == MARKED and batch.trusted and batch.size == MARKER_BYTES <= self.rules.bytes_max
             and not self.rules.makes_room and batch.max_timestamp - now_ms <= self.rules.after_max_ms
-            and batch.data[HEADER_BYTES:MARKER_EPOCH_AT] == COMMITS
+            and batch.data[HEADER:MARKER_EPOCH_AT] == COMMITS
         )
 
     cdef bint is_next(self, BatchHeader batch, guard) except -1:
-        """Whether a batch is the next one of its producer, in its transaction or without one: see `Producers.plan`.
+        """Whether the log expects this batch of its producer next (the twin: `Producers.plan`).
 
-        The first one of a transaction has the `guard`, and follows the marker of the transaction before.
+        The first batch of a transaction needs the `guard`, and comes behind the marker of the last transaction.
         """
         cdef int64_t last_sequence
         known = self.producer_entries.get(batch.producer_id)
@@ -167,7 +166,7 @@ cdef class AppendState:
         return last_sequence >= 0 and batch.base_sequence == (last_sequence + 1) & SEQUENCE_MAX
 
     cdef bint ends(self, BatchHeader batch, known) except -1:
-        """Whether a marker ends the transaction that its producer has open, and raises the epoch."""
+        """Whether the producer of a marker has a transaction open, and its epoch is lower than the marker's."""
         return (
             known[KNOWN_TXN] is not None and known[KNOWN_EPOCH] < batch.producer_epoch
             and batch.producer_id not in self.open_verifications and known[KNOWN_COORDINATOR] <= coordinator_of(batch)
@@ -418,7 +417,7 @@ cdef class AppendState:
             self.lock.release()
 
     cdef bint can_show(self) except -1:
-        """Whether nothing but numbers changes when the high watermark moves, and what is known of transactions."""
+        """Whether `show` can do all that a new high watermark asks for. (A failure, or files to open, need Python.)"""
         if self.failure is not None:
             return False
         return self.entry is None or (
@@ -434,7 +433,7 @@ cdef class AppendState:
         return 0
 
     cdef int show(self) except -1:
-        """Publish what `can_show` lets through: nothing failed."""
+        """Forget transactions that have ended below the high watermark, and publish the numbers. See `can_show`."""
         cdef int64_t numbers[NUMBERS]
         if self.first_unstable_offset >= 0:
             self.pass_markers()
@@ -456,6 +455,7 @@ cdef class AppendState:
                 del self.unreplicated[first]
             elif unstable < 0 or first < unstable:
                 unstable = first
+        # They rise: the first one is the least.
         for first in self.ongoing:
             if unstable < 0 or first < unstable:
                 unstable = first

@@ -118,7 +118,7 @@ class AppendState:
     ongoing: Mapping[int, int]
     """The producers of open transactions, by the first offset, rising."""
     unreplicated: dict[int, int]
-    """Where the marker is of each ended transaction that the high watermark has not passed, by the first offset."""
+    """The ended transactions whose markers are at the high watermark or above: the first offset, and the marker's."""
 
     def __init__(self) -> None:
         self.rules = PlainRules()
@@ -183,9 +183,8 @@ class AppendState:
         """Append a batch of this process as the leader of `epoch`, and let everybody see it where `rules` say so.
 
         None where something has to be decided, opened, or done besides: then nothing was done. `at_once`: no Python
-        code may run meanwhile, as a signal's handler could. `guard`: see `Appender.append`; with `is_coordinator` it
-        may be the marker of a commit. Raises what the partition raises whose write or publishing
-        failed.
+        code may run meanwhile, as a signal's handler could. `guard`: see `Appender.append`. `is_coordinator`: the batch
+        may be the marker of a commit. Raises what the partition raises when its write or its publishing failed.
         """
         return None
 

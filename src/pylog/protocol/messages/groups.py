@@ -385,5 +385,5 @@ OfGroup = (
 
 
 def group_of(message: OfGroup) -> str:
-    """The group that a message is about; in an OffsetFetch, the first."""
+    """The id of the group that a message is about. An OffsetFetch may be about several: then of the first one."""
     return message.groups[0].group_id if isinstance(message, OffsetFetchRequest) else message.group_id
