@@ -11,11 +11,7 @@ from pylog.config import NodeConfig
 from pylog.files import Files, MemoryFiles
 from pylog.handles.views import TopicView
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import (
-    Produce,
-    ProducePart,
-    Session,
-)
+from pylog.protocol.messages import Produce, ProducePart, Session
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
 from support.killed import killed_at_last

@@ -37,12 +37,7 @@ from pylog.errors import (
     RecordTooLarge,
     UnknownMemberId,
 )
-from pylog.protocol.messages.groups import (
-    DeleteGroupsRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
+from pylog.protocol.messages.groups import DeleteGroupsRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from pylog.protocol.messages.offsets import OffsetCommitRequest, TxnOffsetCommitRequest
 from pylog.protocol.schema import message as schema
 from pylog.record import TopicPartition

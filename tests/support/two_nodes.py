@@ -11,15 +11,7 @@ from typing import Any, Self
 import pylog
 from pylog.client.network.call import coordinator_of
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError
-from pylog.protocol.messages import (
-    Fetch,
-    Fetched,
-    FetchedPart,
-    Produce,
-    Produced,
-    ProducedPart,
-    Session,
-)
+from pylog.protocol.messages import Fetch, Fetched, FetchedPart, Produce, Produced, ProducedPart, Session
 from pylog.protocol.messages.api import PartitionsRequest
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse

@@ -34,14 +34,7 @@ from pylog.errors import (
 from pylog.files.processes import has_ended
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import (
-    Message,
-    OfGroup,
-    Produce,
-    Produced,
-    Session,
-    TxnMarkers,
-)
+from pylog.protocol.messages import Message, OfGroup, Produce, Produced, Session, TxnMarkers
 from pylog.protocol.messages.api import AllNodesRequest, NamesRequest
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,

@@ -9,14 +9,7 @@ import pytest
 import pylog
 from pylog import TopicPartition, errors
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import (
-    ACKS_ALL,
-    Fetch,
-    FetchPart,
-    Produce,
-    ProducePart,
-    Session,
-)
+from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, Produce, ProducePart, Session
 from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, DescribeGroupsRequest, ListGroupsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from support.clients.values import until

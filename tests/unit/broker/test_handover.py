@@ -12,16 +12,7 @@ from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import (
-    ACKS_ALL,
-    Fetch,
-    FetchPart,
-    NewTopic,
-    Produce,
-    ProducePart,
-    Replacement,
-    Session,
-)
+from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, NewTopic, Produce, ProducePart, Replacement, Session
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.testing import SimClock
 from support.messages import init_producer_id

@@ -14,15 +14,7 @@ from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import (
-    ACKS_ALL,
-    Fetch,
-    FetchPart,
-    NewTopic,
-    Produce,
-    ProducePart,
-    Session,
-)
+from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, NewTopic, Produce, ProducePart, Session
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.replica import Leader
 from pylog.runtime.future import Future

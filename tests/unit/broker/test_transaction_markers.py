@@ -19,16 +19,7 @@ from pylog.files import MemoryFiles
 from pylog.handles.views import TopicView
 from pylog.partition import Partition
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import (
-    Fetch,
-    FetchPart,
-    NewTopic,
-    Produce,
-    ProducePart,
-    Replacement,
-    Session,
-    TxnMarkers,
-)
+from pylog.protocol.messages import Fetch, FetchPart, NewTopic, Produce, ProducePart, Replacement, Session, TxnMarkers
 from pylog.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.record import TopicPartition

@@ -18,11 +18,7 @@ from pylog.client.consumer.fetcher import FetchedRecords
 from pylog.kernel import HEADER_BYTES, encode_records
 from pylog.protocol.batch import Batch, encode, seal
 from pylog.protocol.compression import Codec
-from pylog.protocol.messages import (
-    Fetch,
-    FetchedPart,
-    Session,
-)
+from pylog.protocol.messages import Fetch, FetchedPart, Session
 from pylog.protocol.messages.groups import (
     ConsumerGroupHeartbeatRequest,
     HeartbeatRequest,

@@ -11,12 +11,7 @@ import pytest
 import pylog
 from pylog import TopicPartition
 from pylog.errors import Closed, NetworkError, NotLeaderOrFollower, PylogError, RequestTimedOut
-from pylog.protocol.messages import (
-    Fetch,
-    Message,
-    Produce,
-    Session,
-)
+from pylog.protocol.messages import Fetch, Message, Produce, Session
 from pylog.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
 from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.protocol.messages.topics import MetadataRequest

@@ -12,16 +12,10 @@ import pylog
 from pylog import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, errors
 from pylog.client.producer import Producer
 from pylog.config import ProducerConfig
-from pylog.protocol.messages import (
-    Produced,
-    ProducedPart,
-)
+from pylog.protocol.messages import Produced, ProducedPart
 from pylog.protocol.messages.offsets import TxnOffsetCommitRequest
 from pylog.protocol.messages.topics import MetadataRequest
-from pylog.protocol.messages.transactions import (
-    EndTxnRequest,
-    InitProducerIdRequest,
-)
+from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.future import Future, completed, failed
 from support.described import described

@@ -17,10 +17,7 @@ from pylog.errors import (
 )
 from pylog.protocol.assignor import decode_assignment, decode_subscription
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages import (
-    EARLIEST,
-    LATEST,
-)
+from pylog.protocol.messages import EARLIEST, LATEST
 from pylog.protocol.messages.groups import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,

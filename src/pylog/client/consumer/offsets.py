@@ -18,10 +18,7 @@ from pylog.config import ConsumerConfig
 from pylog.config.clients import duration_ms
 from pylog.errors import COORDINATOR_AWAY, NoOffsetForPartition, UnstableOffsetCommit
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages import (
-    EARLIEST,
-    LATEST,
-)
+from pylog.protocol.messages import EARLIEST, LATEST
 from pylog.protocol.messages.offsets import FetchedOffset, OffsetFetchRequest
 from pylog.protocol.messages.records import ListedOffset, ListOffsetsRequest
 from pylog.record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, checked_partition

@@ -7,13 +7,7 @@ from typing import Any
 from pylog.client.network.address import Address
 from pylog.client.network.lookup import FindCoordinator
 from pylog.errors import NetworkError, PylogError, SaslAuthentication, UnsupportedSaslMechanism
-from pylog.protocol.messages import (
-    Fetch,
-    Message,
-    OfGroup,
-    Produce,
-    Session,
-)
+from pylog.protocol.messages import Fetch, Message, OfGroup, Produce, Session
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,

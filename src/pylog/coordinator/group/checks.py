@@ -17,11 +17,7 @@ from pylog.errors import (
     UnsupportedAssignor,
 )
 from pylog.protocol.assignor import SERVER_ASSIGNORS
-from pylog.protocol.messages import (
-    JOIN_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    Session,
-)
+from pylog.protocol.messages import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Session
 from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
 
 NOT_SAID = -1

@@ -31,10 +31,7 @@ from pylog.coordinator.group.records import (
 )
 from pylog.coordinator.group.timers import GroupTimers
 from pylog.errors import GroupIdNotFound, GroupNotEmpty, InvalidGroupId, ProtocolError, PylogError, UnknownMemberId
-from pylog.protocol.messages import (
-    JOIN_EPOCH,
-    Session,
-)
+from pylog.protocol.messages import JOIN_EPOCH, Session
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

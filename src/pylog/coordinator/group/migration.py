@@ -41,12 +41,7 @@ from pylog.coordinator.group.records import StoredGroup, StoredMember, group_rec
 from pylog.coordinator.group.target_assignment import topics_hash
 from pylog.errors import CorruptBatch, GroupIdNotFound, PylogError, RebalanceInProgress, UnknownMemberId
 from pylog.protocol.assignor import Subscription, decode_assignment, decode_subscription, encode_assignment
-from pylog.protocol.messages.groups import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    SyncGroupResponse,
-    not_joined,
-)
+from pylog.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse, SyncGroupResponse, not_joined
 from pylog.record import TopicPartition
 
 ASSIGNMENT_VERSION = 3

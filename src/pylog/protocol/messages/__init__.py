@@ -18,19 +18,8 @@ The values are slotted and by convention never changed after they were sent.
 
 from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.messages.api import ApiRequest, ApiResponse
-from pylog.protocol.messages.configs import (
-    ConfigChange,
-    ConfigResource,
-    ConfigSource,
-    ResourceChange,
-    ResourceType,
-)
-from pylog.protocol.messages.groups import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    OfGroup,
-)
+from pylog.protocol.messages.configs import ConfigChange, ConfigResource, ConfigSource, ResourceChange, ResourceType
+from pylog.protocol.messages.groups import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, OfGroup
 from pylog.protocol.messages.records import (
     ACKS_ALL,
     ANONYMOUS,
@@ -63,10 +52,7 @@ from pylog.protocol.messages.topics import (
     NewTopic,
     Replacement,
 )
-from pylog.protocol.messages.transactions import (
-    ANY_TRANSACTION_VERSION,
-    TxnMarkers,
-)
+from pylog.protocol.messages.transactions import ANY_TRANSACTION_VERSION, TxnMarkers
 
 __all__ = [
     "ACKS_ALL",

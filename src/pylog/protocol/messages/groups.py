@@ -8,14 +8,7 @@ from collections.abc import Iterable
 from dataclasses import field
 
 from pylog.errors import PylogError
-from pylog.protocol.messages.api import (
-    AllNodesRequest,
-    ApiRequest,
-    ApiResponse,
-    Named,
-    NamesRequest,
-    api_message,
-)
+from pylog.protocol.messages.api import AllNodesRequest, ApiRequest, ApiResponse, Named, NamesRequest, api_message
 from pylog.protocol.messages.message import OURS
 from pylog.protocol.messages.offsets import (
     OffsetCommitRequest,

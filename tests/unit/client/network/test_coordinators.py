@@ -18,9 +18,7 @@ from pylog.errors import (
     NotCoordinator,
     PylogError,
 )
-from pylog.protocol.messages import (
-    Session,
-)
+from pylog.protocol.messages import Session
 from pylog.protocol.messages.groups import ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest
 from pylog.protocol.messages.offsets import OffsetFetchResponse
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
