@@ -41,6 +41,15 @@ Ways = dict[str, Way]
 """A way for each work: "one at a time", "many", "consume", or "durable" alone."""
 
 
+def ways(
+    single: Callable[[int], float], many: Callable[[], float], consume: Callable[[], float], *, durable: bool
+) -> Ways:
+    """The works of one broker, out of its three loops. `single` gets the number of records."""
+    if durable:
+        return {"durable": lambda: single(SYNCED)}
+    return {"one at a time": lambda: single(SINGLE), "many": many, "consume": consume}
+
+
 @contextmanager
 def server(name: str, get: str, port: int, *words: str) -> Iterator[None]:
     """Run another server until it listens on a port. `get` says how to have it."""
@@ -90,9 +99,7 @@ def pylog_ways(log: pylog.Log, *, durable: bool) -> Ways:
                 size += sum(len(record.value) for record in records)
             return taken() / (MANY - left)
 
-    if durable:
-        return {"durable": lambda: one_at_a_time(SYNCED)}
-    return {"one at a time": lambda: one_at_a_time(SINGLE), "many": many, "consume": consume}
+    return ways(one_at_a_time, many, consume, durable=durable)
 
 
 @contextmanager
@@ -153,9 +160,7 @@ def redis_ways(client: Any, *, durable: bool) -> Ways:
             size += sum(len(fields[b"v"]) for _, fields in entries)
         return taken() / (MANY - left)
 
-    if durable:
-        return {"durable": lambda: one_at_a_time(SYNCED)}
-    return {"one at a time": lambda: one_at_a_time(SINGLE), "many": many, "consume": consume}
+    return ways(one_at_a_time, many, consume, durable=durable)
 
 
 # --- NATS -------------------------------------------------------------------------------------------------------------
@@ -207,12 +212,10 @@ def nats_ways(stream: Any, loop: asyncio.Runner, *, durable: bool) -> Ways:
         await reader.unsubscribe()
         return seconds
 
-    if durable:
-        return {"durable": lambda: loop.run(one_at_a_time(SYNCED))}
-    return {
-        "one at a time": lambda: loop.run(one_at_a_time(SINGLE)), "many": lambda: loop.run(many()),
-        "consume": lambda: loop.run(consume()),
-    }  # fmt: skip
+    return ways(
+        lambda count: loop.run(one_at_a_time(count)), lambda: loop.run(many()), lambda: loop.run(consume()),
+        durable=durable,
+    )  # fmt: skip
 
 
 # --- all of them ------------------------------------------------------------------------------------------------------
@@ -231,10 +234,10 @@ def all_ways(stack: ExitStack, folder: Path, *, durable: bool) -> Ways:
         place = folder / f"{name}-{durable}"
         place.mkdir()
         try:
-            ways = stack.enter_context(broker(place, durable=durable))
+            its_ways = stack.enter_context(broker(place, durable=durable))
         except (Skipped, ModuleNotFoundError) as error:
-            ways = skipping(works, error)
-        found |= {f"{work}, {name}": ways[work] for work in works}
+            its_ways = skipping(works, error)
+        found |= {f"{work}, {name}": its_ways[work] for work in works}
     return found
 
 
