@@ -136,8 +136,6 @@ class Attachment:
         return self._send_away(node, message, session)
 
     def _send_away(self, node: int, message: Message, session: Session) -> PendingAnswer:
-        if self._network.is_in_thread:
-            return self._remote.send(node, message, session)
         with self._switching:
             handle = self._handle
             if handle is None:
@@ -203,7 +201,9 @@ class Attachment:
         leader = self._cluster.leader(key)
         part = ProducePart(topic, partition, batch, topic_id=self._cluster.topic(topic).topic_id)
         try:
-            produced: Produced = self._cluster.send(leader, Produce([part])).result()
+            answer = self._cluster.send(leader, Produce([part]))
+            answer.drive()
+            produced: Produced = answer.result()
         except (NetworkError, RequestTimedOut) as error:
             raise DurabilityUnknown(
                 f"{topic}-{partition}: whether {self.who} has the records is not known: {error}"

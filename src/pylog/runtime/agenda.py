@@ -31,7 +31,9 @@ class Appointment:
 
 
 class Agenda:
-    """The calls of one loop. `post` is for any thread, all else for the loop's."""
+    """The calls of one loop. `post` is for any thread; all else for the loop's, or for one that keeps the loop from its
+    work meanwhile.
+    """
 
     def __init__(self, clock: Clock, selector: selectors.BaseSelector) -> None:
         self._clock = clock
@@ -60,6 +62,9 @@ class Agenda:
     def post(self, call: Call) -> None:
         """Have `call` called in the loop's thread."""
         self._posts.append(call)
+        self._wake_up()
+
+    def _wake_up(self) -> None:
         if not self._is_woken and not self.is_here:
             self._is_woken = True
             try:
@@ -76,6 +81,8 @@ class Agenda:
         """Have `call` called at that time."""
         appointment = Appointment(call)
         heapq.heappush(self._deadlines, (tick_ms, next(self._numbers), appointment))
+        if self._deadlines[0][2] is appointment:
+            self._wake_up()
         return appointment
 
     def cancel(self, appointment: Appointment) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from pylog.runtime.forking import is_stray, undivided
 
-__all__ = ["PORT_MAX", "UNIX", "hang_up", "stop_listening"]
+__all__ = ["PORT_MAX", "UNIX", "hang_up", "shut_down", "stop_listening"]
 
 PORT_MAX = 65_535
 UNIX = "unix:"
@@ -18,11 +18,16 @@ UNIX = "unix:"
 
 def hang_up(connection: socket.socket) -> None:
     """Close a connection, or one end of a pair. In a stray child: its copy of the descriptor alone."""
+    shut_down(connection)
+    connection.close()
+
+
+def shut_down(connection: socket.socket) -> None:
+    """End a connection, whose descriptor stays open. In a stray child: do nothing."""
     if not is_stray():
         # It may be shut down already, or may not be connected yet.
         with suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)
-    connection.close()
 
 
 def stop_listening(listening: socket.socket) -> None:

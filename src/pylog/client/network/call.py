@@ -1,11 +1,12 @@
 """A request on its way: the message, who sends it, until when it has to be answered, and the future of its answer."""
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections import deque
+from typing import Any, Protocol
 
 from pylog.client.network.address import Address
 from pylog.client.network.lookup import FindCoordinator
+from pylog.client.network.prepared import PreparedQuestion
 from pylog.errors import NetworkError, PylogError, SaslAuthentication, UnsupportedSaslMechanism
 from pylog.protocol.messages import Fetch, Message, OfGroup, Produce, Session
 from pylog.protocol.messages.groups import (
@@ -52,17 +53,38 @@ IDENTITY_REFUSED = (SaslAuthentication, UnsupportedSaslMechanism)
 """Errors after which asking again is of no use: they are for the user."""
 
 
+class Bringer(Protocol):
+    """A network, as its futures see it."""
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether the caller's thread brings answers."""
+
+    def drive(self, future: "NetworkFuture", timeout: float | None) -> None:
+        """See `Future.drive`."""
+
+
 class NetworkFuture(Future[Any]):
-    """An answer that the thread of the network brings: that thread must not wait for it."""
+    """An answer that a network brings. The thread that brings answers must not wait for one."""
 
-    __slots__ = ("_is_bringer",)
+    __slots__ = ("_bringer", "link")
 
-    def __init__(self, is_bringer: Callable[[], bool]) -> None:
-        super().__init__()
-        self._is_bringer = is_bringer
+    def __init__(self, bringer: Bringer) -> None:
+        # As `Future` does. A client adds a callback to each of them.
+        self._done = False
+        self._value = self._error = self._traceback = None
+        self._callbacks = deque()
+        self._bringer = bringer
+        self.link: Any = None
+        """The connection that its caller has sent the request by, and may read the answer from."""
+
+    def drive(self, timeout: float | None = None) -> None:
+        """See `Future.drive`: receive the answer in this thread, where its connection has no other one to bring."""
+        if self.link is not None:
+            self._bringer.drive(self, timeout)
 
     def _wait(self, timeout: float | None) -> None:
-        if self._is_bringer():
+        if self._bringer.has_turn:
             raise RuntimeError(
                 "this call waits for an answer in the thread that brings the answers, where it would wait for ever: "
                 "it is in a callback of a record or of a commit. Do it outside of that"
@@ -74,8 +96,8 @@ class Call:
     """One request, from `send` to its answer. `question` is None where the message is the request itself."""
 
     __slots__ = (
-        "attempts", "begun_ns", "deadline_ms", "future", "message", "name", "node", "place", "question", "session",
-        "tried", "version",
+        "attempts", "begun_ns", "deadline_ms", "future", "is_silent", "message", "name", "node", "place", "prepared",
+        "question", "session", "tried", "version",
     )  # fmt: skip
 
     def __init__(
@@ -93,10 +115,14 @@ class Call:
         self.begun_ns = stopwatch_ns()
         self.attempts = 0
         self.version = -1
+        self.prepared: PreparedQuestion | None = None
+        """What its answer is compared with."""
         self.tried: set[Address] = set()
         """The addresses that could not be reached, where any node would do."""
-        self.place: tuple[str, str] | None = coordinator_of(message)
+        self.place: tuple[str, str] | None = None if type(message) is Produce else coordinator_of(message)
         """The kind and the key of the coordinator that it is for."""
+        self.is_silent = type(message) is Produce and message.acks == 0
+        """Whether the node will not answer: then the bytes on their way are the answer."""
 
     def answer(self, value: object) -> None:
         """Answer it. What a callback raises is logged: the thread of the network has others to serve."""
@@ -146,6 +172,8 @@ def lane_of(message: Message) -> str:
     """The connection, of those of one client to one node, that a message takes: a node answers the requests of a
     connection one after the other, and some wait for records, or for other members.
     """
+    if type(message) is Produce:
+        return ANYTHING
     if isinstance(message, Fetch):
         return FETCHING
     return MEMBERSHIP if isinstance(message, OfGroup) else ANYTHING

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from pylog.client.network.call import Call
 from pylog.client.network.mismatch import IS_TLS, NO_LOGIN, TLS_ALERT
+from pylog.client.network.prepared import PREPARED_MAX, PreparedQuestion
 from pylog.client.network.versions import NodeVersions
 from pylog.errors import (
     CorruptBatch,
@@ -30,7 +31,7 @@ from pylog.errors import (
     UnsupportedVersion,
 )
 from pylog.protocol.error_codes import of_code
-from pylog.protocol.messages import ApiResponse, Produce
+from pylog.protocol.messages import ApiResponse, Produce, Produced
 from pylog.protocol.sasl.exchange import SaslClient
 from pylog.protocol.schema import Piece
 from pylog.protocol.schema import message as schema
@@ -39,6 +40,7 @@ from pylog.protocol.wire.headers import API_VERSIONS
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import error_in
 from pylog.protocol.wire.questions.records import unanswered
+from pylog.transport import PendingAnswer
 from pylog.version import VERSION
 
 __all__ = ["Answered", "Dialogue", "DialogueState", "Pieces"]
@@ -61,12 +63,12 @@ class DialogueState(enum.Enum):
 
 
 class Answered(NamedTuple):
-    """A call and its answer, or its error; and the response, which says more than the answer."""
+    """A call and its answer, or its error; and the response, if there was one."""
 
     call: Call
     answer: object
     error: PylogError | None = None
-    body: Body | ApiResponse | None = None
+    body: Body | ApiResponse | Produced | None = None
 
 
 class _OwnRequest(NamedTuple):
@@ -99,7 +101,10 @@ class Dialogue:
         """How long a login holds; 0: for as long as the connection. After that the node takes another login alone."""
         self._authenticate_version = 0
         self._next_id = 0
-        self._awaited: deque[tuple[int, Call | _OwnRequest]] = deque()
+        self._prepared: dict[tuple[str, int], PreparedQuestion] = {}
+        """The requests that it has sent before, by topic and partition."""
+        self.unanswered: deque[tuple[int, Call | _OwnRequest]] = deque()
+        """The requests that have no answer yet, oldest first, with their correlation ids."""
 
     # --- what goes out -----------------------------------------------------------------------------------------------
 
@@ -109,22 +114,48 @@ class Dialogue:
 
     def request(self, call: Call) -> Pieces:
         """The bytes of a call. Raises UnsupportedVersion, ValueError (what it says does not fit into a request)."""
-        assert self.versions is not None, "only a connection that is ready takes calls"
-        if call.question is None:
-            call.version, pieces = self.versions.encoded(call.message)
+        prepared = self._prepared_for(call.message)
+        if prepared is None:
+            pieces = self._encoded(call)
         else:
-            call.version = self.versions.choose(call.question, call.message)
-            body = call.question.body(call.message, call.version)
-            pieces = schema(f"{call.name}Request").encode_pieces(call.version, body)
-        pieces = self._framed(call.name, call.version, pieces)
-        if not _is_silent(call):
-            self._awaited.append((self._next_id, call))
+            call.version, call.prepared = prepared.version, prepared
+            self._next_id = (self._next_id + 1) & CORRELATION_MASK
+            pieces = prepared.request(self._next_id, call.message.parts[0])
+        if not call.is_silent:
+            self.unanswered.append((self._next_id, call))
         return pieces
+
+    def _prepared_for(self, said: object) -> PreparedQuestion | None:
+        if type(said) is not Produce or len(said.parts) != 1:
+            return None
+        part = said.parts[0]
+        found = self._prepared.get((part.topic, part.partition))
+        return found if found is not None and found.is_like(said, part) else None
+
+    def _encoded(self, call: Call) -> Pieces:
+        assert self.versions is not None, "only a connection that is ready takes calls"
+        said, name = call.message, call.name
+        if call.question is None:
+            call.version, pieces = self.versions.encoded(said)
+            return self._framed(name, call.version, pieces)
+        call.version = self.versions.choose(call.question, said)
+        body = call.question.body(said, call.version)
+        pieces = self._framed(name, call.version, schema(f"{name}Request").encode_pieces(call.version, body))
+        if isinstance(said, Produce):
+            self._prepare(said, call.version, body, pieces)
+        return pieces
+
+    def _prepare(self, said: Produce, version: int, body: Body, pieces: Pieces) -> None:
+        prepared = PreparedQuestion.of(said, version, body, pieces)
+        if prepared is not None:
+            if len(self._prepared) >= PREPARED_MAX:
+                del self._prepared[next(iter(self._prepared))]
+            self._prepared[said.parts[0].topic, said.parts[0].partition] = prepared
 
     @property
     def awaited(self) -> list[Call]:
         """The calls that are unanswered, oldest first."""
-        return [one for _, one in self._awaited if isinstance(one, Call)]
+        return [one for _, one in self.unanswered if isinstance(one, Call)]
 
     @property
     def has_login(self) -> bool:
@@ -134,7 +165,14 @@ class Dialogue:
     @property
     def is_quiet(self) -> bool:
         """True while every request has its answer."""
-        return not self._awaited
+        return not self.unanswered
+
+    def awaits_alone(self, answer: PendingAnswer) -> bool:
+        """Whether this answer is awaited, and no other one."""
+        if len(self.unanswered) != 1:
+            return False
+        _, one = self.unanswered[0]
+        return isinstance(one, Call) and one.future is answer
 
     def _framed(self, name: str, version: int, pieces: Pieces) -> Pieces:
         self._next_id = (self._next_id + 1) & CORRELATION_MASK
@@ -150,7 +188,7 @@ class Dialogue:
 
     def _ask(self, name: str, version: int, body: Body) -> Pieces:
         pieces = self._framed(name, version, schema(f"{name}Request").encode_pieces(version, body))
-        self._awaited.append((self._next_id, _OwnRequest(name, version)))
+        self.unanswered.append((self._next_id, _OwnRequest(name, version)))
         return pieces
 
     def _versions_request(self, version: int) -> Pieces:
@@ -200,11 +238,11 @@ class Dialogue:
         if len(frame) < 4:
             raise NetworkError(f"the node sends what is no response: {len(frame)} bytes have no header")
         given = int.from_bytes(frame[:4], "big", signed=True)
-        if not self._awaited:
+        if not self.unanswered:
             raise NetworkError(f"the node answers request {given}, and was asked nothing")
-        wanted, one = self._awaited.popleft()
+        wanted, one = self.unanswered.popleft()
         if given != wanted:
-            self._awaited.appendleft((wanted, one))
+            self.unanswered.appendleft((wanted, one))
             raise NetworkError(f"the node answers request {given} where {wanted} is the next")
         return one
 
@@ -220,6 +258,10 @@ class Dialogue:
         return body
 
     def _answered(self, call: Call, frame: bytearray) -> Answered:
+        if call.prepared is not None:
+            produced = call.prepared.answer(frame, call.message.parts[0])
+            if produced is not None:
+                return Answered(call, produced, None, produced)
         if call.question is None:
             body = self._body(call.name, call.version, frame, call.message.response)
             answer = call.message.heard_in(call.version, body)
@@ -308,11 +350,6 @@ class Dialogue:
         ]  # fmt: skip
 
 
-def _is_silent(call: Call) -> bool:
-    """Whether the node will not answer: then the bytes on their way are the answer."""
-    return isinstance(call.message, Produce) and call.message.acks == 0
-
-
-def silent_answer(call: Call) -> Answered | None:
-    """The answer to a call that a node does not answer; None for others."""
-    return Answered(call, unanswered(call.message)) if _is_silent(call) else None
+def silent_answer(call: Call) -> Answered:
+    """The answer to a call that a node does not answer."""
+    return Answered(call, unanswered(call.message))

@@ -52,6 +52,14 @@ class Dispatch:
         self.is_over = False
         """Nothing is sent any more."""
 
+    def ready_link(self, call: Call) -> Link | None:
+        """The link that a call for a node goes by, if it is ready; None: `begin` says what becomes of the call."""
+        if self.is_over or self.successor is not None or call.place is not None:
+            return None
+        address = self._routes.nodes.get(call.node)
+        link = None if address is None else self._links.find(address, call)
+        return link if link is not None and link.is_ready else None
+
     def begin(self, call: Call) -> None:
         """Send a call on its way, for the first time or again. It fails where there is no way."""
         try:

@@ -3,11 +3,14 @@
     RESTING --its time has come--> CONNECTING --> (SECURING, TLS) --> TALKING          closed by an error, or idle
 
 A link makes no second attempt: where it fails, its calls are told so, and the next call opens another one. All that is
-here happens in the thread of the network, and nothing waits but the look-up of a name.
+here happens in the thread that has the turn, and nothing waits but the look-up of a name, and a caller that a socket is
+lent to.
 """
 
 import errno
+import math
 import os
+import select
 import selectors
 import socket
 import ssl
@@ -21,11 +24,13 @@ from pylog.client.network.call import Call
 from pylog.client.network.dialogue import Answered, Dialogue, DialogueState, Pieces, silent_answer
 from pylog.client.network.merging import are_worth_a_request, next_call
 from pylog.client.network.mismatch import Step, likely_reason
+from pylog.client.network.selector import PASSES_OVER, LinkSelector
 from pylog.client.network.traffic import Traffic
 from pylog.errors import NetworkError, PylogError
 from pylog.protocol.messages import Produce
 from pylog.runtime.outgoing import Buffer, Outgoing
-from pylog.runtime.sockets import hang_up
+from pylog.runtime.sockets import shut_down
+from pylog.transport import PendingAnswer
 
 __all__ = ["Link", "LinkState"]
 
@@ -39,6 +44,7 @@ SESSION_SHARE = 0.9
 """How much of the time of a login is used."""
 UNDER_WAY = {0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN}
 STEPS = {DialogueState.VERSIONS: Step.VERSIONS, DialogueState.READY: Step.FIRST_REQUEST}
+READ_AND_WRITE = selectors.EVENT_READ | selectors.EVENT_WRITE
 AGAIN = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -55,7 +61,7 @@ class Link:
     """One connection, known to its thread by `key`. `buffer` is shared by all links of the thread."""
 
     def __init__(
-        self, key: object, address: Address, dialogue: Dialogue, selector: selectors.BaseSelector, buffer: bytearray,
+        self, key: object, address: Address, dialogue: Dialogue, selector: LinkSelector, buffer: bytearray,
         secure: Callable[[socket.socket, str], ssl.SSLSocket] | None, admits: Callable[[socket.socket], bool],
         now_ms: int, traffic: Traffic, name: Callable[[Address], str] = str,
     ) -> None:  # fmt: skip
@@ -66,6 +72,8 @@ class Link:
         """Calls that go out when it is ready."""
         self.used_ms = now_ms
         self.begun_ms = now_ms
+        self.was_reached = False
+        """Whether it is noted that it is proven."""
         self._session_ends_ms: float | None = None
         self.next_deadline_ms: int | None = None
         """When to look for calls whose time is up: no later than the first of these."""
@@ -79,6 +87,9 @@ class Link:
         self._socket: socket.socket | None = None
         self._events = 0
         self._out = Outgoing(has_tls=secure is not None)
+        self._lent: socket.socket | None = None
+        """The socket, while a caller waits at it."""
+        self._poll = select.poll()
         self._places: deque[tuple[socket.AddressFamily, tuple[object, ...] | str]] = deque()
 
     # --- its state ---------------------------------------------------------------------------------------------------
@@ -91,7 +102,7 @@ class Link:
     @property
     def is_ready(self) -> bool:
         """Whether calls go out at once."""
-        return self.state is LinkState.TALKING and self._dialogue.state is DialogueState.READY
+        return self._dialogue.state is DialogueState.READY and self.state is LinkState.TALKING
 
     @property
     def is_proven(self) -> bool:
@@ -178,7 +189,9 @@ class Link:
             self._talk()
 
     def _talk(self) -> None:
+        assert self._socket is not None, "it is connected"
         self.state = LinkState.TALKING
+        self._poll.register(self._socket, select.POLLIN)
         self._put(self._dialogue.begin())
         self._flush()
 
@@ -203,8 +216,8 @@ class Link:
             self._put(self._dialogue.log_in())
             self._flush()
             return
-        while self.waiting and not self._is_full():
-            call = next_call(self.waiting)
+        while self.waiting and (not self._dialogue.unanswered or not self._is_full()):
+            call = self.waiting.popleft() if len(self.waiting) == 1 else next_call(self.waiting)
             try:
                 self._put(self._dialogue.request(call))
             except PylogError as error:
@@ -213,9 +226,8 @@ class Link:
             except ValueError as error:
                 answers.append(Answered(call, None, NetworkError(f"it does not fit into a request: {error}")))
                 continue
-            answer = silent_answer(call)
-            if answer is not None:
-                answers.append(answer)
+            if call.is_silent:
+                answers.append(silent_answer(call))
         self._flush()
 
     def _is_full(self) -> bool:
@@ -224,7 +236,7 @@ class Link:
         A node answers one Produce of a connection after the other. So little is won by a small one behind another, and
         much by one that is larger by then (Nagle).
         """
-        if self._dialogue.is_quiet or not isinstance(self.waiting[0].message, Produce):
+        if not isinstance(self.waiting[0].message, Produce):
             return False
         under_way = sum(isinstance(call.message, Produce) for call in self._dialogue.awaited)
         return under_way >= PRODUCES_MAX or (under_way > 0 and not are_worth_a_request(self.waiting))
@@ -251,7 +263,7 @@ class Link:
             self._flush()
         if events & selectors.EVENT_READ:
             self._read(answers)
-        if self.is_ready and not was_ready and self._dialogue.session_ms > 0:
+        if not was_ready and self.is_ready and self._dialogue.session_ms > 0:
             self._session_ends_ms = now_ms + self._dialogue.session_ms * SESSION_SHARE
 
     def _read(self, answers: list[Answered]) -> None:
@@ -293,10 +305,12 @@ class Link:
         assert self._socket is not None, "it is talking"
         target = self._socket
         self._out.send(_Encrypting(target) if isinstance(target, ssl.SSLSocket) else target)
-        self._watch(selectors.EVENT_READ | (selectors.EVENT_WRITE if self._out.size else 0))
+        events = READ_AND_WRITE if self._out.size else selectors.EVENT_READ
+        if events != self._events:
+            self._watch(events)
 
     def _watch(self, events: int) -> None:
-        if events == self._events:
+        if events == self._events or self._lent is not None:
             return
         assert self._socket is not None, "there is a socket"
         if self._events:
@@ -304,6 +318,43 @@ class Link:
         else:
             self._selector.register(self._socket, events, self)
         self._events = events
+
+    # --- a caller that waits for its answer --------------------------------------------------------------------------
+
+    def lend(self, answer: PendingAnswer) -> bool:
+        """Let the caller that waits for an answer `wait` at the socket, if it is the only answer to come, and nothing
+        is to go. The thread of the network does not hear of the socket until `take_back`. Gives whether it may.
+        """
+        if (
+            not PASSES_OVER or self._events != selectors.EVENT_READ or self._lent is not None
+            or self._secure is not None or self.waiting or not self._dialogue.awaits_alone(answer)
+        ):  # fmt: skip
+            return False
+        assert self._socket is not None, "it is talking"
+        self._lent = self._socket
+        self._selector.pass_over(self._lent)
+        return True
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether a caller waits at the socket."""
+        return self._lent is not None
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the socket has something to read, for so long at most. For the caller that it is lent to."""
+        self._poll.poll(math.ceil(seconds * 1000))
+
+    def take_back(self) -> None:
+        """Have the thread of the network read the socket again."""
+        lent, self._lent = self._lent, None
+        if lent is None:
+            return
+        if self._socket is None:
+            lent.close()
+            return
+        self._selector.resume(lent)
+        if self._out.size:
+            self._watch(READ_AND_WRITE)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -335,15 +386,19 @@ class Link:
 
     def abandon(self) -> None:
         """Close the descriptor in a forked child, which shares the selector with its parent: nothing else."""
-        if self._socket is not None:
-            self._socket.close()
+        for one in (self._socket, self._lent):
+            if one is not None:
+                one.close()
 
     def _drop_socket(self) -> None:
         if self._socket is not None:
             if self._events:
                 self._selector.unregister(self._socket)
                 self._events = 0
-            hang_up(self._socket)
+            # Who waits at it is woken by that, and its number stays taken until then.
+            shut_down(self._socket)
+            if self._lent is None:
+                self._socket.close()
             self._socket = None
 
 

@@ -3,7 +3,6 @@
 A client is known by its session. When it has been closed, its connections end as soon as all is answered.
 """
 
-import selectors
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from pylog.client.network.address import Address
 from pylog.client.network.call import Call, lane_of
 from pylog.client.network.dialogue import Dialogue
 from pylog.client.network.link import Link, LinkState
+from pylog.client.network.selector import LinkSelector
 from pylog.client.network.traffic import Traffic
 from pylog.config.connection import ConnectionConfig
 from pylog.protocol.messages import Fetch, Session
@@ -28,10 +28,12 @@ class Links:
     """All links of a network. For its thread."""
 
     def __init__(
-        self, config: ConnectionConfig, selector: selectors.BaseSelector, context: ssl.SSLContext | None,
+        self, config: ConnectionConfig, selector: LinkSelector, context: ssl.SSLContext | None,
         admits: Callable[[socket.socket], bool], name: Callable[[Address], str],
     ) -> None:  # fmt: skip
         self._config = config
+        self.idle_ms = config.connections_max_idle_ms
+        """How long a link is kept that is of no use."""
         self._selector = selector
         self._context = context
         self._admits = admits
@@ -128,7 +130,7 @@ class Links:
         return min((due for due in map(self.due_ms, self) if due is not None), default=None)
 
     def _used_by_ms(self, link: Link) -> int:
-        return link.used_ms + self._config.connections_max_idle_ms
+        return link.used_ms + self.idle_ms
 
     def _opened_by_ms(self, link: Link) -> int:
         return link.begun_ms + self._config.socket_connection_setup_timeout_ms

@@ -24,7 +24,12 @@ class Lookout:
 
     def watch(self, link: Link) -> None:
         """Something has happened to a link: look at it in time."""
-        self._by(self._links.due_ms(link))
+        due, deadline = self._due_ms, link.next_deadline_ms
+        is_kept = (
+            due is not None and (deadline is None or due <= deadline) and due <= link.used_ms + self._links.idle_ms
+        )
+        if not (is_kept and link.is_ready):
+            self._by(self._links.due_ms(link))
 
     def _by(self, due_ms: int | None) -> None:
         if due_ms is None or (self._due_ms is not None and self._due_ms <= due_ms):

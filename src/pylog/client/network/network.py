@@ -1,11 +1,13 @@
 """The connections of one client to a cluster, and the one thread that waits for them.
 
-    send      any thread: the call goes to the agenda, which wakes the thread if it sleeps
-    turn      the thread: what was posted, what is due, what sockets are ready for; futures are completed without a lock
+    send      any thread: while the network's thread sleeps the caller sends the request itself, by a connection that
+              is ready; else the call goes to the agenda, which wakes the thread
+    drive     a caller that waits for the one answer of a connection: it sleeps at the socket, and reads it
+    work      the network's thread: what was posted, what is due, what sockets are ready for
 
 What is known of the cluster is in `routes`, the connections are in `links`, and `dispatch` says which of these a call
-goes to. All of it belongs to the thread alone. A call ends in one of four ways: with the answer of a node, with the
-error of its connection, with RequestTimedOut, or with Closed.
+goes to. All of it belongs to the thread that has the `turn`. A call ends in one of four ways: with the answer of a
+node, with the error of its connection, with RequestTimedOut, or with Closed.
 """
 
 import logging
@@ -15,6 +17,7 @@ import ssl
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import monotonic
 
 from pylog.client.network.address import Address
 from pylog.client.network.call import Call, NetworkFuture
@@ -24,6 +27,8 @@ from pylog.client.network.link import Link, LinkState
 from pylog.client.network.links import Links
 from pylog.client.network.lookout import Lookout
 from pylog.client.network.routes import Routes
+from pylog.client.network.selector import LinkSelector
+from pylog.client.network.turn import NetworkTurn
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import (
     Closed,
@@ -33,11 +38,11 @@ from pylog.errors import (
     ThreadsExhausted,
 )
 from pylog.metrics.snapshot import Metrics
-from pylog.protocol.messages import Fetch, Session
+from pylog.protocol.messages import Fetch, Produce, Session
 from pylog.protocol.messages.topics import MetadataResponse
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import Clock
-from pylog.runtime.signals import WholeLock
+from pylog.runtime.signals import FIRM, SLICE, WHOLE, WholeLock, opened
 from pylog.runtime.threads import started
 from pylog.transport import Handle
 
@@ -61,37 +66,101 @@ class Network:
         self.routes = Routes(bootstrap, config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, name)
         self._config = config
         self._clock = clock
-        self._selector: selectors.BaseSelector = selectors.DefaultSelector()
+        self._selector = LinkSelector()
         self._agenda = Agenda(clock, self._selector)
         self._links = Links(config, self._selector, context, admits, name)
+        self._has_tls = context is not None
         self._unread: dict[Link, None] = {}
         """Those whose TLS holds bytes, of which no selector tells."""
         self._lookout = Lookout(self._agenda, self._links, partial(_do, self._look))
         self._dispatch = Dispatch(self.routes, self._links, config, clock, self._at, self._open)
+        self._moved = self._dispatch.coordinators.has_moved
         self._is_closed = False
         self._ends_by_ms: int | None = None
         self._starting = WholeLock()
+        self._turn = NetworkTurn()
         self._thread: threading.Thread | None = None
 
     # --- for any thread ----------------------------------------------------------------------------------------------
 
     @property
-    def is_in_thread(self) -> bool:
-        """Whether the caller is the thread of the network, which must not wait for answers."""
-        return self._agenda.is_here
+    def has_turn(self) -> bool:
+        """Whether the caller's thread brings answers, and must not wait for one."""
+        return self._turn.is_mine
 
     def future(self) -> NetworkFuture:
         """A future for an answer of this network."""
-        return NetworkFuture(lambda: self.is_in_thread)
+        return NetworkFuture(self)
 
     def send(self, call: Call) -> None:
         """Send a call: its future is completed in any case. After `close`, with Closed; where no thread can be had,
         with ThreadsExhausted.
         """
+        with FIRM:
+            if self._thread is not None and not self._agenda.has_posts and self._turn.take(0):
+                try:
+                    if self._send_at_once(call):
+                        return
+                finally:
+                    self._turn.leave()
         try:
             self._post(partial(self._dispatch.begin, call))
         except ThreadsExhausted as error:
             call.fail(error)
+
+    def _send_at_once(self, call: Call) -> bool:
+        """Send a call from its caller's thread, if its connection is ready. What comes of it besides the bytes is left
+        to the network's thread: the caller may hold locks that callbacks take.
+        """
+        link = self._dispatch.ready_link(call)
+        if link is None:
+            return False
+        link.give(call)
+        answers: list[Answered] = []
+        error = self._use(link, 0, answers)
+        if answers or error is not None:
+            self._post(partial(self._conclude, link, answers, error))
+        elif isinstance(call.message, Produce) and isinstance(call.future, NetworkFuture):
+            call.future.link = link
+        return True
+
+    def drive(self, future: NetworkFuture, timeout: float | None) -> None:
+        """Receive an answer in the thread that waits for it, for up to `timeout` seconds. Where the network's thread is
+        at work, or there are others to answer, that thread brings it: then this does nothing.
+        """
+        deadline = None if timeout is None else monotonic() + timeout
+        left = timeout
+        with WHOLE:
+            while left is None or left > 0:
+                has_looked = self._look_for(future, SLICE if left is None else min(left, SLICE))
+                if not has_looked or future.done():
+                    return
+                with opened():
+                    # A handler of a signal strikes here, where the socket is not lent.
+                    pass
+                left = None if deadline is None else deadline - monotonic()
+
+    def _look_for(self, future: NetworkFuture, seconds: float) -> bool:
+        """Sleep at the socket of an answer and take what comes; False where the network's thread does that."""
+        link: Link = future.link
+        if not self._turn.take(0):
+            return False
+        is_lent = link.lend(future)
+        self._turn.leave()
+        if not is_lent:
+            return False
+        try:
+            link.wait(seconds)
+        finally:
+            if not self._turn.take(SLICE):
+                self._submit(link.take_back)
+            else:
+                self._handle(link, selectors.EVENT_READ)
+                if self._dispatch.given:
+                    self._send_given()
+                link.take_back()
+                self._turn.leave()
+        return True
 
     def forget(self, session: Session) -> None:
         """The client of a session is closed: so are its connections, when what it has sent is answered."""
@@ -150,12 +219,12 @@ class Network:
             self._end()
             return
         self._submit(self._begin_to_end)
-        if thread is not threading.current_thread():
+        if not self.has_turn:
             thread.join()
 
     def abandon(self) -> None:
         """Let go of all sockets in a forked child: the connections, and what waits for answers, are its parent's."""
-        self._starting = WholeLock()
+        self._starting, self._turn = WholeLock(), NetworkTurn()
         self._is_closed = self._dispatch.is_over = True
         self._thread = None
         self._links.abandon()
@@ -167,11 +236,23 @@ class Network:
 
     def _run(self) -> None:
         self._agenda.belongs_here()
+        ready: list[tuple[selectors.SelectorKey, int]] = []
+        self._turn.take()
         while self._ends_by_ms is None or not self._may_end():
-            self._turn()
+            self._work(ready)
+            seconds = self._sleep_seconds()
+            self._turn.leave()
+            ready = self._selector.select(seconds)
+            self._turn.take()
         self._end()
+        self._turn.leave()
 
-    def _turn(self) -> None:
+    def _work(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
+        for key, mask in ready:
+            if not isinstance(key.data, Link):
+                key.data(mask)
+            elif not key.data.is_lent:
+                self._handle(key.data, mask)
         self._agenda.call_due()
         while self._unread:
             link, _ = self._unread.popitem()
@@ -179,24 +260,13 @@ class Network:
         self._send_given()
         for call in self._links.end_left():
             call.fail(Closed("the consumer was closed"))
-        for key, mask in self._selector.select(self._sleep_seconds()):
-            if isinstance(key.data, Link):
-                self._handle(key.data, mask)
-            else:
-                key.data(mask)
 
     def _send_given(self) -> None:
         """Send what was given to links in this turn: together, where there was much."""
         while self._dispatch.given:
             link, _ = self._dispatch.given.popitem()
-            if link not in self._links:
-                # It has failed since, and its calls went elsewhere.
-                continue
-            self._use(link, partial(self._send_waiting, link))
-
-    def _send_waiting(self, link: Link, answers: list[Answered]) -> None:
-        link.send_waiting(self._clock.tick_ms(), answers)
-        self._lookout.watch(link)
+            # Where it has failed since, its calls went elsewhere.
+            self._handle(link, 0)
 
     def _sleep_seconds(self) -> float | None:
         if self._unread or (self._ends_by_ms is not None and self._may_end()):
@@ -229,39 +299,45 @@ class Network:
                 continue
             if error is not None:
                 call.fail(error)
-            elif self._ends_by_ms is not None or not self._dispatch.coordinators.has_moved(call, answer):
+            elif call.place is None or self._ends_by_ms is not None or not self._moved(call, answer):
                 call.answer(answer)
 
     def _handle(self, link: Link, events: int) -> None:
-        if link not in self._links:
-            return
-        self._use(link, partial(self._handle_events, link, events))
-
-    def _handle_events(self, link: Link, events: int, answers: list[Answered]) -> None:
-        was_proven = link.is_proven
-        link.handle(events, self._clock.tick_ms(), answers)
-        if not was_proven and link.is_proven:
-            self.routes.reached(link.address)
-        if link.waiting:
-            self._dispatch.given[link] = None
-        if link.has_more:
-            self._unread[link] = None
-        self._lookout.watch(link)
-
-    def _use(self, link: Link, work: Callable[[list[Answered]], None]) -> None:
-        """Do something with a link, and give the answers that came by it, also where it broke: a node that ends answers
-        what it has taken, and closes.
+        """Use a link, and give the answers that came by it, also where it broke: a node that ends answers what it has
+        taken, and closes.
         """
-        answers: list[Answered] = []
-        error: Exception | None = None
+        if link in self._links:
+            answers: list[Answered] = []
+            error = self._use(link, events, answers)
+            self._conclude(link, answers, error)
+
+    def _use(self, link: Link, events: int, answers: list[Answered]) -> Exception | None:
+        """Do what a link is ready for, or send what waits for it (0): adds the answers that came; gives the error that
+        has broken it.
+        """
         try:
-            work(answers)
+            now = self._clock.tick_ms()
+            if not events:
+                link.send_waiting(now, answers)
+            else:
+                link.handle(events, now, answers)
+                if not link.was_reached and link.is_proven:
+                    link.was_reached = True
+                    self.routes.reached(link.address)
+                if link.waiting:
+                    self._dispatch.given[link] = None
+                if self._has_tls and link.has_more:
+                    self._unread[link] = None
+            self._lookout.watch(link)
         except (OSError, PylogError) as raised:
-            error = raised
+            return raised
         except Exception as raised:
             # The other connections go on.
             logger.exception("a connection to %s failed within", link.address)
-            error = NetworkError(f"it failed within: {raised!r}")
+            return NetworkError(f"it failed within: {raised!r}")
+        return None
+
+    def _conclude(self, link: Link, answers: Sequence[Answered], error: Exception | None) -> None:
         self._tell(answers)
         if error is not None:
             self._fail(link, error)

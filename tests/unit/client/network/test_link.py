@@ -10,6 +10,7 @@ from pylog.client.network.address import Address
 from pylog.client.network.call import Call
 from pylog.client.network.dialogue import Answered, Dialogue
 from pylog.client.network.link import Link
+from pylog.client.network.selector import LinkSelector
 from pylog.client.network.traffic import Traffic
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import Produce, ProducePart, Session
@@ -38,7 +39,7 @@ def talking(folder: Path) -> tuple[Link, socket.socket]:
         listener.listen()
         link = Link(
             (Address(f"unix:{path}", 0), 0, ""), Address(f"unix:{path}", 0), Dialogue("me", 1 << 20),
-            selectors.DefaultSelector(), bytearray(BUFFER_BYTES), None, lambda _: True, 0, Traffic(),
+            LinkSelector(), bytearray(BUFFER_BYTES), None, lambda _: True, 0, Traffic(),
         )  # fmt: skip
         link.open(0)
         node, _ = listener.accept()
