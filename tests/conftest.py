@@ -120,8 +120,18 @@ def pytest_collectstart() -> None:
 def pytest_collection_finish() -> None:
     """Keep what was collected out of the garbage collector: it stays until the end, and takes half a second a look."""
     gc.enable()
-    gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Keep what the tests of a file have left for good out of the garbage collector, too: modules, caches, reports.
+
+    After 4,000 tests a look at all objects would take 0.16 s, and a seventh of the suite's time would be such looks.
+    """
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect(1)
+        gc.freeze()
 
 
 def pytest_report_header() -> list[str]:
