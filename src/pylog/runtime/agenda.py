@@ -108,11 +108,10 @@ class Agenda:
             return 0.0
         return max(self._deadlines[0][0] - self._clock.tick_ms(), 0) / 1000 if self._deadlines else None
 
-    def call_due(self) -> None:
-        """Make the calls that were posted before this one, and those whose time has come."""
+    def call_due(self, now_ms: int) -> None:
+        """Make the calls that were posted before this one, and those whose time has come by `now_ms`."""
         self.call_posted()
-        now = self._clock.tick_ms()
-        while self._deadlines and self._deadlines[0][0] <= now:
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
             self._call_first()
 
     def call_posted(self) -> None:

@@ -148,7 +148,7 @@ class Loop:
         self._now_ms = self._clock.tick_ms()
         for key, events in ready:
             key.data(events)
-        self._agenda.call_due()
+        self._agenda.call_due(self._now_ms)
         if self._unfinished:
             unfinished, self._unfinished = self._unfinished, set()
             for connection in unfinished:

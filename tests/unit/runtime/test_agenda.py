@@ -30,10 +30,10 @@ def test_calls_are_made_in_the_order_of_their_times(agenda: Agenda, clock: SimCl
     agenda.at(start + 10, lambda: made.append("early"))
     agenda.post(lambda: made.append("posted"))
 
-    agenda.call_due()
+    agenda.call_due(clock.tick_ms())
     assert made == ["posted"]
     clock.advance(20)
-    agenda.call_due()
+    agenda.call_due(clock.tick_ms())
     assert made == ["posted", "early", "late"]
 
 
@@ -51,7 +51,7 @@ def test_a_call_that_is_cancelled_is_not_made_and_let_go_at_once(agenda: Agenda,
     assert gone() is None
 
     clock.advance(10)
-    agenda.call_due()
+    agenda.call_due(clock.tick_ms())
     assert agenda.timeout is None
 
 
@@ -64,14 +64,14 @@ def test_cancelled_calls_do_not_pile_up(agenda: Agenda, clock: SimClock) -> None
     assert len(agenda._deadlines) <= CANCELLED_MAX + 2
 
     clock.advance(600_000)
-    agenda.call_due()
+    agenda.call_due(clock.tick_ms())
     assert made == [1]
 
 
 def test_an_appointment_that_was_kept_is_not_cancelled(agenda: Agenda, clock: SimClock) -> None:
     made: list[int] = []
     appointment = agenda.at(clock.tick_ms(), lambda: made.append(1))
-    agenda.call_due()
+    agenda.call_due(clock.tick_ms())
 
     agenda.cancel(appointment)
 
@@ -128,7 +128,7 @@ def test_a_call_that_is_due_at_once_waits_for_the_next_turn(agenda: Agenda, cloc
         agenda.at(clock.tick_ms(), again)
 
     agenda.at(clock.tick_ms(), again)
-    agenda.call_due()
+    agenda.call_due(clock.tick_ms())
     assert made == [0]
 
 

@@ -65,7 +65,7 @@ class Desk:
         """Make the calls that are due, when there are some."""
         for key, events in self.selector.select(5):
             key.data(events)
-        self.agenda.call_due()
+        self.agenda.call_due(self.clock.tick_ms())
 
     def end(self) -> None:
         self.connection.close()
@@ -142,7 +142,7 @@ def test_a_late_answer_to_a_connection_that_has_ended_goes_nowhere() -> None:
     assert not desk.connection.outgoing.size, "it comes a second later"
     desk.connection.close()
     desk.clock.advance(1000)
-    desk.agenda.call_due()
+    desk.agenda.call_due(desk.clock.tick_ms())
 
     assert (desk.connection.outgoing.size, desk.went_on) == (0, 1)
     desk.end()

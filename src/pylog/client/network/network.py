@@ -253,7 +253,7 @@ class Network:
                 key.data(mask)
             elif not key.data.is_lent:
                 self._handle(key.data, mask)
-        self._agenda.call_due()
+        self._agenda.call_due(self._clock.tick_ms())
         while self._unread:
             link, _ = self._unread.popitem()
             self._handle(link, selectors.EVENT_READ)
