@@ -19,7 +19,7 @@ from pylog.files import DiskFiles, MemoryFiles
 from pylog.kernel import Record
 from pylog.partition import Checkpoint
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import NewTopic, Produce, ProducePart, Session
+from pylog.protocol.messages import NewTopic, ProduceRequest, Session
 from pylog.testing import SimClock
 from support.partition_log import InterruptingFiles, Log
 from tests.support.faults import FaultFiles
@@ -89,8 +89,8 @@ class Deletion:
             self.send(name)
 
     def send(self, topic: str) -> object:
-        parts = [ProducePart(topic, 0, encode([Record(b"x")], now_ms=1))]
-        return self.broker.handle(Produce(parts), Session()).result(0).parts[0].error
+        asked = ProduceRequest.of(topic, 0, encode([Record(b"x")], now_ms=1))
+        return self.broker.handle(asked, Session()).result(0).parts[0].error
 
     def delete(self) -> None:
         """In a thread of its own, as it would be; what it has to wait for ends with the flush."""

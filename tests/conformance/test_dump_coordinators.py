@@ -10,11 +10,7 @@ import pylog
 from conformance import dump_log
 from pylog import TopicPartition
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import (
-    Produce,
-    ProducePart,
-    Session,
-)
+from pylog.protocol.messages import ProduceRequest, Session
 from pylog.protocol.partitioner import partition_for
 from support.messages import init_producer_id, join_group, member_heartbeat, sync_group
 
@@ -57,7 +53,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
             [pylog.Record(b"y")], now_ms=0, producer_id=given.producer_id, producer_epoch=given.producer_epoch,
             base_sequence=0, transactional=True,
         )  # fmt: skip
-        (part,) = ask(log, Produce([ProducePart("t", 0, batch)], transactional_id="open")).parts
+        (part,) = ask(log, ProduceRequest.of("t", 0, batch, transactional_id="open")).parts
         assert part.error is None
     return path
 

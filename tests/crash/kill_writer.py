@@ -16,7 +16,7 @@ from pathlib import Path
 import pylog
 from pylog.log import Flush
 from pylog.protocol.batch import Batch, Origin, encode
-from pylog.protocol.messages import Produce, Produced, ProducePart, Session
+from pylog.protocol.messages import ProduceRequest, ProduceResponse, Session
 from pylog.replica import Leader
 from tests.support.canaries import Canaries
 
@@ -110,7 +110,7 @@ class Writer:
                 [pylog.Record(value)], now_ms=0, producer_id=1000 + self.life, producer_epoch=0,
                 base_sequence=sequence + index, transactional=True,
             )  # fmt: skip
-            answer: Produced = self.log.broker.handle(Produce([ProducePart("x", 0, batch)]), _SESSION).result()
+            answer: ProduceResponse = self.log.broker.handle(ProduceRequest.of("x", 0, batch), _SESSION).result()
             assert answer.parts[0].error is None, answer.parts[0].error
             if self.chance.random() < 0.3:
                 self.log.broker.partition("x", 0).roll(0)

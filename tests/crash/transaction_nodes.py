@@ -11,19 +11,11 @@ from pylog.config import NodeConfig
 from pylog.files import Files, MemoryFiles
 from pylog.handles.views import TopicView
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import Produce, ProducePart, Session
+from pylog.protocol.messages import ProduceRequest, Session
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
 from support.killed import killed_at_last
-from support.messages import (
-    Offset,
-    commit_errors,
-    end_txn,
-    fetched,
-    init_producer_id,
-    offset_fetch,
-    txn_offset_commit,
-)
+from support.messages import Offset, commit_errors, end_txn, fetched, init_producer_id, offset_fetch, txn_offset_commit
 
 Tree = dict[str, bytes | None]
 
@@ -52,7 +44,7 @@ class Node:
         return self.broker.handle(message, SESSION).result(10)
 
     def produce(self, key: TopicPartition, batch: Any, name: str | None = None) -> int:
-        (part,) = self.ask(Produce([ProducePart(*key, batch)], transactional_id=name)).parts
+        (part,) = self.ask(ProduceRequest.of(*key, batch, transactional_id=name)).parts
         if part.error is not None:
             raise part.error
         base_offset: int = part.base_offset

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pylog.client.network.call import Call
 from pylog.client.network.dialogue import Answered, Dialogue
 from pylog.errors import NetworkError, NotLeaderOrFollower, PylogError
+from pylog.kernel import Appended
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import NO_ID, Produce, Produced, ProducedPart, ProducePart, Session
+from pylog.protocol.messages import NO_ID, ProduceRequest, ProduceResponse, Session
+from pylog.protocol.messages.records import produced_error, produced_part
 from pylog.protocol.schema import message
-from pylog.protocol.wire.questions.records import QUESTIONS
-from pylog.protocol.wire.records import produced
 from pylog.record import Record
 from pylog.runtime.future import Future
 
@@ -40,18 +40,21 @@ class Exchange(NamedTuple):
     throttle_ms: int
     byte: int | None
 
-    def produce(self, version: int) -> Produce:
+    def produce(self, version: int) -> ProduceRequest:
         rows = [Record(b"x" * size) for size in self.sizes]
         topic_id = IDS[self.topic] if version >= 13 else NO_ID
-        part = ProducePart(self.topic, self.partition, encode(rows, now_ms=0), topic_id)
-        return Produce([part], self.acks, self.timeout_ms, self.transactional_id if version >= 12 else None)
+        return ProduceRequest.of(
+            self.topic, self.partition, encode(rows, now_ms=0), topic_id,
+            self.transactional_id if version >= 12 else None, acks=self.acks, timeout_ms=self.timeout_ms,
+        )  # fmt: skip
 
     def response(self, version: int, correlation_id: int) -> bytes:
         found = message("ProduceResponse")
-        topic = {"topicId": IDS[self.topic]} if version >= 13 else {"name": self.topic}
-        asked = {"topicData": [{**topic, "partitionData": [{}]}]}
-        part = ProducedPart(self.topic, self.partition, self.error, self.offset, -1, self.time, self.start)
-        body = {**produced(asked, [part], version), "throttleTimeMs": self.throttle_ms}
+        part = produced_part(self.partition, Appended(self.offset, -1, self.time), self.start)
+        if self.error is not None:
+            part = produced_error(self.partition, self.error)
+        body = self.produce(version).with_part(part)
+        body.throttle_time_ms = self.throttle_ms
         tags = b"\0" if found.is_flexible(version) else b""
         data = bytearray(correlation_id.to_bytes(4, "big") + tags + found.encode(version, body))
         if self.byte is not None:
@@ -88,11 +91,11 @@ def ready(version: int) -> Dialogue:
     return made
 
 
-def asking(said: Produce) -> Call:
-    return Call(1, said, QUESTIONS[Produce], Session("me"), Future(), 1000)
+def asking(said: ProduceRequest) -> Call:
+    return Call(1, said, None, Session("me"), Future(), 1000)
 
 
-def ended(dialogue: Dialogue, response: bytes) -> list[tuple[Produced, str]] | str:
+def ended(dialogue: Dialogue, response: bytes) -> list[tuple[ProduceResponse, str]] | str:
     """The answers in a response, or the error that has broken the connection."""
     try:
         answers: list[Answered]
@@ -130,8 +133,8 @@ def test_the_usual_answer_of_each_version_is_not_decoded() -> None:
             assert (call.prepared is not None) == bool(number)
             if call.prepared is not None:
                 start = 0 if version >= 5 else -1
-                parts = [ProducedPart("t", 0, None, 7, 8, None, start)]
-                assert call.prepared.answer(frame, call.message.parts[0]) == Produced(parts)
+                told = call.message.with_part(produced_part(0, Appended(7, -1), start))
+                assert call.prepared.answer(frame, call.message) == told
             dialogue.feed(memoryview(len(frame).to_bytes(4, "big") + frame))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pylog
 from pylog.client.network.call import coordinator_of
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError
-from pylog.protocol.messages import Fetch, Fetched, FetchedPart, Produce, Produced, ProducedPart, Session
+from pylog.protocol.messages import Fetch, Fetched, FetchedPart, ProduceRequest, Session
 from pylog.protocol.messages.api import PartitionsRequest
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
@@ -28,7 +28,7 @@ __all__ = ["TwoNodes"]
 
 FIND_COORDINATOR = 10
 OF_LEADERS: dict[type, Callable[[Any, PylogError], Any]] = {
-    Produce: lambda message, error: Produced([ProducedPart(p.topic, p.partition, error) for p in message.parts]),
+    ProduceRequest: ProduceRequest.refused,
     Fetch: lambda message, error: Fetched([FetchedPart(p.topic, p.partition, error) for p in message.parts]),
     ListOffsetsRequest: ListOffsetsRequest.refused,
     DeleteRecordsRequest: DeleteRecordsRequest.refused,
@@ -136,5 +136,7 @@ class _Node(ServedNode):
 
 def _partitions(message: Any) -> list[TopicPartition]:
     if isinstance(message, PartitionsRequest):
-        return [key for key, _ in message.keyed()]
+        return message.partitions()
+    if isinstance(message, ProduceRequest):
+        return [TopicPartition(topic.name, part.index) for topic, part in message.pairs]
     return [TopicPartition(part.topic, part.partition) for part in message.parts]

@@ -43,11 +43,11 @@ from pylog.logdirs.log_directory import CleaningFacts
 from pylog.metrics.snapshot import Metrics
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import Fetch, Message, Produce, Produced, ProducePart, Session
+from pylog.protocol.messages import Fetch, Message, ProduceRequest, ProduceResponse, Session
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.record import TopicPartition
-from pylog.runtime.future import failed
+from pylog.runtime.future import Future, failed
 from pylog.runtime.signals import WholeLock, pause
 from pylog.runtime.sockets import UNIX
 from pylog.transport import ANY_NODE, Handle, PendingAnswer
@@ -199,16 +199,16 @@ class Attachment:
         key = TopicPartition(topic, partition)
         pause(self._has_owner, OWNER_SECONDS)
         leader = self._cluster.leader(key)
-        part = ProducePart(topic, partition, batch, topic_id=self._cluster.topic(topic).topic_id)
+        asked = ProduceRequest.of(topic, partition, batch, topic_id=self._cluster.topic(topic).topic_id)
         try:
-            answer = self._cluster.send(leader, Produce([part]))
+            answer: Future[ProduceResponse] = self._cluster.send(leader, asked)
             answer.drive()
-            produced: Produced = answer.result()
+            produced = answer.result()
         except (NetworkError, RequestTimedOut) as error:
             raise DurabilityUnknown(
                 f"{topic}-{partition}: whether {self.who} has the records is not known: {error}"
             ) from error
-        (told,) = produced.parts
+        (told,) = asked.parts_of(produced)
         if told.error is not None:
             raise told.error
         return Appended(told.base_offset, told.base_offset + batch.count, told.log_append_time)

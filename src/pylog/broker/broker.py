@@ -50,14 +50,7 @@ from pylog.files import Files
 from pylog.logdirs.log_directory import CleaningFacts
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import (
-    DescribeQuorum,
-    Fetch,
-    Message,
-    Produce,
-    Replacement,
-    Session,
-)
+from pylog.protocol.messages import DescribeQuorum, Fetch, Message, ProduceRequest, Replacement, Session
 from pylog.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -174,7 +167,7 @@ class Broker:
             partial(_attempt, node.changes.create_partitions),
         )  # fmt: skip
         return {
-            Produce: self._produce.produce,
+            ProduceRequest: self._produce.produce,
             Fetch: self._purgatory.fetch,
             ListOffsetsRequest: self._purgatory.list_offsets,
             OffsetForLeaderEpochRequest: self._reads.epoch_ends,

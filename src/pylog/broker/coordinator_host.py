@@ -195,9 +195,9 @@ class CoordinatorHost:
         if waits_for > state.high_watermark:
             safe = self._produce.guarantees.make_safe(self.leader, start, waits_for)
             if not safe.done():
-                safe.add_done_callback(lambda done: self._send(waiting, done.result().parts[0].error))
+                safe.add_done_callback(lambda done: self._send(waiting, done.result().error))
                 return True
-            self._send(waiting, safe.result().parts[0].error)
+            self._send(waiting, safe.result().error)
         elif waiting:
             self._send(waiting, None)
         return True

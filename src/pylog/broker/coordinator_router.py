@@ -34,7 +34,7 @@ from pylog.errors import (
 from pylog.files.processes import has_ended
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import Message, OfGroup, Produce, Produced, Session, TxnMarkers
+from pylog.protocol.messages import Message, OfGroup, ProducedPart, ProduceRequest, Session, TxnMarkers
 from pylog.protocol.messages.api import AllNodesRequest, NamesRequest
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
@@ -101,7 +101,7 @@ def _to_add(
     )  # fmt: skip
 
 
-def _behind(waiting: list[Future[Produced]], ask: Callable[[], Future[EndTxnResponse]]) -> Future[EndTxnResponse]:
+def _behind(waiting: list[Future[ProducedPart]], ask: Callable[[], Future[EndTxnResponse]]) -> Future[EndTxnResponse]:
     """Ask when all that is waited for is safe; where it is not, fail with the reason."""
     answer: Future[EndTxnResponse] = Future()
 
@@ -119,7 +119,7 @@ def _behind(waiting: list[Future[Produced]], ask: Callable[[], Future[EndTxnResp
         else:
             ask().add_done_callback(told)
 
-    errors_of = gathered(waiting, lambda every: [part.error for one in every for part in one.parts if part.error])
+    errors_of = gathered(waiting, lambda every: [part.error for part in every if part.error])
     errors_of.add_done_callback(are_safe)
     return answer
 
@@ -413,7 +413,7 @@ class CoordinatorRouter:
         added = self._to_transaction(joins, session)
         return gathered([added], lambda parts: AddOffsetsToTxnResponse(error=joins.first_error(parts[0])))
 
-    def enroll(self, leader: Leader, batch: Batch, message: Produce) -> Verification | None:
+    def enroll(self, leader: Leader, batch: Batch, message: ProduceRequest) -> Verification | None:
         """Let a partition join a transaction before a batch of it is appended; gives the guard for that append.
 
         Raises InvalidTxnState, TransactionAbortable (it has not joined, and does not by this message),
@@ -422,8 +422,8 @@ class CoordinatorRouter:
         return self._enroll(leader, message, batch.producer_id, batch.producer_epoch, sequence=batch.base_sequence)
 
     def _enroll(
-        self, leader: Leader, message: Produce | TxnOffsetCommitRequest, producer_id: int, producer_epoch: int, *,
-        sequence: int,
+        self, leader: Leader, message: ProduceRequest | TxnOffsetCommitRequest, producer_id: int,
+        producer_epoch: int, *, sequence: int,
     ) -> Verification | None:  # fmt: skip
         partition, transactional_id = leader.partition, message.transactional_id
         guard = partition.start_verification(

@@ -28,7 +28,7 @@ from pylog.errors import ThreadsExhausted
 from pylog.kernel import Appended, GroupAppends
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import Produce, Produced
+from pylog.protocol.messages import ProduceRequest, ProduceResponse
 from pylog.replica import Leader
 from pylog.runtime.future import Future
 from pylog.runtime.signals import SLICE, WHOLE, opened
@@ -46,18 +46,17 @@ LOOKS_MAX = 40
 """After so many looks that have found nothing the commit thread sleeps until it is woken."""
 
 
-class PendingAppend(Future[Produced]):
+class PendingAppend(Future[ProduceResponse]):
     """The answer to a Produce of one part that shares a sync: a thread that waits for it may `drive`."""
 
-    __slots__ = ("asked", "group", "group_commit", "leader", "message")
+    __slots__ = ("group", "group_commit", "leader", "message")
 
-    def __init__(self, group_commit: "GroupCommit", message: Produce, leader: Leader) -> None:
+    def __init__(self, group_commit: "GroupCommit", message: ProduceRequest, leader: Leader) -> None:
         super().__init__()
         # Its sender adds one at once: here that needs no lock.
         self._callbacks = deque()
         self.group_commit = group_commit
         self.message = message
-        self.asked = message.parts[0]
         self.leader = leader
         """The leader that has appended it, or is to."""
         self.group: AppendGroup | None = None
@@ -110,8 +109,9 @@ class GroupCommit:
     def join(self, pending: PendingAppend, now_ms: int) -> None:
         """Let an append be of the next group: it is durable soon, also where no thread waits for it."""
         leader = pending.leader
-        assert leader.epoch is not None, "the node takes an epoch before it appends"
-        pending.group = self.engine.join(leader.partition, pending.asked.batch, leader.epoch, now_ms, pending)
+        batch = pending.message.topic_data[0].partition_data[0].batch
+        assert leader.epoch is not None and batch is not None, "the node takes an epoch before it appends"
+        pending.group = self.engine.join(leader.partition, batch, leader.epoch, now_ms, pending)
         if self._thread is None:
             self.engine.drive()
         else:

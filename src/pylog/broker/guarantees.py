@@ -22,7 +22,8 @@ from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.errors import DurabilityUnknown, PartitionFailed, PylogError
 from pylog.partition import Appended, Partition
-from pylog.protocol.messages import Produced, ProducedPart
+from pylog.protocol.messages import ProducedPart
+from pylog.protocol.messages.records import produced_part
 from pylog.replica import Follower, Leader
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed
@@ -51,18 +52,18 @@ class Guarantees:
         self.syncs = syncs
         """True where an append is durable before it is answered, unless it is in a transaction (`flush="sync"`)."""
 
-    def make_safe(self, leader: Leader, base_offset: int, next_offset: int) -> Future[Produced]:
+    def make_safe(self, leader: Leader, base_offset: int, next_offset: int) -> Future[ProducedPart]:
         """Make what lies in [base_offset, next_offset) as safe as an acknowledged append, and visible. What the disk
         refuses is the part's error.
         """
         partition = leader.partition
-        part = ProducedPart(partition.topic, partition.number, None, base_offset, next_offset)
+        part = produced_part(partition.number, Appended(base_offset, next_offset))
         # Where nothing is new nothing is published: a full disk would refuse that, and latch the partition.
         if partition.state.high_watermark >= next_offset or self.make_visible(leader, part):
-            return completed(Produced([part]))
+            return completed(part)
         deadline = self._clock.tick_ms() + SAFE_MS_MAX
         # What coordinators have written is there: it cannot be refused any more.
-        return self._purgatory.produce(Produced([part]), [leader], {0}, deadline, is_patient=True)
+        return self._purgatory.produce(part, [part], [leader], {0}, deadline, is_patient=True)
 
     def make_visible(self, leader: Leader, part: ProducedPart) -> bool:
         """Make an append durable, as far as that is promised, and then visible; False where that takes a follower, or
@@ -124,7 +125,7 @@ class Guarantees:
         if not leader.has_ended:
             return partition.state.high_watermark >= part.next_offset
         # Moved to another directory: it was closed for that, and what was durable is there.
-        follows = isinstance(self._roles.held(part.topic, part.partition), Follower)
+        follows = isinstance(self._roles.held(partition.topic, partition.number), Follower)
         return not (leader.has_followers or follows) and partition.state.durable_offset >= part.next_offset
 
     def _note(self, partition: Partition) -> None:
@@ -195,7 +196,7 @@ class Guarantees:
                 return error
             self._purgatory.release(partition)
             return None
-        part = ProducedPart(partition.topic, partition.number, None, appended.base_offset, appended.next_offset)
+        part = produced_part(partition.number, appended)
         self.make_visible(leader, part)
         return part.error
 

@@ -20,7 +20,6 @@ log, on which this room stands, appends for itself (`logdirs.metadata_log`).
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from pylog.broker.alarm import Alarm
@@ -47,13 +46,13 @@ from pylog.protocol.batch import Batch, Origin
 from pylog.protocol.messages import (
     ACKS_ALL,
     INTERNAL_TOPICS,
-    NO_ID,
-    Produce,
-    Produced,
     ProducedPart,
     ProducePart,
+    ProduceRequest,
+    ProduceResponse,
     Session,
 )
+from pylog.protocol.messages.records import ProduceTopic, produced_error, produced_part
 from pylog.replica import Follower, Leader, told_isr
 from pylog.runtime.clock import Clock, SteppedClock
 from pylog.runtime.future import Future, completed, gathered
@@ -63,7 +62,7 @@ from pylog.storage.producer_state import Verification
 WITH_START = (BatchRefused, InvalidProducerEpoch, OutOfOrderSequence)
 """The errors that are told together with the start of the log."""
 
-Enroll = Callable[[Leader, Batch, Produce], Verification | None]
+Enroll = Callable[[Leader, Batch, ProduceRequest], Verification | None]
 Role = Leader | Follower
 
 
@@ -115,7 +114,7 @@ class ProduceHandler:
             if appended is not None:
                 return appended
         with WHOLE:
-            answer = self._produce_general(Produce([ProducePart(topic, number, batch)]), [role])
+            answer = self._produce_general(ProduceRequest.of(topic, number, batch), [role])
         part = _told(answer)
         return Appended(part.base_offset, part.next_offset, part.log_append_time)
 
@@ -129,7 +128,7 @@ class ProduceHandler:
         if self._syncs:
             appended = self._group_commit_of(partition).append(leader, batch, now_ms)
             if appended is not None and state.high_watermark < appended.next_offset:
-                _told(self._replicated(leader, appended))
+                _told(self._replicated(leader, batch, appended))
         else:
             try:
                 appended = state.fast_append(batch, epoch, now_ms, at_once=True)
@@ -140,42 +139,47 @@ class ProduceHandler:
         return appended
 
     @whole
-    def _replicated(self, leader: Leader, appended: Appended) -> Future[Produced]:
+    def _replicated(self, leader: Leader, batch: Batch, appended: Appended) -> Future[ProduceResponse]:
         """The answer to an append that is durable, once followers have it; or the lead was lost meanwhile."""
         partition = leader.partition
-        part = ProducedPart(partition.topic, partition.number, None, appended.base_offset, appended.next_offset)
-        return self._guaranteed(Produce([]), [leader], [part])
+        message = ProduceRequest.of(partition.topic, partition.number, batch)
+        return self._guaranteed(
+            message, [leader], [produced_part(partition.number, appended, partition.state.start_offset)]
+        )
 
-    def produce(self, message: Produce, session: Session) -> Future[Produced]:
+    def produce(self, message: ProduceRequest, session: Session) -> Future[ProduceResponse]:
         """Answer a Produce; the error of a part is in its answer. Called in a WHOLE block.
 
         Where an append may block, and the message may not, nothing is done, and the answer has no parts.
         """
         roles: list[Role | None]
-        if len(message.parts) == 1:
-            part = message.parts[0]
-            role = self._held(part.topic, part.partition)
+        topic = message.topic_data[0] if len(message.topic_data) == 1 else None
+        if topic is not None and len(topic.partition_data) == 1:
+            part = topic.partition_data[0]
+            role = self._held(topic.name, part.index)
             if isinstance(role, Leader) and role.partition.state.rules.is_short:
-                answer = self._produce_short(role, part, message)
+                answer = self._produce_short(role, topic, part, message)
                 if answer is not None:
                     return answer
             roles = [role]
         else:
-            roles = [self._held(part.topic, part.partition) for part in message.parts]
+            roles = [self._held(topic.name, part.index) for topic, part in message.pairs]
         if not message.may_block and any(role is None or role.partition.state.rules.may_block for role in roles):
-            return completed(Produced([]))
+            return completed(ProduceResponse())
         return self._produce_general(message, roles)
 
-    def _produce_short(self, leader: Leader, part: ProducePart, message: Produce) -> Future[Produced] | None:
+    def _produce_short(
+        self, leader: Leader, topic: ProduceTopic, part: ProducePart, message: ProduceRequest
+    ) -> Future[ProduceResponse] | None:
         """Append the only part of a Produce; None: it goes the general way, nothing was done."""
         partition, batch, epoch, pending = leader.partition, part.batch, leader.epoch, None
-        assert epoch is not None, "the rules say that there is one"
+        assert epoch is not None and batch is not None, "the rules say that there is an epoch"
         state = partition.state
         if batch.attributes & TRANSACTIONAL_BIT:
             return None
         if leader.has_followers and message.acks == ACKS_ALL and leader.is_under_min_isr:
             return None
-        if part.topic_id is not NO_ID and part.topic_id not in (partition.topic_id, NO_ID):
+        if topic.topic_id.int and topic.topic_id.int != partition.topic_id.int:
             return None
         now_ms = self._clock.wall_ms()
         try:
@@ -183,7 +187,7 @@ class ProduceHandler:
                 partition.look_at(batch, now_ms)
             appended = None if self._syncs else state.fast_append(batch, epoch, now_ms)
         except PylogError as error:
-            return completed(Produced([self._failed(part.topic, part.partition, error)]))
+            return completed(message.with_part(self._failed(topic.name, part.index, error)))
         if self._syncs:
             pending = PendingAppend(self._group_commit_of(partition), message, leader)
             pending.group_commit.join(pending, now_ms)
@@ -194,7 +198,7 @@ class ProduceHandler:
         if appended is None:
             return pending
         self._purgatory.release(partition, batch)
-        return completed(Produced([_produced(part, appended, partition)]))
+        return completed(message.with_part(produced_part(partition.number, appended, state.start_offset)))
 
     # --- the general way -------------------------------------------------------------------------------------------
 
@@ -220,34 +224,36 @@ class ProduceHandler:
                 # The leader leads on in a later one since just now.
                 epoch = leader.epoch
 
-    def _produce_general(self, message: Produce, roles: Sequence[Role | None]) -> Future[Produced]:
+    def _produce_general(self, message: ProduceRequest, roles: Sequence[Role | None]) -> Future[ProduceResponse]:
         """Answer a Produce. `roles`: those that the node held for its parts just now."""
         leaders: list[Leader | None] = []
         parts: list[ProducedPart] = []
-        full: dict[int, PartitionFull] = {}
-        for index, (asked, role) in enumerate(zip(message.parts, roles, strict=True)):
-            leader = None
-            try:
-                if self.room.is_awaited(asked.topic, asked.partition):
-                    raise PartitionFull(f"{asked.topic}-{asked.partition}: other appends wait for room before this one")
-                leader, part = self._append_part(asked, message, role)
-            except PylogError as error:
-                if isinstance(error, PartitionFull) and self._may_wait(message, asked):
-                    full[index] = error
-                    part = ProducedPart(asked.topic, asked.partition, error.with_traceback(None))
-                else:
-                    part = self._failed(asked.topic, asked.partition, error)
-            leaders.append(leader)
-            parts.append(part)
+        full: dict[int, tuple[ProduceRequest, PartitionFull]] = {}
+        roles_left = iter(roles)
+        for topic in message.topic_data:
+            for asked in topic.partition_data:
+                leader, role = None, next(roles_left)
+                try:
+                    if self.room.is_awaited(topic.name, asked.index):
+                        raise PartitionFull(f"{topic.name}-{asked.index}: other appends wait for room before this one")
+                    leader, part = self._append_part(topic, asked, message, role)
+                except PylogError as error:
+                    if isinstance(error, PartitionFull) and self._may_wait(message, topic.name, asked.index):
+                        full[len(parts)] = message.alone(topic, asked), error
+                        part = produced_error(asked.index, error.with_traceback(None))
+                    else:
+                        part = self._failed(topic.name, asked.index, error)
+                leaders.append(leader)
+                parts.append(part)
         answer = self._guaranteed(message, leaders, parts)
         if not full:
             return answer
-        waiting = [self.room.park(replace(message, parts=[message.parts[at]]), error) for at, error in full.items()]
-        return gathered([answer, *waiting], lambda given: _placed(given, full))
+        waiting = [self.room.park(alone, error) for alone, error in full.values()]
+        return gathered([answer, *waiting], lambda given: _placed(message, given, full))
 
     def _guaranteed(
-        self, message: Produce, leaders: list[Leader | None], parts: list[ProducedPart]
-    ) -> Future[Produced]:  # fmt: skip
+        self, message: ProduceRequest, leaders: list[Leader | None], parts: list[ProducedPart]
+    ) -> Future[ProduceResponse]:  # fmt: skip
         """Answer when what was appended is as safe as the message asks for, and visible."""
         waiting = set()
         for index, leader in enumerate(leaders):
@@ -255,25 +261,26 @@ class ProduceHandler:
                 continue
             if not self.guarantees.make_visible(leader, parts[index]):
                 waiting.add(index)
-        produced = Produced(parts)
+        response = message.with_part(parts[0]) if len(parts) == 1 else message.with_parts(parts)
         if not waiting or message.acks != ACKS_ALL:
-            return completed(produced)
-        return self._purgatory.produce(produced, leaders, waiting, self._clock.tick_ms() + message.timeout_ms)
+            return completed(response)
+        deadline_ms = self._clock.tick_ms() + message.timeout_ms
+        return self._purgatory.produce(response, parts, leaders, waiting, deadline_ms)
 
     def _append_part(
-        self, part: ProducePart, message: Produce, role: Role | None = None
+        self, asked: ProduceTopic, part: ProducePart, message: ProduceRequest, role: Role | None = None
     ) -> tuple[Leader, ProducedPart]:  # fmt: skip
-        topic, number = part.topic, part.partition
+        topic, number, batch = asked.name, part.index, part.batch
+        assert batch is not None, "the server has looked at the records"
         if topic in INTERNAL_TOPICS:
             raise InvalidTopic(f"{topic!r} is the log of coordinators: commit offsets, or end transactions, instead")
-        self._topics.metadata_log.image.check_id(topic, part.topic_id)
+        self._topics.metadata_log.image.check_id(topic, asked.topic_id)
         if isinstance(role, Leader) and role.epoch is not None and not role.has_ended:
             leader = role
         else:
             leader = self._roles.writer(topic, number)
         if message.acks == ACKS_ALL and leader.is_under_min_isr:
             raise NotEnoughReplicas(f"{topic}-{number}: nothing was appended: {told_isr(leader)}")
-        batch = part.batch
         guard = self._enroll(leader, batch, message) if batch.attributes & TRANSACTIONAL_BIT else None
         try:
             appended = self.append(leader, batch, self._clock.wall_ms(), guard=guard)
@@ -281,30 +288,31 @@ class ProduceHandler:
             if self._closed or not leader.has_ended:
                 raise
             # It was moved to another directory just now.
-            return self._append_part(part, message)
-        return leader, _produced(part, appended, leader.partition)
+            return self._append_part(asked, part, message)
+        return leader, produced_part(number, appended, leader.partition.state.start_offset)
 
     # --- room ------------------------------------------------------------------------------------------------------
 
-    def _may_wait(self, message: Produce, part: ProducePart) -> bool:
+    def _may_wait(self, message: ProduceRequest, topic: str, number: int) -> bool:
         """Whether a Produce waits for room where its partition is full."""
-        role = self._held(part.topic, part.partition)
+        role = self._held(topic, number)
         blocks = role is not None and role.partition.config.pylog_full_policy == "block"
         return blocks and message.timeout_ms > 0 and not self._closed
 
-    def _append_again(self, message: Produce) -> Future[Produced] | PartitionFull:
-        (asked,) = message.parts
+    def _append_again(self, message: ProduceRequest) -> Future[ProduceResponse] | PartitionFull:
+        ((topic, asked),) = message.pairs
         with WHOLE:
             try:
-                leader, part = self._append_part(asked, message)
+                leader, part = self._append_part(topic, asked, message)
             except PartitionFull as full:
-                return full if self._may_wait(message, asked) else completed(self._refused(message, full))
+                waits = self._may_wait(message, topic.name, asked.index)
+                return full if waits else completed(self._refused(message, full))
             except PylogError as error:
                 return completed(self._refused(message, error))
             return self._guaranteed(message, [leader], [part])
 
-    def _refused(self, message: Produce, error: PylogError) -> Produced:
-        return Produced([self._failed(part.topic, part.partition, error) for part in message.parts])
+    def _refused(self, message: ProduceRequest, error: PylogError) -> ProduceResponse:
+        return message.with_parts([self._failed(topic.name, part.index, error) for topic, part in message.pairs])
 
     def _failed(self, topic: str, number: int, error: PylogError) -> ProducedPart:
         """The answer for a partition whose append failed; with the start of its log where Kafka tells it, too."""
@@ -312,7 +320,7 @@ class ProduceHandler:
             self.failures[topic] += 1
         role = self._held(topic, number) if isinstance(error, WITH_START) else None
         start = -1 if role is None else role.partition.start_offset
-        return ProducedPart(topic, number, error.with_traceback(None), log_start_offset=start)
+        return ProducedPart(index=number, base_offset=-1, error=error.with_traceback(None), log_start_offset=start)
 
     # --- group commit ----------------------------------------------------------------------------------------------
 
@@ -349,55 +357,50 @@ class ProduceHandler:
 
     def _answer(self, pending: PendingAppend, outcome: Appended | BaseException | None) -> None:
         """Answer an append of a group; where nothing was done for it, it goes by itself."""
-        message, asked, leader = pending.message, pending.asked, pending.leader
+        message, leader = pending.message, pending.leader
+        partition = leader.partition
         if outcome is None:
             alone = self._produce_general(message, [None])
             alone.add_done_callback(lambda done: pending.set_result(done.result()))
             return
         if isinstance(outcome, BaseException):
-            if isinstance(error := _told_as(outcome, asked), PylogError):
-                pending.set_result(Produced([self._failed(asked.topic, asked.partition, error)]))
+            if isinstance(error := _told_as(outcome, partition), PylogError):
+                pending.set_result(message.with_part(self._failed(partition.topic, partition.number, error)))
             else:
                 pending.set_exception(error)
             return
-        part = _produced(asked, outcome, leader.partition)
-        produced = Produced([part])
+        part = produced_part(partition.number, outcome, partition.state.start_offset)
+        produced = message.with_part(part)
         if message.acks != ACKS_ALL or self.guarantees.is_visible(leader, part):
             pending.set_result(produced)
             return
-        parked = self._purgatory.produce(produced, [leader], {0}, self._clock.tick_ms() + message.timeout_ms)
+        deadline_ms = self._clock.tick_ms() + message.timeout_ms
+        parked = self._purgatory.produce(produced, [part], [leader], {0}, deadline_ms)
         parked.add_done_callback(lambda done: pending.set_result(done.result()))
 
 
-def _produced(asked: ProducePart, appended: Appended, partition: Partition) -> ProducedPart:
-    """The answer to a part that was appended."""
-    return ProducedPart(
-        asked.topic, asked.partition, None, appended.base_offset, appended.next_offset, appended.log_append_time,
-        partition.state.start_offset,
-    )  # fmt: skip
-
-
-def _placed(given: list[Produced], later: Iterable[int]) -> Produced:
+def _placed(message: ProduceRequest, given: list[ProduceResponse], later: Iterable[int]) -> ProduceResponse:
     """The first of these answers, with the parts in these places from the others."""
     first, *others = given
+    parts = first.parts
     for index, produced in zip(later, others, strict=True):
-        (first.parts[index],) = produced.parts
-    return first
+        (parts[index],) = produced.parts
+    return message.with_parts(parts)
 
 
-def _told(answer: Future[Produced]) -> ProducedPart:
+def _told(answer: Future[ProduceResponse]) -> ProducedPart:
     """The only part of an answer. Raises its error."""
-    (part,) = answer.result().parts
+    part = answer.result().responses[0].partition_responses[0]
     if part.error is not None:
         raise part.error
     return part
 
 
-def _told_as(error: BaseException, asked: ProducePart) -> BaseException:
+def _told_as(error: BaseException, partition: Partition) -> BaseException:
     """The error that a sender is told, for one in its append or in the sync."""
     if isinstance(error, Exception):
         return error
     return DurabilityUnknown(
-        f"appending to {asked.topic}-{asked.partition} was interrupted: whether the records are there is not known; "
-        "read from the end, or send them again if twice does no harm"
+        f"appending to {partition.topic}-{partition.number} was interrupted: whether the records are there is not "
+        "known; read from the end, or send them again if twice does no harm"
     )

@@ -14,7 +14,7 @@ one that has read all that is visible, or asks where the log ends, has them made
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pylog.broker.delayed_operations import DelayedOperations
 from pylog.broker.fetch import is_enough
@@ -24,7 +24,7 @@ from pylog.kernel.format import LONG_MAX, OFFSET_MAX
 from pylog.partition import Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.isolation import Isolation, isolation_of
-from pylog.protocol.messages import CONSUMER, NO_EPOCH, Fetch, Fetched, Produced, Session
+from pylog.protocol.messages import CONSUMER, NO_EPOCH, Fetch, Fetched, ProducedPart, Session
 from pylog.protocol.messages.records import ListOffsetsRequest, ListOffsetsResponse
 from pylog.replica import Leader, bounds_part, told_isr
 from pylog.runtime.clock import Clock
@@ -55,17 +55,18 @@ class _Abandonable(Future[T]):
         self._purgatory.abandon(self)
 
 
-class _DelayedProduce(_Abandonable[Produced]):
-    """The answer to a Produce. `waiting`: which parts are not yet below the high watermark, by index."""
+class _DelayedProduce(_Abandonable[T]):
+    """The answer to a Produce. `waiting`: which of its parts are not yet below the high watermark, by index."""
 
-    __slots__ = ("deadline_ms", "is_patient", "leaders", "produced", "waiting")
+    __slots__ = ("deadline_ms", "is_patient", "leaders", "parts", "produced", "waiting")
 
     def __init__(
-        self, purgatory: "Purgatory", produced: Produced, leaders: list[Leader | None], waiting: set[int],
-        deadline_ms: int, is_patient: bool,
+        self, purgatory: "Purgatory", produced: T, parts: list[ProducedPart], leaders: list[Leader | None],
+        waiting: set[int], deadline_ms: int, is_patient: bool,
     ) -> None:  # fmt: skip
         super().__init__(purgatory)
-        self.produced, self.leaders, self.waiting, self.deadline_ms = produced, leaders, waiting, deadline_ms
+        self.produced, self.parts, self.leaders = produced, parts, leaders
+        self.waiting, self.deadline_ms = waiting, deadline_ms
         self.is_patient = is_patient
 
 
@@ -88,7 +89,7 @@ class _DelayedListing:
     deadline_ms: int
 
 
-_Delayed = _DelayedFetch | _DelayedListing | tuple[_DelayedProduce, int]
+_Delayed = _DelayedFetch | _DelayedListing | tuple[_DelayedProduce[Any], int]
 
 
 class Purgatory:
@@ -130,24 +131,25 @@ class Purgatory:
         return produces, sum(isinstance(item, _DelayedFetch) for item in waiting)
 
     def produce(
-        self, produced: Produced, leaders: list[Leader | None], waiting: set[int], deadline_ms: int, *,
-        is_patient: bool = False,
-    ) -> Future[Produced]:  # fmt: skip
-        """Answer when the parts `waiting` are below their high watermarks, or when the time is up; at once where too
-        few replicas are in sync, unless `is_patient`.
+        self, produced: T, parts: list[ProducedPart], leaders: list[Leader | None], waiting: set[int],
+        deadline_ms: int, *, is_patient: bool = False,
+    ) -> Future[T]:  # fmt: skip
+        """Answer `produced` when those of its parts that are `waiting` are below their high watermarks, or when the
+        time is up; at once where too few replicas are in sync, unless `is_patient`.
         """
-        delayed = _DelayedProduce(self, produced, leaders, waiting, deadline_ms, is_patient)
+        delayed = _DelayedProduce(self, produced, parts, leaders, waiting, deadline_ms, is_patient)
         for index in sorted(waiting):
             self._resume_produce(delayed, index)
         if not delayed.done():
             self._wake()
         return delayed
 
-    def _resume_produce(self, delayed: _DelayedProduce, index: int) -> None:
+    def _resume_produce(self, delayed: _DelayedProduce[Any], index: int) -> None:
         """Answer a part, or let it wait (on)."""
-        part, leader = delayed.produced.parts[index], delayed.leaders[index]
+        part, leader = delayed.parts[index], delayed.leaders[index]
         assert leader is not None, "only appended records wait"
-        is_over = self._roles.held(part.topic, part.partition) is not leader
+        topic, number = leader.partition.topic, leader.partition.number
+        is_over = self._roles.held(topic, number) is not leader
         is_refused = leader.is_under_min_isr and not delayed.is_patient
         if is_over or is_refused or leader.partition.high_watermark >= part.next_offset:
             self._complete(delayed, index)
@@ -155,7 +157,7 @@ class Purgatory:
         with self._lock:
             if delayed.is_abandoned:
                 return
-            key = (part.topic, part.partition, "high watermark")
+            key = (topic, number, "high watermark")
             deadline_ms = min(delayed.deadline_ms, self._latest_ms)
             delayed.tickets[index] = self._delayed.add((delayed, index), [(key, part.next_offset)], deadline_ms)
         # A follower may have moved it just before the line above, and found nothing to release.
@@ -343,18 +345,19 @@ class Purgatory:
         item.set_result(self._given(message, Fetched([part])))
         return True
 
-    def _complete(self, delayed: _DelayedProduce, index: int) -> None:
-        part, leader = delayed.produced.parts[index], delayed.leaders[index]
+    def _complete(self, delayed: _DelayedProduce[Any], index: int) -> None:
+        part, leader = delayed.parts[index], delayed.leaders[index]
         assert leader is not None, "only appended records wait"
-        if part.error is None and self._roles.held(part.topic, part.partition) is not leader:
+        topic, number = leader.partition.topic, leader.partition.number
+        if part.error is None and self._roles.held(topic, number) is not leader:
             # The offset was reached, but perhaps with another leader's records.
             part.error = NotLeaderOrFollower(
-                f"{part.topic}-{part.partition}: node {self._node_id} lost the lead before offset {part.base_offset} "
+                f"{topic}-{number}: node {self._node_id} lost the lead before offset {part.base_offset} "
                 "was on every replica; whether the records stay is for the new leader to say"
             )
         elif part.error is None and leader.partition.high_watermark < part.next_offset:
             part.error = NotEnoughReplicasAfterAppend(
-                f"{part.topic}-{part.partition}: offset {part.base_offset} is in the leader's log, and followers have "
+                f"{topic}-{number}: offset {part.base_offset} is in the leader's log, and followers have "
                 f"left the ISR since: {told_isr(leader)}"
             )
         with self._lock:
@@ -375,13 +378,14 @@ class Purgatory:
                 self._resume(item)
                 continue
             delayed, index = item
-            part = delayed.produced.parts[index]
+            part = delayed.parts[index]
             leader = delayed.leaders[index]
             assert leader is not None, "only appended records wait"
+            topic, number = leader.partition.topic, leader.partition.number
             missing = leader.waits_for(part.next_offset)
             told = f": followers {missing} have not said that they have it" if missing else ""
             part.error = RequestTimedOut(
-                f"{part.topic}-{part.partition}: offset {part.base_offset} is in the leader's log, but not on every "
+                f"{topic}-{number}: offset {part.base_offset} is in the leader's log, but not on every "
                 f"replica yet{told}"
             )
             self._complete(delayed, index)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from pylog.errors import PartitionFull
-from pylog.protocol.messages import Produce, Produced
+from pylog.protocol.messages import ProduceRequest, ProduceResponse
 from pylog.record import TopicPartition
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future
@@ -22,12 +22,12 @@ POLL_MS = 50
 TICK_MAX = 2**63 - 1
 
 
-class _Waiting(Future[Produced]):
+class _Waiting(Future[ProduceResponse]):
     """The answer to a Produce of one part. `full`: what it is refused with when its time is up."""
 
     __slots__ = ("deadline_ms", "full", "is_abandoned", "message")
 
-    def __init__(self, message: Produce, full: PartitionFull, deadline_ms: int) -> None:
+    def __init__(self, message: ProduceRequest, full: PartitionFull, deadline_ms: int) -> None:
         super().__init__()
         self.message, self.full, self.deadline_ms = message, full, deadline_ms
         self.is_abandoned = False
@@ -44,8 +44,8 @@ class Room:
     """
 
     def __init__(
-        self, clock: Clock, again: Callable[[Produce], Future[Produced] | PartitionFull],
-        refuse: Callable[[Produce, PartitionFull], Produced], wake: Callable[[], object],
+        self, clock: Clock, again: Callable[[ProduceRequest], Future[ProduceResponse] | PartitionFull],
+        refuse: Callable[[ProduceRequest, PartitionFull], ProduceResponse], wake: Callable[[], object],
     ) -> None:  # fmt: skip
         self._clock = clock
         self._again, self._refuse, self._wake = again, refuse, wake
@@ -65,15 +65,15 @@ class Room:
         """Whether a Produce to this partition has to wait behind others."""
         return bool(self._waiting) and (topic, partition) in self._waiting
 
-    def park(self, message: Produce, full: PartitionFull) -> Future[Produced]:
+    def park(self, message: ProduceRequest, full: PartitionFull) -> Future[ProduceResponse]:
         """Answer a Produce of one part when there was room for it, or with `full` when its time is up."""
-        (part,) = message.parts
+        ((topic, part),) = message.pairs
         now = self._clock.tick_ms()
         waiting = _Waiting(message, full, now + message.timeout_ms)
         with self._lock:
             is_closed = self._is_closed
             if not is_closed:
-                self._waiting.setdefault(TopicPartition(part.topic, part.partition), deque()).append(waiting)
+                self._waiting.setdefault(TopicPartition(topic.name, part.index), deque()).append(waiting)
                 self._look_ms = min(self._look_ms, now + POLL_MS)
         if is_closed:
             self._give_up(waiting)

@@ -19,7 +19,7 @@ from pylog.coordinator.effects import Coordinator, Effect, MarkerErrors, Now, Wr
 from pylog.errors import InvalidProducerEpoch, KafkaStorage, PylogError
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Origin, encode_marker
-from pylog.protocol.messages import ANY_TRANSACTION_VERSION, GROUPS_TOPIC, Produced, TxnMarkers
+from pylog.protocol.messages import ANY_TRANSACTION_VERSION, GROUPS_TOPIC, ProducedPart, TxnMarkers
 from pylog.record import TopicPartition
 from pylog.replica import Leader
 from pylog.runtime.clock import Clock
@@ -77,7 +77,7 @@ class TransactionMarkers:
                 return error
         return None
 
-    def records_replicated(self, producer_id: int, partitions: Iterable[TopicPartition]) -> list[Future[Produced]]:
+    def records_replicated(self, producer_id: int, partitions: Iterable[TopicPartition]) -> list[Future[ProducedPart]]:
         """Futures to wait for until the followers that count have the records of a producer in these partitions.
 
         Each append has waited for the followers that counted then; some may count since.
@@ -115,7 +115,7 @@ class TransactionMarkers:
         markers = effect.markers
         errors: dict[TopicPartition, PylogError | None] = {}
         ends: dict[TopicPartition, int] = {}
-        waiting: list[Future[Produced]] = []
+        waiting: dict[TopicPartition, Future[ProducedPart]] = {}
         try:
             if undecided is not None:
                 raise KafkaStorage(f"the decision is not durable: {undecided}")
@@ -128,13 +128,11 @@ class TransactionMarkers:
         if not waiting:
             self._tell(host, effect, errors, ends)
             return
-        gathered(waiting, lambda produced: errors | _errors_of(produced)).add_done_callback(
-            lambda done: self._tell(host, effect, done.result(), ends)
-        )
+        _with_errors(errors, waiting).add_done_callback(lambda done: self._tell(host, effect, done.result(), ends))
 
     def _write_one(
         self, key: TopicPartition, markers: TxnMarkers, errors: dict[TopicPartition, PylogError | None],
-        ends: dict[TopicPartition, int], waiting: list[Future[Produced]],
+        ends: dict[TopicPartition, int], waiting: dict[TopicPartition, Future[ProducedPart]],
     ) -> None:  # fmt: skip
         """End a transaction in one partition: note an error, or where the marker ends, or the answer that comes."""
         try:
@@ -150,7 +148,7 @@ class TransactionMarkers:
             errors[key] = error.with_traceback(None)
             return
         if leader.has_followers:
-            waiting.append(self._produce.guarantees.make_safe(leader, appended.base_offset, appended.next_offset))
+            waiting[key] = self._produce.guarantees.make_safe(leader, appended.base_offset, appended.next_offset)
             return
         errors[key] = self._produce.guarantees.show_marker(leader, appended, committed=markers.committed)
         if errors[key] is None:
@@ -170,14 +168,14 @@ class TransactionMarkers:
         its marker is as safe as an acknowledged append.
         """
         errors: dict[TopicPartition, PylogError | None] = {}
-        safe = []
+        safe = {}
         for key in markers.partitions:
             try:
                 leader, appended = self._append(key, markers)
-                safe.append(self._produce.guarantees.make_safe(leader, appended.base_offset, appended.next_offset))
+                safe[key] = self._produce.guarantees.make_safe(leader, appended.base_offset, appended.next_offset)
             except PylogError as error:
                 errors[key] = error.with_traceback(None)
-        return gathered(safe, lambda produced: errors | _errors_of(produced))
+        return _with_errors(errors, safe)
 
     def _append(self, key: TopicPartition, markers: TxnMarkers) -> tuple[Leader, Appended]:
         leader = self._roles.writer(*key)
@@ -199,8 +197,14 @@ def _end_of(partition: Partition, producer_id: int) -> int:
     return entry.batches[-1].last_offset + 1 if entry is not None and entry.batches else 0
 
 
-def _errors_of(produced: list[Produced]) -> dict[TopicPartition, PylogError | None]:
-    return {TopicPartition(part.topic, part.partition): part.error for one in produced for part in one.parts}
+def _with_errors(
+    errors: dict[TopicPartition, PylogError | None], waiting: Mapping[TopicPartition, Future[ProducedPart]]
+) -> Future[MarkerErrors]:
+    """These errors, and those of what waits, when all of it is answered."""
+    return gathered(
+        [*waiting.values()],
+        lambda parts: errors | {key: part.error for key, part in zip(waiting, parts, strict=True)},
+    )
 
 
 def append_marker(produce: ProduceHandler, leader: Leader, markers: TxnMarkers, clock: Clock) -> Appended:

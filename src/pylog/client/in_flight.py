@@ -27,13 +27,7 @@ A transport answers everything in the end, if only with RequestTimedOut, and wha
 
 from collections import defaultdict
 
-from pylog.client.in_flight_batch import (
-    SEQUENCE_MASK,
-    BatchOutcome,
-    InFlightBatch,
-    ProducerEpoch,
-    SendCounts,
-)
+from pylog.client.in_flight_batch import SEQUENCE_MASK, BatchOutcome, InFlightBatch, ProducerEpoch, SendCounts
 from pylog.client.lane import Lane
 from pylog.errors import (
     DuplicateSequence,
@@ -48,7 +42,7 @@ from pylog.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import Produced
+from pylog.protocol.messages import ProduceResponse
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future
 
@@ -129,7 +123,7 @@ class InFlight:
         most = self._in_flight_max if lane.acked or not self.idempotent else 1
         return not stale and lane.gap is None and lane.in_flight == len(lane.unanswered) < most
 
-    def oldest_answer(self, key: TopicPartition) -> Future[Produced] | None:
+    def oldest_answer(self, key: TopicPartition) -> Future[ProduceResponse] | None:
         """The answer that the oldest batch of a partition waits for, if it is awaited."""
         lane = self.busy.get(key)
         return lane.unanswered[0].answer if lane is not None and lane.unanswered else None

@@ -3,7 +3,7 @@
 import enum
 from typing import Any, NamedTuple
 
-from pylog.protocol.messages import Produced
+from pylog.protocol.messages import ProduceResponse
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future
 
@@ -66,7 +66,7 @@ class InFlightBatch:
 
     counts: SendCounts
     """Those of its partition, from when it leaves its queue."""
-    answer: Future[Produced] | None = None
+    answer: Future[ProduceResponse] | None = None
     """The answer of the node, while it is awaited."""
 
     def __init__(self, key: TopicPartition, load: Any, count: int, deadline_ms: int) -> None:

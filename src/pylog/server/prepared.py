@@ -21,10 +21,10 @@ from typing import NamedTuple, Self
 
 from pylog.errors import PylogError
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import ACKS_ALL, NO_ID, Produced, ProducedPart, ProducePart
+from pylog.protocol.messages import ACKS_ALL, ProducedPart, ProduceRequest, ProduceResponse
+from pylog.protocol.messages.records import PRODUCE_BY_ID_FROM
 from pylog.protocol.schema import read_uvarint
 from pylog.protocol.wire.framing import SIZE_BYTES
-from pylog.protocol.wire.records import produced
 from pylog.server.api import produce
 from pylog.server.api.call import Framed, Outcome, Reply, Request
 from pylog.server.dispatch import ServedCall, response
@@ -67,15 +67,16 @@ class PreparedProduce:
     @classmethod
     def of(cls, frame: bytearray, call: ServedCall, request: Request) -> Self | None:
         """Prepare what a request asks for; None where it is not plain."""
-        body = request.body
-        parts = [part for topic in body["topicData"] for part in topic["partitionData"]]
+        if not isinstance(asked := request.body, ProduceRequest):
+            return None
+        pairs = asked.pairs
         if (
-            not len(parts) == len(body["topicData"]) == 1
-            or body["transactionalId"] is not None
-            or body["acks"] not in (1, ACKS_ALL)
+            not len(pairs) == len(asked.topic_data) == 1
+            or asked.transactional_id is not None
+            or asked.acks not in (1, ACKS_ALL)
         ):
             return None
-        records = parts[0]["records"]
+        records = pairs[0][1].records
         if not records or len(frame) - len(records) > PREPARED_BYTES_MAX:
             return None
         begin, size = frame.find(records), len(records)
@@ -119,47 +120,45 @@ class PreparedProduce:
 
     def begin(self, given: _Given, node: ServedNode) -> Outcome:
         """Append the batch of a request like this one."""
-        (topic,) = self._request.body["topicData"]
-        if not topic["name"] and "topicId" in topic:
-            # The node did not know the topic of this id yet.
-            node.known_names([topic], self._request.session)
-        part = ProducePart(topic["name"], topic["partitionData"][0]["index"], given.batch, topic.get("topicId", NO_ID))
-        answer = produce.sent(part, self._request, node)
+        request = self._request
+        (topic,) = request.body.topic_data
+        if not topic.name and request.version >= PRODUCE_BY_ID_FROM:
+            # The node did not know the topic yet.
+            topic.name = node.known_name(topic.topic_id, request.session)
+        part = topic, topic.partition_data[0].index, given.batch
+        answer = produce.sent(part, request, node)
         if answer is not None and answer.done():
             framed = self._framed(given.correlation, answer.result())
             if framed is not None:
                 return framed
-        outcome = produce.outcome_of([part], [answer], self._request, node)
+        outcome = produce.outcome_of([part], [answer], request, node)
         if not isinstance(outcome, Reply):
             return outcome
         general = outcome.body
         return outcome._replace(body=lambda late: self._framed(given.correlation, late) or general(late))
 
-    def _framed(self, correlation: bytes, answer: Produced) -> Framed | None:
+    def _framed(self, correlation: bytes, answer: ProduceResponse) -> Framed | None:
         """The response to the request with this correlation id; None where it tells an error."""
-        (part,) = answer.parts
+        part = answer.responses[0].partition_responses[0]
         if part.error is not None:
             return None
         if not self._response:
             self._prepare_response(part)
         made = bytearray(self._response)
         made[SIZE_BYTES : SIZE_BYTES + len(correlation)] = correlation
-        for place, number in zip(self._places, _numbers(part), strict=False):
+        numbers = part.base_offset, part.log_append_time_ms, part.log_start_offset
+        for place, number in zip(self._places, numbers, strict=False):
             _NUMBER.pack_into(made, place, number)
         return Framed(made)
 
     def _prepare_response(self, part: ProducedPart) -> None:
         base, time, start = _NUMBERS
-        marked = replace(part, base_offset=base, log_append_time=time, log_start_offset=start)
-        (encoded,), _ = response(self._call, produced(self._request.body, [marked], self._call.version))
+        marked = replace(part, base_offset=base, log_append_time_ms=time, log_start_offset=start)
+        (encoded,), _ = response(self._call, self._request.body.with_parts([marked]))
         assert isinstance(encoded, bytes), "no field of it is a piece by itself"
         self._response = encoded
         places = [self._response.find(_NUMBER.pack(number)) for number in _NUMBERS]
         self._places = [place for place in places if place >= 0]
-
-
-def _numbers(part: ProducedPart) -> tuple[int, int, int]:
-    return part.base_offset, -1 if part.log_append_time is None else part.log_append_time, part.log_start_offset
 
 
 def _answer(request: Request, node: ServedNode) -> Outcome:

@@ -8,7 +8,6 @@ from typing import Any, TypeVar, overload
 from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.protocol.messages import ANONYMOUS, NO_ID, ApiRequest, DescribedQuorum, DescribeQuorum, Message, Session
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
-from pylog.protocol.wire.mapping import Body
 from pylog.runtime.clock import Clock
 from pylog.server.client_log import ClientLog
 from pylog.server.fetch_sessions import FetchSessions
@@ -100,18 +99,16 @@ class ServedNode:
         found: MetadataResponse = self.ask(MetadataRequest.of([topic], partitions_max=0), session)
         return NO_ID if found.topics[0].error is not None else found.topics[0].topic_id
 
-    def known_names(self, topics: Iterable[Body], session: Session, field_name: str = "name") -> None:
-        """The same from memory, for messages that carry the id: the node refuses an id that does not fit the name, and
-        a name that is not there any more.
+    def known_name(self, topic_id: uuid.UUID, session: Session) -> str:
+        """The name of a topic from memory; "" where the id is not known. It is for messages that carry the id: the
+        node refuses an id that does not fit the name, and a name that is not there any more.
         """
         names = self._names
-        for topic in topics:
-            topic_id = topic["topicId"]
-            name = names.get(topic_id)
-            if name is None:
-                name = self.names([topic_id], session).get(topic_id, "")
-                if name:
-                    if len(names) >= NAMES_MAX:
-                        names.clear()
-                    names[topic_id] = name
-            topic[field_name] = name
+        name = names.get(topic_id)
+        if name is None:
+            name = self.names([topic_id], session).get(topic_id, "")
+            if name:
+                if len(names) >= NAMES_MAX:
+                    names.clear()
+                names[topic_id] = name
+        return name

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 from pylog.errors import ProtocolError, PylogError
-from pylog.protocol.messages import ApiRequest, ApiResponse
+from pylog.protocol.messages import ApiRequest, ApiResponse, Message, Session
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.wire.mapping import Body
 from pylog.runtime.future import failed
 from pylog.server.api.call import Framed, Later, NoResponse, Outcome, Reply
 from pylog.server.dispatch import ServedCall
 from pylog.server.served_node import ServedNode
+from pylog.transport import PendingAnswer
 
 HARMLESS = {"validateOnly": True}
 """Fields of requests that keep them from changing anything."""
@@ -29,11 +30,17 @@ def refusal(call: ServedCall, error: type[ProtocolError], node: ServedNode) -> O
 
 def _refused(call: ServedCall, node: ServedNode, error: ProtocolError) -> Outcome | None:
     """The key's own answer to an error of the node; None where it has none."""
-    refusing = node.but(handle=lambda message, session: failed(error))
+
+    def handle(message: Message, session: Session) -> PendingAnswer:
+        # The name of a topic that a request has by its id is looked up before the request begins.
+        is_looked_up = isinstance(message, MetadataRequest) and call.api.name != "Metadata"
+        return node.handle(message, session) if is_looked_up else failed(error)
+
+    refusing = node.but(handle=handle)
     request = call.request
     if request is not None:
-        # A Produce takes the records out of its body, which is answered once more where this says nothing.
-        call = call._replace(request=request._replace(body=_copied(request.body)))
+        # A Produce takes the records out of its request, which is answered once more where this says nothing.
+        call = call._replace(request=request._replace(body=_copied(call, request.body)))
     try:
         made = _made(call, call.answer(refusing))
     except PylogError:
@@ -86,11 +93,10 @@ def _made(call: ServedCall, outcome: Outcome) -> Body | NoResponse | Framed:
     return body
 
 
-def _copied(value: object) -> object:
-    """The same structures and lists, with the same values in them."""
-    if isinstance(value, dict):
-        return {name: _copied(one) for name, one in value.items()}
-    return [_copied(one) for one in value] if isinstance(value, list) else value
+def _copied(call: ServedCall, request: ApiRequest[object] | Body) -> object:
+    """The same request once more."""
+    schema = call.api.request
+    return schema.decode(call.version, schema.encode(call.version, request), into=call.api.into)[0]
 
 
 def _bodies(value: object) -> list[Body]:

@@ -21,7 +21,7 @@ from pylog.errors import (
     Undelivered,
     UnknownTopicOrPartition,
 )
-from pylog.protocol.messages import Message, Produce, Session
+from pylog.protocol.messages import Message, ProduceRequest, Session
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import EndTxnRequest
 from pylog.runtime.future import Future
@@ -120,7 +120,7 @@ async def test_send_waits_for_room_in_the_buffer_and_keeps_its_turn(wire: Wire) 
     async with pylog.aio.open(":memory:", transport=wire) as log:
         await log.create_topic("t")
         async with log.producer(buffer_memory=3000, max_in_flight_requests_per_connection=1) as producer:
-            wire.kept.add(Produce)
+            wire.kept.add(ProduceRequest)
             first = await producer.send("t", bytes(2500))
             sending = [asyncio.create_task(producer.send_and_wait("t", bytes(2000 + n))) for n in range(5)]
             await turns()
@@ -135,7 +135,7 @@ async def test_a_bytearray_is_sent_as_it_was_at_the_call_though_there_is_no_room
     async with pylog.aio.open(":memory:", transport=wire) as log:
         await log.create_topic("t")
         async with log.producer(buffer_memory=3000) as producer:
-            wire.kept.add(Produce)
+            wire.kept.add(ProduceRequest)
             await producer.send("t", bytes(2500))
             key, value = bytearray(b"key"), bytearray(2000)
             sending = asyncio.create_task(producer.send_and_wait("t", memoryview(value), key=key))
@@ -174,7 +174,7 @@ async def test_a_send_that_is_cancelled_while_it_waits_for_room_was_never_taken(
     async with pylog.aio.open(":memory:", transport=wire) as log:
         await log.create_topic("t")
         async with log.producer(buffer_memory=3000) as producer:
-            wire.kept.add(Produce)
+            wire.kept.add(ProduceRequest)
             await producer.send("t", bytes(2500))
             sending = asyncio.create_task(producer.send_and_wait("t", bytes(2000)))
             await turns()
@@ -191,7 +191,7 @@ async def test_a_buffer_that_stays_full_is_an_error_after_max_block_ms(wire: Wir
     async with pylog.aio.open(":memory:", transport=wire) as log:
         await log.create_topic("t")
         async with log.producer(buffer_memory=3000, max_block_ms=1) as producer:
-            wire.kept.add(Produce)
+            wire.kept.add(ProduceRequest)
             await producer.send("t", bytes(2500))
             with pytest.raises(BufferExhausted, match="buffer_memory is 3000"):
                 await producer.send("t", bytes(2000))
@@ -203,7 +203,7 @@ async def test_a_cancelled_send_and_wait_has_sent_what_was_taken(wire: Wire) -> 
     async with pylog.aio.open(":memory:", transport=wire) as log:
         await log.create_topic("t")
         async with log.producer() as producer:
-            wire.kept.add(Produce)
+            wire.kept.add(ProduceRequest)
             sending = asyncio.create_task(producer.send_and_wait("t", b"x"))
             await turns()
             sending.cancel()
@@ -241,7 +241,7 @@ async def test_a_failure_that_was_not_looked_at_is_told_by_close(wire: Wire) -> 
     async with pylog.aio.open(":memory:", transport=wire) as log:
         await log.create_topic("t")
         producer = log.producer(retries=0, enable_idempotence=False)
-        wire.kept.add(Produce)
+        wire.kept.add(ProduceRequest)
         await producer.send("t", b"x")
         flushing = asyncio.create_task(producer.flush())
         # The thread that lingers may send it, in its time.

@@ -18,10 +18,11 @@ from pylog.config import NodeConfig
 from pylog.files import DiskFiles, File
 from pylog.protocol.batch import encode, split
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, NewTopic, Produce, ProducePart, Session
+from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, NewTopic, ProduceRequest, Session
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.testing import SimClock
 from support.patience import HANG_SECONDS
+from support.produce import together
 
 SESSION = Session()
 FAST = {"replica.fetch.backoff.ms": 5, "replica.fetch.wait.max.ms": 100}
@@ -99,7 +100,7 @@ def wait_for(what: Callable[[], bool]) -> None:
 
 def produce(log: pylog.Log, *values: bytes, acks: int = ACKS_ALL, timeout_ms: int = 10_000) -> Any:
     batch = encode([Record(value) for value in values], now_ms=1)
-    return log.broker.handle(Produce([ProducePart("t", 0, batch)], acks, timeout_ms), SESSION)
+    return log.broker.handle(ProduceRequest.of("t", 0, batch, acks=acks, timeout_ms=timeout_ms), SESSION)
 
 
 # --- replication ------------------------------------------------------------------------------------------------------
@@ -448,11 +449,11 @@ def test_a_close_answers_waiting_requests(tmp_path: Path) -> None:
 
 
 def test_parts_fail_alone(log: pylog.Log) -> None:
-    def part(topic: str, partition: int) -> ProducePart:
-        return ProducePart(topic, partition, encode([Record(b"x")], now_ms=1))
-
-    parts = [part("t", 0), part("t", 7), part("nope", 0), part("t", 1)]
-    produced = log.broker.handle(Produce(parts), SESSION).result(0)
+    asked = [
+        ProduceRequest.of(topic, partition, encode([Record(b"x")], now_ms=1))
+        for topic, partition in (("t", 0), ("t", 7), ("nope", 0), ("t", 1))
+    ]
+    produced = log.broker.handle(together(*asked), SESSION).result(0)
     assert [type(part.error) for part in produced.parts] == [
         type(None), errors.UnknownTopicOrPartition, errors.UnknownTopicOrPartition, type(None),
     ]  # fmt: skip
@@ -514,8 +515,7 @@ def test_a_failed_sync_latches_one_partition_and_the_rest_goes_on(tmp_path: Path
         broker.node.changes.create_topic(NewTopic(name))
 
     def send(topic: str) -> Any:
-        parts = [ProducePart(topic, 0, encode([Record(b"x")], now_ms=1))]
-        answer = broker.handle(Produce(parts), SESSION)
+        answer = broker.handle(ProduceRequest.of(topic, 0, encode([Record(b"x")], now_ms=1)), SESSION)
         answer.drive()
         return answer.result(0).parts[0].error
 

@@ -16,16 +16,7 @@ from pylog.coordinator.effects import Answer
 from pylog.files import MemoryFiles
 from pylog.partition import Partition
 from pylog.protocol.batch import Origin, encode
-from pylog.protocol.messages import (
-    GROUPS_TOPIC,
-    NewTopic,
-    Produce,
-    Produced,
-    ProducedPart,
-    ProducePart,
-    Session,
-    TxnMarkers,
-)
+from pylog.protocol.messages import GROUPS_TOPIC, NewTopic, ProduceRequest, ProduceResponse, Session, TxnMarkers
 from pylog.protocol.messages.groups import DescribeGroupsRequest
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.protocol.messages.transactions import (
@@ -86,7 +77,7 @@ class Client:
             [(value, None, NOW, ())], now_ms=NOW, producer_id=self.id, producer_epoch=self.epoch,
             base_sequence=sequence, transactional=True,
         )  # fmt: skip
-        answer = self.ask(Produce([ProducePart("t", partition, batch)], transactional_id=transactional_id))
+        answer = self.ask(ProduceRequest.of("t", partition, batch, transactional_id=transactional_id))
         self.sequences["t", partition] = sequence + 1
         error: errors.PylogError | None = answer.parts[0].error
         return error
@@ -588,7 +579,7 @@ def test_a_joining_member_hears_when_the_node_stops_coordinating(log: pylog.Log)
     assert isinstance(shard.handle(join_group("g"), SESSION).exception(), errors.NotCoordinator)
     with pytest.raises(errors.NotCoordinator):
         shard.append_marker(TxnMarkers(1, 0, True, 0, ()))
-    shard._send([Answer(0, None)], completed(Produced([ProducedPart("t", 0)])))
+    shard._send([Answer(0, None)], completed(ProduceResponse()))
     described = log.broker.handle(DescribeGroupsRequest(groups=["g"]), SESSION)
     assert isinstance(described.result().groups[0].error, errors.NotCoordinator)
 
@@ -631,7 +622,7 @@ def test_only_coordinators_write_their_logs_and_nothing_is_taken_from_them(log: 
 def test_the_list_of_topics_is_no_topic_to_clients(log: pylog.Log) -> None:
     name = "__cluster_metadata"
     batch = encode([(b"v", b"k", NOW, ())], now_ms=NOW)
-    answer = log.broker.handle(Produce([ProducePart(name, 0, batch)]), SESSION).result()
+    answer = log.broker.handle(ProduceRequest.of(name, 0, batch), SESSION).result()
     assert isinstance(answer.parts[0].error, errors.UnknownTopicOrPartition)
     for refused in (
         lambda: log.delete_records({TopicPartition(name, 0): 1}),

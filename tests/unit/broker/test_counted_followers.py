@@ -9,7 +9,7 @@ import pytest
 import pylog
 from pylog import TopicPartition, errors
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, Produce, ProducePart, Session
+from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, ProduceRequest, Session
 from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, DescribeGroupsRequest, ListGroupsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from support.clients.values import until
@@ -281,7 +281,7 @@ def test_an_abort_waits_for_no_follower(log: pylog.Log) -> None:
 
 def appends_wait(log: pylog.Log, partition: int = 0) -> bool:
     batch = encode([pylog.Record(b"x")], now_ms=1)
-    answer = log.broker.handle(Produce([ProducePart("t", partition, batch)], ACKS_ALL, 50), SESSION).result(
+    answer = log.broker.handle(ProduceRequest.of("t", partition, batch, acks=ACKS_ALL, timeout_ms=50), SESSION).result(
         HANG_SECONDS
     )
     return isinstance(answer.parts[0].error, errors.RequestTimedOut)

@@ -13,15 +13,14 @@ from pylog import Record
 from pylog.broker.group_commit import LOOK_SECONDS, CommitThread
 from pylog.errors import DurabilityUnknown
 from pylog.protocol.batch import Batch, encode
-from pylog.protocol.messages import Produce, ProducePart, Session
+from pylog.protocol.messages import ProduceRequest, Session
 from pylog.runtime.future import Future, gathered
 from support.patience import HANG_SECONDS
 from tests.support.threads import no_threads
 
 
 def sent(log: pylog.Log, value: bytes = b"x", acks: int = -1) -> Future[Any]:
-    part = ProducePart("t", 0, encode([Record(value)], now_ms=1))
-    return log.broker.handle(Produce([part], acks), Session())
+    return log.broker.handle(ProduceRequest.of("t", 0, encode([Record(value)], now_ms=1), acks=acks), Session())
 
 
 def offset(answer: Future[Any]) -> int:
@@ -218,7 +217,7 @@ def test_appends_without_a_waiter_are_durable_after_a_close(tmp_path: Path) -> N
     log = pylog.open(tmp_path / "log")
     log.create_topic("t")
     answers = [
-        log.broker.handle(Produce([ProducePart("t", 0, encode([Record(b"x")], now_ms=1))], acks), Session())
+        log.broker.handle(ProduceRequest.of("t", 0, encode([Record(b"x")], now_ms=1), acks=acks), Session())
         for acks in (-1, 1)
     ]
     log.close()
@@ -241,8 +240,8 @@ def test_an_append_that_is_interrupted_is_in_doubt_and_the_others_are_not(log: p
     handler.append = interrupted
     # A topic of which a header does not prove enough: no batch is plain.
     log.alter_config("t", {"message.timestamp.before.max.ms": 10**15})
-    parts = [ProducePart("t", 0, encode([Record(b"x")], now_ms=1)) for _ in range(3)]
-    answers = [log.broker.handle(Produce([part]), Session()) for part in parts]
+    asked = [ProduceRequest.of("t", 0, encode([Record(b"x")], now_ms=1)) for _ in range(3)]
+    answers = [log.broker.handle(one, Session()) for one in asked]
     answers[0].drive()
     assert [offset(answers[0]), offset(answers[2])] == [2, 3]
     error = answers[1].result(0).parts[0].error
@@ -258,7 +257,7 @@ def test_a_partition_that_moves_takes_pending_appends_along(tmp_path: Path, mome
         target = next(str(place) for place in places if not partition.directory.startswith(str(place)))
         durability = partition._durability
         sync = durability.sync
-        message = Produce([ProducePart("t", 0, encode([Record(b"1")], now_ms=1))])
+        message = ProduceRequest.of("t", 0, encode([Record(b"1")], now_ms=1))
         if moment == "before the append":
             answer = log.broker.handle(message, Session())
             log.move_partition("t", 0, target)

@@ -12,7 +12,7 @@ from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, NewTopic, Produce, ProducePart, Replacement, Session
+from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, NewTopic, ProduceRequest, Replacement, Session
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.testing import SimClock
 from support.messages import init_producer_id
@@ -51,7 +51,7 @@ def begin_transaction(broker: Broker) -> None:
         [(b"x", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id,  # type: ignore[attr-defined]
         producer_epoch=given.producer_epoch, base_sequence=0, transactional=True,  # type: ignore[attr-defined]
     )  # fmt: skip
-    answer = ask(broker, Produce([ProducePart("t", 0, batch)], transactional_id="tx"))
+    answer = ask(broker, ProduceRequest.of("t", 0, batch, transactional_id="tx"))
     assert answer.parts[0].error is None  # type: ignore[attr-defined]
 
 
@@ -79,7 +79,9 @@ def test_a_leader_that_follows_has_made_its_tail_durable(broker: Broker) -> None
 def test_an_append_that_waits_is_answered_when_the_leader_goes_on_alone(broker: Broker) -> None:
     ask(broker, CreateTopicsRequest.of([NewTopic("t")]))
     lead(broker, WITH, 1)
-    waiting = broker.handle(Produce([ProducePart("t", 0, encode([Record(b"x")], now_ms=NOW))], ACKS_ALL, 9000), SESSION)
+    waiting = broker.handle(
+        ProduceRequest.of("t", 0, encode([Record(b"x")], now_ms=NOW), acks=ACKS_ALL, timeout_ms=9000), SESSION
+    )
     lead(broker, WITH, 2)
     assert not waiting.done()
     lead(broker, WITHOUT, 3)
@@ -91,7 +93,9 @@ def test_an_append_that_waits_is_answered_when_the_leader_goes_on_alone(broker: 
 def test_an_append_that_waits_for_a_role_that_ends_is_told(broker: Broker) -> None:
     ask(broker, CreateTopicsRequest.of([NewTopic("t")]))
     lead(broker, WITH, 1)
-    waiting = broker.handle(Produce([ProducePart("t", 0, encode([Record(b"x")], now_ms=NOW))], ACKS_ALL, 9000), SESSION)
+    waiting = broker.handle(
+        ProduceRequest.of("t", 0, encode([Record(b"x")], now_ms=NOW), acks=ACKS_ALL, timeout_ms=9000), SESSION
+    )
     follow(broker, 2)
     assert isinstance(waiting.result(HANG_SECONDS).parts[0].error, errors.NotLeaderOrFollower)
     broker.close()

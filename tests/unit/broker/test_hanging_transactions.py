@@ -14,13 +14,7 @@ from pylog.client.cluster import Cluster
 from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
 from pylog.protocol.batch import Batch, encode
-from pylog.protocol.messages import (
-    NewTopic,
-    Produce,
-    ProducePart,
-    Session,
-    TxnMarkers,
-)
+from pylog.protocol.messages import NewTopic, ProduceRequest, Session, TxnMarkers
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.record import TopicPartition
@@ -111,7 +105,7 @@ def test_folders_from_elsewhere_keep_their_producer_ids_to_themselves() -> None:
     tree = {path: data for path, data in node.tree.tree().items() if "__cluster_metadata" not in path}
     again = Node(tree)
     given = again.ask(init_producer_id()).producer_id
-    produced = again.ask(Produce([ProducePart(*KEY, batch(given, 0, b"new", transactional=False))])).parts[0]
+    produced = again.ask(ProduceRequest.of(*KEY, batch(given, 0, b"new", transactional=False))).parts[0]
     assert (produced.error, produced.base_offset) == (None, 2), "a record of another producer was taken for this one"
     # Who coordinates it may live where they come from.
     assert [one.producer_id for one in again.admin.find_hanging_transactions()] == [77]
@@ -159,7 +153,7 @@ def test_transactions_of_an_unreadable_coordinator_are_kept(caplog: pytest.LogCa
 def test_a_transaction_of_a_later_epoch_than_the_coordinators_hangs() -> None:
     node = Node()
     given = node.ask(init_producer_id("tx"))
-    produced = node.ask(Produce([ProducePart(*KEY, batch(given.producer_id, 0))], transactional_id="tx"))
+    produced = node.ask(ProduceRequest.of(*KEY, batch(given.producer_id, 0), transactional_id="tx"))
     assert produced.parts[0].error is None
     assert node.admin.find_hanging_transactions() == []
     assert node.mark(given.producer_id, 1) is None

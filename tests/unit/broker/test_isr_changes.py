@@ -14,7 +14,7 @@ from pylog.config import NodeConfig
 from pylog.files import MemoryFiles
 from pylog.metrics.snapshot import Metrics
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, NewTopic, Produce, ProducePart, Session
+from pylog.protocol.messages import ACKS_ALL, Fetch, FetchPart, NewTopic, ProduceRequest, Session
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.replica import Leader
 from pylog.runtime.future import Future
@@ -53,7 +53,7 @@ class Node:
 
     def send(self, acks: int = ACKS_ALL) -> Future[Any]:
         batch = encode([pylog.Record(b"x")], now_ms=1)
-        return self.broker.handle(Produce([ProducePart("t", 0, batch)], acks, 60_000), SESSION)
+        return self.broker.handle(ProduceRequest.of("t", 0, batch, acks=acks, timeout_ms=60_000), SESSION)
 
     def error(self, acks: int = ACKS_ALL) -> errors.PylogError | None:
         error: errors.PylogError | None = self.send(acks).result(0).parts[0].error

@@ -12,15 +12,7 @@ from pylog.broker.broker import Broker
 from pylog.config import NodeConfig
 from pylog.files import DiskFiles
 from pylog.protocol.batch import Batch, encode
-from pylog.protocol.messages import (
-    ACKS_ALL,
-    TRANSACTIONS_TOPIC,
-    NewTopic,
-    Produce,
-    ProducePart,
-    Session,
-    TxnMarkers,
-)
+from pylog.protocol.messages import ACKS_ALL, TRANSACTIONS_TOPIC, NewTopic, ProduceRequest, Session, TxnMarkers
 from pylog.protocol.messages.records import DeleteRecordsRequest
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.testing import SimClock
@@ -92,8 +84,8 @@ def batch() -> Batch:
     return encode([Record(b"x")], now_ms=NOW)
 
 
-def produce(acks: int) -> Produce:
-    return Produce([ProducePart("t", 0, batch())], acks, 9000)
+def produce(acks: int) -> ProduceRequest:
+    return ProduceRequest.of("t", 0, batch(), acks=acks, timeout_ms=9000)
 
 
 @pytest.mark.parametrize("acks", [1, ACKS_ALL])
@@ -145,7 +137,7 @@ def test_a_marker_on_its_way_is_refused(make: Callable[[str], Broker], flush: st
         [Record(b"x")], now_ms=NOW, producer_id=given.producer_id, producer_epoch=given.producer_epoch,
         base_sequence=0, transactional=True,
     )  # fmt: skip
-    assert ask(broker, Produce([ProducePart("t", 0, part)], transactional_id="tx")).parts[0].error is None
+    assert ask(broker, ProduceRequest.of("t", 0, part, transactional_id="tx")).parts[0].error is None
     markers = TxnMarkers(given.producer_id, given.producer_epoch, False, 0, (KEY,))
     with just_before("Partition.append", lambda: follow(broker)):
         told = marked(ask(broker, write_markers(markers)))

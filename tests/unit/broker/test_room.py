@@ -12,9 +12,10 @@ from pylog import Record
 from pylog.broker.room import Room
 from pylog.errors import NotLeaderOrFollower, PartitionFull, UnknownTopicOrPartition
 from pylog.protocol.batch import Batch, encode
-from pylog.protocol.messages import ACKS_ALL, Produce, Produced, ProducedPart, ProducePart, Session
+from pylog.protocol.messages import ACKS_ALL, ProducedPart, ProduceRequest, ProduceResponse, Session
 from pylog.runtime.future import Future, completed
 from pylog.testing import SimClock, StandIn
+from support.produce import together
 
 BOUND = {"retention.bytes": 1000, "pylog.full.policy": "block"}
 
@@ -27,9 +28,9 @@ def log() -> Iterator[pylog.Log]:
         yield made
 
 
-def produce(log: pylog.Log, *topics: str, timeout_ms: int = 60_000) -> Future[Produced]:
-    parts = [ProducePart(topic, 0, batch()) for topic in topics]
-    answer: Future[Any] = log.broker.handle(Produce(parts, timeout_ms=timeout_ms), Session())
+def produce(log: pylog.Log, *topics: str, timeout_ms: int = 60_000) -> Future[ProduceResponse]:
+    asked = [ProduceRequest.of(topic, 0, batch(), timeout_ms=timeout_ms) for topic in topics]
+    answer: Future[Any] = log.broker.handle(together(*asked), Session())
     return answer
 
 
@@ -61,8 +62,8 @@ def test_the_leader_is_looked_up_once_an_append(log: pylog.Log, topics: list[str
     for topic in topics:
         log.topic(topic)[0].append([Record(b"the first takes an epoch")])
     log.broker.node.roles._roles = roles = LookUps(log.broker.node.roles._roles)
-    parts = [ProducePart(topic, 0, batch(100)) for topic in topics]
-    answer = log.broker.handle(Produce(parts, may_block=may_block), Session())
+    asked = [ProduceRequest.of(topic, 0, batch(100), may_block=may_block) for topic in topics]
+    answer = log.broker.handle(together(*asked), Session())
     # A bounded queue may block: where the message may not, nothing is done.
     assert len(answer.result(0).parts) == (len(topics) if may_block else 0)
     assert roles.asked == [(topic, 0) for topic in topics]
@@ -86,7 +87,7 @@ def produce_as_its_role_ends(log: pylog.Log, end: Callable[[], object], acks: in
     """Send a Produce the general way, whose role ends between the look-up and the append."""
     roles: Any = log.broker.node.roles
     roles._roles = EndsBehindALookUp(roles._roles, end)
-    answer = log.broker.handle(Produce([ProducePart("full", 0, batch(100))], acks), Session())
+    answer = log.broker.handle(ProduceRequest.of("full", 0, batch(100), acks=acks), Session())
     return answer.result(0).parts[0]
 
 
@@ -154,7 +155,7 @@ def test_the_parts_of_other_partitions_are_appended_at_once(log: pylog.Log) -> N
 
     assert log.topic("other")[0].next_offset == 2 and not answer.done()
     log.delete_records({("full", 0): log.topic("full")[0].next_offset})
-    assert [part.topic for part in answer.result(240).parts] == ["other", "full", "other"]
+    assert [topic.name for topic in answer.result(240).responses] == ["other", "full", "other"]
     assert [part.error for part in answer.result().parts] == [None] * 3
 
 
@@ -221,17 +222,17 @@ def test_clients_that_wait_for_room_hold_no_other_up() -> None:
 
 
 def test_an_append_that_fails_as_it_never_should_is_told_and_stops_no_other() -> None:
-    full, clock, answered = PartitionFull("full"), SimClock(0), completed(Produced([]))
+    full, clock, answered = PartitionFull("full"), SimClock(0), completed(ProduceResponse())
     outcomes: list[Any] = [RuntimeError("odd"), answered]
 
-    def again(message: Produce) -> Any:
+    def again(message: ProduceRequest) -> Any:
         outcome = outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    room = Room(clock, again, lambda message, error: Produced([]), lambda: None)
-    first, second = (room.park(Produce([ProducePart(topic, 0, batch())]), full) for topic in "ab")
+    room = Room(clock, again, lambda message, error: ProduceResponse(), lambda: None)
+    first, second = (room.park(ProduceRequest.of(topic, 0, batch()), full) for topic in "ab")
     room.note()
     room.work(clock.tick_ms())
 
@@ -240,9 +241,9 @@ def test_an_append_that_fails_as_it_never_should_is_told_and_stops_no_other() ->
 
 
 def test_a_room_that_closes_refuses_what_waits() -> None:
-    refused = Produced([])
-    room = Room(SimClock(0), lambda message: completed(Produced([])), lambda message, error: refused, lambda: None)
-    waiting = room.park(Produce([ProducePart("full", 0, batch())]), PartitionFull("full"))
+    refused = ProduceResponse()
+    room = Room(SimClock(0), lambda message: completed(ProduceResponse()), lambda message, error: refused, lambda: None)
+    waiting = room.park(ProduceRequest.of("full", 0, batch()), PartitionFull("full"))
 
     room.close()
 
@@ -256,8 +257,8 @@ def test_a_small_batch_does_not_overtake_one_that_waits(log: pylog.Log, topics: 
     end = log.topic("full")[0].next_offset
     log.alter_config("full", {"retention.bytes": "2200"})
     large = produce(log, "full")
-    small = log.broker.handle(Produce([ProducePart(topic, 0, batch(10)) for topic in topics]), Session())
-    refused = log.broker.handle(Produce([ProducePart("full", 0, batch(10))], timeout_ms=0), Session())
+    small = log.broker.handle(together(*(ProduceRequest.of(topic, 0, batch(10)) for topic in topics)), Session())
+    refused = log.broker.handle(ProduceRequest.of("full", 0, batch(10), timeout_ms=0), Session())
     assert isinstance(refused.result(240).parts[0].error, PartitionFull)
     assert not large.done() and not small.done()
 
@@ -277,19 +278,19 @@ def test_one_whose_time_is_up_leaves_from_behind_one_that_waits_on(log: pylog.Lo
 @pytest.mark.parametrize("is_full", [True, False])
 def test_one_that_is_being_tried_when_the_node_closes_is_answered_once(is_full: bool) -> None:
     """The close answered it, too: RuntimeError, this future is answered already."""
-    clock, full, appended = SimClock(), PartitionFull("full"), Produced([])
-    refused: list[Produce] = []
+    clock, full, appended = SimClock(), PartitionFull("full"), ProduceResponse()
+    refused: list[ProduceRequest] = []
 
-    def again(message: Produce) -> Future[Produced] | PartitionFull:
+    def again(message: ProduceRequest) -> Future[ProduceResponse] | PartitionFull:
         room.close()
         return full if is_full else completed(appended)
 
-    def refuse(message: Produce, error: PartitionFull) -> Produced:
+    def refuse(message: ProduceRequest, error: PartitionFull) -> ProduceResponse:
         refused.append(message)
-        return Produced([])
+        return ProduceResponse()
 
     room = Room(clock, again, refuse, lambda: None)
-    first, second = (room.park(Produce([ProducePart("full", 0, batch())], timeout_ms=1000), full) for _ in range(2))
+    first, second = (room.park(ProduceRequest.of("full", 0, batch(), timeout_ms=1000), full) for _ in range(2))
     room.note()
     room.work(clock.tick_ms())
 

@@ -19,22 +19,14 @@ from pylog.files import MemoryFiles
 from pylog.handles.views import TopicView
 from pylog.partition import Partition
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import Fetch, FetchPart, NewTopic, Produce, ProducePart, Replacement, Session, TxnMarkers
+from pylog.protocol.messages import Fetch, FetchPart, NewTopic, ProduceRequest, Replacement, Session, TxnMarkers
 from pylog.protocol.messages.topics import CreateTopicsRequest, DeleteTopicsRequest
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest
 from pylog.record import TopicPartition
 from pylog.replica import Leader
 from pylog.testing import SimClock
 from support.killed import killed_at_last
-from support.messages import (
-    Offset,
-    commit_errors,
-    end_txn,
-    init_producer_id,
-    marked,
-    txn_offset_commit,
-    write_markers,
-)
+from support.messages import Offset, commit_errors, end_txn, init_producer_id, marked, txn_offset_commit, write_markers
 
 NOW = 1_700_000_000_000
 SESSION = Session("tester")
@@ -76,7 +68,7 @@ class Node:
             base_sequence=self.sent[key], transactional=True,
         )  # fmt: skip
         self.sent[key] += 1
-        return self.ask(Produce([ProducePart(*key, batch)], transactional_id=name)).parts[0]
+        return self.ask(ProduceRequest.of(*key, batch, transactional_id=name)).parts[0]
 
     def commit_offset(self, offset: int) -> None:
         message = txn_offset_commit("tx", "g", self.id, self.epoch, [Offset("t", 0, offset)])
@@ -138,7 +130,7 @@ def send_of_another(node: Node) -> None:
         [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
         transactional=True,
     )  # fmt: skip
-    assert node.ask(Produce([ProducePart(*KEYS[0], batch)], transactional_id="other")).parts[0].error is None
+    assert node.ask(ProduceRequest.of(*KEYS[0], batch, transactional_id="other")).parts[0].error is None
 
 
 def ends(partition: Partition) -> tuple[int, int, int]:
@@ -445,7 +437,7 @@ def test_a_partition_with_followers_joins_in_the_log_before_it_is_written_to() -
         [(b"v", None, NOW, ())], now_ms=NOW, producer_id=node.id, producer_epoch=node.epoch, base_sequence=0,
         transactional=True,
     )  # fmt: skip
-    answer = node.broker.handle(Produce([ProducePart(*KEYS[0], batch)], transactional_id="tx"), SESSION)
+    answer = node.broker.handle(ProduceRequest.of(*KEYS[0], batch, transactional_id="tx"), SESSION)
     assert not answer.done()
     assert node.states == ("Ongoing", "Ongoing")
     assert node.partition(KEYS[0]).durable_offset == 1

@@ -14,14 +14,7 @@ from pylog.errors import StorageError
 from pylog.files import MemoryFiles
 from pylog.protocol.batch import encode
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages import (
-    Fetch,
-    FetchPart,
-    NewTopic,
-    Produce,
-    ProducePart,
-    Session,
-)
+from pylog.protocol.messages import Fetch, FetchPart, NewTopic, ProduceRequest, Session
 from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.protocol.messages.topics import CreateTopicsRequest
 from pylog.record import TopicPartition
@@ -59,7 +52,7 @@ class Node:
             [(b"value", None, NOW, ())], now_ms=NOW, producer_id=self.producer.producer_id,
             producer_epoch=self.producer.producer_epoch, base_sequence=self.sent[number], transactional=True,
         )  # fmt: skip
-        (part,) = self.ask(Produce([ProducePart("t", number, batch)], transactional_id="x")).result().parts
+        (part,) = self.ask(ProduceRequest.of("t", number, batch, transactional_id="x")).result().parts
         assert part.error is None
         self.sent[number] += 1
 

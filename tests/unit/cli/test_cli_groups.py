@@ -8,11 +8,7 @@ import pytest
 import pylog
 from pylog import TopicPartition
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import (
-    Produce,
-    ProducePart,
-    Session,
-)
+from pylog.protocol.messages import ProduceRequest, Session
 from pylog.protocol.messages.groups import JoinGroupResponse, SyncGroupResponse
 from pylog.protocol.messages.transactions import InitProducerIdResponse
 from support.command_line import Run, failed, misused, run
@@ -152,7 +148,7 @@ def begun(log: pylog.Log, timeout_ms: int = 60_000) -> InitProducerIdResponse:
         [(b"v", None, NOW, ())], now_ms=NOW, producer_id=given.producer_id, producer_epoch=0, base_sequence=0,
         transactional=True,
     )  # fmt: skip
-    part = log.broker.handle(Produce([ProducePart("clicks", 0, batch)], transactional_id="tx"), SESSION).result()
+    part = log.broker.handle(ProduceRequest.of("clicks", 0, batch, transactional_id="tx"), SESSION).result()
     assert part.parts[0].error is None
     return given
 
@@ -194,7 +190,7 @@ def test_a_hanging_transaction_is_shown_and_aborted(clicks: Run, tmp_path: Path)
         batch = encode(
             [(b"v", None, NOW, ())], now_ms=NOW, producer_id=7777, producer_epoch=0, base_sequence=0, transactional=True
         )
-        assert log.broker.handle(Produce([ProducePart("clicks", 0, batch)]), SESSION).result().parts[0].error is None
+        assert log.broker.handle(ProduceRequest.of("clicks", 0, batch), SESSION).result().parts[0].error is None
     shown = clicks("txn", "hanging").lines[1].split()
     assert shown[:3] == ["clicks:0", str(end), "7777"]
     assert json.loads(clicks("txn", "hanging", "--topic", "clicks", "--json").out)["producer_id"] == 7777

@@ -12,7 +12,7 @@ from pylog.broker.replica_manager import EndedRoles
 from pylog.client.admin.admin import Admin
 from pylog.client.admin.transactions import HangingTransaction
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import ConfigSource, Produce, ProducePart, Session
+from pylog.protocol.messages import ConfigSource, ProduceRequest, Session
 from pylog.testing import StandIn
 from support.messages import init_producer_id, join_group, sync_group
 
@@ -38,7 +38,7 @@ def send(log: pylog.Log, name: str | None, producer_id: int, epoch: int, key: To
         [(b"x", None, NOW, ())], now_ms=NOW, producer_id=producer_id, producer_epoch=epoch, base_sequence=0,
         transactional=True,
     )  # fmt: skip
-    return ask(log, Produce([ProducePart(*key, batch)], transactional_id=name)).parts[0].error
+    return ask(log, ProduceRequest.of(*key, batch, transactional_id=name)).parts[0].error
 
 
 def test_a_group_of_the_newer_protocol_is_described(log: pylog.Log) -> None:

@@ -12,7 +12,7 @@ import pylog
 from pylog import Record, TopicPartition, errors
 from pylog.protocol.batch import encode
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages import Fetch, FetchPart, Produce, ProducePart, Session
+from pylog.protocol.messages import Fetch, FetchPart, ProduceRequest, Session
 from pylog.storage.validator import Origin
 from support.producer_log import marker
 
@@ -271,7 +271,7 @@ class Writer:
             [Record(value, timestamp=1) for value in values], now_ms=1, producer_id=producer_id, producer_epoch=0,
             base_sequence=sequence, transactional=transactional,
         )  # fmt: skip
-        answer = self.log.broker.handle(Produce([ProducePart("t", 0, batch)]), Session()).result()
+        answer = self.log.broker.handle(ProduceRequest.of("t", 0, batch), Session()).result()
         assert answer.parts[0].error is None
 
     def end(self, producer_id: int, *, commit: bool) -> None:

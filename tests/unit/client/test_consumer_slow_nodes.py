@@ -11,7 +11,7 @@ import pytest
 import pylog
 from pylog import TopicPartition
 from pylog.errors import Closed, NetworkError, NotLeaderOrFollower, PylogError, RequestTimedOut
-from pylog.protocol.messages import Fetch, Message, Produce, Session
+from pylog.protocol.messages import Fetch, Message, ProduceRequest, Session
 from pylog.protocol.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
 from pylog.protocol.messages.records import ListOffsetsRequest
 from pylog.protocol.messages.topics import MetadataRequest
@@ -74,9 +74,9 @@ def test_a_refused_batch_is_sent_again_without_new_metadata(wire: Wire, log: pyl
     with log.producer(linger_ms=0, retry_backoff_ms=1) as producer:
         producer.send("t", b"first", partition=0).result()
         wire.held[MetadataRequest] = []
-        wire.refused[Produce] = NotLeaderOrFollower("moved")
+        wire.refused[ProduceRequest] = NotLeaderOrFollower("moved")
         future = producer.send("t", b"second", partition=0)
-        del wire.refused[Produce]
+        del wire.refused[ProduceRequest]
         assert future.result().offset == 1
         assert len(wire.held[MetadataRequest]) == 1, "one question is enough"
         wire.release(MetadataRequest)

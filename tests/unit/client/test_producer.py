@@ -12,13 +12,7 @@ from pylog import errors
 from pylog.client.producer import Producer
 from pylog.config import ProducerConfig
 from pylog.errors import PylogError
-from pylog.protocol.messages import (
-    Message,
-    Produce,
-    Produced,
-    ProducedPart,
-    Session,
-)
+from pylog.protocol.messages import Message, ProduceRequest, ProduceResponse, Session
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import InitProducerIdRequest
 from pylog.runtime.clock import SystemClock
@@ -26,6 +20,7 @@ from pylog.runtime.future import Future, completed, failed
 from support.described import described, names_in
 from support.messages import producer_id_given
 from support.patience import HANG_SECONDS
+from support.produce import batch_in, produced
 
 NODE = 1
 
@@ -34,7 +29,7 @@ class SlowNode:
     """A node that answers when it is told to."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Produce, Future[Produced]]] = []
+        self.waiting: list[tuple[ProduceRequest, Future[ProduceResponse]]] = []
         self.metadata_asked = 0
         self.refuse: PylogError | None = None
         self.arrived = threading.Semaphore(0)
@@ -45,18 +40,17 @@ class SlowNode:
             return completed(described(names_in(message), 2, NODE))
         if isinstance(message, InitProducerIdRequest):
             return completed(producer_id_given(None, 7, 0))
-        assert isinstance(message, Produce)
+        assert isinstance(message, ProduceRequest)
         if self.refuse is not None:
             return failed(self.refuse)
-        answer: Future[Produced] = Future()
+        answer: Future[ProduceResponse] = Future()
         self.waiting.append((message, answer))
         self.arrived.release()
         return answer
 
     def answer(self, error: PylogError | None = None) -> None:
         message, answer = self.waiting.pop(0)
-        parts = [ProducedPart(part.topic, part.partition, error, 100, 100 + part.batch.count) for part in message.parts]
-        answer.set_result(Produced(parts))
+        answer.set_result(message.with_parts([produced(part.index, 100, error) for _, part in message.pairs]))
 
 
 @pytest.fixture
@@ -146,10 +140,10 @@ def test_what_is_sent_while_a_batch_is_unanswered_goes_as_one(node: SlowNode) ->
     first = sending.send("t", b"first", partition=0)
     futures = [sending.send("t", b"%d" % number, partition=0) for number in range(5)]
     other = sending.send("t", b"x", partition=1)
-    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1, 1], "the five wait for an answer"
+    assert [batch_in(message).count for message, _ in node.waiting] == [1, 1], "the five wait for an answer"
     node.answer()
     assert first.done() and not futures[0].done()
-    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1, 5]
+    assert [batch_in(message).count for message, _ in node.waiting] == [1, 5]
     later = sending.send("t", b"later", partition=0)
     node.answer()
     assert other.done() and len(node.waiting) == 1
@@ -170,10 +164,10 @@ def test_a_caller_that_waits_for_a_record_ships_its_open_batch(node: SlowNode) -
     node.answer()
     sending.send("t", b"second", partition=0)
     futures = [sending.send("t", b"%d" % number, partition=0) for number in range(3)]
-    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1]
+    assert [batch_in(message).count for message, _ in node.waiting] == [1]
     with pytest.raises(TimeoutError):
         futures[2].result(0)
-    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1, 3]
+    assert [batch_in(message).count for message, _ in node.waiting] == [1, 3]
     node.answer()
     node.answer()
     assert [future.result(0).offset for future in futures] == [100, 101, 102]
@@ -186,7 +180,7 @@ def test_a_batch_that_is_refused_unseen_takes_no_more_records(node: SlowNode) ->
     node.answer(error=errors.InvalidRequest("no"))
     second = sending.send("t", b"y", partition=0)
     assert isinstance(first.exception(0), errors.InvalidRequest) and not second.done()
-    assert [message.parts[0].batch.count for message, _ in node.waiting] == [1]
+    assert [batch_in(message).count for message, _ in node.waiting] == [1]
     node.answer()
     assert second.result(0).offset == 100
     sending.close()
@@ -333,7 +327,7 @@ def test_what_is_like_bytes_is_sent_as_it_was_at_the_call(node: SlowNode, like: 
     key[:], value[:] = b"KEY", b"VALUE"
     with pytest.raises(TimeoutError):
         sending.flush(timeout=0)
-    batch = node.waiting[0][0].parts[0].batch
+    batch = batch_in(node.waiting[0][0])
     assert [(record.key, record.value) for record in batch.records("t", 0)] == [(b"key", b"value")] * 2
     node.answer()
     sending.close()
@@ -355,8 +349,8 @@ def test_batches_of_a_partition_keep_their_order(node: SlowNode) -> None:
     closing.start()
     for _ in range(20):
         assert node.arrived.acquire(timeout=HANG_SECONDS)
-        (part,) = node.waiting[0][0].parts
-        sent[part.partition] += [record.value for record in part.batch.records("t", 0)]
+        ((_, part),) = (message := node.waiting[0][0]).pairs
+        sent[part.index] += [record.value for record in batch_in(message).records("t", 0)]
         node.answer()
     closing.join(HANG_SECONDS)
     assert sent == {n: [b"%d" % i * 40 for i in range(n, 20, 2)] for n in (0, 1)}

@@ -18,13 +18,7 @@ from pylog.client.producer.completion import by_record
 from pylog.client.record_append import Part
 from pylog.config import ProducerConfig
 from pylog.errors import PylogError
-from pylog.protocol.messages import (
-    Message,
-    Produce,
-    Produced,
-    ProducedPart,
-    Session,
-)
+from pylog.protocol.messages import Message, ProduceRequest, ProduceResponse, Session
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import InitProducerIdRequest
 from pylog.protocol.partitioner import partition_for_key
@@ -34,6 +28,7 @@ from pylog.testing import SimClock
 from support.described import described, names_in
 from support.messages import producer_id_given
 from support.patience import HANG_SECONDS
+from support.produce import batch_in, produced
 from support.stepping import Steps
 
 NODE = 1
@@ -49,7 +44,7 @@ class Node:
         self.id_answers: list[Exception] = []
         self.ids_asked = 0
         self.waits = False
-        self.waiting: list[tuple[Produce, Future[Produced]]] = []
+        self.waiting: list[tuple[ProduceRequest, Future[ProduceResponse]]] = []
         self.batches: list[tuple[int, int, int, int]] = []
         """(partition, epoch, sequence, records) of all that came."""
 
@@ -64,8 +59,8 @@ class Node:
                     raise error
                 return failed(error)
             return completed(producer_id_given(None, 6 + self.ids_asked, 0))
-        assert isinstance(message, Produce)
-        answer: Future[Produced] = Future()
+        assert isinstance(message, ProduceRequest)
+        answer: Future[ProduceResponse] = Future()
         self.waiting.append((message, answer))
         if not self.waits:
             self.answer()
@@ -73,15 +68,10 @@ class Node:
 
     def answer(self) -> None:
         message, answer = self.waiting.pop(0)
-        (part,) = message.parts
-        error = self.errors.pop(0) if self.errors else None
-        try:
-            batch = part.batch
-        except PylogError as failed_before:
-            answer.set_result(Produced([ProducedPart(part.topic, part.partition, failed_before)]))
-            return
-        self.batches.append((part.partition, batch.producer_epoch, batch.base_sequence, batch.count))
-        answer.set_result(Produced([ProducedPart(part.topic, part.partition, error, 100, 100 + batch.count)]))
+        ((_, part),) = message.pairs
+        error, batch = self.errors.pop(0) if self.errors else None, batch_in(message)
+        self.batches.append((part.index, batch.producer_epoch, batch.base_sequence, batch.count))
+        answer.set_result(message.with_parts([produced(part.index, 100, error)]))
 
 
 @pytest.fixture
@@ -424,11 +414,11 @@ def test_threads_keep_their_order_before_a_node_that_refuses_at_times(config: di
         transport, calls = pylog.MemoryTransport(), Counter[str]()
 
         def handle(message: Message, session: Session) -> Future[Any]:
-            calls["all"] += isinstance(message, Produce)
-            if isinstance(message, Produce) and calls["all"] % 3 == 0:
+            calls["all"] += isinstance(message, ProduceRequest)
+            if isinstance(message, ProduceRequest) and calls["all"] % 3 == 0:
                 return failed(errors.NetworkError("before"))
             answer: Future[Any] = log._transport.send(log.node_id, message, session)
-            if isinstance(message, Produce) and calls["all"] % 7 == 0:
+            if isinstance(message, ProduceRequest) and calls["all"] % 7 == 0:
                 answer.result(HANG_SECONDS)
                 return failed(errors.NetworkError("behind"))
             return answer

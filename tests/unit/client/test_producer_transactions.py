@@ -12,7 +12,7 @@ import pylog
 from pylog import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, errors
 from pylog.client.producer import Producer
 from pylog.config import ProducerConfig
-from pylog.protocol.messages import Produced, ProducedPart
+from pylog.protocol.messages import ProduceResponse
 from pylog.protocol.messages.offsets import TxnOffsetCommitRequest
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import EndTxnRequest, InitProducerIdRequest
@@ -21,6 +21,7 @@ from pylog.runtime.future import Future, completed, failed
 from support.described import described
 from support.messages import end_txn, fetched, init_producer_id, offset_fetch, producer_id_given, txn_ended
 from support.patience import HANG_SECONDS
+from support.produce import produced
 
 NODE = 1
 
@@ -316,8 +317,7 @@ class Coordinator:
             return completed(made(answer, 7, self.epoch))
         if isinstance(message, TxnOffsetCommitRequest):
             return completed(message.results(dict.fromkeys(message.partitions(), answer)))
-        (part,) = message.parts
-        return completed(Produced([ProducedPart(part.topic, part.partition, answer, 0, part.batch.count)]))
+        return completed(message.with_parts([produced(0, 0, answer)]))
 
 
 @pytest.fixture
@@ -396,11 +396,11 @@ def test_a_close_without_its_coordinator_leaves_the_transaction_to_it(
 def test_records_behind_a_failed_batch_fail_with_the_transaction(coordinator: Coordinator) -> None:
     producer = producer_of(coordinator, linger_ms=60_000, batch_size=100)
     producer.begin()
-    answer: Future[Produced] = Future()
+    answer: Future[ProduceResponse] = Future()
     coordinator.answers = [answer]
     first = producer.send("t", b"x" * 80)
     waiting = [producer.send("t", b"y" * 80) for _ in range(3)]
-    answer.set_result(Produced([ProducedPart("t", 0, errors.InvalidRecord("no"))]))
+    answer.set_result(coordinator.heard[-1].refused(errors.InvalidRecord("no")))
     assert {type(future.exception(HANG_SECONDS)) for future in [first, *waiting]} == {errors.InvalidRecord}
     producer.abort()
     with producer.transaction():

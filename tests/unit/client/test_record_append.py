@@ -18,10 +18,6 @@ from pylog.client.producer import WAITING_MAX, Producer
 from pylog.client.record_append import pure
 from pylog.config import ProducerConfig
 from pylog.kernel import HEADER_BYTES, MAX_TIMESTAMP, check_fields, record_size_bound
-from pylog.protocol.messages import (
-    Produced,
-    ProducedPart,
-)
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import InitProducerIdRequest
 from pylog.protocol.partitioner import partition_for_key
@@ -31,6 +27,7 @@ from pylog.runtime.future import Future, completed
 from pylog.testing import SimClock
 from support.described import described
 from support.messages import producer_id_given
+from support.produce import produced
 
 NODE = 1
 THREADS = 4
@@ -240,7 +237,7 @@ def test_few_batches_wait_while_one_is_shipped(hasty: None) -> None:
         if isinstance(message, InitProducerIdRequest):
             return completed(producer_id_given(None, 7, 0))
         waiting.append(sending._client.batches.ready(TopicPartition("t", 0)))
-        return completed(Produced([ProducedPart("t", 0, None, 0, message.parts[0].batch.count)]))
+        return completed(message.with_parts([produced(0, 0)]))
 
     transport = pylog.MemoryTransport()
     transport.attach(NODE, handle)

@@ -13,23 +13,17 @@ from uuid import UUID
 import pytest
 
 import pylog
-from pylog.errors import (
-    Closed,
-    DiskFull,
-    DurabilityUnknown,
-    LogNotFound,
-    PartitionFailed,
-    StorageError,
-)
+from pylog.errors import Closed, DiskFull, DurabilityUnknown, LogNotFound, PartitionFailed, StorageError
 from pylog.files import DiskFiles, MemoryFiles
 from pylog.files.disk_file import DiskFile
 from pylog.partition import Partition
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import Produce, ProducePart, Session
+from pylog.protocol.messages import ProduceRequest, Session
 from pylog.protocol.metadata_image import METADATA_TOPIC_ID
 from pylog.storage.published import Published
 from support.log_copies import copy_log
 from support.partition_log import DIRECTORY, NOW, InterruptingFiles, Log
+from support.produce import together
 from tests.support.faults import FaultFiles
 
 
@@ -383,8 +377,9 @@ def by_producer(log: pylog.Log) -> object:
 
 def by_several(log: pylog.Log) -> object:
     batch = encode([(b"b", None, NOW, ())], now_ms=NOW)
-    parts = [ProducePart("t", 0, batch), ProducePart("other", 0, encode([(b"o", None, NOW, ())], now_ms=NOW))]
-    produced = log.broker.handle(Produce(parts, acks=-1, timeout_ms=1000), SESSION).result()
+    other = encode([(b"o", None, NOW, ())], now_ms=NOW)
+    asked = together(ProduceRequest.of("t", 0, batch, timeout_ms=1000), ProduceRequest.of("other", 0, other))
+    produced = log.broker.handle(asked, SESSION).result()
     assert [type(part.error) for part in produced.parts] == [DurabilityUnknown, DurabilityUnknown]
     assert produced.parts[0].error is not None
     raise produced.parts[0].error

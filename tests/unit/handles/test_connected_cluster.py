@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import pylog
-from pylog.protocol.messages import Fetch, Produce
+from pylog.protocol.messages import Fetch, ProduceRequest
 from pylog.protocol.messages.groups import JoinGroupRequest
 from pylog.protocol.messages.offsets import OffsetCommitRequest
 from pylog.protocol.messages.transactions import EndTxnRequest
@@ -40,8 +40,8 @@ def test_each_partition_is_written_and_read_at_its_leader(cluster: TwoNodes, log
         while len(got) < 10:
             got += [record.value for record in consumer.poll(HANG_SECONDS * 1000)]
     assert sorted(got) == [b"%d" % i for i in range(10)]
-    assert {kind for node, kind in cluster.asked if node == 2} >= {Produce, Fetch}
-    assert {kind for node, kind in cluster.asked if node == 1} >= {Produce, Fetch}
+    assert {kind for node, kind in cluster.asked if node == 2} >= {ProduceRequest, Fetch}
+    assert {kind for node, kind in cluster.asked if node == 1} >= {ProduceRequest, Fetch}
 
 
 def test_a_producer_and_a_consumer_follow_a_leader_that_moves(cluster: TwoNodes, log: pylog.ConnectedLog) -> None:
@@ -57,7 +57,7 @@ def test_a_producer_and_a_consumer_follow_a_leader_that_moves(cluster: TwoNodes,
             while len(got) < turn * 40 + 40:
                 got += [record.value for record in consumer.poll(HANG_SECONDS * 1000)]
     assert got == [b"%d" % i for i in range(200)]
-    assert {(1, Produce), (2, Produce), (1, Fetch), (2, Fetch)} <= set(cluster.asked)
+    assert {(1, ProduceRequest), (2, ProduceRequest), (1, Fetch), (2, Fetch)} <= set(cluster.asked)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

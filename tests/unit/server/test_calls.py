@@ -9,7 +9,7 @@ import pytest
 
 from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.errors import Closed
-from pylog.protocol.messages import Produce, Produced
+from pylog.protocol.messages import ProduceRequest, ProduceResponse
 from pylog.protocol.messages.records import OffsetForLeaderEpochResponse
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import MovableClock
@@ -46,9 +46,9 @@ class Desk:
     def _asked(self, message: Any) -> Future[Any]:
         if self.bug is not None:
             raise self.bug
-        if isinstance(message, Produce) and not message.may_block:
+        if isinstance(message, ProduceRequest) and not message.may_block:
             # Each append blocks.
-            return completed(Produced([]))
+            return completed(ProduceResponse())
         self.answers.append(Future())
         return self.answers[-1]
 

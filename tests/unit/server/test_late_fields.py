@@ -17,6 +17,8 @@ RULES = {
     "Metadata.clusterAuthorizedOperations": "an older request cannot ask for them",
     "Metadata.topics.name": "an older request is refused where it names a topic by its id",
     "Metadata.topics.topicAuthorizedOperations": "an older request cannot ask for them",
+    "Produce.nodeEndpoints": "no version is told another leader: a client looks it up",
+    "Produce.responses.partitionResponses.currentLeader": "no version is told another leader: a client looks it up",
 }
 """Where it is seen to that an older version has none of them."""
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import pylog
 from pylog import Record, errors
 from pylog.server.api.table import APIS
 from pylog.testing import StandIn
@@ -60,6 +61,15 @@ def test_faults_of_one_key_follow_each_other(kafka: StandIn, client: WireClient)
     kafka.fail("Produce", errors.RequestTimedOut)
 
     assert [sent(client, b"a") for _ in range(4)] == [6, 6, 7, 0]
+
+
+def test_a_request_that_names_its_topic_by_an_id_can_fail(kafka: StandIn) -> None:
+    kafka.log.create_topic("t")
+    with pylog.connect(kafka.bootstrap_servers) as log, log.producer() as producer:
+        kafka.fail("Produce", errors.PolicyViolation)
+        with pytest.raises(errors.PolicyViolation):
+            producer.send("t", b"a").result(HANG_SECONDS)
+    assert kafka.log.topic("t")[0].next_offset == 0
 
 
 def test_each_error_of_kafka_can_be_the_answer_to_a_produce(kafka: StandIn, client: WireClient) -> None:

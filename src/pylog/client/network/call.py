@@ -8,7 +8,7 @@ from pylog.client.network.address import Address
 from pylog.client.network.lookup import FindCoordinator
 from pylog.client.network.prepared import PreparedQuestion
 from pylog.errors import NetworkError, PylogError, SaslAuthentication, UnsupportedSaslMechanism
-from pylog.protocol.messages import Fetch, Message, OfGroup, Produce, Session
+from pylog.protocol.messages import Fetch, Message, OfGroup, ProduceRequest, Session
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
@@ -42,7 +42,7 @@ ANSWER_MS_SPARE = 1000
 JOIN_MS_SPARE = 5000
 FETCHING, MEMBERSHIP, ANYTHING = "fetching", "membership", "anything"
 LEADER_BOUND = (
-    Produce, Fetch, ListOffsetsRequest, DeleteRecordsRequest, DescribeProducersRequest, WriteTxnMarkersRequest,
+    ProduceRequest, Fetch, ListOffsetsRequest, DeleteRecordsRequest, DescribeProducersRequest, WriteTxnMarkersRequest,
 )  # fmt: skip
 HARMLESS_TWICE = (
     MetadataRequest, FindCoordinator, ListGroupsRequest, ListTransactionsRequest, DescribeGroupsRequest,
@@ -119,9 +119,9 @@ class Call:
         """What its answer is compared with."""
         self.tried: set[Address] = set()
         """The addresses that could not be reached, where any node would do."""
-        self.place: tuple[str, str] | None = None if type(message) is Produce else coordinator_of(message)
+        self.place: tuple[str, str] | None = None if type(message) is ProduceRequest else coordinator_of(message)
         """The kind and the key of the coordinator that it is for."""
-        self.is_silent = type(message) is Produce and message.acks == 0
+        self.is_silent = type(message) is ProduceRequest and message.acks == 0
         """Whether the node will not answer: then the bytes on their way are the answer."""
 
     def answer(self, value: object) -> None:
@@ -172,7 +172,7 @@ def lane_of(message: Message) -> str:
     """The connection, of those of one client to one node, that a message takes: a node answers the requests of a
     connection one after the other, and some wait for records, or for other members.
     """
-    if type(message) is Produce:
+    if type(message) is ProduceRequest:
         return ANYTHING
     if isinstance(message, Fetch):
         return FETCHING
@@ -181,7 +181,7 @@ def lane_of(message: Message) -> str:
 
 def patience_ms(message: Message, request_timeout_ms: int) -> int:
     """The time to wait for the answer to a message."""
-    if isinstance(message, Produce):
+    if isinstance(message, ProduceRequest):
         return message.timeout_ms + ANSWER_MS_SPARE
     if isinstance(message, Fetch):
         return message.max_wait_ms + request_timeout_ms

@@ -31,7 +31,8 @@ from pylog.errors import (
     UnsupportedVersion,
 )
 from pylog.protocol.error_codes import of_code
-from pylog.protocol.messages import ApiResponse, Produce, Produced
+from pylog.protocol.messages import ApiResponse, ProduceRequest
+from pylog.protocol.messages.records import produced_error
 from pylog.protocol.sasl.exchange import SaslClient
 from pylog.protocol.schema import Piece
 from pylog.protocol.schema import message as schema
@@ -39,7 +40,6 @@ from pylog.protocol.wire.framing import SIZE_BYTES, Framer
 from pylog.protocol.wire.headers import API_VERSIONS
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.questions.question import error_in
-from pylog.protocol.wire.questions.records import unanswered
 from pylog.transport import PendingAnswer
 from pylog.version import VERSION
 
@@ -68,7 +68,7 @@ class Answered(NamedTuple):
     call: Call
     answer: object
     error: PylogError | None = None
-    body: Body | ApiResponse | Produced | None = None
+    body: Body | ApiResponse | None = None
 
 
 class _OwnRequest(NamedTuple):
@@ -120,37 +120,41 @@ class Dialogue:
         else:
             call.version, call.prepared = prepared.version, prepared
             self._next_id = (self._next_id + 1) & CORRELATION_MASK
-            pieces = prepared.request(self._next_id, call.message.parts[0])
+            pieces = prepared.request(self._next_id, call.message)
         if not call.is_silent:
             self.unanswered.append((self._next_id, call))
         return pieces
 
     def _prepared_for(self, said: object) -> PreparedQuestion | None:
-        if type(said) is not Produce or len(said.parts) != 1:
+        if type(said) is not ProduceRequest or len(said.topic_data) != 1:
             return None
-        part = said.parts[0]
-        found = self._prepared.get((part.topic, part.partition))
-        return found if found is not None and found.is_like(said, part) else None
+        topic = said.topic_data[0]
+        if len(topic.partition_data) != 1:
+            return None
+        found = self._prepared.get((topic.name, topic.partition_data[0].index))
+        return found if found is not None and found.is_like(said) else None
 
     def _encoded(self, call: Call) -> Pieces:
         assert self.versions is not None, "only a connection that is ready takes calls"
         said, name = call.message, call.name
         if call.question is None:
             call.version, pieces = self.versions.encoded(said)
-            return self._framed(name, call.version, pieces)
-        call.version = self.versions.choose(call.question, said)
-        body = call.question.body(said, call.version)
-        pieces = self._framed(name, call.version, schema(f"{name}Request").encode_pieces(call.version, body))
-        if isinstance(said, Produce):
-            self._prepare(said, call.version, body, pieces)
-        return pieces
+        else:
+            call.version = self.versions.choose(call.question, said)
+            body = call.question.body(said, call.version)
+            pieces = schema(f"{name}Request").encode_pieces(call.version, body)
+        framed = self._framed(name, call.version, pieces)
+        if isinstance(said, ProduceRequest):
+            self._prepare(said, call.version, framed)
+        return framed
 
-    def _prepare(self, said: Produce, version: int, body: Body, pieces: Pieces) -> None:
-        prepared = PreparedQuestion.of(said, version, body, pieces)
-        if prepared is not None:
+    def _prepare(self, said: ProduceRequest, version: int, pieces: Pieces) -> None:
+        pairs = said.pairs
+        if len(pairs) == 1 and said.acks:
             if len(self._prepared) >= PREPARED_MAX:
                 del self._prepared[next(iter(self._prepared))]
-            self._prepared[said.parts[0].topic, said.parts[0].partition] = prepared
+            ((topic, part),) = pairs
+            self._prepared[topic.name, part.index] = PreparedQuestion(said, version, pieces)
 
     @property
     def awaited(self) -> list[Call]:
@@ -259,7 +263,7 @@ class Dialogue:
 
     def _answered(self, call: Call, frame: bytearray) -> Answered:
         if call.prepared is not None:
-            produced = call.prepared.answer(frame, call.message.parts[0])
+            produced = call.prepared.answer(frame, call.message)
             if produced is not None:
                 return Answered(call, produced, None, produced)
         if call.question is None:
@@ -352,4 +356,5 @@ class Dialogue:
 
 def silent_answer(call: Call) -> Answered:
     """The answer to a call that a node does not answer."""
-    return Answered(call, unanswered(call.message))
+    said: ProduceRequest = call.message
+    return Answered(call, said.with_parts([produced_error(part.index, None) for _, part in said.pairs]))

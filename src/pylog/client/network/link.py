@@ -27,7 +27,7 @@ from pylog.client.network.mismatch import Step, likely_reason
 from pylog.client.network.selector import PASSES_OVER, LinkSelector
 from pylog.client.network.traffic import Traffic
 from pylog.errors import NetworkError, PylogError
-from pylog.protocol.messages import Produce
+from pylog.protocol.messages import ProduceRequest
 from pylog.runtime.outgoing import Buffer, Outgoing
 from pylog.runtime.sockets import shut_down
 from pylog.transport import PendingAnswer
@@ -236,9 +236,9 @@ class Link:
         A node answers one Produce of a connection after the other. So little is won by a small one behind another, and
         much by one that is larger by then (Nagle).
         """
-        if not isinstance(self.waiting[0].message, Produce):
+        if not isinstance(self.waiting[0].message, ProduceRequest):
             return False
-        under_way = sum(isinstance(call.message, Produce) for call in self._dialogue.awaited)
+        under_way = sum(isinstance(call.message, ProduceRequest) for call in self._dialogue.awaited)
         return under_way >= PRODUCES_MAX or (under_way > 0 and not are_worth_a_request(self.waiting))
 
     def _named(self, error: PylogError) -> PylogError:

@@ -6,10 +6,13 @@ twice (Kafka: Sender.sendProduceRequests). Each gets its own part of the answer.
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
+from uuid import UUID
 
 from pylog.client.network.call import Call
-from pylog.protocol.messages import Produce, Produced, ProducePart
+from pylog.protocol.messages import ProduceRequest, ProduceResponse
+from pylog.protocol.messages.records import ProduceTopic
 from pylog.runtime.future import Future
 
 __all__ = ["are_worth_a_request", "next_call"]
@@ -24,63 +27,70 @@ PASSED_MAX = 500
 def next_call(waiting: deque[Call]) -> Call:
     """Take the next call, and with a Produce those that may go with it. The batches of a partition stay in order."""
     first = waiting.popleft()
-    if not waiting or not isinstance(first.message, Produce):
+    if not waiting or not isinstance(first.message, ProduceRequest):
         return first
     calls, passed = [first], list[Call]()
-    parts = list(first.message.parts)
-    keys = {(part.topic, part.partition) for part in parts}
-    size = _size(parts)
+    keys = _keys(first.message)
+    size = _size(first.message)
     while waiting and size < BYTES_MAX and len(passed) < PASSED_MAX and _is_like(first.message, waiting[0].message):
         call = waiting.popleft()
-        theirs = {(part.topic, part.partition) for part in call.message.parts}
+        theirs = _keys(call.message)
         if keys.isdisjoint(theirs):
             calls.append(call)
-            parts += call.message.parts
-            size += _size(call.message.parts)
+            size += _size(call.message)
         else:
             passed.append(call)
         keys |= theirs
     waiting.extendleft(reversed(passed))
-    return first if len(calls) == 1 else _together(calls, parts)
+    return first if len(calls) == 1 else _together(calls)
 
 
 def are_worth_a_request(waiting: Iterable[Call]) -> bool:
     """Whether the Produces that wait have bytes enough for a request of their own, while another one is under way."""
     size = 0
     for call in waiting:
-        if isinstance(call.message, Produce):
-            size += _size(call.message.parts)
+        if isinstance(call.message, ProduceRequest):
+            size += _size(call.message)
             if size >= WORTH_BYTES:
                 return True
     return False
 
 
-def _size(parts: list[ProducePart]) -> int:
-    return sum(part.batch.size for part in parts)
+def _keys(message: ProduceRequest) -> set[tuple[str, int]]:
+    return {(topic.name, part.index) for topic, part in message.pairs}
 
 
-def _is_like(first: Produce, other: object) -> bool:
-    return isinstance(other, Produce) and (other.acks, other.timeout_ms, other.transactional_id) == (
+def _size(message: ProduceRequest) -> int:
+    return sum(0 if part.batch is None else part.batch.size for _, part in message.pairs)
+
+
+def _is_like(first: ProduceRequest, other: object) -> bool:
+    return isinstance(other, ProduceRequest) and (other.acks, other.timeout_ms, other.transactional_id) == (
         first.acks, first.timeout_ms, first.transactional_id
     )  # fmt: skip
 
 
-def _together(calls: list[Call], parts: list[ProducePart]) -> Call:
+def _together(calls: list[Call]) -> Call:
     first = calls[0]
-    said: Produce = first.message
-    message = Produce(parts, said.acks, said.timeout_ms, said.transactional_id)
-    answer: Future[Produced] = Future()
+    topics: dict[tuple[str, UUID], ProduceTopic] = {}
+    for call in calls:
+        for topic, part in call.message.pairs:
+            known = topics.setdefault(
+                (topic.name, topic.topic_id), ProduceTopic(name=topic.name, topic_id=topic.topic_id)
+            )  # fmt: skip
+            known.partition_data.append(part)
+    message = replace(first.message, topic_data=list(topics.values()))
+    answer: Future[ProduceResponse] = Future()
     answer.add_done_callback(partial(_tell, calls))
     return Call(
         first.node, message, first.question, first.session, answer, min(call.deadline_ms for call in calls)
     )  # fmt: skip
 
 
-def _tell(calls: list[Call], answer: Future[Produced]) -> None:
+def _tell(calls: list[Call], answer: Future[ProduceResponse]) -> None:
     error = answer.exception()
-    parts = iter(()) if error is not None else iter(answer.result().parts)
     for call in calls:
         if error is not None:
             call.fail(error)
         elif not call.future.done():
-            call.answer(Produced([next(parts) for _ in call.message.parts]))
+            call.answer(call.message.with_parts(call.message.parts_of(answer.result())))

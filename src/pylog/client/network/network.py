@@ -38,7 +38,7 @@ from pylog.errors import (
     ThreadsExhausted,
 )
 from pylog.metrics.snapshot import Metrics
-from pylog.protocol.messages import Fetch, Produce, Session
+from pylog.protocol.messages import Fetch, ProduceRequest, Session
 from pylog.protocol.messages.topics import MetadataResponse
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import Clock
@@ -120,7 +120,7 @@ class Network:
         error = self._use(link, 0, answers)
         if answers or error is not None:
             self._post(partial(self._conclude, link, answers, error))
-        elif isinstance(call.message, Produce) and isinstance(call.future, NetworkFuture):
+        elif isinstance(call.message, ProduceRequest) and isinstance(call.future, NetworkFuture):
             call.future.link = link
         return True
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pylog.errors import UnsupportedFormat, UnsupportedVersion
 from pylog.protocol.error_codes import brief
-from pylog.protocol.messages import ApiRequest, Produce
+from pylog.protocol.messages import ApiRequest, ProduceRequest
 from pylog.protocol.messages.transactions import EndTxnRequest
 from pylog.protocol.schema import MessageSchema, Piece
 from pylog.protocol.schema import message as schema
@@ -43,8 +43,6 @@ class NodeVersions:
         version = self._chosen.get(key)
         if version is None:
             version = self._chosen[key] = self.common(question.name, *bounds)
-        if isinstance(message, Produce) and message.transactional_id is not None:
-            self._check_transactions()
         return version
 
     def encoded(self, request: ApiRequest[object]) -> tuple[int, list[Piece]]:
@@ -52,7 +50,7 @@ class NodeVersions:
 
         Raises UnsupportedVersion, ValueError (a value that does not fit).
         """
-        if isinstance(request, EndTxnRequest):
+        if isinstance(request, EndTxnRequest | ProduceRequest) and request.transactional_id is not None:
             self._check_transactions()
         kind = type(request)
         known = self._ranges_of.get(kind)

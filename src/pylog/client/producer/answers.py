@@ -11,7 +11,7 @@ Nothing is sent here: the sender looks at what may go next.
 from collections.abc import Iterable, Sequence
 
 from pylog.client.accumulator import Accumulator
-from pylog.client.cluster import Cluster
+from pylog.client.cluster import Cluster, sole
 from pylog.client.in_flight import InFlight
 from pylog.client.in_flight_batch import BatchOutcome, InFlightBatch
 from pylog.client.producer.completion import Completion, by_record
@@ -20,7 +20,7 @@ from pylog.client.producer.load import Load, Sealer
 from pylog.client.record_append import Part, ProducerBatch
 from pylog.client.transaction_manager import TransactionManager
 from pylog.errors import PylogError, UnknownTopicOrPartition
-from pylog.protocol.messages import Produced, ProducedPart
+from pylog.protocol.messages import ProducedPart, ProduceResponse
 from pylog.runtime.future import Future
 from pylog.runtime.signals import FIRM
 
@@ -41,31 +41,33 @@ class Answers:
         self._completion = Completion(transactional=transaction_manager is not None)
         self.failures = self._completion.failures
 
-    def deliver(self, batch: InFlightBatch, answer: Future[Produced]) -> bool:
+    def deliver(self, batch: InFlightBatch, answer: Future[ProduceResponse]) -> bool:
         """Do what follows from the usual answer; False where it is another one: then nothing was done."""
         if batch.load.parts is not None:
             return False
         try:
-            (part,) = answer.result().parts
+            (topic,) = answer.result().responses
+            (part,) = topic.partition_responses
         except BaseException:  # noqa: BLE001 - `conclude` looks at it
             return False
         lifetime = self._lifetime
         with lifetime.lock.inner:
             if part.error is not None or not self._in_flight.delivered(batch):
                 return False
-        self._completion.deliver(batch, part.base_offset, part.log_append_time)
+        time = part.log_append_time_ms
+        self._completion.deliver(batch, part.base_offset, None if time < 0 else time)
         with lifetime.lock.inner:
             self._accumulator.release(batch.load.batch)
             if lifetime.waiting:
                 lifetime.note_change()
         return True
 
-    def conclude(self, batch: InFlightBatch, answer: Future[Produced]) -> BatchOutcome:
+    def conclude(self, batch: InFlightBatch, answer: Future[ProduceResponse]) -> BatchOutcome:
         """In a FIRM block: do what follows from an answer; gives what it means for the batch."""
         part: ProducedPart | None
         error: BaseException | None
         try:
-            (part,) = answer.result().parts
+            part = sole(answer.result().parts, f"{batch.key.topic}-{batch.key.partition}")
             error = part.error
         except BaseException as failure:  # noqa: BLE001 - it is for the futures
             part, error = None, failure

@@ -32,7 +32,7 @@ from pylog.config.options import INT_MAX
 from pylog.errors import PylogError
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
-from pylog.protocol.messages import Produce, Produced, ProducePart
+from pylog.protocol.messages import ProduceRequest, ProduceResponse
 from pylog.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future, failed
@@ -217,9 +217,11 @@ class Sender:
             counts.batches += 1
             counts.records += batch.count
             counts.bytes += sealed.size
-            part = ProducePart(key.topic, key.partition, sealed, topic_id)
-            message = Produce([part], config.acks, config.request_timeout_ms, config.transactional_id)
-            answer: Future[Produced] = self._cluster.send(leader, message)
+            message = ProduceRequest.of(
+                key.topic, key.partition, sealed, topic_id, config.transactional_id, acks=config.acks,
+                timeout_ms=config.request_timeout_ms,
+            )  # fmt: skip
+            answer: Future[ProduceResponse] = self._cluster.send(leader, message)
         except BaseException as error:
             self._conclude(batch, failed(error))
             if not isinstance(error, Exception):
@@ -290,7 +292,7 @@ class Sender:
 
     # --- coming back -----------------------------------------------------------------------------------------------
 
-    def _hear(self, batch: InFlightBatch, answer: Future[Produced]) -> None:
+    def _hear(self, batch: InFlightBatch, answer: Future[ProduceResponse]) -> None:
         with FIRM:
             batch.answer = None
             if not self.answers.deliver(batch, answer):
@@ -299,7 +301,7 @@ class Sender:
                 self.ship(batch.key, patient=False)
                 self._note_again(batch.key)
 
-    def _conclude(self, batch: InFlightBatch, answer: Future[Produced]) -> None:
+    def _conclude(self, batch: InFlightBatch, answer: Future[ProduceResponse]) -> None:
         """In a FIRM block: do what follows from an answer, or from what kept a batch from leaving."""
         key = batch.key
         outcome = self.answers.conclude(batch, answer)

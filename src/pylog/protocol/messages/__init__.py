@@ -11,7 +11,7 @@
 
 A message names many topic-partitions; its answer has one part for each, in the same order. A part that failed carries
 the error as a value: the failure of one partition is no reason to fail the others. Record bytes are opaque here: a
-`Produce` carries encoded batches, a `Fetched` carries the bytes that lie in the log, or says where they lie.
+ProduceRequest carries encoded batches, a `Fetched` carries the bytes that lie in the log, or says where they lie.
 
 The values are slotted and by convention never changed after they were sent.
 """
@@ -35,10 +35,10 @@ from pylog.protocol.messages.records import (
     Fetched,
     FetchedPart,
     FetchPart,
-    Produce,
-    Produced,
     ProducedPart,
     ProducePart,
+    ProduceRequest,
+    ProduceResponse,
     Session,
 )
 from pylog.protocol.messages.topics import (
@@ -89,9 +89,9 @@ __all__ = [
     "NewPartitions",
     "NewTopic",
     "OfGroup",
-    "Produce",
     "ProducePart",
-    "Produced",
+    "ProduceRequest",
+    "ProduceResponse",
     "ProducedPart",
     "Replacement",
     "ResourceChange",
@@ -101,4 +101,4 @@ __all__ = [
 ]
 
 
-Message = Produce | Fetch | OfGroup | DescribeQuorum | ApiRequest[object]
+Message = Fetch | OfGroup | DescribeQuorum | ApiRequest[object]

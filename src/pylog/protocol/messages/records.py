@@ -1,16 +1,19 @@
 """Records and offsets: Produce, Fetch, ListOffsets, DeleteRecords, and the session that sends them."""
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import field
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from itertools import islice
+from typing import Any, Protocol
 
-from pylog.errors import PylogError, UnsupportedFormat
+from pylog.errors import BatchRefused, PylogError, RecordError, UnsupportedFormat
+from pylog.kernel import Appended
 from pylog.kernel.format import NO_EPOCH
 from pylog.protocol.batch import Batch
+from pylog.protocol.error_codes import untold
 from pylog.protocol.isolation import Isolation
-from pylog.protocol.messages.api import ApiResponse, ByTopic, PartitionsRequest, api_message
-from pylog.protocol.messages.message import message
+from pylog.protocol.messages.api import ApiRequest, ApiResponse, ByTopic, PartitionsRequest, api_message
+from pylog.protocol.messages.message import OURS, message
 from pylog.record import TopicPartition
 
 LATEST = -1
@@ -18,6 +21,8 @@ EARLIEST = -2
 MAX_TIMESTAMP = -3
 MAX_TIMESTAMP_FROM = 7
 """The version of ListOffsets from which on MAX_TIMESTAMP is a time."""
+PRODUCE_BY_ID_FROM, JOINS_FROM = 13, 12
+"""The versions of Produce from which on topics are named by their ids, and partitions join a transaction by it."""
 TIMEOUT_MS = 30_000
 """The time that a node has for what is in tiered storage."""
 ACKS_ALL = -1
@@ -49,41 +54,203 @@ class Session:
 # --- produce ---------------------------------------------------------------------------------------------------------
 
 
-@message
-class ProducePart:
-    topic: str
-    partition: int
-    batch: Batch
-    topic_id: uuid.UUID = NO_ID
-    """The id of the topic that is meant: another one of that name answers UnknownTopicId (KIP-516)."""
+@api_message
+class ProduceResponse(ApiResponse):
+    @api_message
+    class TopicProduceResponse:
+        @api_message
+        class PartitionProduceResponse:
+            @api_message
+            class BatchIndexAndErrorMessage:
+                batch_index: int
+                batch_index_error_message: str | None = None
+
+            @api_message
+            class LeaderIdAndEpoch:
+                leader_id: int = -1
+                leader_epoch: int = NO_EPOCH
+
+            index: int
+            error: PylogError | None = None
+            base_offset: int
+            """-1 with an error."""
+            log_append_time_ms: int = -1
+            log_start_offset: int = -1
+            record_errors: Sequence[BatchIndexAndErrorMessage] = ()
+            current_leader: LeaderIdAndEpoch | None = None
+            next_offset: int = field(default=-1, metadata=OURS)
+            """The offset behind the batch, in an answer within a process."""
+
+            @property
+            def log_append_time(self) -> int | None:
+                """The time that the records were given; None: they keep their own."""
+                return None if self.log_append_time_ms < 0 else self.log_append_time_ms
+
+        name: str = ""
+        topic_id: uuid.UUID = NO_ID
+        partition_responses: list[PartitionProduceResponse] = field(default_factory=list)
+
+    @api_message
+    class NodeEndpoint:
+        node_id: int
+        host: str
+        port: int
+        rack: str | None = None
+
+    responses: list[TopicProduceResponse] = field(default_factory=list)
+    throttle_time_ms: int = 0
+    node_endpoints: Sequence[NodeEndpoint] = ()
+
+    @property
+    def parts(self) -> list[TopicProduceResponse.PartitionProduceResponse]:
+        """The parts of all topics, in their order."""
+        return [part for topic in self.responses for part in topic.partition_responses]
 
 
-@message
-class Produce:
-    parts: list[ProducePart]
-    acks: int = ACKS_ALL
-    timeout_ms: int = 30_000
+ProducedTopic = ProduceResponse.TopicProduceResponse
+ProducedPart = ProducedTopic.PartitionProduceResponse
+
+
+@api_message
+class ProduceRequest(ApiRequest[ProduceResponse]):
+    @api_message
+    class TopicProduceData:
+        @api_message
+        class PartitionProduceData:
+            index: int
+            records: memoryview | None
+            """The bytes of `batch`, where the request goes by a network."""
+            batch: Batch | None = field(default=None, metadata=OURS)
+
+        name: str = ""
+        topic_id: uuid.UUID = NO_ID
+        """The id of the topic that is meant: another one of that name answers UnknownTopicId (KIP-516)."""
+        partition_data: list[PartitionProduceData] = field(default_factory=list)
+
     transactional_id: str | None = None
-    joins: bool = True
+    acks: int
+    timeout_ms: int
+    topic_data: list[TopicProduceData] = field(default_factory=list)
+    joins: bool = field(default=True, metadata=OURS)
     """Whether the partitions join the transaction by this; else it is TransactionAbortable where they have not."""
-    may_block: bool = True
+    may_block: bool = field(default=True, metadata=OURS)
     """False: where an append may have to wait in the thread that asks, nothing is done, and the answer has no parts."""
 
+    @staticmethod
+    def of(
+        topic: str, partition: int, batch: Batch, topic_id: uuid.UUID = NO_ID, transactional_id: str | None = None, *,
+        acks: int = ACKS_ALL, timeout_ms: int = TIMEOUT_MS, joins: bool = True, may_block: bool = True,
+    ) -> "ProduceRequest":  # fmt: skip
+        """The request that appends one batch."""
+        # Each batch comes by here, by `with_part` and by `produced_part`: constructors by names take twice as long.
+        part, named = _new(ProducePart), _new(ProduceTopic)
+        made: ProduceRequest = _new(ProduceRequest)
+        part.index = partition
+        part.records = None
+        part.batch = batch
+        named.name = topic
+        named.topic_id = topic_id
+        named.partition_data = [part]
+        made.transactional_id = transactional_id
+        made.acks = acks
+        made.timeout_ms = timeout_ms
+        made.topic_data = [named]
+        made.joins = joins
+        made.may_block = may_block
+        return made
 
-@message
-class ProducedPart:
-    topic: str
-    partition: int
-    error: PylogError | None = None
-    base_offset: int = -1
-    next_offset: int = -1
-    log_append_time: int | None = None
-    log_start_offset: int = -1
+    def alone(self, topic: TopicProduceData, part: TopicProduceData.PartitionProduceData) -> "ProduceRequest":
+        """The same request with one of its parts."""
+        return replace(self, topic_data=[replace(topic, partition_data=[part])])
+
+    @property
+    def pairs(self) -> list[tuple[TopicProduceData, TopicProduceData.PartitionProduceData]]:
+        """Each part with its topic, in their order."""
+        return [(topic, part) for topic in self.topic_data for part in topic.partition_data]
+
+    def said_in(self, version: int) -> "ProduceRequest":
+        if version < JOINS_FROM and self.transactional_id is not None:
+            raise UnsupportedFormat(f"in version {version} partitions do not join a transaction by a Produce")
+        for topic in self.topic_data:
+            if version >= PRODUCE_BY_ID_FROM and not topic.topic_id.int:
+                raise UnsupportedFormat(f"version {version} names topics by their ids")
+            for part in topic.partition_data:
+                if part.batch is not None:
+                    part.records = memoryview(part.batch.data)
+        return self
+
+    def heard_in(self, version: int, answer: ProduceResponse) -> ProduceResponse:
+        """The response with the names of its topics, and with the errors of records in those of batches."""
+        names = {topic.topic_id: topic.name for topic in self.topic_data}
+        for topic in answer.responses:
+            if version >= PRODUCE_BY_ID_FROM:
+                topic.name = names.get(topic.topic_id, "")
+            for part in topic.partition_responses:
+                error = part.error
+                if isinstance(error, BatchRefused):
+                    told = [(one.batch_index, one.batch_index_error_message) for one in part.record_errors]
+                    part.error = type(error)(str(error), [RecordError(at, text or str(error)) for at, text in told])
+        return answer
+
+    def with_parts(self, parts: list[ProducedPart]) -> ProduceResponse:
+        """The response with these parts, in the order of the request."""
+        left, topics = iter(parts), list[ProducedTopic]()
+        for topic in self.topic_data:
+            told = [*islice(left, len(topic.partition_data))]
+            topics.append(ProducedTopic(name=topic.name, topic_id=topic.topic_id, partition_responses=told))
+        return ProduceResponse(responses=topics)
+
+    def with_part(self, part: ProducedPart) -> ProduceResponse:
+        """The response to a request of one part."""
+        topic, told = self.topic_data[0], _new(ProducedTopic)
+        made: ProduceResponse = _new(ProduceResponse)
+        told.name = topic.name
+        told.topic_id = topic.topic_id
+        told.partition_responses = [part]
+        made.responses = [told]
+        made.throttle_time_ms = 0
+        made.node_endpoints = ()
+        return made
+
+    def parts_of(self, answer: ProduceResponse) -> list[ProducedPart]:
+        """The parts of a response, in the order of the request, with an error where the response lacks one."""
+        there = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
+        return [
+            there.get((topic.name, part.index)) or produced_error(part.index, untold(topic.name, part.index))
+            for topic, part in self.pairs
+        ]
+
+    def refused(self, error: PylogError) -> ProduceResponse:
+        return self.with_parts([produced_error(part.index, error) for _, part in self.pairs])
+
+    def first_error(self, answer: ApiResponse) -> PylogError | None:
+        assert isinstance(answer, ProduceResponse), "the response of this key"
+        return next((part.error for part in answer.parts if part.error is not None), None)
 
 
-@message
-class Produced:
-    parts: list[ProducedPart]
+ProduceTopic = ProduceRequest.TopicProduceData
+ProducePart = ProduceTopic.PartitionProduceData
+_new: Callable[[type], Any] = object.__new__
+
+
+def produced_part(index: int, appended: Appended, log_start_offset: int = -1) -> ProducedPart:
+    """The part of a partition to which a batch was appended."""
+    made: ProducedPart = _new(ProducedPart)
+    time = appended.log_append_time
+    made.index = index
+    made.error = None
+    made.base_offset = appended.base_offset
+    made.log_append_time_ms = -1 if time is None else time
+    made.log_start_offset = log_start_offset
+    made.record_errors = ()
+    made.current_leader = None
+    made.next_offset = appended.next_offset
+    return made
+
+
+def produced_error(partition: int, error: PylogError | None) -> ProducedPart:
+    """The part of a partition to which nothing was appended, or whose offset is not known."""
+    return ProducedPart(index=partition, base_offset=-1, error=error)
 
 
 # --- fetch -----------------------------------------------------------------------------------------------------------

@@ -103,12 +103,10 @@ class MessageSchema:
         return any(field.name == name and version in field.versions for field in self._table.fields)
 
     def _form(self, made: type) -> _Form:
-        """The functions for the instances of a class. Another thread may make the same at the same time."""
-        form = self._of_class.get(made)
-        if form is None:
-            if made.__name__ != self.name or not hasattr(made, "__dataclass_fields__"):
-                return self._dicts
-            form = self._of_class[made] = _Form(self._table, made)
+        """Make the functions for the instances of a class. Another thread may make the same at the same time."""
+        if made.__name__ != self.name or not hasattr(made, "__dataclass_fields__"):
+            return self._dicts
+        form = self._of_class[made] = _Form(self._table, made)
         return form
 
     def _check(self, version: int) -> None:
@@ -136,7 +134,7 @@ class MessageSchema:
         Raises: UnsupportedFormat (the version), CorruptBatch (the bytes; `position` says where), and of that
         TooManyElements (more than `elements_max`).
         """
-        form = self._dicts if into is None else self._form(into)
+        form = self._dicts if into is None else self._of_class.get(into) or self._form(into)
         decoder = form.decoders.get(version)
         if decoder is None:
             self._check(version)
@@ -175,7 +173,8 @@ class MessageSchema:
         the fields are written into one buffer. That takes longer for a few, but a `bytes` for each takes ten times its
         size.
         """
-        form = self._dicts if type(value) is dict else self._form(type(value))
+        kind = type(value)
+        form = self._dicts if kind is dict else self._of_class.get(kind) or self._form(kind)
         encoder = form.encoders.get(version)
         if encoder is None:
             self._check(version)

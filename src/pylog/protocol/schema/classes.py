@@ -6,7 +6,8 @@
                 one, too
     OURS        the metadata of an attribute that is not on the wire; it is at its default when it comes from there
 
-A class has an attribute for each field that any version has, so a field that a version lacks is at its default.
+A class has an attribute for each field that any version has, so a field that a version lacks is at its default. A
+tagged struct, which is not written where it is at its default, is None then.
 """
 
 import re

@@ -13,6 +13,7 @@ Invariant: the source holds names of variables and constants made here, names of
 the attributes of our own classes.
 """
 
+import dataclasses
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from pylog.protocol.schema.classes import ERROR, ERROR_CODES, ERROR_MESSAGE, attribute, ours
-from pylog.protocol.schema.runtime import MAX_STRING_BYTES, SCOPE, TAGS, default_maker
+from pylog.protocol.schema.runtime import MAX_STRING_BYTES, SCOPE, TAGS
 from pylog.protocol.schema.table import BYTES, FIXED, NEVER, SIZES, Field, smallest
 
 
@@ -183,7 +184,7 @@ class DecodeSource(FunctionSource):
         if field.kind in FIXED or field.kind == "string" or field.kind in BYTES:
             return repr(field.default)
         if field.made is not None:
-            return f"{self.constant(default_maker(field))}()"
+            return "None"
         inner = [f for f in field.fields if self.version in f.versions]
         return "{" + ", ".join(f"{f.name!r}: {self.default(f)}" for f in inner) + "}"
 
@@ -207,12 +208,15 @@ class DecodeSource(FunctionSource):
     def construct(self, fields: tuple[Field, ...], names: dict[str, str], target: str, made: type) -> None:
         """Make an instance of a class. What the version lacks is at its default."""
         self.emit(f"{target} = new({self.constant(made)})")
+        rare = {one.name for one in dataclasses.fields(made) if one.default == ()}
         for field in fields:
             if field.name in ERROR_CODES:
                 code, text = names.get(field.name, "0"), names.get(ERROR_MESSAGE, "None")
                 self.emit(f"{target}.{ERROR} = None if {code} == 0 else of_code({code}, {text})")
             elif field.name != ERROR_MESSAGE:
-                self.emit(f"{target}.{attribute(field)} = {names.get(field.name) or self.default(field)}")
+                value = names.get(field.name) or self.default(field)
+                empty = " or ()" if attribute(field) in rare and self.version not in field.nullable else ""
+                self.emit(f"{target}.{attribute(field)} = {value}{empty}")
         for name, default in ours(made):
             self.emit(f"{target}.{name} = {self.constant(default)}")
 
@@ -393,7 +397,7 @@ class EncodeSource(FunctionSource):
         if field.is_array or field.kind in BYTES:
             return f"{value} is None or len({value})"
         if field.made is not None:
-            return f"{value} != {self.constant(default_maker(field)())}"
+            return f"{value} is not None"
         if field.fields:
             return f"{value} is None or {value}"
         return f"{value} != {self.default(field)}"

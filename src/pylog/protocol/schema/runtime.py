@@ -4,14 +4,13 @@ An unsigned varint is seven bits a byte, the lowest first; a set top bit says th
 """
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import NoReturn
 from uuid import UUID
 
 from pylog.errors import CorruptBatch, UnsupportedFormat
 from pylog.protocol.error_codes import error_code, error_message, of_code
-from pylog.protocol.schema.classes import attribute, ours
 from pylog.protocol.schema.table import ZERO_UUID, Field, Struct
 
 TAGS = "_tags"
@@ -88,25 +87,6 @@ def null(name: str) -> NoReturn:
 def unsaid(name: str, version: int) -> NoReturn:
     """Refuse a value that this version has no words for."""
     raise UnsupportedFormat(f"version {version} cannot say what {name!r} is: use another version")
-
-
-def default_maker(field: Field) -> Callable[[], object]:
-    """A function that makes the default of a field, new each time: an instance of a class has each field at its own."""
-    if field.made is not None and not field.is_array and field.default is not None:
-        makers = [(attribute(one), default_maker(one)) for one in field.fields]
-        return partial(_defaults, field.made, makers, ours(field.made))
-    return list if isinstance(field.default, tuple) else lambda: field.default
-
-
-def _defaults(
-    made: type, makers: Iterable[tuple[str, Callable[[], object]]], own: Iterable[tuple[str, object]]
-) -> object:
-    value: object = object.__new__(made)
-    for name, make in makers:
-        setattr(value, name, make())
-    for name, default in own:
-        setattr(value, name, default)
-    return value
 
 
 def write_tags(write: Callable[[bytes], None], tags: list[tuple[int, bytes]], more: Mapping[int, bytes] | None) -> None:

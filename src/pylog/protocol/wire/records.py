@@ -1,70 +1,25 @@
-"""Produce and Fetch, as bodies and as messages.
+"""Fetch, as bodies and as messages.
 
-    Produce      from 13 on topics are named by id         errors of records from 8, the current leader from 10 on
-    Fetch        from 13 on topics are named by id         sessions from 7, the current leader from 12 on
+    7     sessions
+    12    the current leader
+    13    topics are named by id
 
-The server looks at the records of a Produce. The records of a Fetched are bytes, or an extent of a file.
+The records of a Fetched are bytes, or an extent of a file.
 """
 
 import uuid
 from collections.abc import Sequence
 
-from pylog.errors import BatchRefused, PylogError, TopicAuthorization, UnknownTopicId, UnknownTopicOrPartition
-from pylog.protocol.error_codes import error_code, error_message
+from pylog.errors import PylogError, TopicAuthorization, UnknownTopicId, UnknownTopicOrPartition
+from pylog.protocol.error_codes import error_code
 from pylog.protocol.isolation import isolation_of
-from pylog.protocol.messages import (
-    HIGH_WATERMARK_UNTOLD,
-    NO_EPOCH,
-    NO_ID,
-    Fetch,
-    FetchedPart,
-    FetchPart,
-    ProducedPart,
-)
+from pylog.protocol.messages import HIGH_WATERMARK_UNTOLD, NO_EPOCH, NO_ID, Fetch, FetchedPart, FetchPart
 from pylog.protocol.wire import versions
-from pylog.protocol.wire.mapping import Body, named_again, named_code
+from pylog.protocol.wire.mapping import Body
 
-__all__ = ["fetch", "fetch_part", "fetched", "fetched_part", "produced"]
+__all__ = ["fetch", "fetch_part", "fetched", "fetched_part"]
 
-PRODUCE_BY_ID_FROM, FETCH_BY_ID_FROM = (versions.BY_ID_FROM[name] for name in ("Produce", "Fetch"))
-
-
-# --- produce ----------------------------------------------------------------------------------------------------------
-
-
-def produced(body: Body, parts: Sequence[ProducedPart], version: int) -> Body:
-    """The response to a Produce whose parts are in the order of the request."""
-    left = iter(parts)
-    return {
-        "responses": [
-            named_again(
-                topic, [_produced_part(next(left), version) for _ in topic["partitionData"]],
-                partitions="partitionResponses",
-            )
-            for topic in body["topicData"]
-        ]
-    }  # fmt: skip
-
-
-def _produced_part(part: ProducedPart, version: int) -> Body:
-    entry: Body = {
-        "index": part.partition,
-        "errorCode": named_code(part.topic, part.error, by_id=version >= PRODUCE_BY_ID_FROM),
-        "baseOffset": part.base_offset,
-        "logAppendTimeMs": -1 if part.log_append_time is None else part.log_append_time,
-    }
-    if version >= 5:
-        entry["logStartOffset"] = part.log_start_offset
-    if version >= 8 and part.error is not None:
-        entry["errorMessage"] = error_message(part.error)
-        if isinstance(part.error, BatchRefused):
-            entry["recordErrors"] = [
-                {"batchIndex": one.index, "batchIndexErrorMessage": one.message} for one in part.error.record_errors
-            ]
-    return entry
-
-
-# --- fetch ------------------------------------------------------------------------------------------------------------
+FETCH_BY_ID_FROM = versions.BY_ID_FROM["Fetch"]
 
 
 def fetch(body: Body, parts: list[FetchPart]) -> Fetch:
@@ -113,10 +68,12 @@ _UNREAD = (UnknownTopicId, UnknownTopicOrPartition, TopicAuthorization)
 def fetched_part(part: FetchedPart, version: int, *, lists_aborted: bool) -> Body:
     """One partition of the response to a Fetch. One with an error has no offsets."""
     if part.error is not None:
+        # A topic that was named by an id and has no name has an id that is not known.
+        is_unknown = version >= FETCH_BY_ID_FROM and not part.topic
         return {
             "partitionIndex": part.partition, "highWatermark": -1, "records": b"",
             "abortedTransactions": [] if isinstance(part.error, _UNREAD) else None,
-            "errorCode": named_code(part.topic, part.error, by_id=version >= FETCH_BY_ID_FROM),
+            "errorCode": UnknownTopicId.code if is_unknown else error_code(part.error),
         }  # fmt: skip
     entry: Body = {
         "partitionIndex": part.partition,

@@ -2,7 +2,7 @@
 
 __all__ = ["BY_ID_FROM", "SEVERAL_FROM"]
 
-BY_ID_FROM = {"Produce": 13, "Fetch": 13, "OffsetCommit": 10, "OffsetFetch": 10}
+BY_ID_FROM = {"Fetch": 13, "OffsetCommit": 10, "OffsetFetch": 10}
 """The version from which on topics are named by their ids."""
 
 SEVERAL_FROM = 4

@@ -51,8 +51,8 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     """Read, for this request alone or for its session."""
     body, version = request.body, request.version
     if version >= BY_ID_FROM:
-        node.known_names(body["topics"], request.session, "topic")
-        node.known_names(body["forgottenTopicsData"], request.session, "topic")
+        for topic in (*body["topics"], *body["forgottenTopicsData"]):
+            topic["topic"] = node.known_name(topic["topicId"], request.session)
     named = (fetch_part(topic, part) for topic in body["topics"] for part in topic["partitions"])
     # Each partition once, as it was asked for last (Kafka: FetchRequest.fetchData).
     asked = list({key_of(part): part for part in named}.values())

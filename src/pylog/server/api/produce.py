@@ -16,9 +16,10 @@ coordinator.
 
 import struct
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 
 from pylog.errors import (
+    BatchRefused,
     CorruptBatch,
     InvalidRecord,
     InvalidRequiredAcks,
@@ -32,39 +33,33 @@ from pylog.errors import (
 )
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
-from pylog.protocol.messages import (
-    ACKS_ALL,
-    NO_ID,
-    Produce,
-    Produced,
-    ProducedPart,
-    ProducePart,
-)
+from pylog.protocol.messages import ACKS_ALL, NO_ID, ProducedPart, ProducePart, ProduceRequest, ProduceResponse
+from pylog.protocol.messages.records import JOINS_FROM, PRODUCE_BY_ID_FROM, ProducedTopic, ProduceTopic, produced_error
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
-from pylog.protocol.wire import versions
-from pylog.protocol.wire.mapping import Body
-from pylog.protocol.wire.records import produced
 from pylog.runtime.future import Future, completed, gathered
 from pylog.server.api.call import NO_RESPONSE, Later, NoResponse, Outcome, Reply, Request, api
 from pylog.server.served_node import ServedNode
 
-ZSTD_FROM, ABORTABLE_FROM, JOINS_FROM = 7, 11, 12
-BY_ID_FROM = versions.BY_ID_FROM["Produce"]
+ZSTD_FROM, ABORTABLE_FROM = 7, 11
 SIZE = struct.Struct(">8xi")
 PACKED_AT_ONCE = 32 << 10
 """The largest compressed batch that is looked at in the loop's thread."""
 
+Part = tuple[ProduceTopic, int, Batch | PylogError]
+"""A partition: its topic, its number, and the batch for it, or what is wrong with that."""
+
 
 def answer(request: Request, node: ServedNode) -> Outcome:
     """Append the batches, and answer with an offset or an error for each."""
-    body = request.body
-    if request.version >= BY_ID_FROM:
-        node.known_names(body["topicData"], request.session)
-    parts = [_part(topic, part, request.version) for topic in body["topicData"] for part in topic["partitionData"]]
-    error = _refusal(body, parts)
+    asked: ProduceRequest = request.body
+    if request.version >= PRODUCE_BY_ID_FROM:
+        for topic in asked.topic_data:
+            topic.name = node.known_name(topic.topic_id, request.session)
+    parts: list[Part] = [(topic, part.index, _taken(part, request.version)) for topic, part in asked.pairs]
+    error = _refusal(asked, parts)
     if isinstance(error, TransactionalIdAuthorization):
-        parts = [ProducedPart(part.topic, part.partition, error) for part in parts]
-    elif error is not None or any(isinstance(part, ProducedPart) for part in parts):
+        parts = [(topic, number, error) for topic, number, _ in parts]
+    elif error is not None or any(isinstance(batch, PylogError) for _, _, batch in parts):
         # A topic may have many partitions.
         return Later(
             lambda: _append(request, node, _judged(parts, error, request, node), [None] * len(parts)), is_append=True
@@ -73,14 +68,13 @@ def answer(request: Request, node: ServedNode) -> Outcome:
 
 
 def outcome_of(
-    parts: Sequence[ProducePart | ProducedPart], begun: Sequence[Future[Produced] | None], request: Request,
-    node: ServedNode,
-) -> Outcome:  # fmt: skip
+    parts: Sequence[Part], begun: Sequence[Future[ProduceResponse] | None], request: Request, node: ServedNode
+) -> Outcome:
     """The outcome of a request, of whose parts these have been `sent`."""
     answers = [answer for answer in begun if answer is not None]
     if len(answers) < len(parts):
         return Later(lambda: _append(request, node, parts, begun), is_append=True)
-    return _reply(request, node, parts, answers)
+    return _reply(request, node, answers)
 
 
 def _is_long(batch: Batch) -> bool:
@@ -88,124 +82,117 @@ def _is_long(batch: Batch) -> bool:
     return batch.size > PACKED_AT_ONCE and batch.codec is not Codec.NONE
 
 
-def _refusal(body: Body, parts: list[ProducePart | ProducedPart]) -> PylogError | None:
+def _refusal(asked: ProduceRequest, parts: list[Part]) -> PylogError | None:
     """The error of a request as a whole, or None. It is the error of every partition that there is."""
-    if body["transactionalId"] is None and any(
-        isinstance(part, ProducePart) and part.batch.is_transactional for part in parts
+    if asked.transactional_id is None and any(
+        isinstance(batch, Batch) and batch.is_transactional for _, _, batch in parts
     ):
         return TransactionalIdAuthorization("records of a transaction need a transactional id")
-    if body["acks"] not in (ACKS_ALL, 0, 1):
-        return InvalidRequiredAcks(f"acks={body['acks']}: it is -1, 0 or 1")
+    if asked.acks not in (ACKS_ALL, 0, 1):
+        return InvalidRequiredAcks(f"acks={asked.acks}: it is -1, 0 or 1")
     return None
 
 
-def _judged(
-    parts: list[ProducePart | ProducedPart], error: PylogError | None, request: Request, node: ServedNode
-) -> list[ProducePart | ProducedPart]:
+def _judged(parts: list[Part], error: PylogError | None, request: Request, node: ServedNode) -> list[Part]:
     """The parts with this error; those of partitions that are not there say that."""
-    asked = MetadataRequest.of(sorted({part.topic for part in parts}))
+    asked = MetadataRequest.of(sorted({topic.name for topic, _, _ in parts}))
     found: MetadataResponse = node.ask(asked, request.session)
     there = {(topic.name, part.partition_index) for topic in found.topics for part in topic.partitions}
     missing = UnknownTopicOrPartition("there is no such partition")
     return [
-        _refused(part, error) if (part.topic, part.partition) in there else _refused(part, missing) for part in parts
+        (topic, number, error or batch if (topic.name, number) in there else missing) for topic, number, batch in parts
     ]
 
 
-def _refused(part: ProducePart | ProducedPart, error: PylogError | None) -> ProducePart | ProducedPart:
-    return part if error is None else ProducedPart(part.topic, part.partition, error)
-
-
 def _append(
-    request: Request, node: ServedNode, parts: Sequence[ProducePart | ProducedPart],
-    begun: Sequence[Future[Produced] | None],
-) -> Reply:  # fmt: skip
+    request: Request, node: ServedNode, parts: Sequence[Part], begun: Sequence[Future[ProduceResponse] | None]
+) -> Reply:
     """Append what has not `begun`, in a thread that may block, and answer all of it."""
     answers = [
         sent(part, request, node, may_block=True) if answer is None else answer
         for part, answer in zip(parts, begun, strict=True)
     ]
-    return _reply(request, node, parts, [answer for answer in answers if answer is not None])
+    return _reply(request, node, [answer for answer in answers if answer is not None])
 
 
-def sent(
-    part: ProducePart | ProducedPart, request: Request, node: ServedNode, *, may_block: bool = False
-) -> Future[Produced] | None:  # fmt: skip
+def sent(part: Part, request: Request, node: ServedNode, *, may_block: bool = False) -> Future[ProduceResponse] | None:
     """The answer of the node to a part; None where it takes a thread that may block."""
-    if isinstance(part, ProducedPart):
-        return completed(Produced([part]))
-    body = request.body
-    if not may_block and (body["transactionalId"] is not None or _is_long(part.batch)):
+    topic, number, batch = part
+    if isinstance(batch, PylogError):
+        refused = [produced_error(number, batch)]
+        told = ProducedTopic(name=topic.name, topic_id=topic.topic_id, partition_responses=refused)
+        return completed(ProduceResponse(responses=[told]))
+    asked: ProduceRequest = request.body
+    if not may_block and (asked.transactional_id is not None or _is_long(batch)):
         return None
-    message = Produce(
-        [part], body["acks"], body["timeoutMs"], body["transactionalId"], request.version >= JOINS_FROM, may_block
-    )
+    message = ProduceRequest.of(
+        topic.name, number, batch, topic.topic_id, asked.transactional_id, acks=asked.acks, timeout_ms=asked.timeout_ms,
+        joins=request.version >= JOINS_FROM, may_block=may_block,
+    )  # fmt: skip
     try:
-        answer: Future[Produced] = node.handle(message, request.session)
-        return None if answer.done() and not answer.result().parts else answer
+        answer: Future[ProduceResponse] = node.handle(message, request.session)
+        return None if answer.done() and not answer.result().responses else answer
     except PylogError as error:
-        return completed(Produced([ProducedPart(part.topic, part.partition, error.with_traceback(None))]))
+        return completed(message.refused(error.with_traceback(None)))
 
 
-def _reply(
-    request: Request, node: ServedNode, parts: Sequence[ProducePart | ProducedPart], answers: list[Future[Produced]]
-) -> Reply:  # fmt: skip
-    body = request.body
-    answer = answers[0] if len(answers) == 1 else gathered(answers, _joined)
-    if body["acks"] == 0:
+def _reply(request: Request, node: ServedNode, answers: list[Future[ProduceResponse]]) -> Reply:
+    asked: ProduceRequest = request.body
+    is_whole = len(answers) == len(asked.topic_data) == 1
+    answer = answers[0] if is_whole else gathered(answers, partial(_joined, asked))
+    if asked.acks == 0:
         return Reply(answer, _unanswered, NoResponse)
-    return Reply(
-        answer,
-        lambda given: produced(body, _as_known(parts, given.parts, request, node), request.version),
-        lambda error: produced(body, [ProducedPart(one.topic, one.partition, error) for one in parts], request.version),
-    )
+    return Reply(answer, partial(_told, request, node), asked.refused)
 
 
-def _unanswered(given: Produced) -> NoResponse:
+def _unanswered(given: ProduceResponse) -> NoResponse:
     return next((NoResponse(part.error) for part in given.parts if part.error is not None), NO_RESPONSE)
 
 
-def _as_known(
-    asked: Sequence[ProducePart | ProducedPart], parts: list[ProducedPart], request: Request, node: ServedNode
-) -> list[ProducedPart]:
-    """These answers, with the errors that a client of this version knows: for a partition that is in no transaction,
-    and for a topic that was named by an id and is gone.
+def _joined(asked: ProduceRequest, answers: list[ProduceResponse]) -> ProduceResponse:
+    return asked.with_parts([part for one in answers for part in one.parts])
+
+
+def _told(request: Request, node: ServedNode, given: ProduceResponse) -> ProduceResponse:
+    """An answer of the node as this version has it: with the errors of records, and with errors of that version."""
+    for topic in given.responses:
+        for part in topic.partition_responses:
+            if part.error is not None:
+                part.error = _known(topic, part.error, request, node)
+                part.record_errors = _record_errors(part.error)
+    return given
+
+
+def _known(topic: ProducedTopic, error: PylogError, request: Request, node: ServedNode) -> PylogError:
+    """The error of this version for a partition that is in no transaction, and for a topic that was named by an
+    id and is gone.
     """
-    for part in parts:
-        if part.error is not None:
-            break
-    else:
-        return parts
-    return [replace(part, error=_known(one, part.error, request, node)) for one, part in zip(asked, parts, strict=True)]
-
-
-def _known(
-    asked: ProducePart | ProducedPart, error: PylogError | None, request: Request, node: ServedNode
-) -> PylogError | None:
+    unknown = UnknownTopicId(f"there is no topic with id {topic.topic_id}")
+    if request.version >= PRODUCE_BY_ID_FROM and not topic.name:
+        return unknown
     if isinstance(error, TransactionAbortable) and request.version < ABORTABLE_FROM:
         return InvalidTxnState(str(error))
-    if isinstance(error, UnknownTopicOrPartition) and isinstance(asked, ProducePart) and asked.topic_id != NO_ID:
-        present = node.id_of(asked.topic, request.session) if asked.topic else NO_ID
-        return error if present == asked.topic_id else UnknownTopicId(f"there is no topic with id {asked.topic_id}")
+    if isinstance(error, UnknownTopicOrPartition) and topic.topic_id != NO_ID:
+        return error if node.id_of(topic.name, request.session) == topic.topic_id else unknown
     return error
 
 
-def _joined(answers: list[Produced]) -> Produced:
-    return Produced([part for one in answers for part in one.parts])
+def _record_errors(error: PylogError) -> list[ProducedPart.BatchIndexAndErrorMessage]:
+    one = ProducedPart.BatchIndexAndErrorMessage
+    told = error.record_errors if isinstance(error, BatchRefused) else ()
+    return [one(batch_index=record.index, batch_index_error_message=record.message) for record in told]
 
 
-def _part(topic: Body, part: Body, version: int) -> ProducePart | ProducedPart:
-    """The part of a partition for the node, or its error."""
-    name, number = topic["name"], part["index"]
+def _taken(part: ProducePart, version: int) -> Batch | PylogError:
+    """The batch of a partition, or what is wrong with it."""
+    # The request is held until the answer: it does not hold the records, too.
+    records, part.records = part.records, None
     try:
-        # The body is held until the answer: it does not hold the records, too.
-        batch = batch_of(part.pop("records"), version)
+        return batch_of(records, version)
     except CorruptBatch as error:
-        return ProducedPart(name, number, error.with_traceback(None))
+        return error.with_traceback(None)
     except PylogError as error:
-        told = error.with_traceback(None) if isinstance(error, _OWN) else InvalidRecord(str(error))
-        return ProducedPart(name, number, told)
-    return ProducePart(name, number, batch, topic.get("topicId", NO_ID))
+        return error.with_traceback(None) if isinstance(error, _OWN) else InvalidRecord(str(error))
 
 
 _OWN = (InvalidRecord, UnsupportedCompressionType)
@@ -226,4 +213,4 @@ def batch_of(records: memoryview | None, version: int) -> Batch:
     return batch
 
 
-API = api("Produce", answer, is_pipelined=True)
+API = api("Produce", answer, is_pipelined=True, into=ProduceRequest)

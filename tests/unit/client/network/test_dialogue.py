@@ -26,12 +26,7 @@ from pylog.errors import (
 )
 from pylog.protocol.batch import encode
 from pylog.protocol.messages import Fetch as FetchMessage
-from pylog.protocol.messages import (
-    FetchPart,
-    Produce,
-    ProducePart,
-    Session,
-)
+from pylog.protocol.messages import FetchPart, ProduceRequest, Session
 from pylog.protocol.messages.topics import DeleteTopicsRequest, MetadataRequest
 from pylog.protocol.messages.transactions import ListTransactionsRequest
 from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
@@ -115,9 +110,9 @@ def test_the_highest_version_that_both_know_is_taken() -> None:
 
 
 def test_a_node_that_is_too_old_is_an_error_that_names_both_ranges() -> None:
-    parts = [ProducePart("t", 0, encode([Record(b"x")], now_ms=1))]
-    with pytest.raises(UnsupportedVersion, match=r"serves Produce in the versions 0 to 8, and 12 to 12 are needed"):
-        ready({"Produce": (0, 8)}).request(call(Produce(parts, transactional_id="tx")))
+    asked_for = ProduceRequest.of("t", 0, encode([Record(b"x")], now_ms=1), transactional_id="tx")
+    with pytest.raises(UnsupportedVersion, match=r"serves Produce in the versions 0 to 8, which cannot say all"):
+        ready({"Produce": (0, 8)}).request(call(asked_for))
     with pytest.raises(UnsupportedVersion, match="does not serve Heartbeat: versions 0 to 4 of it are needed"):
         ready({"Metadata": (0, 1)}).request(call(BEAT))
     with pytest.raises(UnsupportedVersion, match="in the versions 7 to 9"):
@@ -130,10 +125,10 @@ def test_a_topic_without_an_id_is_asked_for_in_a_version_that_names_topics() -> 
 
 
 def test_transactions_need_the_feature_of_the_cluster_where_it_tells_of_features() -> None:
-    parts = [ProducePart("t", 0, encode([Record(b"x")], now_ms=1))]
+    begun = ProduceRequest.of("t", 0, encode([Record(b"x")], now_ms=1), transactional_id="tx")
     old = [{"name": "transaction.version", "maxVersionLevel": 1, "minVersionLevel": 1}]
     with pytest.raises(UnsupportedVersion, match=r"transaction\.version=1"):
-        ready(finalizedFeatures=old, finalizedFeaturesEpoch=1).request(call(Produce(parts, transactional_id="tx")))
+        ready(finalizedFeatures=old, finalizedFeaturesEpoch=1).request(call(begun))
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
@@ -241,15 +236,15 @@ def test_the_calls_whose_time_is_up_are_named() -> None:
 
 def test_a_produce_without_acks_is_awaited_by_no_one() -> None:
     dialogue = ready()
-    parts = [ProducePart("t", 0, encode([Record(b"x")], now_ms=1))]
-    assert asked(dialogue.request(call(Produce(parts, acks=0))))[0] == 0
+    unacknowledged = ProduceRequest.of("t", 0, encode([Record(b"x")], now_ms=1), acks=0)
+    assert asked(dialogue.request(call(unacknowledged)))[0] == 0
     assert dialogue.is_quiet
 
 
 def test_record_bytes_are_sent_as_the_buffer_that_they_are() -> None:
     batch = encode([Record(b"x" * 1000)], now_ms=1)
-    pieces = ready().request(call(Produce([ProducePart("t", 0, batch)])))
-    assert any(piece is batch.data for piece in pieces)
+    pieces = ready().request(call(ProduceRequest.of("t", 0, batch)))
+    assert any(isinstance(piece, memoryview) and piece.obj is batch.data for piece in pieces)
 
 
 # --- logging in -------------------------------------------------------------------------------------------------------

@@ -14,10 +14,9 @@ from pylog.client.network.network import Network
 from pylog.config.connection import ConnectionConfig
 from pylog.errors import NetworkError
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import Produce, Produced, ProducePart, Session
+from pylog.protocol.messages import ProduceRequest, ProduceResponse, Session
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.schema import message as schema
-from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.record import Record
 from pylog.runtime.clock import SystemClock
 from support.patience import HANG_SECONDS
@@ -87,8 +86,8 @@ def settle(network: Network) -> None:
 
 def sent(network: Network, partition: int = 0, acks: int = -1) -> NetworkFuture:
     batch = encode([Record(b"x")], now_ms=0)
-    said, future = Produce([ProducePart("t", partition, batch)], acks), network.future()
-    network.send(Call(1, said, QUESTIONS[Produce], SESSION, future, deadline()))
+    said, future = ProduceRequest.of("t", partition, batch, acks=acks), network.future()
+    network.send(Call(1, said, None, SESSION, future, deadline()))
     return future
 
 
@@ -112,7 +111,7 @@ def as_it_waits(future: NetworkFuture, monkeypatch: pytest.MonkeyPatch, happens:
 
 
 def offset(future: NetworkFuture) -> int:
-    answer: Produced = future.result(HANG_SECONDS)
+    answer: ProduceResponse = future.result(HANG_SECONDS)
     return answer.parts[0].base_offset
 
 

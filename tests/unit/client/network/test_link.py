@@ -13,7 +13,7 @@ from pylog.client.network.link import Link
 from pylog.client.network.selector import LinkSelector
 from pylog.client.network.traffic import Traffic
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import Produce, ProducePart, Session
+from pylog.protocol.messages import ProduceRequest, Session
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.schema import message as schema
 from pylog.protocol.wire.questions.table import QUESTIONS
@@ -52,7 +52,7 @@ def talking(folder: Path) -> tuple[Link, socket.socket]:
     return link, node
 
 
-def call(message: MetadataRequest | Produce) -> Call:
+def call(message: MetadataRequest | ProduceRequest) -> Call:
     return Call(1, message, QUESTIONS.get(type(message)), Session("me"), Future(), 1000)
 
 
@@ -79,7 +79,7 @@ def test_an_answer_that_is_known_at_once_is_given_where_the_sending_fails(tmp_pa
     link, node = talking(tmp_path)
     node.close()
     batch = encode([Record(b"v")], now_ms=1)
-    asked, answers = call(Produce([ProducePart("t", 0, batch)], 0, 1000)), list[Answered]()
+    asked, answers = call(ProduceRequest.of("t", 0, batch, acks=0, timeout_ms=1000)), list[Answered]()
     link.give(asked)
     with pytest.raises(OSError, match="pipe"):
         link.send_waiting(0, answers)

@@ -9,11 +9,12 @@ from pylog.client.network.call import Call
 from pylog.client.network.merging import WORTH_BYTES, are_worth_a_request, next_call
 from pylog.errors import NetworkError
 from pylog.protocol.batch import encode
-from pylog.protocol.messages import Produce, Produced, ProducedPart, ProducePart, Session
+from pylog.protocol.messages import ProduceRequest, Session
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.wire.questions.table import QUESTIONS
 from pylog.record import Record
 from pylog.runtime.future import Future
+from support.produce import produced
 
 SMALL = encode([Record(b"x")], now_ms=1)
 
@@ -24,11 +25,11 @@ def call(message: Any, deadline_ms: int = 100) -> Call:
 
 def produce(partition: int, *, size: int = 1, deadline_ms: int = 100, **more: Any) -> Call:
     batch = SMALL if size == 1 else encode([Record(b"x" * size)], now_ms=1)
-    return call(Produce([ProducePart("t", partition, batch)], **more), deadline_ms)
+    return call(ProduceRequest.of("t", partition, batch, **more), deadline_ms)
 
 
 def partitions(taken: Call) -> list[int]:
-    return [part.partition for part in taken.message.parts]
+    return [part.index for _, part in taken.message.pairs]
 
 
 def test_batches_of_several_partitions_go_together_and_those_of_one_stay_in_order() -> None:
@@ -44,8 +45,8 @@ def test_batches_of_several_partitions_go_together_and_those_of_one_stay_in_orde
 def test_each_call_gets_its_part_of_the_answer() -> None:
     calls = [produce(0), produce(1), produce(2)]
     together = next_call(deque(calls))
-    parts = [ProducedPart("t", number, None, number * 10) for number in range(3)]
-    together.answer(Produced(parts))
+    parts = [produced(number, number * 10) for number in range(3)]
+    together.answer(together.message.with_parts(parts))
     assert [one.future.result(0).parts for one in calls] == [[part] for part in parts]
 
 
@@ -87,7 +88,7 @@ def test_a_call_that_was_answered_meanwhile_keeps_its_answer() -> None:
     calls = [produce(0), produce(1)]
     together = next_call(deque(calls))
     calls[1].fail(NetworkError("its time was up"))
-    together.answer(Produced([ProducedPart("t", 0), ProducedPart("t", 1)]))
+    together.answer(together.message.with_parts([produced(0), produced(1)]))
     assert isinstance(calls[1].future.exception(0), NetworkError)
 
 
@@ -98,7 +99,7 @@ def test_what_a_callback_raises_is_logged(caplog: pytest.LogCaptureFixture) -> N
     good, bad = produce(0), produce(1)
     for one in (good, bad):
         one.future.add_done_callback(fail)
-    good.answer(Produced([ProducedPart("t", 0)]))
+    good.answer(good.message.with_parts([produced(0)]))
     bad.fail(NetworkError("gone"))
     bad.fail(NetworkError("a second time"))
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]

@@ -1,3 +1,5 @@
+from uuid import UUID
+
 import pytest
 
 from pylog.errors import (
@@ -19,8 +21,8 @@ from pylog.errors import (
     UnsupportedFormat,
 )
 from pylog.protocol.error_codes import error_code, error_message, of_code
-from pylog.protocol.wire.mapping import by_topic, named_again, named_code
-from pylog.record import TopicPartition
+from pylog.protocol.messages import FetchPart
+from pylog.protocol.wire.mapping import by_topic
 
 
 @pytest.mark.parametrize(
@@ -62,24 +64,13 @@ def test_no_text_makes_an_error_of_another_code(code: int, text: str | None) -> 
     assert type(of_code(code, text)) in (KafkaStorage, UnknownTopicOrPartition)
 
 
-def test_an_error_of_a_topic_without_a_name_is_an_unknown_id() -> None:
-    assert named_code("", UnknownTopicOrPartition("x"), by_id=True) == 100
-    assert named_code("", UnknownTopicOrPartition("x"), by_id=False) == 3
-    assert named_code("t", UnknownTopicOrPartition("x"), by_id=True) == 3
-    assert named_code("t", None, by_id=True) == 0
+@pytest.mark.parametrize("by_id", [False, True])
+def test_parts_are_gathered_by_topic_in_the_order_of_their_first(by_id: bool) -> None:
+    ids = {"a": UUID(int=1), "b": UUID(int=2)}
+    parts = [FetchPart(topic, number, 0, topic_id=ids[topic]) for topic, number in (("b", 1), ("a", 0), ("b", 0))]
 
+    bodies = by_topic(parts, lambda part: part.partition, by_id=by_id)
 
-def test_parts_are_gathered_by_topic_in_the_order_of_their_first() -> None:
-    keys = [TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("b", 0)]
-
-    bodies = by_topic(keys, lambda key: {"partitionIndex": key.partition})
-
-    assert bodies == [
-        {"name": "b", "partitions": [{"partitionIndex": 1}, {"partitionIndex": 0}]},
-        {"name": "a", "partitions": [{"partitionIndex": 0}]},
-    ]
-
-
-def test_a_topic_is_named_in_the_response_as_in_the_request() -> None:
-    assert named_again({"name": "t"}, []) == {"name": "t", "partitions": []}
-    assert named_again({"name": "t", "topicId": 5}, []) == {"topicId": 5, "partitions": []}
+    named = {"topicId": ids["b"]}, {"topicId": ids["a"]}
+    of_b, of_a = named if by_id else ({"topic": "b"}, {"topic": "a"})
+    assert bodies == [{**of_b, "partitions": [1, 0]}, {**of_a, "partitions": [0]}]

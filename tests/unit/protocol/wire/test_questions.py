@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from pylog.errors import (
-    InvalidRecord,
-    NotLeaderOrFollower,
-    RecordError,
-)
+from pylog.errors import NotLeaderOrFollower
 from pylog.protocol import messages as m
 from pylog.protocol.batch import encode
 from pylog.protocol.error_codes import of_code
@@ -50,24 +46,6 @@ def plain(value: Any) -> Any:
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", range(3, 14))
-def test_a_produce_is_heard_as_it_was_said(version: int) -> None:
-    parts = [m.ProducePart("t", 0, ONE, ID), m.ProducePart("u", 1, ONE, uuid.UUID(int=8))]
-    message, question = m.Produce(parts, 1, 77), QUESTIONS[m.Produce]
-    request = decoded("ProduceRequest", version, question.body(message, version))
-    assert (request["acks"], request["timeoutMs"], request["transactionalId"]) == (1, 77, None)
-    assert [bytes(t["partitionData"][0]["records"]) for t in request["topicData"]] == [bytes(ONE.data)] * 2
-    for topic, name in zip(request["topicData"], ("t", "u"), strict=True):
-        topic["name"] = name
-    refused = InvalidRecord("bad", [RecordError(1, "no key")])
-    told = [m.ProducedPart("t", 0, None, 10, 12, None, 3), m.ProducedPart("u", 1, refused)]
-    response = decoded("ProduceResponse", version, of_server.produced(request, told, version))
-    first, second = question.answer(message, response, version).parts
-    assert first == replace(told[0], log_start_offset=3 if version >= 5 else -1)
-    assert isinstance(second.error, InvalidRecord)
-    assert second.error.record_errors == (refused.record_errors if version >= 8 else ())
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -134,14 +112,9 @@ def test_a_code_without_a_text_has_the_text_of_its_error() -> None:
 # --- what is missing in a response ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("message", "body"),
-    [
-        (m.Produce([m.ProducePart("t", 0, ONE)]), {"responses": []}),
-    ],
-)
-def test_a_part_that_is_missing_is_an_error_of_that_part(message: Any, body: dict[str, Any]) -> None:
-    (part,) = QUESTIONS[type(message)].answer(message, body, 9).parts
+def test_a_part_that_is_missing_is_an_error_of_that_part() -> None:
+    message = m.Fetch([m.FetchPart("t", 0, 0)])
+    (part,) = QUESTIONS[m.Fetch].answer(message, {"errorCode": 0, "responses": []}, 12).parts
     assert "without a word of t-0" in str(part.error)
 
 

@@ -41,15 +41,12 @@ def error_in(body: Body, key: str = "errorCode", text: str = "errorMessage") -> 
     return of_code(body.get(key, 0), body.get(text))
 
 
-def entries(
-    topics: Iterable[Body], *, name: str = "name", partitions: str = "partitions", index: str = "partitionIndex",
-    names: Mapping[UUID, str] | None = None,
-) -> dict[TopicPartition, Body]:  # fmt: skip
+def entries(topics: Iterable[Body], names: Mapping[UUID, str] | None = None) -> dict[TopicPartition, Body]:
     """The partitions of a response, by name. `names`: the names of the topics that it has by id."""
     found: dict[TopicPartition, Body] = {}
     for topic in topics:
-        known = topic[name] if names is None else names.get(topic["topicId"])
+        known = topic["topic"] if names is None else names.get(topic["topicId"])
         if known is not None:
-            for entry in topic[partitions]:
-                found[TopicPartition(known, entry[index])] = entry
+            for entry in topic["partitions"]:
+                found[TopicPartition(known, entry["partitionIndex"])] = entry
     return found
