@@ -116,7 +116,35 @@ class Producer(Generic[SentKey, SentValue]):
         >>> await producer.send_and_wait("orders", b"cup", key=b"bob")
         RecordMetadata(topic='orders', partition=0, offset=1, timestamp=...)
         """
-        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+        future = await self.send(topic, value, key, partition, timestamp_ms, headers)
+        if future.done():
+            return future.result()
+        with self._receiving():
+            return await future
+
+    @contextmanager
+    def _receiving(self) -> Iterator[None]:
+        """Let the loop itself receive the answer, where it is the only one that its connection brings."""
+        answer = self._client.sender.sole_answer()
+        lent = None if answer is None else answer.lend()
+        if lent is None:
+            yield
+            return
+        loop, socket = asyncio.get_running_loop(), lent.fileno()
+
+        def receive() -> None:
+            loop.remove_reader(socket)
+            lent.take_back()
+            received.append(True)
+
+        received = list[bool]()
+        try:
+            loop.add_reader(socket, receive)
+            yield
+        finally:
+            if not received:
+                # Its caller was cancelled, or the connection has ended.
+                receive()
 
     async def _know(self, topic: str, partition: int | None) -> None:
         look = self._client.look

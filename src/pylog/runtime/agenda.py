@@ -37,7 +37,8 @@ class Agenda:
 
     def __init__(self, clock: Clock, selector: selectors.BaseSelector) -> None:
         self._clock = clock
-        self._posts: deque[Call] = deque()
+        self.posts: deque[Call] = deque()
+        """The posted calls that were not made."""
         self._deadlines: list[tuple[int, int, Appointment]] = []
         self._cancelled = 0
         self._numbers = count()
@@ -61,7 +62,7 @@ class Agenda:
 
     def post(self, call: Call) -> None:
         """Have `call` called in the loop's thread."""
-        self._posts.append(call)
+        self.posts.append(call)
         self._wake_up()
 
     def _wake_up(self) -> None:
@@ -97,14 +98,9 @@ class Agenda:
             self._cancelled = 0
 
     @property
-    def has_posts(self) -> bool:
-        """Whether there are posted calls that were not made."""
-        return bool(self._posts)
-
-    @property
     def timeout(self) -> float | None:
         """The seconds that the loop may wait for its sockets; None: as long as it likes."""
-        if self._posts:
+        if self.posts:
             return 0.0
         return max(self._deadlines[0][0] - self._clock.tick_ms(), 0) / 1000 if self._deadlines else None
 
@@ -116,9 +112,9 @@ class Agenda:
 
     def call_posted(self) -> None:
         """Make the calls that were posted before this one. For any thread, once the loop has ended."""
-        for _ in range(len(self._posts)):
+        for _ in range(len(self.posts)):
             try:
-                call = self._posts.popleft()
+                call = self.posts.popleft()
             except IndexError:
                 # Another thread makes them, too: each is made once.
                 return
@@ -148,7 +144,7 @@ class Agenda:
 
     def abandon(self) -> None:
         """Close the socket pair in a forked child, and forget the calls: they are its parent's."""
-        self._posts.clear()
+        self.posts.clear()
         self._deadlines.clear()
         self.close()
 

@@ -15,9 +15,9 @@ from abc import ABCMeta
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
-from threading import Lock
+from threading import Lock, get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from pylog.runtime.signals import WholeLock, opened
 
@@ -38,6 +38,16 @@ class Absent:
 
     def __get__(self, future: object, owner: type) -> object:
         raise AttributeError(f"a future of pylog has no {self._name!r}: use {self._instead}")
+
+
+class LentSocket(Protocol):
+    """A socket at which a caller waits for an answer, in the place of the thread that brings it."""
+
+    def fileno(self) -> int:
+        """Its descriptor."""
+
+    def take_back(self) -> None:
+        """Receive what has come, and wait there no more: the thread does so again."""
 
 
 class Future(Generic[T], metaclass=ABCMeta):
@@ -104,6 +114,13 @@ class Future(Generic[T], metaclass=ABCMeta):
         be missing afterwards: wait for it with `result`.
         """
 
+    def lend(self) -> LentSocket | None:
+        """The socket that brings the answer, for an event loop that waits for it: it owes `take_back`.
+
+        None: the answer comes by itself.
+        """
+        return None
+
     def hurry(self) -> None:
         """No thread is going to `drive`: let the work of the answer begin at once in the thread that is for it."""
 
@@ -145,7 +162,7 @@ class Future(Generic[T], metaclass=ABCMeta):
         if not self.done():
             import asyncio
 
-            loop = asyncio.get_running_loop()
+            loop, thread = asyncio.get_running_loop(), get_ident()
             waiter = loop.create_future()
 
             def wake() -> None:
@@ -155,7 +172,10 @@ class Future(Generic[T], metaclass=ABCMeta):
             def tell(_: Future[T]) -> None:
                 # Nothing waits in a loop that was closed meanwhile.
                 with suppress(RuntimeError):
-                    loop.call_soon_threadsafe(wake)
+                    if get_ident() == thread:
+                        wake()
+                    else:
+                        loop.call_soon_threadsafe(wake)
 
             self.add_done_callback(tell)
             yield from waiter

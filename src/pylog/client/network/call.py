@@ -28,7 +28,7 @@ from pylog.protocol.messages.transactions import (
 )
 from pylog.protocol.wire.questions.question import Question
 from pylog.runtime.clock import stopwatch_ns
-from pylog.runtime.future import Future
+from pylog.runtime.future import Future, LentSocket
 from pylog.transport import Handle, PendingAnswer
 
 __all__ = [
@@ -63,6 +63,9 @@ class Bringer(Protocol):
     def drive(self, future: "NetworkFuture", timeout: float | None) -> None:
         """See `Future.drive`."""
 
+    def lend(self, future: "NetworkFuture") -> LentSocket | None:
+        """See `Future.lend`."""
+
 
 class NetworkFuture(Future[Any]):
     """An answer that a network brings. The thread that brings answers must not wait for one."""
@@ -82,6 +85,10 @@ class NetworkFuture(Future[Any]):
         """See `Future.drive`: receive the answer in this thread, where its connection has no other one to bring."""
         if self.link is not None:
             self._bringer.drive(self, timeout)
+
+    def lend(self) -> LentSocket | None:
+        """See `Future.lend`."""
+        return None if self.link is None else self._bringer.lend(self)
 
     def _wait(self, timeout: float | None) -> None:
         if self._bringer.has_turn:

@@ -90,7 +90,8 @@ class Dialogue:
         self.state = DialogueState.VERSIONS
         self.versions: NodeVersions | None = None
         self._client_id = client_id.encode()
-        self._framer = Framer(limit, keeps=True)
+        self.framer = Framer(limit, keeps=True)
+        """Tells where to receive to: where a large response has begun, by `filled`, else by `feed`."""
         self._mechanism = mechanism
         self._login = login
         self._exchange: SaslClient | None = None
@@ -201,22 +202,18 @@ class Dialogue:
 
     # --- what comes in -----------------------------------------------------------------------------------------------
 
-    def target(self) -> memoryview | None:
-        """Where to receive to, where a large response has begun; None: anywhere, for `feed`."""
-        return self._framer.target()
-
     def filled(self, count: int) -> tuple[list[Answered], Pieces]:
-        """So many bytes were received into `target`: answers, and what is to be sent because of them.
+        """So many bytes were received into the target of the framer: answers, and what is to be sent because of them.
 
         Raises NetworkError and the errors of a login: the connection is broken.
         """
-        frame = self._framer.filled(count)
+        frame = self.framer.filled(count)
         return self._take([] if frame is None else [frame])
 
     def feed(self, data: memoryview) -> tuple[list[Answered], Pieces]:
         """Bytes were received: as `filled`."""
         try:
-            frames = self._framer.feed(data)
+            frames = self.framer.feed(data)
         except InvalidRequest as error:
             if self.state is DialogueState.VERSIONS and data[: len(TLS_ALERT)] == TLS_ALERT:
                 raise NetworkError(IS_TLS) from None

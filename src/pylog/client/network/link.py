@@ -17,6 +17,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
+from threading import get_ident
 from typing import Any
 
 from pylog.client.network.address import Address
@@ -68,6 +69,8 @@ class Link:
         self.key: Any = key
         self.address = address
         self.state = LinkState.RESTING
+        self.is_ready = False
+        """Whether calls go out at once."""
         self.waiting: deque[Call] = deque()
         """Calls that go out when it is ready."""
         self.used_ms = now_ms
@@ -89,6 +92,10 @@ class Link:
         self._out = Outgoing(has_tls=secure is not None)
         self._lent: socket.socket | None = None
         """The socket, while a caller waits at it."""
+        self._lent_in: int | None = None
+        """The thread of that caller."""
+        self._borrower: object = None
+        """What stands for the caller."""
         self._poll = select.poll()
         self._places: deque[tuple[socket.AddressFamily, tuple[object, ...] | str]] = deque()
 
@@ -98,11 +105,6 @@ class Link:
     def name(self) -> str:
         """The node at the other end, for a message."""
         return self._name(self.address)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether calls go out at once."""
-        return self._dialogue.state is DialogueState.READY and self.state is LinkState.TALKING
 
     @property
     def is_proven(self) -> bool:
@@ -214,6 +216,7 @@ class Link:
             self._session_ends_ms = None
             self.begun_ms = now_ms
             self._put(self._dialogue.log_in())
+            self.is_ready = False
             self._flush()
             return
         while self.waiting and (not self._dialogue.unanswered or not self._is_full()):
@@ -276,7 +279,7 @@ class Link:
 
     def _receive(self, source: socket.socket, answers: list[Answered]) -> bool:
         """Receive once; gives whether there may be more. No view of the frame is left, which could not grow then."""
-        target = self._dialogue.target()
+        target = self._dialogue.framer.target()
         place = self._buffer if target is None else target
         try:
             count = source.recv_into(place)
@@ -286,6 +289,7 @@ class Link:
             raise ConnectionResetError("the node has closed the connection")
         self._traffic.bytes_in += count
         found, pieces = self._dialogue.feed(place[:count]) if target is None else self._dialogue.filled(count)
+        self.is_ready = self._dialogue.state is DialogueState.READY
         answers += found
         if pieces:
             self._put(pieces)
@@ -321,17 +325,21 @@ class Link:
 
     # --- a caller that waits for its answer --------------------------------------------------------------------------
 
-    def lend(self, answer: PendingAnswer) -> bool:
+    def lend(self, answer: PendingAnswer, borrower: object) -> bool:
         """Let the caller that waits for an answer `wait` at the socket, if it is the only answer to come, and nothing
-        is to go. The thread of the network does not hear of the socket until `take_back`. Gives whether it may.
+        is to go. The thread of the network does not hear of the socket until `take_back` by the same borrower. Gives
+        whether it may.
+
+        In a thread whose loop has the socket, and which waits in a call now, that call gets it.
         """
         if (
-            not PASSES_OVER or self._events != selectors.EVENT_READ or self._lent is not None
-            or self._secure is not None or self.waiting or not self._dialogue.awaits_alone(answer)
+            not PASSES_OVER or self._events != selectors.EVENT_READ or self._secure is not None
+            or (self._lent is not None and self._lent_in != get_ident())
+            or self.waiting or not self._dialogue.awaits_alone(answer)
         ):  # fmt: skip
             return False
         assert self._socket is not None, "it is talking"
-        self._lent = self._socket
+        self._lent, self._lent_in, self._borrower = self._socket, get_ident(), borrower
         self._selector.pass_over(self._lent)
         return True
 
@@ -340,21 +348,33 @@ class Link:
         """Whether a caller waits at the socket."""
         return self._lent is not None
 
+    def fileno(self) -> int:
+        """The descriptor of the socket that is lent."""
+        assert self._lent is not None, "it is lent"
+        return self._lent.fileno()
+
+    def ignore(self) -> None:
+        """Let the selector forget of the socket that is lent: it tells of its end even while it is passed over."""
+        if self._socket is not None and self._events:
+            self._selector.unregister(self._socket)
+            self._events = 0
+
     def wait(self, seconds: float) -> None:
         """Wait until the socket has something to read, for so long at most. For the caller that it is lent to."""
         self._poll.poll(math.ceil(seconds * 1000))
 
-    def take_back(self) -> None:
-        """Have the thread of the network read the socket again."""
-        lent, self._lent = self._lent, None
-        if lent is None:
+    def take_back(self, borrower: object) -> None:
+        """Have the thread of the network read the socket again, unless another caller has got it since."""
+        if self._lent is None or self._borrower is not borrower:
             return
+        lent, self._lent, self._borrower = self._lent, None, None
         if self._socket is None:
             lent.close()
             return
-        self._selector.resume(lent)
-        if self._out.size:
-            self._watch(READ_AND_WRITE)
+        if self._events:
+            self._selector.resume(lent)
+        if self._out.size or not self._events:
+            self._watch(READ_AND_WRITE if self._out.size else selectors.EVENT_READ)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

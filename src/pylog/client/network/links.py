@@ -43,7 +43,7 @@ class Links:
         self._links: dict[LinkKey, Link] = {}
         self._sessions: dict[int, Session] = {}
         """The clients, by the identity of their sessions."""
-        self._leaving: set[int] = set()
+        self.leaving: set[int] = set()
         """Those of the clients that are closed."""
 
     def __iter__(self) -> Iterator[Link]:
@@ -54,12 +54,12 @@ class Links:
 
     def find(self, address: Address, call: Call) -> Link | None:
         """The link that a call to a node goes by, if there is one."""
-        return self._links.get(_key(address, call))
+        return self._links.get((address, id(call.session), lane_of(call.message)))
 
     def make(self, address: Address, call: Call, now_ms: int) -> Link:
         """A link for such calls, which is not opened yet."""
         self._sessions[id(call.session)] = call.session
-        key = _key(address, call)
+        key = address, id(call.session), lane_of(call.message)
         secure = None if self._context is None else self._secure
         dialogue = self._dialogue(call.session)
         link = Link(
@@ -88,21 +88,21 @@ class Links:
 
     def leave(self, session: Session) -> None:
         """Let the links of a client end, which sends nothing more."""
-        self._leaving.add(id(session))
+        self.leaving.add(id(session))
 
     def end_left(self) -> list[Call]:
         """Close the links of clients that are closed, where what was asked is answered, or of no use to them any more:
         the calls of these.
         """
         unanswered: list[Call] = []
-        for session in list(self._leaving):
+        for session in list(self.leaving):
             left = [link for link in self if link.key[1] == session]
             ended = [link for link in left if link.is_idle or _only_fetches(link)]
             for link in ended:
                 self.let_go(link)
                 unanswered += link.calls
             if len(ended) == len(left):
-                self._leaving.discard(session)
+                self.leaving.discard(session)
                 self._sessions.pop(session, None)
         return unanswered
 
@@ -149,10 +149,6 @@ class Links:
         for link in self:
             link.abandon()
         self._links.clear()
-
-
-def _key(address: Address, call: Call) -> LinkKey:
-    return address, id(call.session), lane_of(call.message)
 
 
 def _only_fetches(link: Link) -> bool:

@@ -42,7 +42,7 @@ from pylog.protocol.messages import Fetch, ProduceRequest, Session
 from pylog.protocol.messages.topics import MetadataResponse
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import Clock
-from pylog.runtime.signals import FIRM, SLICE, WHOLE, WholeLock, opened
+from pylog.runtime.signals import FIRM, SLICE, WholeLock, opened
 from pylog.runtime.threads import started
 from pylog.transport import Handle
 
@@ -97,7 +97,7 @@ class Network:
         with ThreadsExhausted.
         """
         with FIRM:
-            if self._thread is not None and not self._agenda.has_posts and self._turn.take(0):
+            if self._thread is not None and not self._agenda.posts and self._turn.take(0):
                 try:
                     if self._send_at_once(call):
                         return
@@ -129,38 +129,53 @@ class Network:
         at work, or there are others to answer, that thread brings it: then this does nothing.
         """
         deadline = None if timeout is None else monotonic() + timeout
-        left = timeout
-        with WHOLE:
+        left, link = timeout, future.link
+        with FIRM:
             while left is None or left > 0:
-                has_looked = self._look_for(future, SLICE if left is None else min(left, SLICE))
-                if not has_looked or future.done():
+                if not self._lend(link, future, future):
+                    return
+                try:
+                    link.wait(SLICE if left is None else min(left, SLICE))
+                finally:
+                    self._take_back(link, future, SLICE)
+                if future.done():
                     return
                 with opened():
                     # A handler of a signal strikes here, where the socket is not lent.
                     pass
                 left = None if deadline is None else deadline - monotonic()
 
-    def _look_for(self, future: NetworkFuture, seconds: float) -> bool:
-        """Sleep at the socket of an answer and take what comes; False where the network's thread does that."""
-        link: Link = future.link
+    def _lend(self, link: Link, future: NetworkFuture, borrower: object) -> bool:
+        """In a FIRM block: lend the connection that brings an answer; `_take_back` is owed, if that may be."""
         if not self._turn.take(0):
             return False
-        is_lent = link.lend(future)
+        is_lent = link.lend(future, borrower)
         self._turn.leave()
-        if not is_lent:
-            return False
+        return is_lent
+
+    def _take_back(self, link: Link, borrower: object, seconds: float) -> None:
+        """In a FIRM block: take what has come by a connection that was lent; from now on the network's thread does so,
+        also now where it is at work for longer than so many seconds.
+        """
+        if not self._turn.take(seconds):
+            self._submit(lambda: link.take_back(borrower))
+            return
         try:
-            link.wait(seconds)
+            self._handle(link, selectors.EVENT_READ)
+            if self._dispatch.given:
+                self._send_given()
         finally:
-            if not self._turn.take(SLICE):
-                self._submit(link.take_back)
-            else:
-                self._handle(link, selectors.EVENT_READ)
-                if self._dispatch.given:
-                    self._send_given()
-                link.take_back()
-                self._turn.leave()
-        return True
+            link.take_back(borrower)
+            if self._ends_by_ms is not None or self._links.leaving:
+                # The thread of the network waits for this one to be at rest.
+                self._agenda.post(lambda: None)
+            self._turn.leave()
+
+    def lend(self, future: NetworkFuture) -> "LentLink | None":
+        """See `Future.lend`."""
+        lent = LentLink(future.link, self._take_back)
+        with FIRM:
+            return lent if self._lend(future.link, future, lent) else None
 
     def forget(self, session: Session) -> None:
         """The client of a session is closed: so are its connections, when what it has sent is answered."""
@@ -178,7 +193,7 @@ class Network:
     @property
     def has_work(self) -> bool:
         """Whether something was put in, and waits for its turn."""
-        return self._agenda.has_posts
+        return bool(self._agenda.posts)
 
     def retire(self, successor: Handle, is_over: Callable[[], bool]) -> None:
         """Send nothing any more: what was not sent, and all that comes, goes to the successor, in this order. What was
@@ -251,7 +266,10 @@ class Network:
         for key, mask in ready:
             if not isinstance(key.data, Link):
                 key.data(mask)
-            elif not key.data.is_lent:
+            elif key.data.is_lent:
+                # It ends. Who waits at it hears of that, too.
+                key.data.ignore()
+            else:
                 self._handle(key.data, mask)
         self._agenda.call_due(self._clock.tick_ms())
         while self._unread:
@@ -309,7 +327,9 @@ class Network:
         if link in self._links:
             answers: list[Answered] = []
             error = self._use(link, events, answers)
-            self._conclude(link, answers, error)
+            self._tell(answers)
+            if error is not None:
+                self._fail(link, error)
 
     def _use(self, link: Link, events: int, answers: list[Answered]) -> Exception | None:
         """Do what a link is ready for, or send what waits for it (0): adds the answers that came; gives the error that
@@ -420,6 +440,22 @@ class Network:
         self._agenda.close()
         for call in left:
             call.fail(Closed("this log is closed: connect again"))
+
+
+class LentLink:
+    """The socket of a connection, while a caller waits there. See `LentSocket`."""
+
+    __slots__ = ("_link", "_take_back")
+
+    def __init__(self, link: Link, take_back: Callable[[Link, object, float], None]) -> None:
+        self._link, self._take_back = link, take_back
+
+    def fileno(self) -> int:
+        return self._link.fileno()
+
+    def take_back(self) -> None:
+        with FIRM:
+            self._take_back(self._link, self, 0)
 
 
 def _do(work: Callable[[], None]) -> None:

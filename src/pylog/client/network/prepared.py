@@ -103,4 +103,4 @@ class PreparedQuestion:
             return None
         base, time, start = (*self._numbers.unpack_from(frame), -1, -1)[:3]
         index = said.topic_data[0].partition_data[0].index
-        return said.with_part(produced_part(index, Appended(base, -1, None if time < 0 else time), start))
+        return said.with_part(produced_part(index, Appended(base, -1, None if time == -1 else time), start))

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TypeVar, overload
 
 from pylog.client.network.address import parse_all
-from pylog.client.network.call import Call, patience_ms
+from pylog.client.network.call import Call, NetworkFuture, patience_ms
 from pylog.client.network.network import Network
 from pylog.client.network.tls import client_context
 from pylog.config.connection import ConnectionConfig
@@ -160,7 +160,7 @@ class NetworkTransport:
     def _ask(
         self, node: int, message: Message, session: Session, place: tuple[str, str] | None = None
     ) -> PendingAnswer:
-        answer = self._network.future()
+        answer = NetworkFuture(self._network)
         asked = QUESTIONS.get(type(message))
         if asked is None and not isinstance(message, ApiRequest):
             answer.set_exception(InvalidRequest(f"a {type(message).__name__} cannot be sent by a network"))

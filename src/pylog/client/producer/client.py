@@ -157,7 +157,8 @@ class ProducerClient:
         self, topic: str, value: bytes | None, key: bytes | None, partition: int | None, timestamp_ms: int | None,
         headers: Headers,
     ) -> Future[RecordMetadata]:  # fmt: skip
-        value, key = as_bytes(value), as_bytes(key)
+        if type(value) is not bytes or key is not None:
+            value, key = as_bytes(value), as_bytes(key)
         check_fields(value, key, timestamp_ms)
         timestamp = self._clock.wall_ms() if timestamp_ms is None else timestamp_ms
         headers = checked_headers(headers) if headers else ()

@@ -258,6 +258,11 @@ class Sender:
             if not answer.done():
                 return
 
+    def sole_answer(self) -> Future[ProduceResponse] | None:
+        """The answer that this producer waits for, if there is only one."""
+        busy = list(self._in_flight.busy)
+        return self._in_flight.oldest_answer(busy[0]) if len(busy) == 1 else None
+
     def push(self) -> set[ProducerBatch]:
         """Let everything that was given to `send` before go as soon as it may; gives the batches that it is in."""
         with self._lifetime.lock:

@@ -138,7 +138,7 @@ def answers(dialogue: Dialogue, data: bytes, step: int) -> Iterator[Any]:
     for at in range(0, len(data), step):
         chunk = memoryview(data)[at : at + step]
         while chunk:
-            target = dialogue.target()
+            target = dialogue.framer.target()
             if target is None:
                 found, _ = dialogue.feed(chunk)
                 chunk = chunk[len(chunk) :]
@@ -189,7 +189,7 @@ def test_a_length_beyond_the_limit_is_refused_before_memory_is_made(size: int) -
     dialogue.request(call(BEAT))
     with pytest.raises(NetworkError, match="was announced"):
         dialogue.feed(memoryview(size.to_bytes(4, "big", signed=True)))
-    assert dialogue.target() is None
+    assert dialogue.framer.target() is None
 
 
 @pytest.mark.parametrize(

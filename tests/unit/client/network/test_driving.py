@@ -1,5 +1,6 @@
 """A caller that sends its request itself, and receives the answer that it waits for."""
 
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -194,6 +195,44 @@ def test_a_caller_that_stops_waiting_leaves_the_answer_to_the_network(
     assert offset(future) == 3
 
 
+def test_a_signal_ends_the_wait_and_leaves_the_answer_to_the_network(
+    network: Network, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its handler does not run while the caller has the socket: it might wait for an answer that this one brings."""
+    future, lent = sent(network), list[bool]()
+    link = link_of(future)
+
+    def look(number: int, frame: object) -> None:
+        lent.append(link.is_lent)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, look)
+    try:
+        as_it_waits(future, monkeypatch, lambda: [signal.raise_signal(signal.SIGINT) for _ in range(2)])
+        with pytest.raises(KeyboardInterrupt):
+            future.drive()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert lent == [False]
+    node.answer(3)
+    assert offset(future) == 3
+
+
+def test_what_a_callback_raises_leaves_the_turn(network: Network, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(_: object) -> None:
+        raise KeyboardInterrupt
+
+    future = sent(network)
+    future.add_done_callback(end)
+    as_it_waits(future, monkeypatch, lambda: node.answer(1))
+    with pytest.raises(KeyboardInterrupt):
+        future.drive()
+    monkeypatch.undo()
+    future = sent(network)
+    node.answer(2)
+    assert offset(future) == 2
+
+
 def test_an_answer_behind_others_is_left_to_the_network(network: Network, node: Node) -> None:
     first, second = sent(network), sent(network, partition=1)
     for future in (first, second):
@@ -228,6 +267,56 @@ def test_a_caller_hears_of_the_end_of_its_connection(
     future.drive(HANG_SECONDS)
     with pytest.raises(NetworkError, match="was lost"):
         future.result(0)
+
+
+def test_a_close_ends_with_the_answer_that_a_caller_receives(
+    network: Network, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    future, closing = sent(network), threading.Thread(target=network.close)
+
+    def close() -> None:
+        closing.start()
+        while network._ends_by_ms is None:
+            settle(network)
+        node.answer(1)
+
+    as_it_waits(future, monkeypatch, close)
+    monkeypatch.setattr(network._clock, "tick_ms", lambda: 0)
+    future.drive(HANG_SECONDS)
+    assert offset(future) == 1
+    closing.join(HANG_SECONDS)
+    assert not closing.is_alive()
+
+
+def test_the_network_does_not_look_again_and_again_at_a_lent_connection_that_has_ended(
+    network: Network, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system tells of an end also where a socket is passed over."""
+    future, seen = sent(network), list[int]()
+    link = link_of(future)
+
+    def end() -> None:
+        node.connection.close()
+        looked = threading.Event()
+        network.later(0, looked.set)
+        assert looked.wait(HANG_SECONDS)
+        seen.append(link._events)
+
+    as_it_waits(future, monkeypatch, end)
+    future.drive(HANG_SECONDS)
+    with pytest.raises(NetworkError, match="was lost"):
+        future.result(0)
+    assert seen == [0]
+
+
+def test_a_connection_that_was_forgotten_is_known_again(
+    network: Network, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    future = sent(network)
+    as_it_waits(future, monkeypatch, link_of(future).ignore)
+    future.drive(MILLISECOND)
+    node.answer(6)
+    assert offset(future) == 6
 
 
 def test_a_connection_that_the_network_gives_up_wakes_the_caller(
