@@ -6,7 +6,7 @@ Two connections get the same calls and the same responses; one of them encodes a
 import uuid
 from typing import NamedTuple
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pylog.client.network.call import Call
@@ -105,7 +105,11 @@ def ended(dialogue: Dialogue, response: bytes) -> list[tuple[ProduceResponse, st
     return [(one.answer, repr(one.error)) for one in answers]  # type: ignore[misc]
 
 
+USUAL = Exchange("t", 0, -1, 30_000, None, [5], 7, None, 0, None, 0, None)
+
+
 @given(version=st.sampled_from(VERSIONS), asked=st.lists(exchanges, min_size=1, max_size=8))
+@example(version=3, asked=[USUAL, USUAL._replace(byte=25)])  # a time below -1
 def test_a_prepared_produce_is_the_same_as_an_encoded_one(version: int, asked: list[Exchange]) -> None:
     prepared, general = ready(version), ready(version)
     for exchange in asked:
@@ -123,13 +127,12 @@ def test_a_prepared_produce_is_the_same_as_an_encoded_one(version: int, asked: l
 
 
 def test_the_usual_answer_of_each_version_is_not_decoded() -> None:
-    usual = Exchange("t", 0, -1, 30_000, None, [5], 7, None, 0, None, 0, None)
     for version in VERSIONS:
         dialogue = ready(version)
         for number in range(2):
-            call = asking(usual.produce(version))
+            call = asking(USUAL.produce(version))
             dialogue.request(call)
-            frame = bytearray(usual.response(version, dialogue.unanswered[0][0])[4:])
+            frame = bytearray(USUAL.response(version, dialogue.unanswered[0][0])[4:])
             assert (call.prepared is not None) == bool(number)
             if call.prepared is not None:
                 start = 0 if version >= 5 else -1
@@ -140,8 +143,7 @@ def test_the_usual_answer_of_each_version_is_not_decoded() -> None:
 
 def test_only_so_many_partitions_are_prepared_at_once() -> None:
     dialogue = ready(9)
-    usual = Exchange("t", 0, -1, 30_000, None, [5], 7, None, 0, None, 0, None)
     for partition in range(300):
-        dialogue.request(asking(usual._replace(partition=partition).produce(9)))
+        dialogue.request(asking(USUAL._replace(partition=partition).produce(9)))
     assert len(dialogue._prepared) == 256
     assert ("t", 0) not in dialogue._prepared
