@@ -81,7 +81,13 @@ NODE = [
         "replica.* num.replica.* replication.quota.* alter.log.dirs.* cordoned.log.dirs",
         "a follower has one thread for each leader, and no quota",
     ),
-    Absent("group.share.* share.coordinator.*", "there are no share groups yet"),
+    Absent(
+        "group.share.*", "a coordinator works in the thread that calls, and assigns at once; the assignor is simple"
+    ),
+    Absent(
+        "share.coordinator.*",
+        "the topic of share groups' state is as durable as the log, and a coordinator needs no threads",
+    ),
     Absent("group.streams.*", "there are no groups of the protocol of Kafka Streams"),
     Absent(
         "group.consumer.* group.coordinator.*",

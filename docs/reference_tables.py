@@ -82,8 +82,11 @@ def configs(kind: type[Config], place: str, absent: list[Absent]) -> str:
         )
     others = kafka_configs.OTHER_DEFAULTS.get(title, {})
     on_nodes = {kafka_name(field.name): field.metadata.get("broker", ()) for field in fields(kind)}
+    of_node = {kafka_name(field.name) for field in fields(NodeConfig)}
     for one in described(kind):
-        nodes = [f"group.{one.name}"] if kind is GroupConfig else on_nodes[one.name]
+        nodes = (
+            [name for name in [f"group.{one.name}"] if name in of_node] if kind is GroupConfig else on_nodes[one.name]
+        )
         facts = [
             f"{one.type}.",
             f"Default: `{one.default or '(empty)'}`{_on_node(nodes)}.",

@@ -75,7 +75,7 @@ KNOWN: list[Known] = [
     Known(
         "(Alter|IncrementalAlter)Configs", r"\.responses\[\]\.errorCode",
         "A config that pylog does not have cannot be set on a broker or a group: INVALID_REQUEST for a broker, "
-        "INVALID_CONFIG for a group. Kafka has those of share and streams groups, and keeps any for a broker.",
+        "INVALID_CONFIG for a group. Kafka has those of streams groups, and keeps any for a broker.",
         _of_unknown_configs,
     ),
     Known(

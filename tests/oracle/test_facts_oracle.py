@@ -70,13 +70,20 @@ LEAST = {
     "log.cleaner.dedupe.buffer.size": 48,
     "offsets.topic.segment.bytes": 1 << 20,
     "replica.lag.time.max.ms": 1,
+    "share.coordinator.state.topic.segment.bytes": 1 << 20,
     "transaction.state.log.segment.bytes": 1 << 20,
 }
 # Kafka, too, takes what others of them allow (tests/unit/config/test_dynamic.py).
 LIMITED = {
-    f"group.consumer.{end}{what}"
+    f"group.{protocol}.{end}{what}"
+    for protocol in ("consumer", "share")
     for end in ("", "min.", "max.")
     for what in ("heartbeat.interval.ms", "session.timeout.ms")
+} | {
+    "group.share.delivery.count.limit",
+    "group.share.max.share.sessions",
+    "group.share.partition.max.record.locks",
+    "group.share.record.lock.duration.ms",
 }
 # What has to be said along with a value at the edge of its range.
 TOGETHER: dict[tuple[str, str], dict[str, object]] = {

@@ -4,11 +4,11 @@ Options of Kafka's clients that pylog lacks are listed, too, so that their error
 (Kafka: ProducerConfig, ConsumerConfig.)
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pylog.config.offset_reset import OffsetReset
 from pylog.config.options import (
     INT_MAX,
     Acks,
@@ -164,34 +164,6 @@ _OF_CLASSIC = {
     "partition_assignment_strategy": ("range", "cooperative-sticky"),
     "session_timeout_ms": 45_000,
 }
-_DURATION = re.compile(
-    r"P(?=.)(?:([0-9]{1,9})D)?(?:T(?=.)(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,12})(?:[.,]([0-9]{0,9}))?S)?)?",
-    re.IGNORECASE,
-)
-
-
-class OffsetReset(Words):
-    """A word, or "by_duration:" and an ISO-8601 duration of days and smaller units (KIP-1106)."""
-
-    def __init__(self) -> None:
-        super().__init__("latest", "earliest", "none")
-        self.allowed = "one of latest, earliest, none, by_duration:PnDTnHnMn.nS"
-
-    def parse(self, value: object) -> str | None:
-        if isinstance(value, str) and value.strip().startswith("by_duration:"):
-            duration_ms(value.strip())
-            return value.strip()
-        return super().parse(value)
-
-
-def duration_ms(reset: str) -> int:
-    """The duration in "by_duration:P...", in ms. Raises ValueError."""
-    found = _DURATION.fullmatch(reset.removeprefix("by_duration:"))
-    if found is None:
-        raise ValueError(reset)
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
-    ms = int((found[5] or "").ljust(3, "0")[:3])
-    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +176,7 @@ class ConsumerConfig(Config):
     here a misspelt name is an error or a warning."""
     auto_commit_interval_ms: int = option(5000, integer(0))
     """How often `poll` commits, with `enable_auto_commit`."""
-    auto_offset_reset: str = option("latest", OffsetReset())
+    auto_offset_reset: str = option("latest", OffsetReset("latest", "earliest", "none"))
     """Where to begin in a partition without a position, or with one that is gone; "none" raises, and
     "by_duration:PT1H" is an hour ago."""
     check_crcs: bool = option(True, Switch())

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
+from pylog.config.offset_reset import OffsetReset
 from pylog.config.options import (
     INT_MAX,
     BytesPerSecond,
@@ -82,6 +83,42 @@ class NodeConfig(Config):
     """How many members a group may have."""
     group_min_session_timeout_ms: int = option(6000, integer())
     """The shortest session timeout that a member may ask for."""
+    group_share_delivery_count_limit: int = option(5, integer(2, 10))
+    """How often a share group delivers a record before it gives it up."""
+    group_share_heartbeat_interval_ms: int = option(5000, integer(1))
+    """How often a member of a share group has to be heard of."""
+    group_share_initialize_retry_interval_ms: int = option(30_000, integer(1))
+    """After how long a share group begins a partition again whose state was not stored."""
+    group_share_max_delivery_count_limit: int = option(10, integer(5, 25))
+    """The largest `group.share.delivery.count.limit`, and the largest that a group may be given."""
+    group_share_max_heartbeat_interval_ms: int = option(15_000, integer(1))
+    """The longest `group.share.heartbeat.interval.ms`, and the longest that a group may be given."""
+    group_share_max_partition_max_record_locks: int = option(4000, integer(2000, 10_000))
+    """The largest `group.share.partition.max.record.locks`, and the largest that a group may be given."""
+    group_share_max_record_lock_duration_ms: int = option(60_000, integer(30_000, 3_600_000))
+    """The longest `group.share.record.lock.duration.ms`, and the longest that a group may be given."""
+    group_share_max_session_timeout_ms: int = option(60_000, integer(1))
+    """The longest `group.share.session.timeout.ms`, and the longest that a group may be given."""
+    group_share_max_share_sessions: int = option(2000, integer(1))
+    """How many share sessions a node remembers."""
+    group_share_max_size: int = option(200, integer(1, 1000))
+    """How many members a share group may have."""
+    group_share_min_delivery_count_limit: int = option(2, integer(2, 5))
+    """The least `group.share.delivery.count.limit`, and the least that a group may be given."""
+    group_share_min_heartbeat_interval_ms: int = option(5000, integer(1))
+    """The shortest `group.share.heartbeat.interval.ms`, and the shortest that a group may be given."""
+    group_share_min_partition_max_record_locks: int = option(100, integer(100, 2000))
+    """The least `group.share.partition.max.record.locks`, and the least that a group may be given."""
+    group_share_min_record_lock_duration_ms: int = option(15_000, integer(1000, 30_000))
+    """The shortest `group.share.record.lock.duration.ms`, and the shortest that a group may be given."""
+    group_share_min_session_timeout_ms: int = option(45_000, integer(1))
+    """The shortest `group.share.session.timeout.ms`, and the shortest that a group may be given."""
+    group_share_partition_max_record_locks: int = option(2000, integer(100, 10_000))
+    """How many records of a partition a share group has in flight at once."""
+    group_share_record_lock_duration_ms: int = option(30_000, integer(1000, 3_600_000))
+    """How long a member of a share group holds a record that it does not acknowledge."""
+    group_share_session_timeout_ms: int = option(45_000, integer(1))
+    """After how long without a word such a member is gone."""
     listener_security_protocol_map: str = option(PROTOCOL_MAP, ProtocolMap())
     """The security protocol of each listener, by its name."""
     log_cleaner_backoff_ms: int = option(15_000, long(0))
@@ -145,6 +182,14 @@ class NodeConfig(Config):
     """How often every byte of the sealed segments is read, in search of damage; -1: never. Not Kafka's."""
     scrub_io_max_bytes_per_second: float = option(float(64 << 20), BytesPerSecond())
     """How many bytes of logs a second that reads at most. Not Kafka's."""
+    share_coordinator_snapshot_update_records_per_snapshot: int = option(500, integer(0, 500))
+    """How many changes of a share group's partition are written before its state is written as a whole."""
+    share_coordinator_state_topic_num_partitions: int = option(50, integer(1))
+    """How many partitions `__share_group_state` is made with."""
+    share_coordinator_state_topic_prune_interval_ms: int = option(300_000, integer(1))
+    """How often records of `__share_group_state` are deleted that later ones replace."""
+    share_coordinator_state_topic_segment_bytes: int = option(100 << 20, integer(SEGMENT_BYTES_MIN))
+    """The `segment.bytes` that it is made with."""
     socket_request_max_bytes: int = option(100 << 20, integer(1))
     """How large a request may be."""
     super_users: str = option("User:ANONYMOUS", Words())
@@ -192,8 +237,13 @@ class NodeConfig(Config):
         return dict(sorted({**super(NodeConfig, self).to_kafka(), **topics}.items()))
 
     def _check_together(self) -> None:
-        """Hold what groups of the consumer protocol go by to its limits. (Kafka: GroupCoordinatorConfig)"""
+        """Hold what groups go by to its limits. (Kafka: GroupCoordinatorConfig, ShareGroupConfig)"""
         GroupConfig.of_node(self).check_within(self, prefix="group.")
+        if self.group_share_max_share_sessions < self.group_share_max_size:
+            raise InvalidConfig(
+                f"group.share.max.share.sessions={self.group_share_max_share_sessions} must be greater than or equal "
+                f"to group.share.max.size={self.group_share_max_size}"
+            )
 
 
 def _default(broker_name: str, kind: Kind, value: object) -> object:
@@ -211,19 +261,36 @@ def _default(broker_name: str, kind: Kind, value: object) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig(Config):
-    """The configs of a group of the consumer protocol: what is set on it, and the node's for the others. The node's is
-    called `group.` and the name. (Kafka: GroupConfig, KIP-848)
+    """The configs of a group of the consumer protocol, or of a share group: what is set on it, and the node's for the
+    others. The node's is called `group.` and the name, where it has one. (Kafka: GroupConfig, KIP-848, KIP-932)
     """
 
     consumer_heartbeat_interval_ms: int = option(5000, integer(1))
     """How often a member has to be heard of."""
     consumer_session_timeout_ms: int = option(45_000, integer(1))
     """After how long without a word a member is gone."""
+    share_auto_offset_reset: str = option("latest", OffsetReset("latest", "earliest"))
+    """Where a share group begins a partition: "earliest", "latest", or "by_duration:" and how far back."""
+    share_delivery_count_limit: int = option(5, integer(2))
+    """How often a record is delivered before it is given up."""
+    share_heartbeat_interval_ms: int = option(5000, integer(1))
+    """How often a member of a share group has to be heard of."""
+    share_isolation_level: str = option("read_uncommitted", Words("read_committed", "read_uncommitted"))
+    """Whether a share group waits for the ends of transactions, and passes over what was aborted."""
+    share_partition_max_record_locks: int = option(2000, integer(100))
+    """How many records of a partition are in flight at once."""
+    share_record_lock_duration_ms: int = option(30_000, integer(1000))
+    """How long a member holds a record that it does not acknowledge."""
+    share_renew_acknowledge_enable: bool = option(True, Switch())
+    """Whether a member may hold a record longer, by RENEW."""
+    share_session_timeout_ms: int = option(45_000, integer(1))
+    """After how long without a word a member of a share group is gone."""
 
     @classmethod
     def of_node(cls, node: NodeConfig) -> Self:
         """The configs of a group on which nothing is set."""
-        return cls(**{spec.name: getattr(node, f"group_{spec.name}") for spec in fields(cls)})
+        names = [(spec.name, f"group_{spec.name}") for spec in fields(cls)]
+        return cls(**{name: getattr(node, of_node) for name, of_node in names if hasattr(node, of_node)})
 
     @classmethod
     def loaded(cls, stored: Mapping[str, str], node: NodeConfig) -> Self:
@@ -237,13 +304,13 @@ class GroupConfig(Config):
                 logger.warning("a group's config %s=%s has no effect: it is not a config here", name, text)
                 continue
             try:
-                value = kind.parse(text)
+                value: Any = kind.parse(text)
             except ValueError:
                 logger.warning("a group's config %s=%s has no effect: not %s", name, text, kind.allowed)
                 continue
-            assert isinstance(value, int)
-            (_, least), (_, most) = _limits(name, node)
-            values[name.replace(".", "_")] = min(max(value, least), most)
+            for (_, least), (_, most) in _limits(name, node):
+                value = min(max(value, least), most)
+            values[name.replace(".", "_")] = value
         return replace(cls.of_node(node), **values)
 
     def check_within(self, node: NodeConfig, prefix: str = "") -> None:
@@ -252,24 +319,35 @@ class GroupConfig(Config):
         """
         for spec in fields(self):
             name, value = kafka_name(spec.name), getattr(self, spec.name)
-            (min_name, least), (max_name, most) = _limits(name, node)
-            if value < least:
-                raise InvalidConfig(f"{prefix}{name}={value} must be greater than or equal to {min_name}={least}")
-            if value > most:
-                raise InvalidConfig(f"{prefix}{name}={value} must be less than or equal to {max_name}={most}")
-        if self.consumer_session_timeout_ms <= self.consumer_heartbeat_interval_ms:
-            raise InvalidConfig(
-                f"{prefix}consumer.session.timeout.ms={self.consumer_session_timeout_ms} must be greater than "
-                f"{prefix}consumer.heartbeat.interval.ms={self.consumer_heartbeat_interval_ms}"
-            )
+            for (min_name, least), (max_name, most) in _limits(name, node):
+                if value < least:
+                    raise InvalidConfig(f"{prefix}{name}={value} must be greater than or equal to {min_name}={least}")
+                if value > most:
+                    raise InvalidConfig(f"{prefix}{name}={value} must be less than or equal to {max_name}={most}")
+        for protocol, session, interval in (
+            ("consumer", self.consumer_session_timeout_ms, self.consumer_heartbeat_interval_ms),
+            ("share", self.share_session_timeout_ms, self.share_heartbeat_interval_ms),
+        ):
+            if session <= interval:
+                raise InvalidConfig(
+                    f"{prefix}{protocol}.session.timeout.ms={session} must be greater than "
+                    f"{prefix}{protocol}.heartbeat.interval.ms={interval}"
+                )
 
     @classmethod
     def _elsewhere(cls) -> str:
-        return "consumer.assignment.interval.ms share. streams."
+        return (
+            "consumer.assignment.interval.ms consumer.assignor.offload.enable "
+            "share.assignment.interval.ms share.assignor.offload.enable streams."
+        )
 
 
-def _limits(name: str, node: NodeConfig) -> tuple[tuple[str, int], tuple[str, int]]:
-    """The least and the largest value of a group's config on a node, each with the node's config that says so."""
+def _limits(name: str, node: NodeConfig) -> list[tuple[tuple[str, int], tuple[str, int]]]:
+    """The least and the largest value of a group's config on a node, each with the node's config that says so; nothing
+    where a node has no say.
+    """
     protocol, what = name.split(".", 1)
     least, most = (f"group.{protocol}.{end}.{what}" for end in ("min", "max"))
-    return (least, getattr(node, least.replace(".", "_"))), (most, getattr(node, most.replace(".", "_")))
+    if not hasattr(node, least.replace(".", "_")):
+        return []
+    return [((least, getattr(node, least.replace(".", "_"))), (most, getattr(node, most.replace(".", "_"))))]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.config import ConsumerConfig, NodeConfig, ProducerConfig, TopicConfig
-from pylog.config.clients import duration_ms
 from pylog.config.documentation import described, documentation
+from pylog.config.offset_reset import duration_ms
 from pylog.errors import InvalidConfig
 
 KAFKAS = "org.apache.kafka.clients.consumer."

@@ -70,7 +70,7 @@ def test_a_group_goes_by_what_is_set_on_it_within_the_limits_of_now(caplog: pyte
     groups = {
         "g": {"consumer.heartbeat.interval.ms": "6000"},
         "outside": {"consumer.heartbeat.interval.ms": "1", "consumer.session.timeout.ms": "99999999"},
-        "odd": {"consumer.heartbeat.interval.ms": "soon", "share.isolation.level": "read_committed"},
+        "odd": {"consumer.heartbeat.interval.ms": "soon", "streams.session.timeout.ms": "50000"},
     }
     configs = node(given, groups)
 
@@ -80,7 +80,7 @@ def test_a_group_goes_by_what_is_set_on_it_within_the_limits_of_now(caplog: pyte
     assert configs.of_group("outside") == outside
     assert configs.of_group("odd") == configs.of_group("none")
     assert "consumer.heartbeat.interval.ms=soon has no effect" in caplog.text
-    assert "share.isolation.level=read_committed has no effect" in caplog.text
+    assert "streams.session.timeout.ms=50000 has no effect" in caplog.text
 
 
 def test_a_group_is_looked_up_anew_only_where_something_has_changed() -> None:
@@ -104,3 +104,15 @@ def test_a_group_is_looked_up_anew_only_where_something_has_changed() -> None:
 def test_a_node_is_not_opened_with_what_its_own_limits_forbid(config: dict[str, int], said: str) -> None:
     with pytest.raises(InvalidConfig, match=said):
         NodeConfig.from_kafka({f"group.consumer.{name}": value for name, value in config.items()})
+
+
+def test_a_share_group_has_configs_of_its_own() -> None:
+    node = NodeConfig(group_share_record_lock_duration_ms=20_000)
+    stored = {"share.delivery.count.limit": "99", "share.auto.offset.reset": "by_duration:PT1H"}
+    found = GroupConfig.loaded(stored, node)
+    assert (found.share_delivery_count_limit, found.share_record_lock_duration_ms) == (10, 20_000)
+    assert (found.share_auto_offset_reset, found.share_isolation_level) == ("by_duration:PT1H", "read_uncommitted")
+    with pytest.raises(InvalidConfig, match=r"share\.session.timeout.ms=5 must be greater than or equal to"):
+        GroupConfig(share_session_timeout_ms=5).check_within(node)
+    with pytest.raises(InvalidConfig, match=r"group.share.max.share.sessions=1 must be .* group.share.max.size=200"):
+        NodeConfig(group_share_max_share_sessions=1)

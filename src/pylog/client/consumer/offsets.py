@@ -15,7 +15,7 @@ from pylog.client.consumer.leader_lookup import LeaderLookup, States
 from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.client.consumer.subscription import PartitionState, SubscriptionState
 from pylog.config import ConsumerConfig
-from pylog.config.clients import duration_ms
+from pylog.config.offset_reset import duration_ms
 from pylog.errors import COORDINATOR_AWAY, NoOffsetForPartition, UnstableOffsetCommit
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import EARLIEST, LATEST
