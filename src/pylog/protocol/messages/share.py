@@ -125,7 +125,7 @@ class ShareGroupDescribeRequest(NamesRequest[ShareGroupDescribeResponse]):
 
 @api_message
 class AcknowledgementBatch:
-    """What becomes of the records from `first_offset` to `last_offset`: one type for all of them, or one for each."""
+    """The fate of the records from `first_offset` to `last_offset`: one type for all of them, or one for each."""
 
     first_offset: int
     last_offset: int
