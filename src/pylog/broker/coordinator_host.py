@@ -19,7 +19,17 @@ from typing import TypeVar
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.transaction_markers import TransactionMarkers, append_marker
 from pylog.commitlog.partition_reader import ReadablePartition
-from pylog.coordinator.effects import Answer, Append, Coordinator, Effect, LogRecord, Now, Stamp, WriteMarkers
+from pylog.coordinator.effects import (
+    Answer,
+    Append,
+    Coordinator,
+    DropBefore,
+    Effect,
+    LogRecord,
+    Now,
+    Stamp,
+    WriteMarkers,
+)
 from pylog.errors import CorruptBatch, PylogError, StorageError, UnsupportedFormat
 from pylog.partition import Appended
 from pylog.protocol.batch import Batch, Origin, encode, split
@@ -44,12 +54,13 @@ class CoordinatorHost:
     """One coordinator and its partition. Thread-safe.
 
     `produce` makes appends safe, `markers` ends transactions in their partitions, `writer` lets the leader append, in
-    this epoch or a later one. Raises at construction, which replays the log: CorruptBatch, StorageError.
+    this epoch or a later one, and `drop_before` drops what lies below an offset. Raises at construction, which replays
+    the log: CorruptBatch, StorageError.
     """
 
     def __init__(
         self, leader: Leader, machine: Coordinator, clock: Clock, produce: ProduceHandler,
-        markers: TransactionMarkers, writer: Callable[[int], Leader],
+        markers: TransactionMarkers, writer: Callable[[int], Leader], drop_before: Callable[[int], object],
     ) -> None:  # fmt: skip
         self.leader = leader
         self.machine = machine
@@ -59,6 +70,7 @@ class CoordinatorHost:
         self._produce = produce
         self._markers = markers
         self._writer = writer
+        self._drop_before = drop_before
         self._safe_due: int | None = None
         self.gone: PylogError | None = None
         """Why it lets nothing in, once `abandon` was called."""
@@ -211,13 +223,13 @@ class CoordinatorHost:
 
     def _carry_out(
         self, effects: list[Effect], guard: Verification | None
-    ) -> tuple[list[Answer], list[Answer | WriteMarkers], int]:
+    ) -> tuple[list[Answer | DropBefore], list[Answer | WriteMarkers], int]:
         """Append what is to be appended.
 
-        Gives the answers that wait for nothing, what is to be done behind the appends, and up to where the log has to
-        be safe before that (0: it need not be).
+        Gives what waits for nothing, what is to be done behind the appends, and up to where the log has to be safe
+        before that (0: it need not be).
         """
-        at_once: list[Answer] = []
+        at_once: list[Answer | DropBefore] = []
         waiting: list[Answer | WriteMarkers] = []
         todo = deque(effects)
         state, is_lazy, waits_for = self.leader.partition.state, False, 0
@@ -258,7 +270,7 @@ class CoordinatorHost:
         self._writer(NO_EPOCH)
         self._produce.append(self.leader, batch, now, origin=Origin.COORDINATOR, guard=guard)
 
-    def _send(self, outgoing: Sequence[Answer | WriteMarkers], error: PylogError | None) -> None:
+    def _send(self, outgoing: Sequence[Answer | WriteMarkers | DropBefore], error: PylogError | None) -> None:
         """Carry out what waited for the log, which is safe now, or refused (`error`)."""
         # The markers first: a commit that is answered can be read.
         for effect in outgoing:
@@ -267,6 +279,9 @@ class CoordinatorHost:
                 self._markers.write(self, effect, error)
         for effect in outgoing:
             if isinstance(effect, WriteMarkers):
+                continue
+            if isinstance(effect, DropBefore):
+                self._drop_before(effect.offset)
                 continue
             future = self._waiting.pop(effect.ticket, None)
             if future is None:

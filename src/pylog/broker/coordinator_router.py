@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from pylog.broker.coordinator_host import CoordinatorHost
-from pylog.broker.coordinators import GROUPS, TRANSACTIONS, Coordinators
+from pylog.broker.coordinators import GROUPS, SHARE_STATES, TRANSACTIONS, Coordinators
 from pylog.broker.describe import unknown_partition
 from pylog.broker.hanging_transactions import settle, settle_promoted
 from pylog.broker.produce import ProduceHandler
@@ -51,6 +51,15 @@ from pylog.protocol.messages.offsets import (
     OffsetFetchResponse,
     TxnOffsetCommitRequest,
 )
+from pylog.protocol.messages.share_state import (
+    DeleteShareGroupStateRequest,
+    InitializeShareGroupStateRequest,
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateSummaryRequest,
+    StateRequest,
+    WriteShareGroupStateRequest,
+    share_partition_name,
+)
 from pylog.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -80,6 +89,7 @@ from pylog.transport import PendingAnswer, Route
 
 if TYPE_CHECKING:
     from pylog.coordinator.group import Census, GroupCoordinator
+    from pylog.coordinator.share.coordinator import ShareCoordinator
     from pylog.coordinator.transaction import TransactionCoordinator
 
 logger = logging.getLogger("pylog.broker")
@@ -161,6 +171,11 @@ class CoordinatorRouter:
             ListTransactionsRequest: partial(self._by_all, TRANSACTIONS),
             DescribeTransactionsRequest: partial(self._by_names, TRANSACTIONS),
             DescribeProducersRequest: self._describe_producers,
+            InitializeShareGroupStateRequest: self._to_share_states,
+            ReadShareGroupStateRequest: self._to_share_states,
+            WriteShareGroupStateRequest: self._to_share_states,
+            DeleteShareGroupStateRequest: self._to_share_states,
+            ReadShareGroupStateSummaryRequest: self._to_share_states,
         }
 
     def settle(self) -> None:
@@ -251,20 +266,18 @@ class CoordinatorRouter:
         self._coordinators.forget(key)
 
     def topic_deleted(self, name: str, topic_id: uuid.UUID) -> None:
-        """Let groups forget the offsets that they have committed for a deleted topic."""
-        for key in self._coordinators.written(GROUPS):
+        """Let groups forget how far they are in a deleted topic."""
+        for key in (*self._coordinators.written(GROUPS), *self._coordinators.written(SHARE_STATES)):
             try:
                 host = self._coordinators.at(key)
             except PylogError as error:
-                # They are not shown, as there is no such topic, and expire with their group.
+                # It is not shown, as there is no such topic.
                 logger.warning(
-                    "offsets that groups have committed for %r cannot be deleted: %s",
-                    name,
-                    error,
+                    "%s-%d keeps how far groups are in %r, which was deleted: %s", *key, name, error,
                     extra={"topic": name},
-                )
+                )  # fmt: skip
                 continue
-            machine = cast("GroupCoordinator", host.machine)
+            machine = cast("GroupCoordinator | ShareCoordinator", host.machine)
             host.hear(partial(machine.topic_deleted, name, topic_id))
             self._coordinators.note_due(host)
 
@@ -358,6 +371,23 @@ class CoordinatorRouter:
             except PylogError as error:
                 answers.append(completed(message.only([name]).refused(error.with_traceback(None))))
         answers += [self._handled(host, message.only(names), session) for host, names in hosts.items()]
+        return gathered(answers, message.joined)
+
+    # --- share states ------------------------------------------------------------------------------------------------
+
+    def _to_share_states(self, message: StateRequest[R], session: Session) -> Future[R]:
+        """Ask the coordinator of each share partition. One that is not here is the error of its partitions alone."""
+        hosts: dict[CoordinatorHost, list[tuple[uuid.UUID, int]]] = {}
+        answers: list[Future[R]] = []
+        for topic_id, asked in message.keyed():
+            try:
+                name = share_partition_name(message.group_id, topic_id, asked.partition)
+                host = self._coordinators.of(SHARE_STATES, name)
+                hosts.setdefault(host, []).append((topic_id, asked.partition))
+            except PylogError as error:
+                one = message.only([(topic_id, asked.partition)])
+                answers.append(completed(one.refused(error.with_traceback(None))))
+        answers += [self._handled(host, message.only(parts), session) for host, parts in hosts.items()]
         return gathered(answers, message.joined)
 
     # --- transactions ------------------------------------------------------------------------------------------------

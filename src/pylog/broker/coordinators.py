@@ -2,6 +2,7 @@
 
     groups         one `GroupCoordinator` for each partition of `__consumer_offsets`, by the hash of the group id
     transactions   one `TransactionCoordinator` for each of `__transaction_state`, by that of the transactional id
+    share states   one `ShareCoordinator` for each of `__share_group_state`, by that of group, topic and partition
 
 The topics are made at their first use. The coordinators of transactions that an earlier owner has left open are made in
 the background after the open. `coordinator_router` chooses the coordinator of a message.
@@ -18,7 +19,7 @@ from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.transaction_markers import TransactionMarkers
 from pylog.coordinator.effects import Coordinator, TopicInfo
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists, UnknownTopicOrPartition
-from pylog.protocol.messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC, NewTopic
+from pylog.protocol.messages import GROUPS_TOPIC, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC, NewTopic
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.protocol.partitioner import partition_for
 from pylog.record import TopicPartition
@@ -29,6 +30,7 @@ logger = logging.getLogger("pylog.broker")
 
 GROUPS = GROUPS_TOPIC
 TRANSACTIONS = TRANSACTIONS_TOPIC
+SHARE_STATES = SHARE_STATES_TOPIC
 LITTLE_BYTES = 4 << 20
 """How large the log of a coordinator is at most that is made for its upkeep alone."""
 NAMES_MAX = 10_000
@@ -68,7 +70,9 @@ class Coordinators:
     # --- which there are ---------------------------------------------------------------------------------------------
 
     def of(self, topic: str, name: str) -> CoordinatorHost:
-        """The coordinator of a group, or of a transactional id. Raises NotCoordinator, CorruptBatch."""
+        """The coordinator of a group, of a transactional id, or of a share partition. Raises NotCoordinator,
+        CorruptBatch.
+        """
         found = self._named.get((topic, name))
         if found is not None and self._is_current(*found):
             return found[0]
@@ -80,7 +84,7 @@ class Coordinators:
         return host
 
     def partition(self, topic: str, name: str) -> TopicPartition:
-        """The partition of the coordinator of a group, or a transactional id; the topic is made where it is missing.
+        """The partition of the coordinator of such a name; the topic is made where it is missing.
 
         Raises UnknownTopicOrPartition: it has no partitions.
         """
@@ -94,11 +98,19 @@ class Coordinators:
 
     def _new_topic(self, topic: str) -> NewTopic:
         config = self._config
-        partitions, segment_bytes = {
-            GROUPS: (config.offsets_topic_num_partitions, config.offsets_topic_segment_bytes),
-            TRANSACTIONS: (config.transaction_state_log_num_partitions, config.transaction_state_log_segment_bytes),
-        }[topic]
-        return NewTopic(topic, partitions, {"cleanup.policy": "compact", "segment.bytes": str(segment_bytes)})
+        compacted = {"cleanup.policy": "compact"}
+        partitions, segment_bytes, policy = {
+            GROUPS: (config.offsets_topic_num_partitions, config.offsets_topic_segment_bytes, compacted),
+            TRANSACTIONS: (
+                config.transaction_state_log_num_partitions, config.transaction_state_log_segment_bytes, compacted,
+            ),
+            # Its coordinators drop what is said again.
+            SHARE_STATES: (
+                config.share_coordinator_state_topic_num_partitions, config.share_coordinator_state_topic_segment_bytes,
+                {"cleanup.policy": "delete", "retention.ms": "-1"},
+            ),
+        }[topic]  # fmt: skip
+        return NewTopic(topic, partitions, {**policy, "segment.bytes": str(segment_bytes)})
 
     def at(self, key: TopicPartition) -> CoordinatorHost:
         """The coordinator that lives by a partition. Raises NotCoordinator, CorruptBatch."""
@@ -123,6 +135,7 @@ class Coordinators:
                 leader, self._machine(key), self._clock, self._produce, self._markers,
                 # A leader takes its epoch when it first writes; it is the coordinator's, too.
                 lambda epoch: self._replica_manager.roles.writer(*key, epoch=epoch),
+                lambda offset: self._drop_before(key, offset),
             )  # fmt: skip
             if before is not None:
                 host.take_up(before)
@@ -147,11 +160,21 @@ class Coordinators:
     def _is_current(self, host: CoordinatorHost, key: TopicPartition) -> bool:
         return self._replica_manager.roles.held(*key) is host.leader and host.gone is None
 
+    def _drop_before(self, key: TopicPartition, offset: int) -> None:
+        """Drop what lies below an offset of a coordinator's log. Where the disk refuses it, it stays."""
+        error = self._replica_manager.changes.drop_before(key, offset)
+        if error is not None:
+            logger.warning("old records of %s-%d stay: %s", *key, error, extra=key._asdict())
+
     def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:
             from pylog.coordinator.group import GroupCoordinator
 
             return GroupCoordinator(key.partition, self._replica_manager.configs, self._topics, is_lost=self._is_lost)
+        if key.topic == SHARE_STATES:
+            from pylog.coordinator.share.coordinator import ShareCoordinator
+
+            return ShareCoordinator(key.partition, self._config, self._topics)
         from pylog.coordinator.transaction import TransactionCoordinator
 
         return TransactionCoordinator(key.partition, self._config, new_producer_id=self.new_producer_id)

@@ -1,6 +1,6 @@
 """The effects of a coordinator, which is a machine: an event and the time in, effects out.
 
-    event -> machine -> [Append, Answer, WriteMarkers...] -> its host
+    event -> machine -> [Append, Answer, WriteMarkers, DropBefore...] -> its host
 
 It owns one partition of an internal topic. What has to outlive it changes only by `replay`: of the log when it takes
 over, and of its own `Append` when that is in the log. So its state is the replay of its log, whatever happens between.
@@ -82,7 +82,14 @@ class WriteMarkers:
     markers: TxnMarkers
 
 
-Effect = Append | Answer | WriteMarkers
+@dataclass(slots=True)
+class DropBefore:
+    """Drop the records of the log below an offset: what they say is said again from there on, and that is safe."""
+
+    offset: int
+
+
+Effect = Append | Answer | WriteMarkers | DropBefore
 
 
 class TopicInfo(NamedTuple):

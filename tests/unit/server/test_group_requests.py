@@ -34,9 +34,19 @@ def test_this_node_coordinates_everything(node: WireNode, version: int) -> None:
 
 
 def test_a_coordinator_of_another_kind_is_not_there(node: WireNode) -> None:
-    (found,) = node.ask("FindCoordinator", 6, {"keyType": 2, "coordinatorKeys": ["a"]})["coordinators"]
+    (found,) = node.ask("FindCoordinator", 6, {"keyType": 3, "coordinatorKeys": ["a"]})["coordinators"]
 
-    assert (found["errorCode"], found["errorMessage"][:14]) == (42, "keys of type 2")
+    assert (found["errorCode"], found["errorMessage"][:14]) == (42, "keys of type 3")
+
+
+def test_this_node_coordinates_share_partitions(node: WireNode) -> None:
+    names = ["a:b:AQIDBAUGBwgJCgsMDQ4PEA:4", "a", ":AQIDBAUGBwgJCgsMDQ4PEA:4", "a:AQID:4", "a:AQIDBAUGBwgJCgsMDQ4PEA:x"]
+
+    found = node.ask("FindCoordinator", 6, {"keyType": 2, "coordinatorKeys": names})["coordinators"]
+    (older,) = node.ask("FindCoordinator", 5, {"keyType": 2, "coordinatorKeys": names[:1]})["coordinators"]
+
+    assert [(one["errorCode"], one["port"]) for one in found] == [(0, 9092)] + [(42, -1)] * 4
+    assert older["errorCode"] == 42
 
 
 def commit(node: WireNode, version: int, offset: int, *, topic: dict[str, Any] | None = None) -> int:

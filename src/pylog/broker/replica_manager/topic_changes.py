@@ -70,11 +70,21 @@ class TopicChanges:
         The error is one that `Partition.delete_records` raises, NotLeaderOrFollower, InvalidTopic (internal topics
         stay), or DurabilityUnknown.
         """
+        return self._delete_records(offsets, is_coordinator=False)
+
+    def drop_before(self, key: TopicPartition, offset: int) -> PylogError | None:
+        """Drop the records of a coordinator's log below an offset; gives the error against it."""
+        return self._delete_records({key: offset}, is_coordinator=True)[key].error
+
+    def _delete_records(
+        self, offsets: Mapping[TopicPartition, int], *, is_coordinator: bool
+    ) -> dict[TopicPartition, DeletedRecords]:
         parts = {key: DeletedRecords(partition_index=key.partition, low_watermark=-1) for key in offsets}
         begun: dict[LogDirectory, list[tuple[DeletedRecords, Partition]]] = {}
         for key, part in parts.items():
             try:
-                check_not_internal(key.topic, "lose records: coordinators need them")
+                if not is_coordinator:
+                    check_not_internal(key.topic, "lose records: coordinators need them")
                 partition = self._roles.leader(*key).partition
                 part.low_watermark = partition.delete_records(offsets[key])
                 home = self._topics.home(key)

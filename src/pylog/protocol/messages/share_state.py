@@ -2,21 +2,36 @@
 (KIP-932).
 """
 
+import re
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import field
-from typing import Any, ClassVar, TypeVar
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import field, replace
+from typing import Any, ClassVar, Self, TypeVar
 
 from pylog.errors import PylogError
 from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
 
 R = TypeVar("R", covariant=True)
+_TOPIC_ID, _NUMBER = re.compile(r"[\w-]{22}", re.ASCII), re.compile(r"-?[0-9]{1,10}")
+
+
+def share_partition_name(group_id: str, topic_id: uuid.UUID, partition: int) -> str:
+    """The name by which the coordinator of a share partition is found (Kafka: SharePartitionKey)."""
+    return f"{group_id}:{urlsafe_b64encode(topic_id.bytes).rstrip(b'=').decode()}:{partition}"
+
+
+def is_share_partition_name(name: str) -> bool:
+    """Whether a text is such a name."""
+    group_id, *rest = name.rsplit(":", 2)
+    return len(rest) == 2 and bool(group_id.strip() and _TOPIC_ID.fullmatch(rest[0]) and _NUMBER.fullmatch(rest[1]))
 
 
 class StateRequest(ApiRequest[R]):
     """A request about the partitions of one group, by topic id. Its response has a part for each, in its order."""
 
     __slots__ = ()
+    group_id: str
     topics: Any
     result: ClassVar[type[Any]]
     """The class of a topic of the response."""
@@ -43,6 +58,27 @@ class StateRequest(ApiRequest[R]):
             results.append(self.result(topic_id=topic.topic_id, partitions=parts))
         made: R = self.response(results=results)
         return made
+
+    def only(self, parts: Collection[tuple[uuid.UUID, int]]) -> Self:
+        """The request about these partitions alone, by topic id and number."""
+        topics = []
+        for topic in self.topics:
+            left = [part for part in topic.partitions if (topic.topic_id, part.partition) in parts]
+            if left:
+                topics.append(replace(topic, partitions=left))
+        whole: Any = self
+        made: Self = replace(whole, topics=topics)
+        return made
+
+    def joined(self, answers: Iterable[Any]) -> R:
+        """The response with a part for each partition, out of the responses about some of them."""
+        found = {
+            (topic.topic_id, part.partition): part
+            for answer in answers
+            for topic in answer.results
+            for part in topic.partitions
+        }
+        return self.answered(lambda topic_id, asked: found[topic_id, asked.partition])
 
     def refused(self, error: PylogError) -> R:
         """The response with an error for each partition."""

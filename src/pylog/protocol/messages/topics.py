@@ -15,7 +15,8 @@ from pylog.record import TopicPartition, by_topic
 
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
+SHARE_STATES_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATES_TOPIC})
 """The logs of coordinators: clients read them, and only coordinators write them (Kafka: Topic.isInternal)."""
 
 

@@ -1,17 +1,20 @@
-"""FindCoordinator: the leader of the partition of a group, or of a transactional id, where this node has one.
+"""FindCoordinator: the leader of the partition of a group, of a transactional id, or of a share partition, where this
+node has one.
 
     0      groups alone
     1-3    a group or a transactional id; the message beside no error is "NONE"
-    4-6    several keys at once; the message beside no error is empty
+    4-5    several keys at once; the message beside no error is empty
+    6      share partitions, too, by "group:topic id:partition": brokers ask for them
 
 Before a coordinator has written anything this node is it. A leader elsewhere whose address is not known is
-CoordinatorNotAvailable. Share groups (key type 2) are not there.
+CoordinatorNotAvailable.
 """
 
 from collections.abc import Sequence
 
-from pylog.errors import CoordinatorNotAvailable, InvalidRequest, ProtocolError
-from pylog.protocol.messages import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from pylog.errors import ClusterAuthorization, CoordinatorNotAvailable, InvalidRequest, ProtocolError
+from pylog.protocol.messages import GROUPS_TOPIC, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC
+from pylog.protocol.messages.share_state import is_share_partition_name
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.protocol.partitioner import partition_for
 from pylog.protocol.wire.mapping import Body
@@ -19,7 +22,9 @@ from pylog.protocol.wire.versions import SEVERAL_FROM
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
-TOPICS = {0: GROUPS_TOPIC, 1: TRANSACTIONS_TOPIC}
+SHARE, SHARE_FROM = 2, 6
+TOPICS = {0: GROUPS_TOPIC, 1: TRANSACTIONS_TOPIC, SHARE: SHARE_STATES_TOPIC}
+_NO_NAME = InvalidRequest("a share partition is named as group:topic id:partition")
 NOBODY = {"nodeId": -1, "host": "", "port": -1}
 
 
@@ -28,11 +33,17 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     body, kind = request.body, request.body.get("keyType", 0)
     is_many = request.version >= SEVERAL_FROM
     keys = body["coordinatorKeys"] if is_many else [body["key"]]
-    if kind in TOPICS:
-        places = _places(TOPICS[kind], keys, request, node)
-    else:
+    known = TOPICS if request.version >= SHARE_FROM else {**TOPICS, SHARE: None}
+    topic = known.get(kind)
+    if topic is None:
         text = f"keys of type {kind} have no coordinator here: groups (0) and transactional ids (1) have"
-        places = [InvalidRequest(text)] * len(keys)
+        places: list[Body | ProtocolError] = [InvalidRequest(text)] * len(keys)
+    elif kind == SHARE and not node.trusts(request.session):
+        places = [ClusterAuthorization(f"{request.session.principal} is none of super.users")] * len(keys)
+    else:
+        places = _places(topic, keys, request, node)
+    if kind == SHARE:
+        places = [place if is_share_partition_name(key) else _NO_NAME for key, place in zip(keys, places, strict=True)]
     if is_many:
         return {"coordinators": [{"key": key, **_told(place, "")} for key, place in zip(keys, places, strict=True)]}
     return _told(places[0], "NONE")

@@ -8,7 +8,7 @@ the others              in the pool: a heartbeat, too, may write and sync, or lo
 from collections.abc import Callable
 from typing import Any, cast
 
-from pylog.errors import PylogError
+from pylog.errors import ClusterAuthorization, PylogError
 from pylog.protocol.messages import ApiResponse
 from pylog.protocol.messages.requests import REQUESTS
 from pylog.server.api.call import Api, Outcome, Reply, Request, api
@@ -25,6 +25,14 @@ def handed_on(request: Request, node: ServedNode) -> Outcome:
     except PylogError as error:
         return cast(ApiResponse, request.body.refused(error))
     return Reply(answer, _as_it_is, request.body.refused)
+
+
+def of_nodes(request: Request, node: ServedNode) -> Outcome:
+    """Hand on a request that brokers make: it is for clients of `super.users` (ClusterAction)."""
+    if node.trusts(request.session):
+        return handed_on(request, node)
+    error = ClusterAuthorization(f"{request.session.principal} is none of super.users")
+    return cast(ApiResponse, request.body.refused(error))
 
 
 def changed(outcome: Outcome, change: Callable[[Any], ApiResponse]) -> Outcome:

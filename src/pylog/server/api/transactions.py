@@ -11,8 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from pylog.errors import ClusterAuthorization, InvalidProducerEpoch, ProducerFenced, PylogError
-from pylog.protocol.messages import ApiResponse
+from pylog.errors import InvalidProducerEpoch, ProducerFenced, PylogError
 from pylog.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -25,7 +24,7 @@ from pylog.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from pylog.server.api.call import Outcome, Request, api
-from pylog.server.api.plain import changed, handed_on
+from pylog.server.api.plain import changed, handed_on, of_nodes
 from pylog.server.served_node import ServedNode
 
 HIGHEST = 5
@@ -58,7 +57,7 @@ def _end(request: Request, node: ServedNode) -> Outcome:
 
 def _add_partitions(request: Request, node: ServedNode) -> Outcome:
     if request.version >= SEVERAL_FROM:
-        return _of_nodes(request, node)
+        return of_nodes(request, node)
     asked: AddPartitionsToTxnRequest = request.body
     one = PartitionsToAdd(
         transactional_id=asked.v3_and_below_transactional_id, producer_id=asked.v3_and_below_producer_id,
@@ -76,19 +75,10 @@ def _add_partitions(request: Request, node: ServedNode) -> Outcome:
     return changed(handed_on(request._replace(body=AddPartitionsToTxnRequest(transactions=[one])), node), told)
 
 
-def _of_nodes(request: Request, node: ServedNode) -> Outcome:
-    if node.trusts(request.session):
-        return handed_on(request, node)
-    refused: ApiResponse = request.body.refused(
-        ClusterAuthorization(f"{request.session.principal} is none of super.users")
-    )
-    return refused
-
-
 APIS = (
     api("InitProducerId", partial(_answer, 4), high=HIGHEST, may_wait=True, into=InitProducerIdRequest),
     api("AddOffsetsToTxn", partial(_answer, FENCED_FROM), may_wait=True, into=AddOffsetsToTxnRequest),
     api("EndTxn", _end, may_wait=True, into=EndTxnRequest),
     api("AddPartitionsToTxn", _add_partitions, may_wait=True, into=AddPartitionsToTxnRequest),
-    api("WriteTxnMarkers", _of_nodes, may_wait=True, into=WriteTxnMarkersRequest),
+    api("WriteTxnMarkers", of_nodes, may_wait=True, into=WriteTxnMarkersRequest),
 )
