@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pylog.config import DynamicBrokerConfig, NodeConfig
 from pylog.config.dynamic import NOTHING_ALTERED
-from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicInfo
+from pylog.coordinator.effects import Answer, Append, Ask, Effect, LogRecord, Now, Stamp, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
 from pylog.coordinator.group.classic import ClassicGroup, ClassicGroupState
 from pylog.coordinator.group.consumer_group import ConsumerGroup
@@ -61,6 +61,13 @@ class GroupHost:
         self.waiting: list[tuple[int, Answer]] = []
         self.answers: dict[int, Any] = {}
         self.failures: list[PylogError] = []
+        self.asks: list[Ask] = []
+        """The questions to the share coordinator that it has not answered, and (`asked`) those that it has."""
+        self.questions: list[Any] = []
+        self.is_busy = False
+        self.share_coordinator: Callable[[Any], Any] = lambda message: message.answered(
+            lambda _, part: message.part_result(partition=part.partition)
+        )
         self.lost: set[str] = set()
         self.tickets = 0
         self.unanswered: set[int] = set()
@@ -106,10 +113,26 @@ class GroupHost:
         for effect in effects:
             if isinstance(effect, Answer):
                 self.answer(effect)
+            elif isinstance(effect, Ask):
+                self.asks.append(effect)
+                self.answer_asks()
             else:
                 assert isinstance(effect, Append)
-                assert effect is effects[-1], "what stands behind an Append is lost with it"
+                assert all(isinstance(one, Ask) for one in effects[effects.index(effect) + 1 :]), (
+                    "they are lost with it"
+                )
+                is_refused = bool(self.failures)
                 self.append(effect)
+                if is_refused:
+                    return
+
+    def answer_asks(self) -> None:
+        """Let the share coordinator answer, unless it is `busy`."""
+        while self.asks and not self.is_busy:
+            ask = self.asks.pop(0)
+            self.questions.append(ask.message)
+            self.carry_out(ask.told(self.share_coordinator(ask.message), self.now))
+            self.check()
 
     def answer(self, answer: Answer) -> None:
         assert answer.ticket in self.unanswered, f"ticket {answer.ticket} is answered, and was before or never asked"
@@ -208,8 +231,9 @@ class GroupHost:
                 for member in group.roster.members.values():
                     waiting |= {member.join, member.sync, member.heartbeat} - {None}
             else:
-                assert isinstance(group, ConsumerGroup)
-                waiting |= {*group.held.values(), *(ticket for ticket, _ in group.waiting.values())}
+                waiting |= {*group.held.values()}
+                if isinstance(group, ConsumerGroup):
+                    waiting |= {ticket for ticket, _ in group.waiting.values()}
         assert waiting == self.unanswered, "somebody is forgotten, or waits for what was said"
 
 

@@ -22,6 +22,7 @@ from pylog.commitlog.partition_reader import ReadablePartition
 from pylog.coordinator.effects import (
     Answer,
     Append,
+    Ask,
     Coordinator,
     DropBefore,
     Effect,
@@ -54,13 +55,14 @@ class CoordinatorHost:
     """One coordinator and its partition. Thread-safe.
 
     `produce` makes appends safe, `markers` ends transactions in their partitions, `writer` lets the leader append, in
-    this epoch or a later one, and `drop_before` drops what lies below an offset. Raises at construction, which replays
-    the log: CorruptBatch, StorageError.
+    this epoch or a later one, `drop_before` drops what lies below an offset, and `ask` asks another coordinator, or
+    tells the machine why not. Raises at construction, which replays the log: CorruptBatch, StorageError.
     """
 
     def __init__(
         self, leader: Leader, machine: Coordinator, clock: Clock, produce: ProduceHandler,
         markers: TransactionMarkers, writer: Callable[[int], Leader], drop_before: Callable[[int], object],
+        ask: Callable[["CoordinatorHost", Ask, PylogError | None], None],
     ) -> None:  # fmt: skip
         self.leader = leader
         self.machine = machine
@@ -71,6 +73,7 @@ class CoordinatorHost:
         self._markers = markers
         self._writer = writer
         self._drop_before = drop_before
+        self._ask = ask
         self._safe_due: int | None = None
         self.gone: PylogError | None = None
         """Why it lets nothing in, once `abandon` was called."""
@@ -223,14 +226,14 @@ class CoordinatorHost:
 
     def _carry_out(
         self, effects: list[Effect], guard: Verification | None
-    ) -> tuple[list[Answer | DropBefore], list[Answer | WriteMarkers], int]:
+    ) -> tuple[list[Answer | DropBefore], list[Answer | WriteMarkers | Ask], int]:
         """Append what is to be appended.
 
         Gives what waits for nothing, what is to be done behind the appends, and up to where the log has to be safe
         before that (0: it need not be).
         """
         at_once: list[Answer | DropBefore] = []
-        waiting: list[Answer | WriteMarkers] = []
+        waiting: list[Answer | WriteMarkers | Ask] = []
         todo = deque(effects)
         state, is_lazy, waits_for = self.leader.partition.state, False, 0
         while todo:
@@ -246,7 +249,7 @@ class CoordinatorHost:
                 self.machine.appended(effect, end)
                 waiting += effect.answers
                 is_lazy, tells = effect.is_lazy, end if effect.records else effect.tells
-            elif isinstance(effect, WriteMarkers):
+            elif isinstance(effect, WriteMarkers | Ask):
                 waiting.append(effect)
                 tells = state.next_offset
             else:
@@ -270,7 +273,7 @@ class CoordinatorHost:
         self._writer(NO_EPOCH)
         self._produce.append(self.leader, batch, now, origin=Origin.COORDINATOR, guard=guard)
 
-    def _send(self, outgoing: Sequence[Answer | WriteMarkers | DropBefore], error: PylogError | None) -> None:
+    def _send(self, outgoing: Sequence[Answer | WriteMarkers | DropBefore | Ask], error: PylogError | None) -> None:
         """Carry out what waited for the log, which is safe now, or refused (`error`)."""
         # The markers first: a commit that is answered can be read.
         for effect in outgoing:
@@ -282,6 +285,9 @@ class CoordinatorHost:
                 continue
             if isinstance(effect, DropBefore):
                 self._drop_before(effect.offset)
+                continue
+            if isinstance(effect, Ask):
+                self._ask(self, effect, error)
                 continue
             future = self._waiting.pop(effect.ticket, None)
             if future is None:

@@ -21,7 +21,7 @@ from pylog.broker.hanging_transactions import settle, settle_promoted
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.transaction_markers import MarkersHost, TransactionMarkers
-from pylog.coordinator.effects import MarkerErrors
+from pylog.coordinator.effects import Ask, MarkerErrors
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -50,6 +50,11 @@ from pylog.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     TxnOffsetCommitRequest,
+)
+from pylog.protocol.messages.share import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    ShareGroupDescribeRequest,
 )
 from pylog.protocol.messages.share_state import (
     DeleteShareGroupStateRequest,
@@ -151,7 +156,7 @@ class CoordinatorRouter:
             replica_manager, produce, clock, append_to_group=self._append_to_group, note_due=self._note_due
         )
         self._coordinators = Coordinators(
-            replica_manager, produce, clock, is_lost=self._is_lost, markers=self._markers, wake=wake
+            replica_manager, produce, clock, is_lost=self._is_lost, markers=self._markers, wake=wake, ask=self._ask
         )
         self._is_settling = False
         self._routes: dict[type, Route] = {
@@ -162,6 +167,8 @@ class CoordinatorRouter:
             ListGroupsRequest: partial(self._by_all, GROUPS),
             DescribeGroupsRequest: partial(self._by_names, GROUPS),
             ConsumerGroupDescribeRequest: partial(self._by_names, GROUPS),
+            ShareGroupDescribeRequest: partial(self._by_names, GROUPS),
+            DescribeShareGroupOffsetsRequest: self._describe_share_offsets,
             DeleteGroupsRequest: partial(self._by_names, GROUPS),
             InitProducerIdRequest: self._init_producer_id,
             AddPartitionsToTxnRequest: self._add_partitions,
@@ -389,6 +396,40 @@ class CoordinatorRouter:
                 answers.append(completed(one.refused(error.with_traceback(None))))
         answers += [self._handled(host, message.only(parts), session) for host, parts in hosts.items()]
         return gathered(answers, message.joined)
+
+    def _describe_share_offsets(
+        self, message: DescribeShareGroupOffsetsRequest, session: Session
+    ) -> Future[DescribeShareGroupOffsetsResponse]:
+        answers = [self._to_group(replace(message, groups=[one]), session) for one in message.groups]
+        return gathered(answers, self._with_lags)
+
+    def _with_lags(self, parts: list[DescribeShareGroupOffsetsResponse]) -> DescribeShareGroupOffsetsResponse:
+        """The response with how many records each group has yet to do, where it is known."""
+        groups = [group for part in parts for group in part.groups]
+        topics = [topic for group in groups for topic in group.topics]
+        for name, part in [(topic.topic_name, part) for topic in topics for part in topic.partitions]:
+            if part.start_offset < 0 or part.delivery_complete_count < 0:
+                continue
+            try:
+                leader = self._replica_manager.roles.leader(name, part.partition_index)
+            except PylogError as error:
+                part.error = error.with_traceback(None)
+                continue
+            end = leader.partition.state.high_watermark
+            part.lag = end - part.start_offset - part.delivery_complete_count
+        return DescribeShareGroupOffsetsResponse(groups=groups)
+
+    def _ask(self, host: CoordinatorHost, ask: Ask, error: PylogError | None) -> None:
+        """Ask another coordinator for one, which hears the answer; or the error that kept the question back."""
+
+        def told(done: PendingAnswer) -> None:
+            failure = done.exception()
+            answer = done.result() if failure is None else failure
+            host.hear(lambda now: ask.told(answer, now))
+            self._coordinators.note_due(host)
+
+        asked = self.handle(cast(Message, ask.message), Session("", self._host)) if error is None else failed(error)
+        asked.add_done_callback(told)
 
     # --- transactions ------------------------------------------------------------------------------------------------
 

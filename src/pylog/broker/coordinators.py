@@ -17,7 +17,7 @@ from pylog.broker.coordinator_host import CoordinatorHost
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.transaction_markers import TransactionMarkers
-from pylog.coordinator.effects import Coordinator, TopicInfo
+from pylog.coordinator.effects import Ask, Coordinator, TopicInfo
 from pylog.errors import NotCoordinator, NotLeaderOrFollower, PylogError, TopicAlreadyExists, UnknownTopicOrPartition
 from pylog.protocol.messages import GROUPS_TOPIC, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC, NewTopic
 from pylog.protocol.metadata_image import MetadataImage
@@ -47,6 +47,7 @@ class Coordinators:
     def __init__(
         self, replica_manager: ReplicaManager, produce: ProduceHandler, clock: Clock, *,
         is_lost: Callable[[str], bool], wake: Callable[[int], object], markers: TransactionMarkers,
+        ask: Callable[[CoordinatorHost, Ask, PylogError | None], None],
     ) -> None:  # fmt: skip
         self._replica_manager = replica_manager
         self._produce = produce
@@ -54,6 +55,7 @@ class Coordinators:
         self._clock = clock
         self._is_lost = is_lost
         self._markers = markers
+        self._ask = ask
         self._wake = wake
         self._topics = _CurrentTopics(replica_manager)
         self._hosts: dict[TopicPartition, CoordinatorHost] = {}
@@ -136,6 +138,7 @@ class Coordinators:
                 # A leader takes its epoch when it first writes; it is the coordinator's, too.
                 lambda epoch: self._replica_manager.roles.writer(*key, epoch=epoch),
                 lambda offset: self._drop_before(key, offset),
+                self._ask,
             )  # fmt: skip
             if before is not None:
                 host.take_up(before)

@@ -87,8 +87,6 @@ class NodeConfig(Config):
     """How often a share group delivers a record before it gives it up."""
     group_share_heartbeat_interval_ms: int = option(5000, integer(1))
     """How often a member of a share group has to be heard of."""
-    group_share_initialize_retry_interval_ms: int = option(30_000, integer(1))
-    """After how long a share group begins a partition again whose state was not stored."""
     group_share_max_delivery_count_limit: int = option(10, integer(5, 25))
     """The largest `group.share.delivery.count.limit`, and the largest that a group may be given."""
     group_share_max_heartbeat_interval_ms: int = option(15_000, integer(1))

@@ -164,7 +164,6 @@ NodeOptions = TypedDict(
         "group.min.session.timeout.ms": int | str,
         "group.share.delivery.count.limit": int | str,
         "group.share.heartbeat.interval.ms": int | str,
-        "group.share.initialize.retry.interval.ms": int | str,
         "group.share.max.delivery.count.limit": int | str,
         "group.share.max.heartbeat.interval.ms": int | str,
         "group.share.max.partition.max.record.locks": int | str,

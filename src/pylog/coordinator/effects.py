@@ -1,6 +1,6 @@
 """The effects of a coordinator, which is a machine: an event and the time in, effects out.
 
-    event -> machine -> [Append, Answer, WriteMarkers, DropBefore...] -> its host
+    event -> machine -> [Append, Answer, WriteMarkers, DropBefore, Ask...] -> its host
 
 It owns one partition of an internal topic. What has to outlive it changes only by `replay`: of the log when it takes
 over, and of its own `Append` when that is in the log. So its state is the replay of its log, whatever happens between.
@@ -89,7 +89,15 @@ class DropBefore:
     offset: int
 
 
-Effect = Append | Answer | WriteMarkers | DropBefore
+@dataclass(slots=True)
+class Ask:
+    """A question to another coordinator; `told` is the event of its answer, or of the error in its place."""
+
+    message: object
+    told: "Callable[[Any, Now], list[Effect]]"
+
+
+Effect = Append | Answer | WriteMarkers | DropBefore | Ask
 
 
 class TopicInfo(NamedTuple):

@@ -14,10 +14,18 @@ migration            a group with members that changes its protocol
 target_assignment    the assignment that members are to reach, and reconciliation: how they get there
 consumer_records     its records as Kafka's bytes
 
+share_groups         share groups: which group a message is for
+share_group          one share group
+share_heartbeat      the messages of its members, and the answers
+share_update         the changes of one event in it
+share_offsets        how far it is: describe, alter, delete
+share_records        its records as Kafka's bytes
+simple_assignor      the assignor of share groups
+
 offset_commit        offsets: commit, fetch, delete, expire
 committed_offsets    the offsets themselves, committed and pending
 records              offsets and classic groups as Kafka's bytes
-group_protocol       the interface of a group of either protocol for offsets and administration
+group_protocol       the interface of a group of any protocol for offsets and administration
 effects_builder, timers
 """
 

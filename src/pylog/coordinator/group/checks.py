@@ -17,8 +17,9 @@ from pylog.errors import (
     UnsupportedAssignor,
 )
 from pylog.protocol.assignor import SERVER_ASSIGNORS
-from pylog.protocol.messages import JOIN_EPOCH, LEAVE_STATIC_EPOCH, Session
+from pylog.protocol.messages import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Session
 from pylog.protocol.messages.groups import ConsumerGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
+from pylog.protocol.messages.share import ShareGroupHeartbeatRequest
 
 NOT_SAID = -1
 STRING_BYTES_MAX = 0x7FFF
@@ -72,6 +73,19 @@ def check_heartbeat(message: ConsumerGroupHeartbeatRequest, session: Session) ->
     check_texts([*texts, *(message.subscribed_topic_names or ())])
     if message.subscribed_topic_regex:
         matcher(message.subscribed_topic_regex)
+
+
+def check_share_heartbeat(message: ShareGroupHeartbeatRequest, session: Session) -> None:
+    """Raises InvalidRequest."""
+    for name, text in (("member", message.member_id), ("group", message.group_id), ("rack", message.rack_id)):
+        if text == "":
+            raise InvalidRequest(f"the {name} id of a heartbeat must not be empty")
+    if message.member_epoch == JOIN_EPOCH and not message.subscribed_topic_names:
+        raise InvalidRequest("a member that joins says what it reads: subscribed_topic_names")
+    if message.member_epoch < LEAVE_EPOCH:
+        raise InvalidRequest(f"there is no member epoch {message.member_epoch}")
+    texts = [message.group_id, message.member_id, message.rack_id or "", session.client_id, session.host]
+    check_texts([*texts, *(message.subscribed_topic_names or ())])
 
 
 def _check_join(message: ConsumerGroupHeartbeatRequest) -> None:

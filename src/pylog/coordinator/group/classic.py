@@ -66,6 +66,8 @@ class ClassicGroupState(enum.StrEnum):
 class ClassicGroup:
     """A group of the classic protocol; satisfies `group_protocol.Group`. Messages of members: see `classic_join`."""
 
+    expires = True
+
     def __init__(self, group_id: str, config: NodeConfig, deadlines: GroupTimers) -> None:
         self.group_id = group_id
         self.config = config

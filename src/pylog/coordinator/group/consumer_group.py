@@ -74,6 +74,8 @@ Action = Callable[["ConsumerGroup", EffectsBuilder], None]
 class ConsumerGroup:
     """The logged state of a group, and its waiting members. `groups` has all groups of the coordinator."""
 
+    expires = True
+
     def __init__(
         self,
         group_id: str,

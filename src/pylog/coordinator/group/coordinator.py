@@ -9,10 +9,20 @@ replayed state is the state of the log, at every moment.
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
 
 from pylog.config import DynamicBrokerConfig
 from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp, TopicsView
-from pylog.coordinator.group import checks, classic_join, classic_members, consumer_heartbeat, migration
+from pylog.coordinator.group import (
+    checks,
+    classic_join,
+    classic_members,
+    consumer_heartbeat,
+    migration,
+    share_heartbeat,
+    share_offsets,
+)
 from pylog.coordinator.group.classic import ClassicGroup
 from pylog.coordinator.group.committed_offsets import CommittedOffsets
 from pylog.coordinator.group.consumer_group import ConsumerGroup
@@ -29,8 +39,19 @@ from pylog.coordinator.group.records import (
     group_record,
     record_type,
 )
+from pylog.coordinator.group.share_group import ShareGroup
+from pylog.coordinator.group.share_groups import ShareGroups
+from pylog.coordinator.group.share_records import SHARE_TYPES, decode_share
 from pylog.coordinator.group.timers import GroupTimers
-from pylog.errors import GroupIdNotFound, GroupNotEmpty, InvalidGroupId, ProtocolError, PylogError, UnknownMemberId
+from pylog.errors import (
+    GroupIdNotFound,
+    GroupNotEmpty,
+    InconsistentGroupProtocol,
+    InvalidGroupId,
+    ProtocolError,
+    PylogError,
+    UnknownMemberId,
+)
 from pylog.protocol.messages import JOIN_EPOCH, Session
 from pylog.protocol.messages.groups import (
     ConsumerGroupDescribeRequest,
@@ -91,6 +112,7 @@ class GroupCoordinator:
         self._committing = Committing(self._offsets, self._groups, config, topics)
         self._topics = topics
         self._deadlines = GroupTimers()
+        self._share = ShareGroups(self._groups, configs, topics, self._deadlines)
         self._to_clean: deque[str] = deque()
         self._end = self.safe_end = 0
         self._offset_commits = self._classic_rebalances = self._consumer_rebalances = 0
@@ -99,8 +121,12 @@ class GroupCoordinator:
 
     def replay(self, record: LogRecord, stamp: Stamp | None = None) -> None:
         """Take over a record. Raises UnsupportedFormat, CorruptBatch."""
-        if record_type(record) in CONSUMER_TYPES:
+        kind = record_type(record)
+        if kind in CONSUMER_TYPES:
             self._replay_consumer(decode_consumer(record))
+            return
+        if kind in SHARE_TYPES:
+            self._share.replay(decode_share(record), self._end)
             return
         change = decode(record)
         if isinstance(change, GroupChange):
@@ -190,9 +216,11 @@ class GroupCoordinator:
         for group in self._groups.values():
             if isinstance(group, ClassicGroup):
                 group.take_over(out, self._is_lost, self._topics.named())
-            else:
-                assert isinstance(group, ConsumerGroup), "there are two protocols"
+            elif isinstance(group, ConsumerGroup):
                 consumer_heartbeat.load(group, out, self._is_lost)
+            else:
+                assert isinstance(group, ShareGroup), "there are three protocols"
+                share_heartbeat.load(group, out, self._is_lost)
         self._look_again(out)
         return out.effects()
 
@@ -202,9 +230,11 @@ class GroupCoordinator:
         for group in self._groups.values():
             if isinstance(group, ClassicGroup):
                 group.expect_loss(name, out)
-            else:
-                assert isinstance(group, ConsumerGroup), "there are two protocols"
+            elif isinstance(group, ConsumerGroup):
                 consumer_heartbeat.expect_loss(group, name, out)
+            else:
+                assert isinstance(group, ShareGroup), "there are three protocols"
+                share_heartbeat.expect_loss(group, name, out)
         return out.effects()
 
     def append_failed(self, append: Append, error: PylogError, now: Now) -> list[Effect]:
@@ -243,6 +273,9 @@ class GroupCoordinator:
         out = EffectsBuilder(now)
         self._committing.topic_deleted(name, topic_id)
         self._forget_deleted(out)
+        for group in self._groups.values():
+            if isinstance(group, ShareGroup):
+                share_offsets.topic_deleted(group, topic_id, out)
         return out.effects()
 
     def _forget_deleted(self, out: EffectsBuilder) -> None:
@@ -310,7 +343,7 @@ class GroupCoordinator:
             case ConsumerGroupHeartbeatRequest():
                 self._consumer_heartbeat(message, session, ticket, out)
             case _:
-                raise TypeError(f"a group coordinator has no answer to {type(message).__name__}")
+                self._share.dispatch(message, session, ticket, out)
 
     def _join(self, message: JoinGroupRequest, session: Session, ticket: int, out: EffectsBuilder) -> None:
         checks.check_group_id(message.group_id)
@@ -319,6 +352,8 @@ class GroupCoordinator:
         found = self._groups.get(message.group_id)
         if found is None and message.member_id:
             raise UnknownMemberId(f"there is no group {message.group_id!r} with member {message.member_id!r}")
+        if isinstance(found, ShareGroup):
+            raise InconsistentGroupProtocol(f"group {message.group_id!r} is a share group")
         if isinstance(found, ConsumerGroup) and not found.is_empty:
             classic_members.join(found, message, session, ticket, out, self._new_member_id)
             return
@@ -347,7 +382,7 @@ class GroupCoordinator:
         if isinstance(found, ConsumerGroup):
             consumer_heartbeat.heartbeat(found, message, session, ticket, out, self._new_member_id)
             return
-        if message.member_epoch != JOIN_EPOCH:
+        if message.member_epoch != JOIN_EPOCH or isinstance(found, ShareGroup):
             raise GroupIdNotFound(f"there is no group {message.group_id!r} of the consumer protocol: join it")
         group = self._consumer(message.group_id)
         if not isinstance(found, ClassicGroup) or found.is_empty:
@@ -400,7 +435,7 @@ class GroupCoordinator:
                 found = group.described()
                 found.authorized_operations = of_group(is_asked=message.include_authorized_operations)
             else:
-                of_other = f"group {group_id!r} is one of the consumer protocol: ask ConsumerGroupDescribe"
+                of_other = f"group {group_id!r} is not one of the classic protocol: ask for one of its own"
                 error = GroupIdNotFound(f"there is no group {group_id!r}" if group is None else of_other)
                 found = answer.DescribedGroup(group_id=group_id, error=error, group_state="Dead")
             answer.groups.append(found)
@@ -425,12 +460,24 @@ class GroupCoordinator:
             answer.groups.append(found)
         return answer
 
-    def _delete(self, message: DeleteGroupsRequest, ticket: int, out: EffectsBuilder) -> None:
+    def _delete(
+        self, message: DeleteGroupsRequest, ticket: int, out: EffectsBuilder,
+        forgotten: Mapping[str, PylogError | None] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """Delete groups; of share groups the share coordinator forgets the state before, of one after the other."""
+
+        for group_id in message.groups_names:
+            then = partial(self._delete_next, message, ticket, forgotten, group_id)
+            if group_id not in forgotten and self._share.forget_state(group_id, out, then):
+                out.write((), (), lambda error, out: out.answer(ticket, message.refused(not_stored(error))))
+                return
         errors: list[PylogError | None] = []
         records: dict[str, list[LogRecord]] = {}
         for group_id in message.groups_names:
             group = self._groups.get(group_id)
-            if group is None:
+            if forgotten.get(group_id) is not None:
+                errors.append(forgotten[group_id])
+            elif group is None:
                 errors.append(GroupIdNotFound(f"there is no group {group_id!r}"))
             elif not group.is_empty:
                 errors.append(GroupNotEmpty(f"group {group_id!r} has members: let them leave first"))
@@ -446,3 +493,10 @@ class GroupCoordinator:
 
         every = [record for of_group in records.values() for record in of_group]
         out.write(every, [Answer(ticket, message.answered(errors))], failed)
+
+    def _delete_next(
+        self, message: DeleteGroupsRequest, ticket: int, forgotten: Mapping[str, PylogError | None], group_id: str,
+        error: PylogError | None, out: EffectsBuilder,
+    ) -> None:  # fmt: skip
+        """Go on where the share coordinator has forgotten a group, or why it has not."""
+        self._delete(message, ticket, out, {**forgotten, group_id: error})

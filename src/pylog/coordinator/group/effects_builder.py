@@ -6,8 +6,9 @@ not stand beside them. Answers that depend on no record come first, so that no f
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
-from pylog.coordinator.effects import Answer, Append, Effect, LogRecord, Now, Stamp
+from pylog.coordinator.effects import Answer, Append, Ask, Effect, LogRecord, Now, Stamp
 from pylog.errors import CoordinatorNotAvailable, NotCoordinator, PylogError, UnknownServer, for_code
 from pylog.protocol.messages.groups import (
     ConsumerGroupHeartbeatResponse,
@@ -15,6 +16,7 @@ from pylog.protocol.messages.groups import (
     LeaveGroupResponse,
     not_joined,
 )
+from pylog.protocol.messages.share import ShareGroupHeartbeatResponse
 
 Failed = Callable[[PylogError, "EffectsBuilder"], None]
 """The reaction to records that were not logged: given the error, and the builder for its effects."""
@@ -23,12 +25,13 @@ Failed = Callable[[PylogError, "EffectsBuilder"], None]
 class EffectsBuilder:
     """The effects of an event that came at `now`."""
 
-    __slots__ = ("_answers", "_append", "now")
+    __slots__ = ("_answers", "_append", "_asks", "now")
 
     def __init__(self, now: Now) -> None:
         self.now = now
         self._answers: list[Answer] = []
         self._append: Append | None = None
+        self._asks: list[Ask] = []
 
     @property
     def has_records(self) -> bool:
@@ -76,9 +79,13 @@ class EffectsBuilder:
         if undo is not None:
             self._append.context.append(undo)
 
+    def ask(self, message: object, told: Callable[[Any, Now], list[Effect]]) -> None:
+        """Ask another coordinator, when the records are safe."""
+        self._asks.append(Ask(message, told))
+
     def effects(self) -> list[Effect]:
         """All effects, in the order in which they are to be carried out."""
-        return [*self._answers, *([self._append] if self._append is not None else [])]
+        return [*self._answers, *([self._append] if self._append is not None else []), *self._asks]
 
 
 def undone(append: Append, error: PylogError, now: Now) -> list[Effect]:
@@ -119,5 +126,5 @@ def _refused(message: object, error: PylogError) -> object:
             members = [replace(one, error=one.error or error) for one in message.members]
             return LeaveGroupResponse(members=members)
         case _:
-            assert isinstance(message, ConsumerGroupHeartbeatResponse), "no other answer waits for records"
-            return ConsumerGroupHeartbeatResponse(error=error, member_id=message.member_id)
+            assert isinstance(message, ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse), "no other waits"
+            return type(message)(error=error, member_id=message.member_id)

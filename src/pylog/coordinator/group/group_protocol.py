@@ -1,4 +1,4 @@
-"""The interface of a group of either protocol for offsets and administration."""
+"""The interface of a group of any protocol for offsets and administration."""
 
 from typing import NamedTuple, Protocol
 
@@ -11,9 +11,11 @@ from pylog.record import TopicPartition
 
 
 class Group(Protocol):
-    """A group of either protocol."""
+    """A group of any protocol."""
 
     group_id: str
+    expires: bool
+    """True if it goes when it has no members and no offsets left."""
 
     @property
     def is_empty(self) -> bool:

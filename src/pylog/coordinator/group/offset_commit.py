@@ -234,7 +234,12 @@ class Committing:
         known = self._offsets.of(group.group_id)
         gone = [at for at, committed in known.items() if self._has_expired(group, at, committed, now.wall)]
         records = tombstones(group.group_id, gone)
-        if len(gone) == len(known) and group.is_empty and not self._offsets.has_pending(group.group_id):
+        if (
+            group.expires
+            and len(gone) == len(known)
+            and group.is_empty
+            and not self._offsets.has_pending(group.group_id)
+        ):
             records += group.tombstones()
         return records
 

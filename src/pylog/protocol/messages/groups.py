@@ -16,6 +16,12 @@ from pylog.protocol.messages.offsets import (
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
+from pylog.protocol.messages.share import (
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequest,
+    ShareGroupHeartbeatRequest,
+)
 from pylog.protocol.operations import UNTOLD
 
 # --- the classic protocol --------------------------------------------------------------------------------------------
@@ -373,10 +379,16 @@ OfGroup = (
     | TxnOffsetCommitRequest
     | OffsetFetchRequest
     | OffsetDeleteRequest
+    | ShareGroupHeartbeatRequest
+    | DescribeShareGroupOffsetsRequest
+    | AlterShareGroupOffsetsRequest
+    | DeleteShareGroupOffsetsRequest
 )
 """The messages that the coordinator of one group answers."""
 
 
 def group_of(message: OfGroup) -> str:
-    """The id of the group that a message is about. An OffsetFetch may be about several: then of the first one."""
-    return message.groups[0].group_id if isinstance(message, OffsetFetchRequest) else message.group_id
+    """The id of the group that a message is about. One about the offsets of several groups: of the first one."""
+    if isinstance(message, OffsetFetchRequest | DescribeShareGroupOffsetsRequest):
+        return message.groups[0].group_id
+    return message.group_id

@@ -284,6 +284,8 @@ class DescribeShareGroupOffsetsResponse(ApiResponse):
                 lag: int = -1
                 """How many records are not done; -1: it is not known."""
                 error: PylogError | None = None
+                delivery_complete_count: int = field(default=-1, metadata=OURS)
+                """How many records behind the start are done, by which a node finds the lag."""
 
             topic_name: str
             topic_id: uuid.UUID = NO_ID
