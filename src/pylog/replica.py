@@ -232,30 +232,32 @@ class Leader:
         if part.current_leader_epoch != NO_EPOCH:
             self._check_epoch(part.current_leader_epoch)
         epochs, end = self.partition.epochs, self.partition.next_offset
-        if part.leader_epoch == self._latest_epoch or (not epochs.entries and NO_EPOCH < part.leader_epoch < self._own):
+        if part.leader_epoch == self._latest_epoch or (
+            not epochs.entries and NO_EPOCH < part.leader_epoch < self.present_epoch
+        ):
             # Nothing may have been written in it yet.
             return EpochEnd(partition=part.partition, leader_epoch=part.leader_epoch, end_offset=end)
         epoch, end = epochs.end_offset_for(part.leader_epoch, end)
         return EpochEnd(partition=part.partition, leader_epoch=epoch, end_offset=end)
 
     @property
-    def _own(self) -> int:
+    def present_epoch(self) -> int:
         """The epoch of this leader that clients are told."""
         return self._told_epoch if self.epoch is None else self.epoch
 
     @property
     def _latest_epoch(self) -> int:
         """The epoch at the end of the log, in which nothing may have been written."""
-        return max(self.partition.epochs.latest, self._own)
+        return max(self.partition.epochs.latest, self.present_epoch)
 
     def _check_epoch(self, believed: int) -> None:
         # A log that came from elsewhere, and was only read, may know a later epoch than the metadata.
         latest = self._latest_epoch if self.epoch is None else self.epoch
-        if self._own <= believed <= latest:
+        if self.present_epoch <= believed <= latest:
             return
         name = f"{self.partition.topic}-{self.partition.number}"
-        if believed < self._own:
-            raise FencedLeaderEpoch(f"{name}: epoch {believed} is over, the leader is in epoch {self._own}")
+        if believed < self.present_epoch:
+            raise FencedLeaderEpoch(f"{name}: epoch {believed} is over, the leader is in epoch {self.present_epoch}")
         raise UnknownLeaderEpoch(f"{name}: epoch {believed} is newer than the leader's {latest}")
 
     def _diverging(self, part: FetchPart) -> tuple[int, int] | None:

@@ -5,6 +5,7 @@
                   (a follower's) the end; released it reads again, and waits again where that is not enough; one of many
                   partitions is read again by the node's worker, after a rest, and not by each append to one of them
     ListOffsets   waits under (partition, "high watermark") where records of open transactions are hidden
+    others        wait by `park`, and are told when one of their offsets, or their time, has come (`share_fetch`)
 
 The thread that moves an offset releases; the node's worker expires. Answers are completed outside the lock. Records of
 open transactions are not visible before they are durable, for which nothing waits but a reader of uncommitted records:
@@ -12,7 +13,8 @@ one that has read all that is visible, or asks where the log ends, has them made
 (Kafka: DelayedProduce, DelayedFetch.)
 """
 
-from collections.abc import Callable
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -40,7 +42,7 @@ LISTING_MS_MAX = 5000
 """How long a ListOffsets waits at most: then it tells what is visible."""
 
 
-class _Abandonable(Future[T]):
+class Abandonable(Future[T]):
     """An answer that waits in a purgatory, under `tickets`, as long as anybody wants it."""
 
     __slots__ = ("_purgatory", "is_abandoned", "tickets")
@@ -55,7 +57,7 @@ class _Abandonable(Future[T]):
         self._purgatory.abandon(self)
 
 
-class _DelayedProduce(_Abandonable[T]):
+class _DelayedProduce(Abandonable[T]):
     """The answer to a Produce. `waiting`: which of its parts are not yet below the high watermark, by index."""
 
     __slots__ = ("deadline_ms", "is_patient", "leaders", "parts", "produced", "waiting")
@@ -70,7 +72,7 @@ class _DelayedProduce(_Abandonable[T]):
         self.is_patient = is_patient
 
 
-class _DelayedFetch(_Abandonable[Fetched]):
+class _DelayedFetch(Abandonable[Fetched]):
     """The answer to a Fetch."""
 
     __slots__ = ("deadline_ms", "message")
@@ -78,6 +80,16 @@ class _DelayedFetch(_Abandonable[Fetched]):
     def __init__(self, purgatory: "Purgatory", message: Fetch, deadline_ms: int) -> None:
         super().__init__(purgatory)
         self.message, self.deadline_ms = message, deadline_ms
+
+
+class Parked(Abandonable[T], metaclass=ABCMeta):
+    """An answer of another kind that waits."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Answer, or wait again: an offset was reached, the time is up, or the purgatory closes."""
 
 
 @dataclass(slots=True)
@@ -89,7 +101,9 @@ class _DelayedListing:
     deadline_ms: int
 
 
-_Delayed = _DelayedFetch | _DelayedListing | tuple[_DelayedProduce[Any], int]
+_Delayed = _DelayedFetch | _DelayedListing | Parked[Any] | tuple[_DelayedProduce[Any], int]
+Wants = list[tuple[Hashable, int]]
+"""Keys, with the offsets that are waited for."""
 
 
 class Purgatory:
@@ -114,7 +128,7 @@ class Purgatory:
         self._delayed: DelayedOperations[_Delayed] = DelayedOperations()
         self._lock = WholeLock()
         self._latest_ms = LONG_MAX
-        self._closed = False
+        self.is_closed = False
 
     @property
     def next_deadline(self) -> int | None:
@@ -175,7 +189,7 @@ class Purgatory:
         self._delay_fetch(delayed, fetched)
         return delayed
 
-    def abandon(self, delayed: _Abandonable[T]) -> None:
+    def abandon(self, delayed: Abandonable[T]) -> None:
         """Let a request go whose client has left: it would be looked at with each append, until its time is up."""
         with self._lock:
             delayed.is_abandoned = True
@@ -187,7 +201,7 @@ class Purgatory:
         the end for a follower.
         """
         committed = delayed.message.isolation is Isolation.READ_COMMITTED
-        wants: list[tuple[tuple[str, int, str], int]] = []
+        wants: Wants = []
         for asked, part in zip(delayed.message.parts, fetched.parts, strict=False):
             if committed:
                 wants.append(((part.topic, part.partition, "last stable offset"), part.last_stable_offset + 1))
@@ -213,6 +227,25 @@ class Purgatory:
                 if isinstance(role, Leader):
                     self._hurry(role)
 
+    def park(self, parked: Parked[T], wants: Wants, deadline_ms: int) -> bool:
+        """Let an answer wait, unless its client has left; gives whether it does."""
+        is_waiting = self._add(parked, wants, deadline_ms)
+        self._wake()
+        return is_waiting
+
+    def unpark(self, parked: Parked[T]) -> bool:
+        """Let an answer wait no more; False where it is resumed already."""
+        with self._lock:
+            return self._delayed.remove(parked.tickets[0])
+
+    def tell(self, key: Hashable) -> None:
+        """Resume what is parked for this key."""
+        if self._delayed.items:
+            with self._lock:
+                parked = self._delayed.reached((key, OFFSET_MAX))
+            for item in parked:
+                self._resume(item)
+
     def is_awaited(self, partition: Partition) -> bool:
         """Whether a reader waits until more of a partition is visible."""
         if not self._delayed.items:
@@ -237,7 +270,7 @@ class Purgatory:
 
     def _delay_listing(self, delayed: _DelayedListing) -> None:
         delayed.hidden = [one for one in delayed.hidden if self._is_hidden(*one)]
-        if not delayed.hidden or self._closed or self._clock.tick_ms() >= delayed.deadline_ms:
+        if not delayed.hidden or self.is_closed or self._clock.tick_ms() >= delayed.deadline_ms:
             delayed.answer.set_result(self._list_offsets(delayed.message))
             return
         keys = [((one.partition.topic, one.partition.number, "high watermark"), end) for one, end in delayed.hidden]
@@ -255,7 +288,7 @@ class Purgatory:
 
     def _resume_fetch(self, delayed: _DelayedFetch) -> None:
         fetched = self._read(delayed.message, True)
-        if is_enough(delayed.message, fetched) or self._closed or self._clock.tick_ms() >= delayed.deadline_ms:
+        if is_enough(delayed.message, fetched) or self.is_closed or self._clock.tick_ms() >= delayed.deadline_ms:
             delayed.set_result(self._given(delayed.message, fetched))
         else:
             self._delay_fetch(delayed, fetched)
@@ -266,11 +299,11 @@ class Purgatory:
         if self._add(delayed, [], min(rested_ms, delayed.deadline_ms)):
             self._wake()
 
-    def _add(self, delayed: _DelayedFetch, wants: list[tuple[tuple[str, int, str], int]], deadline_ms: int) -> bool:
-        """Let a fetch wait, unless its client has left."""
+    def _add(self, delayed: _DelayedFetch | Parked[Any], wants: Wants, deadline_ms: int) -> bool:
+        """Let an answer wait, unless its client has left."""
         with self._lock:
             if not delayed.is_abandoned:
-                delayed.tickets[0] = self._delayed.add(delayed, list(wants), deadline_ms)
+                delayed.tickets[0] = self._delayed.add(delayed, wants, deadline_ms)
             return not delayed.is_abandoned
 
     def release(self, partition: Partition, last: Batch | None = None) -> None:
@@ -315,6 +348,8 @@ class Purgatory:
     def _resume(self, item: _Delayed) -> None:
         if isinstance(item, _DelayedFetch):
             self._resume_fetch(item)
+        elif isinstance(item, Parked):
+            item.resume()
         elif isinstance(item, _DelayedListing):
             self._delay_listing(item)
         else:
@@ -399,7 +434,7 @@ class Purgatory:
 
     def close(self) -> None:
         """Answer every request with what there is; later ones do not wait."""
-        self._closed = True
+        self.is_closed = True
         with self._lock:
             waiting = self._delayed.drain()
         self._expire(waiting)
