@@ -42,6 +42,7 @@ from pylog.broker.promotion import Promotion
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.reads import Reads
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.share_fetch import ShareFetches
 from pylog.commitlog.recovery import Quarantined, Recovered
 from pylog.config import DynamicBrokerConfig, NodeConfig, TopicConfig
 from pylog.controller.roles import Follow, Lead
@@ -50,7 +51,7 @@ from pylog.files import Files
 from pylog.logdirs.log_directory import CleaningFacts
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import DescribeQuorum, Fetch, Message, ProduceRequest, Replacement, Session
+from pylog.protocol.messages import ClientGone, DescribeQuorum, Fetch, Message, ProduceRequest, Replacement, Session
 from pylog.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -64,6 +65,7 @@ from pylog.protocol.messages.records import (
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
 )
+from pylog.protocol.messages.share import ShareAcknowledgeRequest, ShareFetchRequest
 from pylog.protocol.messages.topics import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -139,7 +141,13 @@ class Broker:
             self._worker.wake,
         )  # fmt: skip
         self._coordinating = CoordinatorRouter(self.node, self._produce, clock, self._worker.wake_by)
-        self._changing_roles = Handover(self._guarantees, self._coordinating, self._purgatory).changing_roles
+        self._share_fetches = ShareFetches(
+            self.node, clock, self._purgatory, lambda message: self._coordinating.handle(message, Session()),
+            self._worker.wake,
+        )  # fmt: skip
+        self._changing_roles = Handover(
+            self._guarantees, self._coordinating, self._purgatory, self._share_fetches
+        ).changing_roles
         self._isr_changes = IsrChanges(self.node.roles, clock, config, self._shrunk)
         self._promotion = Promotion(self.node, self._coordinating, self.apply, self._guarantees.advance)
         self.measure = Measures(
@@ -181,6 +189,9 @@ class Broker:
             IncrementalAlterConfigsRequest: partial(self._alter_configs, some_of),
             AlterReplicaLogDirsRequest: self._alter_log_dirs,
             DeleteRecordsRequest: self._delete_records,
+            ShareFetchRequest: self._share_fetches.fetch,
+            ShareAcknowledgeRequest: self._share_fetches.acknowledge,
+            ClientGone: self._share_fetches.client_gone,
             DescribeQuorum: at_once(lambda _: describe_quorum(node.topics.metadata_log)),
             AlterUserScramCredentialsRequest: at_once(node.cluster_changes.alter_users),
         }
@@ -379,7 +390,7 @@ class Broker:
     def _due(self) -> int | None:
         times = [
             self._purgatory.next_deadline, self._flush_scheduler.due_ms, self._guarantees.due_ms,
-            self._coordinating.due_ms, self._produce.room.due_ms, self._isr_changes.due_ms,
+            self._coordinating.due_ms, self._produce.room.due_ms, self._isr_changes.due_ms, self._share_fetches.due_ms,
         ]  # fmt: skip
         return min((due for due in times if due is not None), default=None)
 
@@ -388,6 +399,7 @@ class Broker:
         now = self._clock.tick_ms()
         self._purgatory.expire(now)
         self._produce.room.work(now)
+        self._share_fetches.work(now)
         self._coordinating.tick(now)
         # Behind them: the markers that they have written may be due at once.
         self._guarantees.work(now)

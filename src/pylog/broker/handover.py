@@ -3,6 +3,7 @@
     tail             what was appended, and is not as safe as promised yet    a leader's successor claims it: synced
     transactions     what a coordinator has ahead of its log                  kept for a successor on this node
     waiting calls    the answers that wait for the role                       told that it is over, or read again
+    share partitions what members of share groups hold                        forgotten: the next leader loads the rest
 
 A leader that leads on in another epoch, or with other followers, has not ended, and owes what it owed.
 """
@@ -14,6 +15,7 @@ from pylog.broker.coordinator_router import CoordinatorRouter
 from pylog.broker.guarantees import Guarantees
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.replica_manager import EndedRoles
+from pylog.broker.share_fetch import ShareFetches
 from pylog.partition import Partition
 from pylog.record import TopicPartition
 from pylog.replica import Leader
@@ -22,8 +24,11 @@ from pylog.replica import Leader
 class Handover:
     """The debts of the roles of one node."""
 
-    def __init__(self, guarantees: Guarantees, coordinating: CoordinatorRouter, purgatory: Purgatory) -> None:
+    def __init__(
+        self, guarantees: Guarantees, coordinating: CoordinatorRouter, purgatory: Purgatory, share_fetches: ShareFetches
+    ) -> None:
         self._guarantees = guarantees
+        self._share_fetches = share_fetches
         self._coordinating = coordinating
         self._purgatory = purgatory
 
@@ -49,4 +54,5 @@ class Handover:
         self._coordinating.forget(key)
 
     def _hand_calls_over(self, key: TopicPartition) -> None:
+        self._share_fetches.role_ended(*key)
         self._purgatory.release_all(key)

@@ -43,7 +43,7 @@ MEMORY_TIMES, MEMORY_BYTES = 16, 24 << 20
 """How much memory the elements of a request may take: so many times its size, or this where it is more."""
 REQUEST_ELEMENTS_MAX = 1 << 16
 """How many elements a request may have whatever its size: each takes some microseconds."""
-POLLS = frozenset({"Fetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
+POLLS = frozenset({"Fetch", "ShareFetch", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
 """The keys whose answer may wait for an event. A stop does not wait for them."""
 
 Intercept = Callable[[ServedCall], Fate | None]

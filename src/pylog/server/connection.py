@@ -10,14 +10,18 @@ no request begins, while `UNSENT_BYTES` or more are on their way to it. No Produ
 others.
 
 A client that has ended its side of the connection still gets the answers that it is owed. A Fetch that waits for
-records ends with its client: nobody would fetch on from there.
+records ends with its client: nobody would fetch on from there. So does what the node holds for it, a share session.
 """
 
 import socket
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
+from pylog.errors import PylogError
+from pylog.protocol.messages import ClientGone, Session
 from pylog.protocol.schema import Piece
 from pylog.protocol.wire.framing import Framer
 from pylog.runtime.agenda import Appointment
@@ -33,7 +37,9 @@ if TYPE_CHECKING:
     from pylog.server.authentication import Authentication
     from pylog.server.tls import TlsSocket
 
+_NUMBERS = count(1)
 UNSENT_BYTES = 1 << 20
+RECORD_POLLS = frozenset({"Fetch", "ShareFetch"})
 PIPELINED_MAX = 64
 """How many requests of a connection may be under way at once."""
 PIPELINED_BYTES = 32 << 20
@@ -62,7 +68,7 @@ class Connection:
 
     __slots__ = (
         "address", "answers", "appointments", "authentication", "framer", "frames", "host", "is_closed", "is_ended",
-        "is_exclusive", "mask", "node", "outgoing", "prepared", "prepares", "principal", "socket",
+        "is_exclusive", "mask", "node", "number", "outgoing", "prepared", "prepares", "principal", "socket",
         "tls", "under_way", "used_ms",
     )  # fmt: skip
 
@@ -94,6 +100,8 @@ class Connection:
         self.is_closed = False
         self.under_way = 0
         """How many bytes of records have begun to be appended and are not answered."""
+        self.number = 0
+        """Its number, once the node holds something for the client as long as the connection is there; else 0."""
         self.mask = 0
         self.used_ms = now_ms
         self.prepared: list[PreparedProduce] = []
@@ -136,7 +144,7 @@ class Connection:
     @property
     def owes_polls_alone(self) -> bool:
         """Whether nothing is owed to the client but records that may come."""
-        return not (self.frames or self.has_output) and all(one.call.api.name == "Fetch" for one in self.answers)
+        return not (self.frames or self.has_output) and all(one.call.api.name in RECORD_POLLS for one in self.answers)
 
     @property
     def has_output(self) -> bool:
@@ -161,6 +169,13 @@ class Connection:
 
     def read(self, frame: bytearray, elements_max: int) -> ServedCall:
         """Decode one request frame. Raises what `read_request` and `Authentication.read` raise."""
+        call = self._read(frame, elements_max)
+        if call.api.is_of_connection and call.request is not None:
+            self.number = self.number or next(_NUMBERS)
+            call.request.session.connection = self.number
+        return call
+
+    def _read(self, frame: bytearray, elements_max: int) -> ServedCall:
         if self.authentication is not None:
             return self.authentication.read(frame, elements_max)
         for one in self.prepared:
@@ -223,6 +238,9 @@ class Connection:
             if pending.answer is not None:
                 pending.answer.abandon()
         self.answers.clear()
+        if self.number:
+            with suppress(PylogError):  # the node is closed
+                self.node.handle(ClientGone(self.number), Session())
         self.outgoing.close()
         if isinstance(self.socket, socket.socket):
             hang_up(self.socket)

@@ -45,6 +45,8 @@ class Limits(NamedTuple):
     record_locks: int
     """How many records may be in flight."""
     lock_ms: int
+    may_renew: bool = True
+    """Whether a member may hold records longer, by RENEW."""
 
 
 class Wanted(NamedTuple):
@@ -257,7 +259,9 @@ class SharePartition:
             if one.last_offset >= self.start_offset:
                 self._check_known(one)
                 parts += one.parts()
-        for first, end, _ in parts:
+        for first, end, kind in parts:
+            if kind is AcknowledgeType.RENEW and not limits.may_renew:
+                raise InvalidRecordState("the group's share.renew.acknowledge.enable is false: no lock is renewed")
             self._check_held(member, first, end)
         change = StateChange()
         for first, end, kind in parts:

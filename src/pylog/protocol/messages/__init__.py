@@ -32,6 +32,7 @@ from pylog.protocol.messages.records import (
     MAX_TIMESTAMP,
     NO_HIGH_WATERMARK,
     NO_ID,
+    ClientGone,
     Extent,
     Fetch,
     Fetched,
@@ -79,6 +80,7 @@ __all__ = [
     "TRANSACTIONS_TOPIC",
     "ApiRequest",
     "ApiResponse",
+    "ClientGone",
     "ConfigChange",
     "ConfigResource",
     "ConfigSource",
@@ -105,4 +107,4 @@ __all__ = [
 ]
 
 
-Message = Fetch | OfGroup | DescribeQuorum | ApiRequest[object]
+Message = Fetch | OfGroup | DescribeQuorum | ClientGone | ApiRequest[object]

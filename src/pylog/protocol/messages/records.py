@@ -49,6 +49,15 @@ class Session:
     """The name of a client of a server, "User:alice", or `ANONYMOUS`; empty: it runs in the process of the node."""
     is_proved: bool = False
     """Whether the client has proved that name to the server. A user may be called ANONYMOUS, too."""
+    connection: int = 0
+    """The number of its connection to a server, where the node holds something for the client; 0: it has none."""
+
+
+@message
+class ClientGone:
+    """The end of a client's connection to a server: what was held for the client by it is free."""
+
+    connection: int
 
 
 # --- produce ---------------------------------------------------------------------------------------------------------

@@ -80,7 +80,8 @@ class Api:
     """One API key. `answer` answers a request; with `may_wait` it is called in a pool. `into`: the class of requests.
 
     `is_long`: its answer may be large where its request is small, so it is made in the thread of large requests.
-    `is_pipelined`: the next request of the connection may begin before the answer is there.
+    `is_pipelined`: the next request of the connection may begin before the answer is there. `is_of_connection`: what it
+    begins in the node ends with the connection.
     """
 
     name: str
@@ -93,17 +94,18 @@ class Api:
     may_wait: bool
     is_long: bool
     is_pipelined: bool
+    is_of_connection: bool
     into: type[ApiRequest[object]] | None
 
 
 def api(
     name: str, answer: Answer, *, high: int | None = None, may_wait: bool = False, is_long: bool = False,
-    is_pipelined: bool = False, into: type[ApiRequest[object]] | None = None,
+    is_pipelined: bool = False, is_of_connection: bool = False, into: type[ApiRequest[object]] | None = None,
 ) -> Api:  # fmt: skip
     """An API key in all versions that its schema has, up to `high`."""
     request, response = message(f"{name}Request"), message(f"{name}Response")
     low, highest = request.versions
     return Api(
         name, request.api_key, low, highest if high is None else high, request, response, answer,
-        may_wait or is_long, is_long, is_pipelined, into,
+        may_wait or is_long, is_long, is_pipelined, is_of_connection, into,
     )  # fmt: skip

@@ -16,6 +16,7 @@ from pylog.server.served_node import ServedNode
 
 LONG = frozenset({"DescribeProducers"})
 AT_ONCE = frozenset({"OffsetForLeaderEpoch"})
+OF_CONNECTION = frozenset({"ShareFetch"})
 
 
 def handed_on(request: Request, node: ServedNode) -> Outcome:
@@ -48,7 +49,14 @@ def _as_it_is(answer: ApiResponse) -> ApiResponse:
 
 
 APIS: tuple[Api, ...] = tuple(
-    api(name, handed_on, may_wait=name not in AT_ONCE, is_long=name in LONG, into=kind)
+    api(
+        name,
+        handed_on,
+        may_wait=name not in AT_ONCE,
+        is_long=name in LONG,
+        is_of_connection=name in OF_CONNECTION,
+        into=kind,
+    )
     for name, kind in REQUESTS.items()
 )
 """All keys that have a class. `table` puts those that have a file of their own in their places."""

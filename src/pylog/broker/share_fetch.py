@@ -1,0 +1,415 @@
+"""The records of share groups on one node: ShareFetch and ShareAcknowledge, and the ends of sessions and of locks.
+
+    ShareFetch        its acknowledgements, then records of the session's partitions; it waits for `max_wait_ms` until
+                      there are `min_bytes` of them: parked in the purgatory under what a partition shows next, and
+                      under what its share partition has again
+    ShareAcknowledge  acknowledgements alone
+    the last request of a session, or the end of its connection: what the member has is free again
+
+A share partition is here as long as this node leads the partition and somebody's session has it: what is written down
+of it is all that counts. (Kafka: SharePartitionManager, DelayedShareFetch, KafkaApis.handleShareFetchRequest.)
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pylog.broker.describe import unknown_partition
+from pylog.broker.purgatory import Parked, Purgatory, Wants
+from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.share_partition_host import READ_BYTES, Ask, Portion, SharePartitionHost
+from pylog.broker.share_requests import (
+    Errors,
+    Said,
+    acknowledged_response,
+    check_renewal,
+    check_said,
+    fetched_response,
+    member_of,
+    parts_of,
+    said_in,
+)
+from pylog.broker.share_sessions import MemberKey, SharedPartition, ShareSession, ShareSessions
+from pylog.coordinator.share.share_partition import Wanted
+from pylog.errors import (
+    FencedLeaderEpoch,
+    NotLeaderOrFollower,
+    ProtocolError,
+    PylogError,
+    ShareSessionLimitReached,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from pylog.kernel.format import OFFSET_MAX
+from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages import ClientGone, Session
+from pylog.protocol.messages.share import (
+    FINAL_EPOCH,
+    NEW_SESSION,
+    RECORD_LIMIT,
+    LeaderIdAndEpoch,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from pylog.record import TopicPartition
+from pylog.runtime.clock import Clock
+from pylog.runtime.future import Future, completed, gathered
+from pylog.runtime.signals import WholeLock
+
+Portions = dict[SharedPartition, Portion]
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Wish:
+    """A ShareFetch, as far as it is about records."""
+
+    session: ShareSession
+    parts: list[SharedPartition]
+    records: int
+    batch_size: int
+    is_strict: bool
+    min_bytes: int
+    max_bytes: int
+    deadline_ms: int
+
+
+class ShareFetches:
+    """The share sessions and share partitions of one node. Thread-safe. `ask` sends a message to a share coordinator;
+    `wake` hears when `work` has something to do.
+    """
+
+    def __init__(
+        self, node: ReplicaManager, clock: Clock, purgatory: Purgatory, ask: Ask, wake: Callable[[], object]
+    ) -> None:
+        self._node, self._clock, self._purgatory, self._ask, self._wake = node, clock, purgatory, ask, wake
+        self.sessions = ShareSessions()
+        self._hosts: dict[tuple[str, SharedPartition], SharePartitionHost] = {}
+        self._making = WholeLock()
+        self._gone: deque[int] = deque()
+        """Connections that have ended."""
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def fetch(self, message: ShareFetchRequest, session: Session) -> Future[ShareFetchResponse]:
+        """Answer a ShareFetch."""
+        try:
+            member = member_of(message)
+            check_renewal(message)
+            said = said_in(message.topics)
+            forgotten = [(one.topic_id, part) for one in message.forgotten_topics_data for part in one.partitions]
+            mine = self.sessions.fetch(
+                member, message.share_session_epoch, parts_of(message.topics),
+                [SharedPartition(*one) for one in forgotten],
+                connection=session.connection, acknowledges=bool(said),
+                sessions_max=self._node.configs.current.group_share_max_share_sessions,
+            )  # fmt: skip
+        except ShareSessionLimitReached as error:
+            return self._refused_later(message, error)
+        except ProtocolError as error:
+            return completed(ShareFetchResponse(error=error.with_traceback(None)))
+        acknowledged = self._acknowledge(member, said, is_renew=message.is_renew_ack)
+        is_last = message.share_session_epoch == FINAL_EPOCH
+        portions = completed(Portions()) if is_last or message.is_renew_ack else self._records(message, mine)
+        lock_ms = self._node.configs.of_group(member.group_id).share_record_lock_duration_ms
+        is_first = message.share_session_epoch == NEW_SESSION
+
+        def answer(parts: list[Any]) -> ShareFetchResponse:
+            errors, found = parts
+            # The first answer has them all.
+            portions = dict.fromkeys(mine.parts if is_first else (), Portion()) | found
+            return fetched_response(errors, portions, self._leader_of, lock_ms)
+
+        return self._ending(mine if is_last else None, acknowledged, gathered([acknowledged, portions], answer))
+
+    def acknowledge(self, message: ShareAcknowledgeRequest, session: Session) -> Future[ShareAcknowledgeResponse]:
+        """Answer a ShareAcknowledge."""
+        try:
+            member = member_of(message)
+            mine = self.sessions.acknowledge(member, message.share_session_epoch)
+        except ProtocolError as error:
+            return completed(ShareAcknowledgeResponse(error=error.with_traceback(None)))
+        said = said_in(message.topics)
+        acknowledged = self._acknowledge(member, said, is_renew=message.is_renew_ack)
+        lock_ms = self._node.configs.of_group(member.group_id).share_record_lock_duration_ms
+
+        def answer(errors: list[Errors]) -> ShareAcknowledgeResponse:
+            told = {part: errors[0].get(part) for part in parts_of(message.topics)}
+            return acknowledged_response(told, self._leader_of, lock_ms)
+
+        is_last = message.share_session_epoch == FINAL_EPOCH
+        return self._ending(mine if is_last else None, acknowledged, gathered([acknowledged], answer))
+
+    def client_gone(self, message: ClientGone, session: Session) -> Future[None]:
+        """End the sessions that began by a connection, soon: the caller does not wait for what is written then."""
+        self._gone.append(message.connection)
+        self._wake()
+        return completed(None)
+
+    def _refused_later(self, message: ShareFetchRequest, error: PylogError) -> Future[ShareFetchResponse]:
+        """Refuse a session for which there is no room, when the member would ask again. (Kafka: IdleShareFetchTask)"""
+        refused = _Refused(self._purgatory, ShareFetchResponse(error=error.with_traceback(None)))
+        self._purgatory.park(refused, [], self._clock.tick_ms() + max(message.max_wait_ms, 0))
+        return refused
+
+    def _ending(self, mine: ShareSession | None, acknowledged: Future[Errors], answer: Future[T]) -> Future[T]:
+        """End a session behind the acknowledgements of its last request."""
+        if mine is not None:
+            acknowledged.add_done_callback(lambda _: self._end(mine))
+        return answer
+
+    # --- acknowledgements --------------------------------------------------------------------------------------------
+
+    def _acknowledge(self, member: MemberKey, said: Said, *, is_renew: bool) -> Future[Errors]:
+        """Take what a member says; answered with the error of each partition when it is written down."""
+        waiting: list[Future[PylogError | None]] = []
+        for part, batches in said.items():
+            try:
+                check_said(batches, is_renew=is_renew)
+                host = self._hosts.get((member.group_id, part))
+                if host is None or not host.is_at_work or self._is_over(host):
+                    raise self._absence(part)
+                waiting.append(host.acknowledge(member.member_id, batches))
+            except PylogError as error:
+                waiting.append(completed(error.with_traceback(None)))
+        return gathered(waiting, lambda errors: dict(zip(said, errors, strict=True)))
+
+    def _absence(self, part: SharedPartition) -> PylogError:
+        """Why a partition is not at work here."""
+        image = self._node.image.with_id(part.topic_id)
+        if image is None:
+            return UnknownTopicId(f"there is no topic with id {part.topic_id}")
+        if part.partition in image.partitions:
+            try:
+                self._node.roles.leader(image.name, part.partition)
+            except PylogError as error:
+                return error
+        return UnknownTopicOrPartition(f"no session reads partition {part.partition} of {image.name!r} here")
+
+    # --- records -----------------------------------------------------------------------------------------------------
+
+    def _records(self, message: ShareFetchRequest, mine: ShareSession) -> Future[Portions]:
+        most = min(message.max_bytes, self._node.configs.current.fetch_max_bytes)
+        wish = _Wish(
+            mine, mine.in_turn(message.share_session_epoch), message.max_records, message.batch_size,
+            message.share_acquire_mode == RECORD_LIMIT, min(message.min_bytes, most), most,
+            self._clock.tick_ms() + max(message.max_wait_ms, 0),
+        )  # fmt: skip
+        if not wish.parts or wish.records <= 0 or most <= 0:
+            return completed({})
+        found = _ParkedShareFetch(self, self._purgatory, wish)
+        hosts: list[SharePartitionHost] = []
+        for part in wish.parts:
+            try:
+                host = self._host(mine, part, is_first=message.share_session_epoch == NEW_SESSION)
+            except PylogError as error:
+                found.portions[part] = Portion(error=error.with_traceback(None))
+            else:
+                hosts.append(host)
+        found.hosts = hosts
+        loaded = gathered([host.loaded for host in hosts], lambda _: None)
+        loaded.add_done_callback(lambda _: found.begin())
+        return found
+
+    def _host(self, mine: ShareSession, part: SharedPartition, *, is_first: bool) -> SharePartitionHost:
+        """The share partition of a group. One that nobody has read until now is loaded: what is written down of it may
+        be another by now. Raises UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower.
+        """
+        group_id = mine.member.group_id
+        known = self._hosts.get((group_id, part))
+        others = [one for one in self.sessions.of_group(group_id) if one is not mine and part in one.parts]
+        if known is not None and is_first and known.is_idle and not others:
+            self._forget(known)
+            known = None
+        if known is not None and not self._is_over(known):
+            return known
+        image = self._node.image.with_id(part.topic_id)
+        if image is None:
+            raise UnknownTopicId(f"there is no topic with id {part.topic_id}")
+        if part.partition not in image.partitions:
+            raise unknown_partition(image, TopicPartition(image.name, part.partition))
+        leader = self._node.roles.leader(image.name, part.partition)
+        with self._making:
+            known = self._hosts.get((group_id, part))
+            if known is not None and not self._is_over(known):
+                return known
+            host = self._hosts[group_id, part] = SharePartitionHost(
+                group_id, part, leader, self._ask, self._clock,
+                lambda: self._node.configs.of_group(group_id), self._host_changed,
+            )  # fmt: skip
+        host.load()
+        return host
+
+    def _is_over(self, host: SharePartitionHost) -> bool:
+        return host.is_over or host.leader.has_ended or self._node.roles.held(*host.name) is not host.leader
+
+    def _host_changed(self, host: SharePartitionHost) -> None:
+        if host.is_over:
+            self._forget(host)
+        self._purgatory.tell(_key(host))
+
+    def _forget(self, host: SharePartitionHost) -> None:
+        key = host.group_id, host.part
+        with self._making:
+            if self._hosts.get(key) is host:
+                del self._hosts[key]
+
+    def attempt(self, wish: _Wish, hosts: Iterable[SharePartitionHost], portions: Portions, *, is_last: bool) -> bool:
+        """Let a member have what there is; False where that is too little, and it may wait. `is_last`: it may not."""
+        at_work = [host for host in hosts if host.is_at_work]
+        for host in hosts:
+            if not host.is_at_work:
+                portions[host.part] = Portion(error=host.loaded.result())
+                self._forget(host)
+        isolation = self._isolation(wish)
+        # (Kafka: PartitionMaxBytesStrategy)
+        most = max(wish.max_bytes // max(len(at_work), 1), 1)
+        most = min(most, max(READ_BYTES, wish.min_bytes))
+        if not is_last and wish.min_bytes > 1 and not portions:
+            there = sum(host.available(most, isolation) for host in at_work if host.can_acquire())
+            if there < wish.min_bytes:
+                return False
+        left = wish.records
+        for host in at_work:
+            if left <= 0:
+                break
+            wanted = Wanted(left, wish.batch_size, wish.is_strict)
+            portion = host.acquire(wish.session.member.member_id, wanted, most, isolation)
+            if portion.acquired or portion.error is not None:
+                portions[host.part] = portion
+                left -= sum(one.last_offset + 1 - one.first_offset for one in portion.acquired)
+        if wish.session not in self.sessions:
+            # The client has gone meanwhile, and nobody would acknowledge it.
+            self._release(wish.session)
+        return bool(portions)
+
+    def wants(self, wish: _Wish, hosts: Iterable[SharePartitionHost]) -> Wants:
+        """The keys of a fetch that got nothing: what partitions show next, and what becomes free in them."""
+        isolation = self._isolation(wish)
+        wants: Wants = []
+        for host in hosts:
+            wants.append((_key(host), 0))
+            partition = host.leader.partition
+            if not host.is_at_work or not host.can_acquire():
+                # The end of the role alone.
+                wants.append(((*host.name, "end"), OFFSET_MAX))
+            elif isolation is Isolation.READ_COMMITTED:
+                wants.append(((*host.name, "last stable offset"), partition.last_stable_offset + 1))
+            else:
+                wants.append(((*host.name, "high watermark"), partition.high_watermark + 1))
+        return wants
+
+    def _isolation(self, wish: _Wish) -> Isolation:
+        config = self._node.configs.of_group(wish.session.member.group_id)
+        return Isolation.named(config.share_isolation_level)
+
+    @property
+    def now_ms(self) -> int:
+        """The time by which deadlines go."""
+        return self._clock.tick_ms()
+
+    def _leader_of(self, part: SharedPartition, error: PylogError | None) -> LeaderIdAndEpoch:
+        """The leader, where this node is another one."""
+        if isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
+            image = self._node.image.with_id(part.topic_id)
+            found = None if image is None else image.partitions.get(part.partition)
+            if found is not None:
+                return LeaderIdAndEpoch(leader_id=found.leader, leader_epoch=found.leader_epoch)
+        return LeaderIdAndEpoch()
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def _end(self, session: ShareSession) -> None:
+        if self.sessions.end(session):
+            self._release(session)
+
+    def _release(self, session: ShareSession) -> None:
+        """Free what a member has, and forget what nobody reads any more."""
+        group_id, member_id = session.member
+        read = {part for one in self.sessions.of_group(group_id) for part in one.parts}
+        for (group, part), host in list(self._hosts.items()):
+            if group == group_id and host.is_at_work:
+                host.release(member_id)
+                if part not in read and host.is_idle:
+                    self._forget(host)
+
+    @property
+    def due_ms(self) -> int | None:
+        """When `work` has something to do."""
+        if self._gone:
+            return self._clock.tick_ms()
+        return min((host.due_ms for host in list(self._hosts.values()) if host.due_ms is not None), default=None)
+
+    def work(self, now_ms: int) -> None:
+        """Free what members have that are gone, or held too long."""
+        while self._gone:
+            for session in self.sessions.by_connection(self._gone.popleft()):
+                self._end(session)
+        for host in list(self._hosts.values()):
+            due_ms = host.due_ms
+            if self._is_over(host):
+                self._host_changed(host)
+                self._forget(host)
+            elif due_ms is not None and due_ms <= now_ms:
+                host.expire(now_ms)
+
+    def role_ended(self, topic: str, partition: int) -> None:
+        """Forget the share partitions of a partition for which this node has another role now."""
+        for host in list(self._hosts.values()):
+            if host.name == (topic, partition) and self._is_over(host):
+                self._forget(host)
+                self._purgatory.tell(_key(host))
+
+
+class _ParkedShareFetch(Parked[Portions]):
+    """The records of a ShareFetch, which may wait for more."""
+
+    __slots__ = ("_fetches", "_parking", "_wish", "hosts", "portions")
+
+    def __init__(self, fetches: ShareFetches, purgatory: Purgatory, wish: _Wish) -> None:
+        super().__init__(purgatory)
+        self._fetches, self._parking, self._wish = fetches, purgatory, wish
+        self.hosts: list[SharePartitionHost] = []
+        self.portions: Portions = {}
+
+    def begin(self) -> None:
+        """Read for the first time: all share partitions are loaded."""
+        self.resume()
+
+    def resume(self) -> None:
+        while not self.is_abandoned:
+            is_last = self._parking.is_closed or self._fetches.now_ms >= self._wish.deadline_ms
+            seen = [host.version for host in self.hosts]
+            wants = self._fetches.wants(self._wish, self.hosts)
+            if self._fetches.attempt(self._wish, self.hosts, self.portions, is_last=is_last) or is_last:
+                self.set_result(self.portions)
+                return
+            if not self._parking.park(self, wants, self._wish.deadline_ms):
+                return
+            if not self._has_news(seen, wants) or not self._parking.unpark(self):
+                return
+
+    def _has_news(self, seen: list[int], wants: Wants) -> bool:
+        """Whether what it waits for has come just before it began to wait."""
+        return [host.version for host in self.hosts] != seen or self._fetches.wants(self._wish, self.hosts) != wants
+
+
+class _Refused(Parked[ShareFetchResponse]):
+    """A refusal that waits for its time."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, purgatory: Purgatory, answer: ShareFetchResponse) -> None:
+        super().__init__(purgatory)
+        self._answer = answer
+
+    def resume(self) -> None:
+        self.set_result(self._answer)
+
+
+def _key(host: SharePartitionHost) -> tuple[str, str, SharedPartition]:
+    """The key under which fetches wait for a share partition."""
+    return "share partition", host.group_id, host.part

@@ -1,0 +1,434 @@
+"""ShareFetch and ShareAcknowledge on a node: sessions, waits, locks, and what is left after each end."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import pylog
+from pylog.errors import (
+    InvalidRecordState,
+    InvalidRequest,
+    InvalidShareSessionEpoch,
+    NotLeaderOrFollower,
+    ShareSessionLimitReached,
+    ShareSessionNotFound,
+    UnknownServer,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from pylog.protocol.messages.share import RECORD_LIMIT, ShareFetchRequest
+from pylog.record import TopicPartition
+from pylog.testing import SimClock
+from support.log_copies import copy_log
+from support.share_desk import ACCEPT, LOCK_MS, REJECT, RELEASE, RENEW, ShareDesk, acquired, share_desk
+
+FINAL = -1
+
+
+@pytest.fixture
+def desk() -> Iterator[ShareDesk]:
+    with share_desk() as made:
+        made.begin()
+        yield made
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def test_each_record_goes_to_one_member(desk: ShareDesk) -> None:
+    desk.produce(5)
+    desk.produce(5)
+    assert desk.fetch(0, max_records=3, share_acquire_mode=RECORD_LIMIT) == [(0, 2, 1)]
+    assert desk.fetch(0, member="ben") == [(3, 9, 1)]
+    assert desk.fetch(1) == []
+
+
+def test_the_answer_has_the_batches_of_what_was_acquired_alone(desk: ShareDesk) -> None:
+    for _ in range(5):
+        desk.produce(2)
+    desk.fetch(0, max_records=2)
+    (topic,) = desk.fetching(0, member="ben", max_records=3).result().responses
+    (part,) = topic.partitions
+    assert part.records is not None
+    (size,) = {desk.log.topic("t")[0].size // 5}
+    assert len(part.records) == 2 * size
+
+
+def test_what_is_accepted_is_over_and_what_is_released_comes_again(desk: ShareDesk) -> None:
+    desk.produce(10)
+    assert desk.fetch(0) == [(0, 9, 1)]
+    assert desk.fetch(1, {(0, 4): ACCEPT, (5, 6): RELEASE, (7, 9): REJECT}) == [(5, 6, 2)]
+    assert desk.acknowledge(2, {(5, 6): [1, 0]}) is None
+    assert desk.fetch(0, member="ben") == []
+    desk.produce(1)
+    assert desk.fetch(1, member="ben") == [(10, 10, 1)]
+
+
+def test_an_acknowledgement_is_written_down_before_it_is_answered(desk: ShareDesk) -> None:
+    desk.produce(10)
+    desk.fetch(0)
+    assert desk.acknowledge(1, {(0, 3): ACCEPT}) is None
+    assert desk.stored() == (0, 4)
+    assert desk.acknowledge(2, {(4, 4): ACCEPT}) is None
+    assert desk.stored() == (4, 1)
+
+
+def test_records_of_another_member_and_records_that_nobody_has_are_refused(desk: ShareDesk) -> None:
+    desk.produce(10)
+    desk.fetch(0)
+    desk.fetch(0, member="ben")
+    assert isinstance(desk.acknowledge(1, {(0, 4): ACCEPT}, member="ben"), InvalidRecordState)
+    assert isinstance(desk.acknowledge(1, {(5, 10): ACCEPT}), InvalidRequest)
+    with pytest.raises(InvalidRecordState):
+        desk.fetch(2, {(0, 1): ACCEPT}, member="ben")
+    assert desk.acknowledge(2, {(0, 9): ACCEPT}) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ({(5, 4): ACCEPT}, InvalidRequest),
+        ({(0, 4): [1, 1]}, InvalidRequest),
+        ({(0, 4): []}, InvalidRequest),
+        ({(0, 4): [5]}, InvalidRequest),
+        ({(0, 4): [-1]}, InvalidRequest),
+        ({(0, 4): RENEW}, InvalidRequest),
+        ({(3, 4): ACCEPT, (0, 1): ACCEPT}, InvalidRequest),
+        ({(0, 4): ACCEPT, (4, 6): ACCEPT}, InvalidRecordState),
+    ],
+)
+def test_acknowledgements_that_cannot_be_meant_change_nothing(
+    desk: ShareDesk, said: dict[tuple[int, int], list[int]], error: type[Exception]
+) -> None:
+    desk.produce(10)
+    desk.fetch(0)
+    assert isinstance(desk.acknowledge(1, said), error)
+    assert desk.acknowledge(2, {(0, 9): ACCEPT}) is None
+
+
+def test_partitions_take_turns() -> None:
+    with share_desk(partitions=2) as desk:
+        desk.begin(partitions=(0, 1))
+        for partition in (0, 1):
+            desk.produce(4, partition)
+        first = desk.fetching(0, partitions=(0, 1), max_records=2, share_acquire_mode=RECORD_LIMIT).result()
+        second = desk.fetching(1, partitions=(), max_records=2, share_acquire_mode=RECORD_LIMIT).result()
+        assert (acquired(first, 0), acquired(first, 1)) == ([(0, 1, 1)], [])
+        assert (acquired(second, 0), acquired(second, 1)) == ([], [(0, 1, 1)])
+        forgotten = [ShareFetchRequest.ForgottenTopic(topic_id=desk.topic_id, partitions=[1])]
+        third = desk.fetching(2, partitions=(), forgotten_topics_data=forgotten).result()
+        assert (acquired(third, 0), acquired(third, 1)) == ([(2, 3, 1)], [])
+
+
+def test_no_more_records_are_in_flight_than_may_be() -> None:
+    with share_desk(group_share_partition_max_record_locks=100) as desk:
+        desk.begin()
+        for _ in range(12):
+            desk.produce(10)
+        assert desk.fetch(0) == [(0, 99, 1)]
+        waiting = desk.fetching(1, max_wait_ms=500)
+        assert not waiting.done()
+        assert desk.fetch(0, member="ben") == []
+        assert desk.acknowledge(2, {(50, 59): RELEASE}) is None
+        assert acquired(waiting.result()) == [(50, 59, 2)]
+        assert desk.acknowledge(3, {(0, 9): ACCEPT}) is None
+        assert desk.fetch(1, member="ben") == [(100, 109, 1)]
+
+
+# --- where a group begins ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reset", "first"), [("earliest", 0), ("latest", 6), ("by_duration:PT1M", 3), ("by_duration:PT0.001S", 6)]
+)
+def test_a_group_begins_where_its_config_says(reset: str, first: int) -> None:
+    with share_desk() as desk:
+        desk.log.admin.alter_group_config("g", {"share.auto.offset.reset": reset})
+        desk.produce(3)
+        desk.clock.advance(100_000)
+        desk.produce(3)
+        desk.clock.advance(10_000)
+        desk.begin(start=-1)
+        desk.fetch(0)
+        desk.produce(1)
+        assert desk.fetch(1) == ([(6, 6, 1)] if first == 0 or first == 3 else [(first, 6, 1)])
+        assert desk.fetch(FINAL) == []
+        assert desk.fetch(0)[0][0] == first
+
+
+def test_a_group_of_which_nothing_is_written_down_reads_nothing() -> None:
+    with share_desk() as desk:
+        with pytest.raises(UnknownServer, match="uninitialized"):
+            desk.fetch(0)
+        desk.begin()
+        desk.produce(1)
+        assert desk.fetch(1) == [(0, 0, 1)]
+
+
+# --- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fetch_waits_for_a_record(desk: ShareDesk) -> None:
+    waiting = desk.fetching(0, max_wait_ms=500)
+    assert not waiting.done()
+    desk.produce(1)
+    assert acquired(waiting.result()) == [(0, 0, 1)]
+
+
+def test_a_fetch_waits_no_longer_than_it_says(desk: ShareDesk) -> None:
+    waiting = desk.fetching(0, max_wait_ms=500)
+    desk.pass_time(499)
+    assert not waiting.done()
+    desk.pass_time(1)
+    assert acquired(waiting.result()) == []
+
+
+def test_a_fetch_waits_for_bytes_enough(desk: ShareDesk) -> None:
+    waiting = desk.fetching(0, max_wait_ms=500, min_bytes=150)
+    desk.produce(1)
+    assert not waiting.done()
+    desk.produce(1)
+    desk.produce(1)
+    assert acquired(waiting.result()) == [(0, 2, 1)]
+
+
+def test_a_fetch_that_was_abandoned_takes_nothing(desk: ShareDesk) -> None:
+    waiting = desk.fetching(0, max_wait_ms=500)
+    waiting.abandon()
+    desk.produce(1)
+    assert not waiting.done()
+    assert desk.fetch(1) == [(0, 0, 1)]
+
+
+def test_who_waits_gets_what_another_member_releases(desk: ShareDesk) -> None:
+    desk.produce(4)
+    desk.fetch(0)
+    waiting = desk.fetching(0, member="ben", max_wait_ms=500)
+    desk.acknowledge(1, {(0, 1): ACCEPT, (2, 2): RELEASE})
+    assert acquired(waiting.result()) == [(2, 2, 2)]
+
+
+def test_a_fetch_that_waits_is_answered_when_the_log_is_closed() -> None:
+    with share_desk() as desk:
+        desk.begin()
+        waiting = desk.fetching(0, max_wait_ms=500)
+    assert acquired(waiting.result()) == []
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_member_holds_too_long_goes_to_another_one(desk: ShareDesk) -> None:
+    desk.produce(2)
+    answer = desk.fetching(0).result()
+    assert answer.acquisition_lock_timeout_ms == LOCK_MS
+    waiting = desk.fetching(0, member="ben", max_wait_ms=LOCK_MS + 1)
+    desk.pass_time(LOCK_MS - 1)
+    assert not waiting.done()
+    desk.pass_time(1)
+    assert acquired(waiting.result()) == [(0, 1, 2)]
+    assert isinstance(desk.acknowledge(1, {(0, 1): ACCEPT}), InvalidRecordState)
+    assert desk.acknowledge(1, {(0, 1): ACCEPT}, member="ben") is None
+
+
+def test_a_lock_that_is_renewed_begins_again(desk: ShareDesk) -> None:
+    desk.produce(2)
+    desk.fetch(0)
+    desk.pass_time(LOCK_MS - 1)
+    assert desk.acknowledge(1, {(0, 0): RENEW}, is_renew=True) is None
+    desk.pass_time(LOCK_MS - 1)
+    assert desk.fetch(0, member="ben") == [(1, 1, 2)]
+    nothing = {"max_bytes": 0, "min_bytes": 0, "max_records": 0}
+    assert desk.fetch(2, {(0, 0): RENEW}, is_renew_ack=True, **nothing) == []
+    desk.pass_time(LOCK_MS - 1)
+    assert desk.acknowledge(3, {(0, 0): ACCEPT}) is None
+
+
+def test_locks_are_not_renewed_where_the_group_does_not_allow_it(desk: ShareDesk) -> None:
+    desk.log.admin.alter_group_config("g", {"share.renew.acknowledge.enable": "false"})
+    desk.produce(1)
+    desk.fetch(0)
+    assert isinstance(desk.acknowledge(1, {(0, 0): RENEW}, is_renew=True), InvalidRecordState)
+    with pytest.raises(InvalidRequest):
+        desk.fetch(2, {(0, 0): RENEW}, is_renew_ack=True)
+
+
+def test_a_record_is_given_up_after_so_many_deliveries(desk: ShareDesk) -> None:
+    desk.log.admin.alter_group_config(
+        "g", {"share.delivery.count.limit": "2", "share.record.lock.duration.ms": "15000"}
+    )
+    desk.produce(1)
+    assert desk.fetch(0) == [(0, 0, 1)]
+    desk.pass_time(15_000)
+    assert desk.fetch(1) == [(0, 0, 2)]
+    desk.produce(1)
+    assert desk.fetch(2, {(0, 0): RELEASE}) == [(1, 1, 1)]
+    assert desk.stored()[1] == 1
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def test_requests_of_a_session_follow_each_other(desk: ShareDesk) -> None:
+    with pytest.raises(ShareSessionNotFound):
+        desk.fetch(1)
+    desk.fetch(0)
+    with pytest.raises(InvalidShareSessionEpoch):
+        desk.fetch(2)
+    assert isinstance(desk.acknowledge(0, {(0, 0): ACCEPT}), InvalidShareSessionEpoch)
+    assert isinstance(desk.acknowledge(5, {(0, 0): ACCEPT}), InvalidShareSessionEpoch)
+    with pytest.raises(InvalidRequest, match="first request"):
+        desk.fetch(0, {(0, 0): ACCEPT})
+    desk.fetch(0)
+    desk.fetch(1)
+    desk.fetch(FINAL)
+    with pytest.raises(ShareSessionNotFound):
+        desk.fetch(FINAL)
+    assert isinstance(desk.acknowledge(FINAL, {(0, 0): ACCEPT}), ShareSessionNotFound)
+
+
+@pytest.mark.parametrize("who", [{"group": None}, {"member": ""}, {"member": None}, {"member": "x" * 37}])
+def test_a_request_of_nobody_is_refused(desk: ShareDesk, who: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequest):
+        desk.fetch(0, **who)
+
+
+def test_there_are_no_more_sessions_than_there_may_be() -> None:
+    with share_desk(group_share_max_size=1, group_share_max_share_sessions=1) as desk:
+        desk.begin()
+        desk.fetch(0)
+        waiting = desk.fetching(0, member="ben", max_wait_ms=300)
+        assert not waiting.done()
+        desk.pass_time(300)
+        assert isinstance(waiting.result().error, ShareSessionLimitReached)
+        desk.fetch(FINAL)
+        assert desk.fetch(0, member="ben") == []
+
+
+def test_the_end_of_a_session_frees_what_is_not_acknowledged(desk: ShareDesk) -> None:
+    desk.produce(4)
+    desk.fetch(0)
+    waiting = desk.fetching(0, member="ben", max_wait_ms=500)
+    assert desk.fetch(FINAL, {(0, 1): ACCEPT}) == []
+    assert acquired(waiting.result()) == [(2, 3, 2)]
+
+
+def test_an_acknowledgement_may_end_the_session(desk: ShareDesk) -> None:
+    desk.produce(4)
+    desk.fetch(0)
+    assert desk.acknowledge(FINAL, {(0, 1): ACCEPT}) is None
+    assert desk.fetch(0, member="ben") == [(2, 3, 2)]
+
+
+def test_what_a_client_holds_that_is_gone_is_free(desk: ShareDesk) -> None:
+    desk.produce(4)
+    desk.fetch(0, connection=7)
+    waiting = desk.fetching(0, member="ben", max_wait_ms=500, connection=8)
+    desk.lose(9)
+    assert not waiting.done()
+    desk.lose(7)
+    assert acquired(waiting.result()) == [(0, 3, 2)]
+    with pytest.raises(ShareSessionNotFound):
+        desk.fetch(1)
+
+
+# --- the log under it -------------------------------------------------------------------------------------------------
+
+
+def test_records_that_the_log_has_lost_are_passed_over(desk: ShareDesk) -> None:
+    for _ in range(3):
+        desk.produce(2)
+    desk.fetch(0)
+    assert desk.acknowledge(1, {(0, 5): RELEASE}) is None
+    desk.log.admin.delete_records({TopicPartition("t", 0): 4})
+    assert desk.fetch(2) == [(4, 5, 2)]
+    assert desk.acknowledge(3, {(0, 5): ACCEPT}) is None
+
+
+def test_aborted_records_are_for_nobody_where_the_group_reads_committed_ones() -> None:
+    with share_desk() as desk:
+        desk.log.admin.alter_group_config("g", {"share.isolation.level": "read_committed"})
+        desk.begin()
+        waiting = desk.fetching(0, max_wait_ms=500)
+        with desk.log.producer(transactional_id="x") as producer:
+            with suppress(KeyError), producer.transaction():
+                producer.send("t", b"no")
+                producer.flush()
+                assert not waiting.done()
+                raise KeyError
+            with producer.transaction():
+                producer.send("t", b"yes")
+        ranges = acquired(waiting.result()) if waiting.done() else []
+        epoch = 1
+        while not any(first <= 2 <= last for first, last, _ in ranges):
+            ranges += desk.fetch(epoch)
+            epoch += 1
+            assert epoch < 5, f"{ranges} have not the record that was committed"
+        assert not any(first <= 0 <= last for first, last, _ in ranges)
+
+
+def test_a_topic_that_is_deleted_ends_what_waits_for_it(desk: ShareDesk) -> None:
+    desk.produce(1)
+    desk.fetch(0)
+    waiting = desk.fetching(0, member="ben", max_wait_ms=500)
+    desk.log.delete_topic("t")
+    with pytest.raises(NotLeaderOrFollower):
+        acquired(waiting.result())
+    with pytest.raises(UnknownTopicId):
+        desk.fetch(1)
+    assert isinstance(desk.acknowledge(2, {(0, 0): ACCEPT}), UnknownTopicId)
+
+
+def test_topics_and_partitions_that_are_not_there(desk: ShareDesk) -> None:
+    with pytest.raises(UnknownTopicOrPartition):
+        acquired(desk.fetching(0, partitions=(5,)).result(), 5)
+    topic = ShareFetchRequest.FetchTopic
+    other = topic(topic_id=uuid.UUID(int=9), partitions=[topic.FetchPartition(partition_index=0)])
+    with pytest.raises(UnknownTopicId):
+        desk.fetch(0, topics=[other])
+
+
+# --- what is written down ---------------------------------------------------------------------------------------------
+
+
+def test_a_group_that_begins_again_goes_on_from_there(desk: ShareDesk) -> None:
+    desk.produce(6)
+    assert desk.fetch(0) == [(0, 5, 1)]
+    desk.begin(start=4, state_epoch=2)
+    assert isinstance(desk.acknowledge(1, {(0, 5): ACCEPT}), NotLeaderOrFollower)
+    assert desk.fetch(2) == [(4, 5, 1)]
+
+
+def test_a_group_whose_state_is_changed_while_nobody_reads_goes_on_from_there(desk: ShareDesk) -> None:
+    desk.produce(6)
+    desk.fetch(0)
+    desk.fetch(FINAL)
+    desk.begin(start=5, state_epoch=2)
+    assert desk.fetch(0) == [(5, 5, 1)]
+
+
+def test_a_group_that_is_deleted_ends(desk: ShareDesk) -> None:
+    desk.produce(2)
+    desk.fetch(0)
+    desk.delete()
+    assert isinstance(desk.acknowledge(1, {(0, 0): ACCEPT}), UnknownServer)
+    with pytest.raises(UnknownServer):
+        desk.fetch(2)
+
+
+def test_what_was_accepted_is_over_after_a_power_cut(tmp_path: Path) -> None:
+    with pylog.open(tmp_path / "log", flush="sync") as log:
+        log.create_topic("t")
+        desk = ShareDesk(log, SimClock())
+        desk.begin()
+        desk.produce(6)
+        desk.fetch(0)
+        assert desk.acknowledge(1, {(0, 1): ACCEPT, (3, 3): ACCEPT, (5, 5): RELEASE}) is None
+        copy = copy_log(tmp_path / "log", tmp_path / "copy")
+    with pylog.open(copy) as log:
+        desk = ShareDesk(log, SimClock())
+        assert desk.fetch(0) == [(2, 2, 1), (4, 4, 1), (5, 5, 2)]
+        assert desk.stored()[0] in (0, 2)
