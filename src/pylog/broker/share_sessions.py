@@ -9,7 +9,7 @@ session ends with the connection that it began by. (Kafka: ShareSession, ShareSe
 """
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,6 +23,8 @@ from pylog.protocol.messages.share import FINAL_EPOCH, NEW_SESSION
 from pylog.runtime.signals import WholeLock
 
 EPOCH_MAX = (1 << 31) - 1
+PARTS_MAX = 1 << 18
+"""How many partitions all sessions may have in all."""
 
 
 class SharedPartition(NamedTuple):
@@ -72,7 +74,7 @@ class ShareSessions:
         return [one for one in list(self._sessions.values()) if one.member.group_id == group_id]
 
     def fetch(
-        self, member: MemberKey, epoch: int, parts: Iterable[SharedPartition], forgotten: Iterable[SharedPartition], *,
+        self, member: MemberKey, epoch: int, parts: Sequence[SharedPartition], forgotten: Iterable[SharedPartition], *,
         connection: int, acknowledges: bool, sessions_max: int,
     ) -> ShareSession:  # fmt: skip
         """The session of a ShareFetch, after its changes.
@@ -93,6 +95,9 @@ class ShareSessions:
             session.parts |= dict.fromkeys(parts)
             for part in forgotten:
                 session.parts.pop(part, None)
+            if parts and sum(len(one.parts) for one in self._sessions.values()) > PARTS_MAX:
+                del self._sessions[member]
+                raise ShareSessionLimitReached(f"the share sessions have more than {PARTS_MAX} partitions")
             return session
 
     def acknowledge(self, member: MemberKey, epoch: int) -> ShareSession:

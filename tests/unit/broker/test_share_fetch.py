@@ -308,6 +308,15 @@ def test_there_are_no_more_sessions_than_there_may_be() -> None:
         assert desk.fetch(0, member="ben") == []
 
 
+def test_sessions_have_no_more_partitions_than_they_may(desk: ShareDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pylog.broker.share_sessions.PARTS_MAX", 2)
+    desk.fetch(0)
+    waiting = desk.fetching(0, member="ben", partitions=(0, 1), max_wait_ms=100)
+    desk.pass_time(100)
+    assert isinstance(waiting.result().error, ShareSessionLimitReached)
+    assert desk.fetch(1) == []
+
+
 def test_the_end_of_a_session_frees_what_is_not_acknowledged(desk: ShareDesk) -> None:
     desk.produce(4)
     desk.fetch(0)
@@ -417,6 +426,18 @@ def test_a_group_that_is_deleted_ends(desk: ShareDesk) -> None:
     assert isinstance(desk.acknowledge(1, {(0, 0): ACCEPT}), UnknownServer)
     with pytest.raises(UnknownServer):
         desk.fetch(2)
+
+
+def test_records_of_the_states_are_dropped_that_later_ones_replace(desk: ShareDesk) -> None:
+    (states,) = desk.log.topic("__share_group_state")
+    for epoch in range(5):
+        desk.produce(1)
+        desk.fetch(epoch, {(epoch - 1, epoch - 1): ACCEPT} if epoch else {})
+    for _ in range(2):
+        desk.pass_time(300_000)
+    assert states.start_offset > 1
+    assert desk.fetch(FINAL) == []
+    assert desk.stored()[0] == 4
 
 
 def test_what_was_accepted_is_over_after_a_power_cut(tmp_path: Path) -> None:
