@@ -391,6 +391,26 @@ def test_a_topic_that_is_deleted_ends_what_waits_for_it(desk: ShareDesk) -> None
     assert isinstance(desk.acknowledge(2, {(0, 0): ACCEPT}), UnknownTopicId)
 
 
+def test_a_lead_that_is_lost_ends_what_waits_and_the_next_leader_goes_on(desk: ShareDesk) -> None:
+    desk.produce(4)
+    desk.fetch(0)
+    assert desk.acknowledge(1, {(0, 1): ACCEPT}) is None
+    waiting = desk.fetching(0, member="ben", max_wait_ms=500)
+    desk.broker.apply(
+        pylog.Follow(topic="t", topic_id=desk.topic_id, partition=0, partitions=1, leader=9, leader_epoch=7)
+    )
+    (part,) = waiting.result().responses[0].partitions
+    assert isinstance(part.error, NotLeaderOrFollower)
+    assert (part.current_leader.leader_id, part.current_leader.leader_epoch) == (9, 7)
+    (said,) = desk.acknowledging(2, {(2, 3): ACCEPT}).result().responses[0].partitions
+    assert isinstance(said.error, NotLeaderOrFollower)
+    assert said.current_leader.leader_id == 9
+    with pytest.raises(NotLeaderOrFollower):
+        desk.fetch(3)
+    desk.log.lead("t")
+    assert desk.fetch(4) == [(2, 3, 1)]
+
+
 def test_topics_and_partitions_that_are_not_there(desk: ShareDesk) -> None:
     with pytest.raises(UnknownTopicOrPartition):
         acquired(desk.fetching(0, partitions=(5,)).result(), 5)
