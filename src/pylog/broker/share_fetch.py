@@ -38,6 +38,7 @@ from pylog.errors import (
     ProtocolError,
     PylogError,
     ShareSessionLimitReached,
+    ShareSessionNotFound,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -61,6 +62,8 @@ from pylog.runtime.signals import WholeLock
 
 Portions = dict[SharedPartition, Portion]
 T = TypeVar("T")
+LOST_MAX = 1000
+"""How many connections that have ended are remembered, as their last requests may come later."""
 
 
 @dataclass(slots=True)
@@ -90,7 +93,9 @@ class ShareFetches:
         self._hosts: dict[tuple[str, SharedPartition], SharePartitionHost] = {}
         self._making = WholeLock()
         self._gone: deque[int] = deque()
-        """Connections that have ended."""
+        """Connections that have ended, and whose sessions end in `work`."""
+        self._lost: dict[int, None] = {}
+        """The latest connections that have ended, the last one last."""
 
     # --- messages ----------------------------------------------------------------------------------------------------
 
@@ -111,6 +116,10 @@ class ShareFetches:
             return self._refused_later(message, error)
         except ProtocolError as error:
             return completed(ShareFetchResponse(error=error.with_traceback(None)))
+        if session.connection in self._lost:
+            # It was sent before the end of its connection.
+            self._end(mine)
+            return completed(ShareFetchResponse(error=ShareSessionNotFound("the connection has ended")))
         acknowledged = self._acknowledge(member, said, is_renew=message.is_renew_ack)
         is_last = message.share_session_epoch == FINAL_EPOCH
         portions = completed(Portions()) if is_last or message.is_renew_ack else self._records(message, mine)
@@ -145,6 +154,10 @@ class ShareFetches:
 
     def client_gone(self, message: ClientGone, session: Session) -> Future[None]:
         """End the sessions that began by a connection, soon: the caller does not wait for what is written then."""
+        # In this order: a session that begins meanwhile is seen by one of the two.
+        self._lost[message.connection] = None
+        if len(self._lost) > LOST_MAX:
+            del self._lost[next(iter(self._lost))]
         self._gone.append(message.connection)
         self._wake()
         return completed(None)
@@ -211,7 +224,7 @@ class ShareFetches:
                 hosts.append(host)
         found.hosts = hosts
         loaded = gathered([host.loaded for host in hosts], lambda _: None)
-        loaded.add_done_callback(lambda _: found.begin())
+        loaded.add_done_callback(lambda _: found.resume())
         return found
 
     def _host(self, mine: ShareSession, part: SharedPartition, *, is_first: bool) -> SharePartitionHost:
@@ -220,28 +233,31 @@ class ShareFetches:
         """
         group_id = mine.member.group_id
         known = self._hosts.get((group_id, part))
-        others = [one for one in self.sessions.of_group(group_id) if one is not mine and part in one.parts]
-        if known is not None and is_first and known.is_idle and not others:
+        if known is not None:
+            if not self._is_over(known) and not (is_first and self._is_unread(known, mine)):
+                return known
             self._forget(known)
-            known = None
-        if known is not None and not self._is_over(known):
-            return known
         image = self._node.image.with_id(part.topic_id)
         if image is None:
             raise UnknownTopicId(f"there is no topic with id {part.topic_id}")
         if part.partition not in image.partitions:
             raise unknown_partition(image, TopicPartition(image.name, part.partition))
         leader = self._node.roles.leader(image.name, part.partition)
+        made = SharePartitionHost(
+            group_id, part, leader, self._ask, self._clock, lambda: self._node.configs.of_group(group_id),
+            self._host_changed,
+        )  # fmt: skip
         with self._making:
-            known = self._hosts.get((group_id, part))
-            if known is not None and not self._is_over(known):
-                return known
-            host = self._hosts[group_id, part] = SharePartitionHost(
-                group_id, part, leader, self._ask, self._clock,
-                lambda: self._node.configs.of_group(group_id), self._host_changed,
-            )  # fmt: skip
-        host.load()
+            # Two of its members may ask for it at once.
+            host = self._hosts.setdefault((group_id, part), made)
+        if host is made:
+            host.load()
         return host
+
+    def _is_unread(self, host: SharePartitionHost, mine: ShareSession) -> bool:
+        """Whether no other session has read a share partition, and nothing of it is on its way."""
+        others = (one for one in self.sessions.of_group(host.group_id) if one is not mine)
+        return host.is_idle and not any(host.part in one.parts for one in others)
 
     def _is_over(self, host: SharePartitionHost) -> bool:
         return host.is_over or host.leader.has_ended or self._node.roles.held(*host.name) is not host.leader
@@ -350,18 +366,14 @@ class ShareFetches:
                 self._end(session)
         for host in list(self._hosts.values()):
             due_ms = host.due_ms
-            if self._is_over(host):
-                self._host_changed(host)
-                self._forget(host)
-            elif due_ms is not None and due_ms <= now_ms:
+            if due_ms is not None and due_ms <= now_ms:
                 host.expire(now_ms)
 
     def role_ended(self, topic: str, partition: int) -> None:
         """Forget the share partitions of a partition for which this node has another role now."""
         for host in list(self._hosts.values()):
-            if host.name == (topic, partition) and self._is_over(host):
+            if host.name == (topic, partition):
                 self._forget(host)
-                self._purgatory.tell(_key(host))
 
 
 class _ParkedShareFetch(Parked[Portions]):
@@ -375,11 +387,8 @@ class _ParkedShareFetch(Parked[Portions]):
         self.hosts: list[SharePartitionHost] = []
         self.portions: Portions = {}
 
-    def begin(self) -> None:
-        """Read for the first time: all share partitions are loaded."""
-        self.resume()
-
     def resume(self) -> None:
+        """Read: when all share partitions are loaded, and when something of them has changed."""
         while not self.is_abandoned:
             is_last = self._parking.is_closed or self._fetches.now_ms >= self._wish.deadline_ms
             seen = [host.version for host in self.hosts]

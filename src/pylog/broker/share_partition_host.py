@@ -29,6 +29,7 @@ from pylog.errors import (
     COORDINATOR_AWAY,
     Closed,
     CoordinatorNotAvailable,
+    CorruptBatch,
     FencedLeaderEpoch,
     FencedStateEpoch,
     GroupIdNotFound,
@@ -190,7 +191,7 @@ class SharePartitionHost:
                 except PylogError as error:
                     return Portion(error=error.with_traceback(None))
                 portion = self._acquire_of(member, position, found, wanted)
-                if portion.acquired or self.machine.next_fetch_offset == position:
+                if portion.acquired or portion.error or self.machine.next_fetch_offset == position:
                     return portion
         return Portion()
 
@@ -211,7 +212,9 @@ class SharePartitionHost:
         return position < start
 
     def _acquire_of(self, member: str, position: int, found: FetchedPart, wanted: Wanted) -> Portion:
-        spans, _, _ = walk(found.data, check_crc=False)
+        spans, _, reason = walk(found.data, check_crc=False)
+        if reason is not None and not spans:
+            return Portion(error=CorruptBatch(reason, path=found.path, position=found.position))
         batches = [range(span.base_offset, span.last_offset + 1) for span in spans]
         aborted = _aborted(found, spans) if found.aborted else ()
         with self._lock:

@@ -9,6 +9,7 @@ import pytest
 
 import pylog
 from pylog.errors import (
+    CorruptBatch,
     InvalidRecordState,
     InvalidRequest,
     InvalidShareSessionEpoch,
@@ -344,6 +345,23 @@ def test_what_a_client_holds_that_is_gone_is_free(desk: ShareDesk) -> None:
         desk.fetch(1)
 
 
+def test_a_request_that_comes_behind_the_end_of_its_connection_holds_nothing(desk: ShareDesk) -> None:
+    desk.produce(4)
+    desk.lose(7)
+    with pytest.raises(ShareSessionNotFound):
+        desk.fetch(0, connection=7, max_wait_ms=500)
+    assert desk.fetch(0, member="ben") == [(0, 3, 1)]
+
+
+def test_few_connections_that_have_ended_are_remembered(desk: ShareDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pylog.broker.share_fetch.LOST_MAX", 2)
+    for connection in range(3):
+        desk.lose(connection + 1)
+    assert desk.fetch(0, connection=1) == []
+    with pytest.raises(ShareSessionNotFound):
+        desk.fetch(0, member="ben", connection=2)
+
+
 # --- the log under it -------------------------------------------------------------------------------------------------
 
 
@@ -409,6 +427,52 @@ def test_a_lead_that_is_lost_ends_what_waits_and_the_next_leader_goes_on(desk: S
         desk.fetch(3)
     desk.log.lead("t")
     assert desk.fetch(4) == [(2, 3, 1)]
+
+
+def test_an_acknowledgement_of_what_no_session_reads(desk: ShareDesk) -> None:
+    desk.produce(1)
+    desk.fetch(0, topics=[])
+    assert isinstance(desk.acknowledge(1, {(0, 0): ACCEPT}), UnknownTopicOrPartition)
+
+
+def test_a_fetch_of_nothing_gets_nothing(desk: ShareDesk) -> None:
+    desk.produce(1)
+    assert desk.fetch(0, max_records=0, max_wait_ms=500) == []
+    assert desk.fetch(1, max_bytes=0, max_wait_ms=500) == []
+
+
+def test_records_that_cannot_be_read_are_an_error_of_their_partition(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as log:
+        log.create_topic("t")
+        desk = ShareDesk(log, SimClock())
+        desk.begin()
+        desk.produce(3)
+        (view,) = log.topic("t")
+        path = next(Path(view.path).glob("*.log"))
+        with path.open("r+b") as file:
+            file.seek(16)
+            file.write(b"\7")
+        with pytest.raises(CorruptBatch):
+            desk.fetch(0, max_wait_ms=500, min_bytes=10)
+
+
+def test_what_was_read_is_for_nobody_time_and_again(desk: ShareDesk) -> None:
+    """Ten times it reads on at once; then the member asks again."""
+    desk.log.admin.alter_group_config("g", {"share.isolation.level": "read_committed"})
+    with desk.log.producer(transactional_id="x") as producer:
+        for _ in range(12):
+            with suppress(KeyError), producer.transaction():
+                producer.send("t", b"x" * (1 << 19))
+                producer.flush()
+                raise KeyError
+        with producer.transaction():
+            producer.send("t", b"yes")
+    found, epoch = desk.fetch(0), 1
+    while not any(first <= 24 <= last for first, last, _ in found):
+        found, epoch = desk.fetch(epoch), epoch + 1
+        assert epoch < 40
+    (states,) = desk.log.topic("__share_group_state")
+    assert states.next_offset < 10, "what is for nobody is not written down"
 
 
 def test_topics_and_partitions_that_are_not_there(desk: ShareDesk) -> None:
