@@ -22,6 +22,7 @@ from pylog.config.connection import ConnectionConfig
 from pylog.config.documentation import described, documentation
 from pylog.config.dynamic import DYNAMIC
 from pylog.config.options import Config, kafka_name
+from pylog.config.share_consumer import ShareConsumerConfig
 from pylog.server.security import SecurityOptions
 
 PAGES: dict[str, tuple[type[Config], str, list[Absent]]] = {
@@ -30,6 +31,7 @@ PAGES: dict[str, tuple[type[Config], str, list[Absent]]] = {
     "group": (GroupConfig, "log.admin.alter_group_config(...)", []),
     "producer": (ProducerConfig, "log.producer(...)", kafka_configs.PRODUCER),
     "consumer": (ConsumerConfig, "log.consumer(...)", kafka_configs.CONSUMER),
+    "share_consumer": (ShareConsumerConfig, "log.share_consumer(...)", []),
     "connection": (ConnectionConfig, "pylog.connect(...)", []),
 }
 """The pages of configs: their class, where they are given, and what Kafka has besides."""
@@ -67,7 +69,8 @@ def contents() -> str:
         "producers and consumers end with the configs that Kafka has besides, and what stands in their place."
     )
     places = {name: place for name, (_, place, _) in PAGES.items()} | {"server": "log.serve(...)"}
-    lines = [f"| [{name.title()}]({name}.md) | `{place}` |" for name, place in places.items()]
+    titles = {name: name.replace("_", " ").capitalize() for name in places}
+    lines = [f"| [{titles[name]}]({name}.md) | `{place}` |" for name, place in places.items()]
     return "\n".join([head, "", "| configs of a | given to |", "|---|---|", *lines, ""])
 
 

@@ -106,7 +106,7 @@ LAZILY = {
 }
 LATE = {
     "pylog.client.admin.admin", "pylog.client.consumer", "pylog.client.consumer.consumer",
-    "pylog.handles.connected_log", "pylog.handles.following",
+    "pylog.client.share_consumer.share_consumer", "pylog.handles.connected_log", "pylog.handles.following",
 }  # fmt: skip
 """What the public face has, and no log needs before it is asked for."""
 CORE = {"click", "cramjam", "crc32c", "lz4", "mmh3", "rich", "sortedcontainers", "zstandard"}

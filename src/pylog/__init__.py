@@ -17,8 +17,16 @@ if TYPE_CHECKING:
     from pylog.client.consumer import RebalanceListener
     from pylog.client.consumer.consumer import Consumer
     from pylog.client.producer import Producer
+    from pylog.client.share_consumer.share_consumer import ShareConsumer
     from pylog.commitlog.recovery import Quarantined, Recovered
-    from pylog.config.typed import ConnectionOptions, ConsumerOptions, NodeOptions, ProducerOptions, TopicOptions
+    from pylog.config.typed import (
+        ConnectionOptions,
+        ConsumerOptions,
+        NodeOptions,
+        ProducerOptions,
+        ShareConsumerOptions,
+        TopicOptions,
+    )
     from pylog.controller.roles import Follow, Lead
     from pylog.handles.connected_log import ConnectedLog, ConnectedPartition, ConnectedTopic, connect
     from pylog.handles.following import Following, ReplicaLag
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         Record,
         RecordMetadata,
+        ShareRecord,
         TopicPartition,
     )
     from pylog.runtime.future import Future
@@ -82,6 +91,9 @@ __all__ = [
     "SegmentInfo",
     "Selection",
     "Server",
+    "ShareConsumer",
+    "ShareConsumerOptions",
+    "ShareRecord",
     "TopicOptions",
     "TopicPartition",
     "TopicView",
@@ -132,6 +144,9 @@ ON_FIRST_USE = {
     "SegmentInfo": "pylog.handles.views",
     "Selection": "pylog.tables",
     "Server": "pylog.server.server",
+    "ShareConsumer": "pylog.client.share_consumer.share_consumer",
+    "ShareConsumerOptions": "pylog.config.typed",
+    "ShareRecord": "pylog.record",
     "TopicOptions": "pylog.config.typed",
     "TopicPartition": "pylog.record",
     "TopicView": "pylog.handles.views",

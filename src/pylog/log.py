@@ -53,7 +53,8 @@ Mode = Literal["auto", "own", "attach", "read"]
 MODES = "auto", "own", "attach", "read"
 Flush = Literal["sync", "interval", "none"]
 PARTS_OF_WORK = """
-    pylog.client.admin.admin pylog.client.consumer.consumer pylog.coordinator.group pylog.coordinator.transaction
+    pylog.client.admin.admin pylog.client.consumer.consumer pylog.client.share_consumer.share_consumer
+    pylog.coordinator.group pylog.coordinator.share.coordinator pylog.coordinator.transaction
     pylog.kernel.pure cramjam difflib lz4.frame zstandard
 """.split()
 """The parts that an open log may need at any moment. An import takes a descriptor, and a call in the middle of work may

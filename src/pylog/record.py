@@ -15,6 +15,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "Record",
     "RecordMetadata",
+    "ShareRecord",
     "TopicPartition",
     "checked_position",
 ]
@@ -131,6 +132,24 @@ class DeserializedRecord(NamedTuple, Generic[Key, Value]):
     value: Value | None
     headers: tuple[Header, ...]
     leader_epoch: int
+
+    def _repr_html_(self) -> str:
+        return record_table(self)
+
+
+class ShareRecord(NamedTuple, Generic[Key, Value]):
+    """A record as a share consumer gives it: a `ConsumerRecord` and how often it was delivered, this time too."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: Key | None
+    value: Value | None
+    headers: tuple[Header, ...]
+    leader_epoch: int
+    delivery_count: int
 
     def _repr_html_(self) -> str:
         return record_table(self)

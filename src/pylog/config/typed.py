@@ -1,7 +1,7 @@
 """The configs that a call may be given, for editors and type checkers: which there are, and what each takes.
 
-By keyword, with underscores: ProducerOptions, ConsumerOptions, ConnectionOptions. By Kafka's names, in a dict, where a
-number or a switch may be text: TopicOptions, NodeOptions.
+By keyword, with underscores: ProducerOptions, ConsumerOptions, ShareConsumerOptions, ConnectionOptions. By Kafka's
+names, in a dict, where a number or a switch may be text: TopicOptions, NodeOptions.
 
 `python tests/unit/config/test_typed.py` writes this file from the config classes, which say what each config means.
 """
@@ -72,6 +72,23 @@ class ConsumerOptions(TypedDict, total=False):
     retry_backoff_ms: int
     pylog_max_record_bytes: int
     session_timeout_ms: int | None
+
+
+class ShareConsumerOptions(TypedDict, total=False):
+    """The configs of a share consumer. (`ShareConsumerConfig`)"""
+
+    check_crcs: bool
+    client_id: str
+    client_rack: str
+    default_api_timeout_ms: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    fetch_min_bytes: int
+    max_poll_records: int
+    metadata_max_age_ms: int
+    pylog_max_record_bytes: int
+    retry_backoff_ms: int
+    share_acquire_mode: Literal["batch_optimized", "record_limit"]
 
 
 class ConnectionOptions(TypedDict, total=False):

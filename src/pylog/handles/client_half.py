@@ -8,7 +8,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar, Unpack, overload
 
 from pylog.client.admin.configs import ConfigAdmin
 from pylog.client.admin.topics import TopicAdmin
@@ -16,6 +16,7 @@ from pylog.client.cluster import Cluster
 from pylog.client.producer import Producer
 from pylog.client.producer.failures import tell_failures
 from pylog.config import ConsumerConfig, ProducerConfig
+from pylog.config.share_consumer import ShareConsumerConfig
 from pylog.errors import TopicAlreadyExists
 from pylog.handles.open_log import OpenLog
 from pylog.kernel.values import BytesLike
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
     from pylog.client.admin.admin import Admin
     from pylog.client.consumer.consumer import Consumer
-    from pylog.config.typed import ConsumerOptions, ProducerOptions, TopicOptions
+    from pylog.client.share_consumer.share_consumer import ShareConsumer
+    from pylog.config.typed import ConsumerOptions, ProducerOptions, ShareConsumerOptions, TopicOptions
 
     # What a lambda takes or gives is Any.
     OfKey = TypeVarWithDefault("OfKey", default=Any)
@@ -41,6 +43,13 @@ if TYPE_CHECKING:
 __all__ = ["ClientHalf"]
 
 View = TypeVar("View", covariant=True)
+MODE = "share_acknowledgement_mode"
+
+
+def _check_named_one_by_one(what: str, topics: Iterable[str]) -> None:
+    for name in topics:
+        if not isinstance(name, str):
+            raise TypeError(f"topics are named one by one, {what}('a', 'b') or {what}(*names), not {name!r}")
 
 
 class ClientHalf(ABC, Generic[View]):
@@ -255,13 +264,72 @@ class ClientHalf(ABC, Generic[View]):
                 raise
         return consumer
 
+    @overload
+    def share_consumer(
+        self, *topics: str, group_id: str, acknowledgement: 'Literal["implicit", "explicit"]' = "implicit",
+        key_deserializer: None = None, value_deserializer: None = None, **config: Unpack["ShareConsumerOptions"],
+    ) -> "ShareConsumer": ...  # fmt: skip
+    @overload
+    def share_consumer(
+        self, *topics: str, group_id: str, acknowledgement: 'Literal["implicit", "explicit"]' = "implicit",
+        key_deserializer: None = None, value_deserializer: "Callable[[bytes], OfValue]",
+        **config: Unpack["ShareConsumerOptions"],
+    ) -> "ShareConsumer[bytes, OfValue]": ...  # fmt: skip
+    @overload
+    def share_consumer(
+        self, *topics: str, group_id: str, acknowledgement: 'Literal["implicit", "explicit"]' = "implicit",
+        key_deserializer: "Callable[[bytes], OfKey]", value_deserializer: None = None,
+        **config: Unpack["ShareConsumerOptions"],
+    ) -> "ShareConsumer[OfKey, bytes]": ...  # fmt: skip
+    @overload
+    def share_consumer(
+        self, *topics: str, group_id: str, acknowledgement: 'Literal["implicit", "explicit"]' = "implicit",
+        key_deserializer: "Callable[[bytes], OfKey]", value_deserializer: "Callable[[bytes], OfValue]",
+        **config: Unpack["ShareConsumerOptions"],
+    ) -> "ShareConsumer[OfKey, OfValue]": ...  # fmt: skip
+    def share_consumer(
+        self, *topics: str, group_id: str, acknowledgement: str = "implicit", **config: object
+    ) -> "ShareConsumer[Any, Any]":
+        """A share consumer, subscribed to `topics` if any. Configs are Kafka's, with underscores
+        (`ShareConsumerConfig`).
+
+        Its group gives each record to one of its members, which acknowledges it; so do workers share a queue. With
+        `acknowledgement="implicit"` a record is accepted when the next one, or the next poll, is taken, unless it was
+        acknowledged otherwise; with "explicit" every one has to be acknowledged. A new group begins at the end of the
+        topics (`share.auto.offset.reset` of the group).
+        Raises: InvalidTopic, InvalidConfig, ReadOnly, TypeError (a list in place of names).
+
+        >>> log.admin.alter_group_config("packing", {"share.auto.offset.reset": "earliest"})
+        >>> with log.share_consumer("orders", group_id="packing") as worker:
+        ...     next(worker).value
+        b'book'
+        """
+        settings = self._share_config(topics, {"group_id": group_id, MODE: acknowledgement, **config})
+        from pylog.client.share_consumer.share_consumer import ShareConsumer
+
+        consumer: ShareConsumer[Any, Any] = ShareConsumer(
+            self._transport, self._node_id, settings, self._clock, self._lease, self._heartbeats
+        )
+        if topics:
+            try:
+                consumer.subscribe(topics)
+            except BaseException:
+                consumer.close()
+                raise
+        return consumer
+
+    def _share_config(self, topics: Iterable[str], config: Mapping[str, object]) -> ShareConsumerConfig:
+        self._check_open()
+        _check_named_one_by_one("share_consumer", topics)
+        settings = ShareConsumerConfig.from_kafka(config)
+        self._check_group(settings.group_id)
+        return settings
+
     def _consumer_config(
         self, topics: Iterable[str], group_id: str | None, config: Mapping[str, object]
     ) -> ConsumerConfig:
         self._check_open()
-        for name in topics:
-            if not isinstance(name, str):
-                raise TypeError(f"topics are named one by one, consumer('a', 'b') or consumer(*names), not {name!r}")
+        _check_named_one_by_one("consumer", topics)
         settings = ConsumerConfig.from_kafka(config if group_id is None else {**config, "group_id": group_id})
         self._check_group(settings.group_id)
         return settings

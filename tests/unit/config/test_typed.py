@@ -19,12 +19,13 @@ from pylog.config.options import (
     Whole,
     Words,
 )
+from pylog.config.share_consumer import ShareConsumerConfig
 
 FILE = Path(typed.__file__)
 HEAD = '''"""The configs that a call may be given, for editors and type checkers: which there are, and what each takes.
 
-By keyword, with underscores: ProducerOptions, ConsumerOptions, ConnectionOptions. By Kafka's names, in a dict, where a
-number or a switch may be text: TopicOptions, NodeOptions.
+By keyword, with underscores: ProducerOptions, ConsumerOptions, ShareConsumerOptions, ConnectionOptions. By Kafka's
+names, in a dict, where a number or a switch may be text: TopicOptions, NodeOptions.
 
 `python tests/unit/config/test_typed.py` writes this file from the config classes, which say what each config means.
 """
@@ -34,8 +35,11 @@ from typing import Literal, TypedDict
 
 from pylog.config.clients import OnCommit, Partitioner
 '''
-OF_SIGNATURES = {"group_id", "key_deserializer", "key_serializer", "value_deserializer", "value_serializer"}
-"""Parameters of `ClientHalf.producer` and `ClientHalf.consumer`."""
+OF_SIGNATURES = {
+    "group_id", "key_deserializer", "key_serializer", "share_acknowledgement_mode", "value_deserializer",
+    "value_serializer",
+}  # fmt: skip
+"""Parameters of `ClientHalf.producer`, `consumer` and `share_consumer`, where the mode is `acknowledgement`."""
 
 
 def annotation(kind: Kind, *, is_text: bool) -> str:
@@ -94,6 +98,9 @@ def written() -> str:
         HEAD,
         by_keyword(ProducerConfig, "ProducerOptions", "The configs of a producer. (`ProducerConfig`)"),
         by_keyword(ConsumerConfig, "ConsumerOptions", "The configs of a consumer. (`ConsumerConfig`)"),
+        by_keyword(
+            ShareConsumerConfig, "ShareConsumerOptions", "The configs of a share consumer. (`ShareConsumerConfig`)"
+        ),
         by_keyword(ConnectionConfig, "ConnectionOptions", "The configs of a connection. (`ConnectionConfig`)"),
         by_kafka_name(topic, "TopicOptions", "The configs of a topic. (`TopicConfig`)"),
         by_kafka_name(

@@ -20,11 +20,13 @@ from pylog.protocol.messages.records import (
     OffsetForLeaderPartition,
 )
 from pylog.protocol.messages.requests import REQUESTS
+from pylog.protocol.messages.share import AlterShareGroupOffsetsRequest, ShareGroupToDescribe
 from pylog.protocol.messages.transactions import PartitionsToAdd, WriteTxnMarkersRequest
 from pylog.record import TopicPartition
 
 KEYS = [TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("b", 0)]
 MOVED = NotLeaderOrFollower("elsewhere")
+AlterPartition = AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic.AlterShareGroupOffsetsRequestPartition
 DeletePartition = DeleteRecordsRequest.DeleteRecordsTopic.DeleteRecordsPartition
 DeletedPartition = OffsetDeleteRequest.OffsetDeleteRequestTopic.OffsetDeleteRequestPartition
 GIVEN = {
@@ -34,6 +36,7 @@ GIVEN = {
 """Fields without a default, where a request has them."""
 PARTS: dict[str, Any] = {
     "AddPartitionsToTxnTransaction": lambda number: number,
+    "AlterShareGroupOffsets": lambda number: AlterPartition(partition_index=number, start_offset=7),
     "DeleteRecords": lambda number: DeletePartition(partition_index=number, offset=7),
     "DescribeProducers": lambda number: number,
     "ListOffsets": lambda number: ListOffsetsPartition(partition_index=number, timestamp=5),
@@ -41,12 +44,13 @@ PARTS: dict[str, Any] = {
     "OffsetDelete": lambda number: DeletedPartition(partition_index=number),
     "OffsetForLeaderEpoch": lambda number: OffsetForLeaderPartition(partition=number, leader_epoch=3),
     "OffsetFetchRequestGroup": lambda number: number,
+    "DescribeShareGroupOffsetsRequestGroup": lambda number: number,
     "TxnOffsetCommit": lambda number: TxnOffsetCommitRequest.part(partition_index=number, committed_offset=7),
     "WritableTxnMarker": lambda number: number,
 }
 """The part of a request for a partition, by key; or of a struct, by its name."""
 KINDS: dict[str, Any] = {name: kind for name, kind in REQUESTS.items() if issubclass(kind, PartitionsRequest)}
-STRUCTS = (OffsetsToFetch, PartitionsToAdd, WriteTxnMarkersRequest.WritableTxnMarker)
+STRUCTS = (OffsetsToFetch, PartitionsToAdd, ShareGroupToDescribe, WriteTxnMarkersRequest.WritableTxnMarker)
 KINDS |= {kind.__name__: kind for kind in STRUCTS}
 
 

@@ -39,7 +39,9 @@ def test_api_versions_names_every_key_that_is_served(node: WireNode, version: in
     if version >= 3:
         lowest = {one["name"]: one["minVersion"] for one in response["supportedFeatures"]}
         least = 0 if version == 4 else 1
-        assert lowest == {"metadata.version": 30, "group.version": least, "transaction.version": least}
+        assert lowest == {
+            "metadata.version": 30, "group.version": least, "share.version": least, "transaction.version": least,
+        }  # fmt: skip
         assert lowest.keys() == {one["name"] for one in response["finalizedFeatures"]}
 
 

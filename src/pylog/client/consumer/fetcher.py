@@ -16,6 +16,7 @@ from pylog.client.consumer.offsets import OffsetFetcher
 from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.client.consumer.subscription import PartitionState, Polled, SubscriptionState
 from pylog.config import RECORD_BYTES_MAX, ConsumerConfig
+from pylog.config.share_consumer import ShareConsumerConfig
 from pylog.errors import (
     ConcurrentUse,
     CorruptBatch,
@@ -282,7 +283,7 @@ class Fetcher:
             self._subscription.fail(key, LogTruncation(f"{what}; seek to where to go on", end))
 
 
-def deserializing(config: ConsumerConfig) -> Deserialize | None:
+def deserializing(config: ConsumerConfig | ShareConsumerConfig) -> Deserialize | None:
     """A function that makes a record of the types that the deserializers give, or None."""
     of_key, of_value = config.key_deserializer, config.value_deserializer
     if of_key is None and of_value is None:

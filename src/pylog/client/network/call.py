@@ -17,6 +17,7 @@ from pylog.protocol.messages.groups import (
     group_of,
 )
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest
+from pylog.protocol.messages.share import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupDescribeRequest
 from pylog.protocol.messages.topics import MetadataRequest
 from pylog.protocol.messages.transactions import (
     DescribeProducersRequest,
@@ -42,11 +43,12 @@ ANSWER_MS_SPARE = 1000
 JOIN_MS_SPARE = 5000
 FETCHING, MEMBERSHIP, ANYTHING = "fetching", "membership", "anything"
 LEADER_BOUND = (
-    ProduceRequest, Fetch, ListOffsetsRequest, DeleteRecordsRequest, DescribeProducersRequest, WriteTxnMarkersRequest,
+    ProduceRequest, Fetch, ShareFetchRequest, ShareAcknowledgeRequest,
+    ListOffsetsRequest, DeleteRecordsRequest, DescribeProducersRequest, WriteTxnMarkersRequest,
 )  # fmt: skip
 HARMLESS_TWICE = (
     MetadataRequest, FindCoordinator, ListGroupsRequest, ListTransactionsRequest, DescribeGroupsRequest,
-    ConsumerGroupDescribeRequest, DescribeTransactionsRequest,
+    ConsumerGroupDescribeRequest, ShareGroupDescribeRequest, DescribeTransactionsRequest,
 )  # fmt: skip
 """What any node may be asked again when a connection was lost, as it changes nothing."""
 IDENTITY_REFUSED = (SaslAuthentication, UnsupportedSaslMechanism)
@@ -181,7 +183,7 @@ def lane_of(message: Message) -> str:
     """
     if type(message) is ProduceRequest:
         return ANYTHING
-    if isinstance(message, Fetch):
+    if isinstance(message, Fetch | ShareFetchRequest | ShareAcknowledgeRequest):
         return FETCHING
     return MEMBERSHIP if isinstance(message, OfGroup) else ANYTHING
 
@@ -190,7 +192,7 @@ def patience_ms(message: Message, request_timeout_ms: int) -> int:
     """The time to wait for the answer to a message."""
     if isinstance(message, ProduceRequest):
         return message.timeout_ms + ANSWER_MS_SPARE
-    if isinstance(message, Fetch):
+    if isinstance(message, Fetch | ShareFetchRequest):
         return message.max_wait_ms + request_timeout_ms
     if isinstance(message, JoinGroupRequest):
         return max(message.rebalance_timeout_ms + JOIN_MS_SPARE, request_timeout_ms)

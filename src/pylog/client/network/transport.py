@@ -50,6 +50,7 @@ from pylog.protocol.messages.groups import (
     DescribeGroupsResponse,
     ListGroupsRequest,
 )
+from pylog.protocol.messages.share import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from pylog.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -69,7 +70,7 @@ __all__ = ["NetworkTransport", "reached"]
 
 R = TypeVar("R")
 S = TypeVar("S")
-Described = TypeVar("Described", DescribeGroupsResponse, ConsumerGroupDescribeResponse)
+Described = TypeVar("Described", DescribeGroupsResponse, ConsumerGroupDescribeResponse, ShareGroupDescribeResponse)
 CREATION_MS = 5000
 """How long to wait for a topic that a server makes by itself, or does not."""
 NOT_MADE_MS = 60_000
@@ -106,6 +107,7 @@ class NetworkTransport:
             DescribeLogDirsRequest: self._everywhere,
             DescribeGroupsRequest: self._describe_groups,
             ConsumerGroupDescribeRequest: self._describe_groups,
+            ShareGroupDescribeRequest: self._describe_groups,
             DeleteGroupsRequest: partial(self._by_names, "group"),
             DescribeTransactionsRequest: partial(self._by_names, "transaction"),
             DescribeConfigsRequest: self._describe_configs,

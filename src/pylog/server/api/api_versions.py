@@ -21,7 +21,12 @@ from pylog.server.api.call import Api, Request
 from pylog.server.served_node import ServedNode
 
 NAME = "ApiVersions"
-LOWEST = {"metadata.version": FEATURES["metadata.version"], "group.version": 0, "transaction.version": 0}
+LOWEST = {
+    "metadata.version": FEATURES["metadata.version"],
+    "group.version": 0,
+    "share.version": 0,
+    "transaction.version": 0,
+}
 """The features that are there, at the levels of the metadata log, and the lowest levels: the log is written at one."""
 FEATURES_FROM, ZERO_FROM = 3, 4
 PRODUCE = 0

@@ -1,0 +1,244 @@
+"""The share sessions of a share consumer with the leaders of its partitions.
+
+A node has one request of a session at a time: a ShareFetch where records are wanted, with acknowledgements, or a
+ShareAcknowledge. Records that were acquired wait in `ready`, each until its lock ends: then another member may
+have it, and it is not given any more. (Kafka: ShareConsumeRequestManager, ShareFetchCollector)
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from pylog.client.cluster import Cluster
+from pylog.client.consumer.fetcher import deserializing
+from pylog.client.consumer.leader_lookup import QUIET
+from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
+from pylog.client.share_consumer.acknowledgements import Acknowledgements, Place, Slot, Types
+from pylog.client.share_consumer.acquired import acquired_records
+from pylog.client.share_consumer.session import ENDED, LeaderSession
+from pylog.config.share_consumer import ShareConsumerConfig
+from pylog.errors import DeserializationError, NetworkError, PylogError, ShareSessionNotFound, UnknownTopicOrPartition
+from pylog.protocol.messages.share import RELEASE, ShareAcknowledgeResponse, ShareFetchResponse
+from pylog.record import ConsumerRecord, ShareRecord, TopicPartition
+from pylog.runtime.clock import Clock
+
+PASSING = (*QUIET, *ENDED, NetworkError, UnknownTopicOrPartition)
+"""Errors that go by themselves: the partitions are looked for again."""
+
+
+class _Ready(NamedTuple):
+    """A record that was acquired, and not given to the program yet."""
+
+    record: ConsumerRecord
+    delivery_count: int
+    node: int
+    topic_id: UUID
+    until_ms: int
+
+    @property
+    def place(self) -> Place:
+        return self.record.topic, self.record.partition, self.record.offset
+
+
+class ShareFetcher:
+    """The sessions of one share consumer."""
+
+    def __init__(
+        self, requests: PendingRequests, cluster: Cluster, config: ShareConsumerConfig, clock: Clock, member_id: str,
+        acknowledgements: Acknowledgements,
+    ) -> None:  # fmt: skip
+        self._requests = requests
+        self._cluster = cluster
+        self._config = config
+        self._clock = clock
+        self._member_id = member_id
+        self._acknowledgements = acknowledgements
+        self._deserialize = deserializing(config)
+        self._sessions: dict[int, LeaderSession] = {}
+        self._ready: deque[_Ready] = deque()
+        self._given: list[_Ready] = []
+        """What the last `take` gave."""
+        self._errors: deque[PylogError] = deque()
+        self._names: dict[UUID, str] = {}
+        self.acquired = 0
+        """How many records were acquired."""
+
+    # --- what the program gets ---------------------------------------------------------------------------------------
+
+    @property
+    def has_something(self) -> bool:
+        """True if there is a record to give, or an error to raise."""
+        return bool(self._ready or self._errors)
+
+    def take(self, count: int) -> list[ShareRecord[Any, Any]]:
+        """Up to `count` records, which the program has from now on. Raises the error of an answer, and
+        DeserializationError: its record comes free, unless it is acknowledged otherwise.
+        """
+        if self._errors:
+            raise self._errors.popleft().with_traceback(None)
+        taken: list[ShareRecord[Any, Any]] = []
+        given: list[_Ready] = []
+        now_ms = self._clock.tick_ms()
+        try:
+            while self._ready and len(taken) < count:
+                one = self._ready.popleft()
+                if one.until_ms <= now_ms:
+                    continue
+                given.append(one)
+                self._acknowledgements.give(one.place, one.node, one.topic_id)
+                taken.append(self._made(one))
+        except DeserializationError:
+            poison = given.pop()
+            if not taken:
+                self._acknowledgements.give(poison.place, poison.node, poison.topic_id, RELEASE)
+                raise
+            # What stands before it goes out first.
+            self._take_back([poison])
+        except BaseException:
+            self._take_back(given)
+            raise
+        self._given = given
+        return taken
+
+    def _made(self, one: _Ready) -> ShareRecord[Any, Any]:
+        record = one.record if self._deserialize is None else self._deserialize(one.record)
+        return ShareRecord(
+            record.topic, record.partition, record.offset, record.timestamp, record.timestamp_type, record.key,
+            record.value, record.headers, record.leader_epoch, one.delivery_count,
+        )  # fmt: skip
+
+    def _take_back(self, given: list[_Ready]) -> None:
+        self._acknowledgements.take_back([one.place for one in given])
+        self._ready.extendleft(reversed(given))
+
+    def keep(self, records: list[ShareRecord[Any, Any]]) -> None:
+        """Give these out again later: the program did not get them."""
+        self._take_back(self._given[-len(records) :])
+
+    # --- what is asked -----------------------------------------------------------------------------------------------
+
+    def fetch(self, assigned: Mapping[TopicPartition, UUID], max_wait_ms: int) -> bool:
+        """Ask each leader of these partitions for records, unless there are some; whether it was asked, or is."""
+        now_ms, by_node = self._clock.tick_ms(), dict[int, set[Slot]]()
+        for key, topic_id in assigned.items():
+            self._names[topic_id] = key.topic
+            node = self._cluster.known_leader(key)
+            if node is None:
+                self._cluster.renew(key.topic)
+            else:
+                by_node.setdefault(node, set()).add((topic_id, key.partition))
+        asked = False
+        for node in by_node.keys() | {one for one, session in self._sessions.items() if session.partitions}:
+            session, wanted = self._session(node), by_node.get(node, set())
+            if not (wanted or session.partitions):
+                continue
+            if not session.is_busy and now_ms >= session.retry_ms:
+                acks = {} if session.is_new else self._acknowledgements.take(node)
+                message = session.fetch(wanted, acks, max_wait_ms)
+                self._send(node, message, acks, max_wait_ms)
+            asked |= session.is_busy
+        return asked
+
+    def acknowledge(self) -> None:
+        """Send what is to be acknowledged to the nodes that are not busy."""
+        for node in list(self._acknowledgements.outgoing):
+            session = self._session(node)
+            if session.is_busy:
+                continue
+            out = self._acknowledgements.outgoing[node]
+            renews = bool(out.renewals)
+            acks = self._acknowledgements.take(node, renews=renews)
+            if session.is_new:
+                gone = ShareSessionNotFound("the share session has ended meanwhile: these are delivered again")
+                self._acknowledgements.answered(acks, dict.fromkeys(acks, gone))
+            elif acks:
+                self._send(node, session.acknowledge(acks, renews=renews), acks)
+
+    def end(self) -> None:
+        """End the sessions that nothing is under way in, with what is to be acknowledged; all else comes free."""
+        for node, session in self._sessions.items():
+            if not (session.is_busy or session.is_new):
+                acks = self._acknowledgements.take(node)
+                self._send(node, session.acknowledge(acks, is_final=True), acks)
+
+    def go(self) -> None:
+        """End the sessions, without acknowledgements, and wait for nothing. From any thread."""
+        for node, session in list(self._sessions.items()):
+            if not session.is_new:
+                with suppress(PylogError):
+                    self._cluster.send(node, session.acknowledge({}, is_final=True))
+
+    @property
+    def is_busy(self) -> bool:
+        """True if a request is under way."""
+        return any(session.is_busy for session in self._sessions.values())
+
+    def _session(self, node: int) -> LeaderSession:
+        session = self._sessions.get(node)
+        if session is None:
+            session = self._sessions[node] = LeaderSession(self._config, self._member_id)
+        return session
+
+    def _send(self, node: int, message: Any, acks: Mapping[Slot, Types], wait_ms: int = 0) -> None:
+        then = partial(self._answered, node, acks)
+        self._requests.add(self._cluster.send(node, message), then, wait_ms)
+
+    # --- what is answered --------------------------------------------------------------------------------------------
+
+    def _answered(self, node: int, acks: Mapping[Slot, Types], _: PendingRequest, answer: Any) -> None:
+        session = self._sessions[node]
+        error = answer if isinstance(answer, PylogError) else answer.error
+        session.answered(error)
+        if error is not None:
+            self._acknowledgements.answered(acks, dict.fromkeys(acks, error))
+            self._refused(session, error)
+        elif isinstance(answer, ShareFetchResponse):
+            self._received(node, session, acks, answer)
+        else:
+            assert isinstance(answer, ShareAcknowledgeResponse), "there are two kinds of requests"
+            errors = {
+                (one.topic_id, part.partition_index): part.error for one in answer.responses for part in one.partitions
+            }
+            self._acknowledgements.answered(acks, errors)
+            for slot, failure in errors.items():
+                self._heard(slot, failure)
+
+    def _refused(self, session: LeaderSession, error: PylogError) -> None:
+        session.retry_ms = self._clock.tick_ms() + self._config.retry_backoff_ms
+        if not isinstance(error, PASSING):
+            self._errors.append(error)
+
+    def _heard(self, slot: Slot, error: PylogError | None) -> None:
+        name = self._names.get(slot[0])
+        if error is not None and name is not None:
+            self._cluster.heard(TopicPartition(name, slot[1]), error)
+
+    def _received(
+        self, node: int, session: LeaderSession, acks: Mapping[Slot, Types], answer: ShareFetchResponse
+    ) -> None:
+        errors: dict[Slot, PylogError | None] = {}
+        until_ms = self._clock.tick_ms() + answer.acquisition_lock_timeout_ms
+        for topic in answer.responses:
+            name = self._names.get(topic.topic_id)
+            for part in topic.partitions:
+                slot = topic.topic_id, part.partition_index
+                errors[slot] = part.acknowledge_error
+                if part.error is not None:
+                    self._heard(slot, part.error)
+                    self._refused(session, part.error)
+                elif name is not None and part.acquired_records:
+                    self._acquired(TopicPartition(name, part.partition_index), node, slot, part, until_ms)
+        self._acknowledgements.answered(acks, errors)
+
+    def _acquired(self, key: TopicPartition, node: int, slot: Slot, part: Any, until_ms: int) -> None:
+        data = memoryview(b"") if part.records is None else part.records
+        records, gaps, error = acquired_records(key, data, part.acquired_records, self._config)
+        self.acquired += len(records)
+        self._ready.extend(_Ready(record, count, node, slot[0], until_ms) for record, count in records)
+        if gaps:
+            self._acknowledgements.add(node, slot, gaps)
+        if error is not None:
+            self._errors.append(error)

@@ -1,0 +1,108 @@
+"""A share session with one node, as a machine: its epoch, its partitions, and the requests in it.
+
+    epoch 0: begins, with all partitions  ->  1, 2...: what has changed, and acknowledgements  ->  -1: ends
+
+One request at a time: each has the next epoch. After an error of the session the next request begins a new one; what
+was acquired stays with the member until its lock ends, or the node has seen that the connection is gone. (Kafka:
+ShareSessionHandler)
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from uuid import UUID
+
+from pylog.client.share_consumer.acknowledgements import Slot, Types, batches
+from pylog.config.share_consumer import RECORD_LIMIT, ShareConsumerConfig
+from pylog.errors import (
+    InvalidShareSessionEpoch,
+    NetworkError,
+    ProtocolError,
+    PylogError,
+    RequestTimedOut,
+    ShareSessionLimitReached,
+    ShareSessionNotFound,
+)
+from pylog.protocol.messages.share import (
+    FINAL_EPOCH,
+    NEW_SESSION,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+)
+
+ENDED = (ShareSessionNotFound, InvalidShareSessionEpoch, ShareSessionLimitReached)
+
+
+class LeaderSession:
+    """One session."""
+
+    def __init__(self, config: ShareConsumerConfig, member_id: str) -> None:
+        self._config = config
+        self._member_id = member_id
+        self.epoch = NEW_SESSION
+        self.partitions: set[Slot] = set()
+        self._is_ending = False
+        self.is_busy = False
+        """True while a request in it is not answered."""
+        self.retry_ms = 0
+        """The tick before which nothing is fetched, after an error."""
+
+    @property
+    def is_new(self) -> bool:
+        """True if the node does not know it."""
+        return self.epoch == NEW_SESSION
+
+    def fetch(self, wanted: Collection[Slot], acks: Mapping[Slot, Types], max_wait_ms: int) -> ShareFetchRequest:
+        """The request for records of these partitions, with acknowledgements, which a new session cannot have."""
+        config, topic = self._config, ShareFetchRequest.FetchTopic
+        added = [slot for slot in wanted if slot not in self.partitions]
+        gone = [slot for slot in self.partitions if slot not in wanted]
+        topics = {topic_id: topic(topic_id=topic_id, partitions=[]) for topic_id, _ in (*added, *acks)}
+        for slot in dict.fromkeys((*added, *acks)):
+            part = topic.FetchPartition(partition_index=slot[1], acknowledgement_batches=batches(acks.get(slot, {})))
+            topics[slot[0]].partitions.append(part)
+        self.partitions = set(wanted)
+        self.is_busy = True
+        return ShareFetchRequest(
+            group_id=config.group_id, member_id=self._member_id, share_session_epoch=self.epoch,
+            max_wait_ms=max_wait_ms, min_bytes=config.fetch_min_bytes, max_bytes=config.fetch_max_bytes,
+            max_records=config.max_poll_records, batch_size=config.max_poll_records,
+            share_acquire_mode=int(config.share_acquire_mode == RECORD_LIMIT), topics=[*topics.values()],
+            forgotten_topics_data=_forgotten(gone),
+        )  # fmt: skip
+
+    def acknowledge(
+        self, acks: Mapping[Slot, Types], *, is_final: bool = False, renews: bool = False
+    ) -> ShareAcknowledgeRequest:
+        """The request that acknowledges, or ends the session."""
+        topic = ShareAcknowledgeRequest.AcknowledgeTopic
+        topics = {topic_id: topic(topic_id=topic_id, partitions=[]) for topic_id, _ in acks}
+        for (topic_id, number), types in acks.items():
+            part = topic.AcknowledgePartition(partition_index=number, acknowledgement_batches=batches(types))
+            topics[topic_id].partitions.append(part)
+        self.is_busy, self._is_ending = True, is_final
+        return ShareAcknowledgeRequest(
+            group_id=self._config.group_id, member_id=self._member_id, is_renew_ack=renews,
+            share_session_epoch=FINAL_EPOCH if is_final else self.epoch, topics=[*topics.values()],
+        )  # fmt: skip
+
+    def answered(self, error: PylogError | None) -> None:
+        """Note the answer to the request, or the error in its place."""
+        self.is_busy = False
+        is_ended, self._is_ending = self._is_ending, False
+        if not is_ended and (error is None or _goes_on(error)):
+            self.epoch = self.epoch % 0x7FFFFFFF + 1
+        else:
+            self.epoch = NEW_SESSION
+            self.partitions = set()
+
+
+def _goes_on(error: PylogError) -> bool:
+    """Whether a node has answered in the session: it has counted the request."""
+    return isinstance(error, ProtocolError) and not isinstance(error, (*ENDED, NetworkError, RequestTimedOut))
+
+
+def _forgotten(slots: Iterable[Slot]) -> list[ShareFetchRequest.ForgottenTopic]:
+    found: dict[UUID, list[int]] = {}
+    for topic_id, number in slots:
+        found.setdefault(topic_id, []).append(number)
+    made = ShareFetchRequest.ForgottenTopic
+    return [made(topic_id=topic_id, partitions=numbers) for topic_id, numbers in found.items()]
