@@ -63,11 +63,9 @@ class Reads:
     def given(self, message: Fetch, fetched: Fetched) -> Fetched:
         """Count an answer, and give it."""
         for part in fetched.parts:
-            counts = self.counts.get(part.topic)
+            counts = self._counts_of(part.topic)
             if counts is None:
-                if part.topic not in self._node.image.topics:
-                    continue
-                counts = self.counts.setdefault(part.topic, ReadCounts())
+                continue
             counts.fetches += 1
             if part.error is not None:
                 counts.failures += 1
@@ -79,6 +77,19 @@ class Reads:
             else:
                 counts.bytes_replicated += size
         return fetched
+
+    def given_to_share(self, topic: str, size: int) -> None:
+        """Count the records of a partition that a member of a share group gets."""
+        counts = self._counts_of(topic)
+        if counts is not None:
+            counts.fetches += 1
+            counts.bytes_out += size
+
+    def _counts_of(self, topic: str) -> ReadCounts | None:
+        counts = self.counts.get(topic)
+        if counts is None and topic in self._node.image.topics:
+            counts = self.counts.setdefault(topic, ReadCounts())
+        return counts
 
     def fetch(self, message: Fetch, again: bool) -> Fetched:
         """Read what there is now. A fetch of a follower tells how far it has come, unless it is read `again`."""

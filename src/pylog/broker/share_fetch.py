@@ -56,6 +56,7 @@ from pylog.protocol.messages.share import (
     ShareFetchResponse,
 )
 from pylog.record import TopicPartition
+from pylog.replica import Leader
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import Future, completed, gathered
 from pylog.runtime.signals import WholeLock
@@ -82,13 +83,15 @@ class _Wish:
 
 class ShareFetches:
     """The share sessions and share partitions of one node. Thread-safe. `ask` sends a message to a share coordinator;
-    `wake` hears when `work` has something to do.
+    `wake` hears when `work` has something to do; `given` counts what members get, and `hurry`: see `Guarantees.hurry`.
     """
 
     def __init__(
-        self, node: ReplicaManager, clock: Clock, purgatory: Purgatory, ask: Ask, wake: Callable[[], object]
-    ) -> None:
+        self, node: ReplicaManager, clock: Clock, purgatory: Purgatory, ask: Ask, wake: Callable[[], object],
+        given: Callable[[str, int], object], hurry: Callable[[Leader], object],
+    ) -> None:  # fmt: skip
         self._node, self._clock, self._purgatory, self._ask, self._wake = node, clock, purgatory, ask, wake
+        self._given, self._hurry = given, hurry
         self.sessions = ShareSessions()
         self._hosts: dict[tuple[str, SharedPartition], SharePartitionHost] = {}
         self._making = WholeLock()
@@ -295,6 +298,7 @@ class ShareFetches:
             wanted = Wanted(left, wish.batch_size, wish.is_strict)
             portion = host.acquire(wish.session.member.member_id, wanted, most, isolation)
             if portion.acquired or portion.error is not None:
+                self._given(host.name[0], len(portion.data))
                 portions[host.part] = portion
                 left -= sum(one.last_offset + 1 - one.first_offset for one in portion.acquired)
         if wish.session not in self.sessions:
@@ -317,6 +321,12 @@ class ShareFetches:
             else:
                 wants.append(((*host.name, "high watermark"), partition.high_watermark + 1))
         return wants
+
+    def hurry(self, wish: _Wish, hosts: Iterable[SharePartitionHost]) -> None:
+        """A member waits that has got all that is visible: let it have what was left of open transactions, too."""
+        if self._isolation(wish) is Isolation.READ_UNCOMMITTED:
+            for host in hosts:
+                self._hurry(host.leader)
 
     def _isolation(self, wish: _Wish) -> Isolation:
         config = self._node.configs.of_group(wish.session.member.group_id)
@@ -398,6 +408,7 @@ class _ParkedShareFetch(Parked[Portions]):
                 return
             if not self._parking.park(self, wants, self._wish.deadline_ms):
                 return
+            self._fetches.hurry(self._wish, self.hosts)
             if not self._has_news(seen, wants) or not self._parking.unpark(self):
                 return
 

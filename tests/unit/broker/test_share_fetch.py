@@ -24,6 +24,7 @@ from pylog.protocol.messages.share import RECORD_LIMIT, ShareFetchRequest
 from pylog.record import TopicPartition
 from pylog.testing import SimClock
 from support.log_copies import copy_log
+from support.patience import HANG_SECONDS
 from support.share_desk import ACCEPT, LOCK_MS, REJECT, RELEASE, RENEW, ShareDesk, acquired, share_desk
 
 FINAL = -1
@@ -395,6 +396,24 @@ def test_aborted_records_are_for_nobody_where_the_group_reads_committed_ones() -
             epoch += 1
             assert epoch < 5, f"{ranges} have not the record that was committed"
         assert not any(first <= 0 <= last for first, last, _ in ranges)
+
+
+def test_who_waits_for_uncommitted_records_does_not_wait_for_the_commit(tmp_path: Path) -> None:
+    with pylog.open(tmp_path, flush="sync") as log, log.producer(transactional_id="x") as producer:
+        log.create_topic("t")
+        desk = ShareDesk(log, SimClock())
+        desk.begin()
+        with producer.transaction():
+            producer.send("t", b"x")
+            producer.flush()
+            waiting = desk.fetching(0, max_wait_ms=HANG_SECONDS * 1000)
+            assert acquired(waiting.result(HANG_SECONDS)) == [(0, 0, 1)]
+
+
+def test_what_members_get_is_counted(desk: ShareDesk) -> None:
+    desk.produce(3)
+    desk.fetch(0)
+    assert desk.broker._reads.counts["t"].bytes_out == desk.log.topic("t")[0].size
 
 
 def test_a_topic_that_is_deleted_ends_what_waits_for_it(desk: ShareDesk) -> None:
