@@ -162,9 +162,9 @@ class World:
         over = count - wanted.records
         batch = next(len(batch) for batch in read if given[-1].last_offset in batch) if over > 0 else 0
         assert over < (1 if wanted.is_strict else max(batch, 1)), "more than was wanted"
-        if given[-1].last_offset >= before:
-            most = self.limits.record_locks + max(map(len, read)) + read[0].start
-            assert self.end - self.start <= most, "too many are in flight"
+        new = sum(one.last_offset + 1 - max(one.first_offset, before) for one in given if one.last_offset >= before)
+        room = max(self.limits.record_locks - in_flight, 0)
+        assert new < room + max(map(len, read)) or not new, "too many are in flight"
         for one, after in pairwise(given):
             if one.last_offset + 1 == after.first_offset and one.delivery_count == after.delivery_count:
                 size = one.last_offset + 1 - one.first_offset

@@ -198,11 +198,10 @@ class ShareFetches:
         image = self._node.image.with_id(part.topic_id)
         if image is None:
             return UnknownTopicId(f"there is no topic with id {part.topic_id}")
-        if part.partition in image.partitions:
-            try:
-                self._node.roles.leader(image.name, part.partition)
-            except PylogError as error:
-                return error
+        try:
+            self._node.roles.leader(image.name, part.partition)
+        except PylogError as error:
+            return error
         return UnknownTopicOrPartition(f"no session reads partition {part.partition} of {image.name!r} here")
 
     # --- records -----------------------------------------------------------------------------------------------------
@@ -349,8 +348,8 @@ class ShareFetches:
     # --- ends --------------------------------------------------------------------------------------------------------
 
     def _end(self, session: ShareSession) -> None:
-        if self.sessions.end(session):
-            self._release(session)
+        self.sessions.end(session)
+        self._release(session)
 
     def _release(self, session: ShareSession) -> None:
         """Free what a member has, and forget what nobody reads any more."""
@@ -399,7 +398,7 @@ class _ParkedShareFetch(Parked[Portions]):
 
     def resume(self) -> None:
         """Read: when all share partitions are loaded, and when something of them has changed."""
-        while not self.is_abandoned:
+        while True:
             is_last = self._parking.is_closed or self._fetches.now_ms >= self._wish.deadline_ms
             seen = [host.version for host in self.hosts]
             wants = self._fetches.wants(self._wish, self.hosts)

@@ -231,8 +231,6 @@ class SharePartitionHost:
 
     def acknowledge(self, member: str, said: Sequence[Acknowledgement]) -> Future[PylogError | None]:
         """Take what a member says of its records; answered when it is written down, with the error against it."""
-        if self.leader.has_ended:
-            return completed(NotLeaderOrFollower(f"this node does not lead {self.name[0]}-{self.name[1]} any more"))
         with self._lock:
             try:
                 change = self.machine.acknowledge(member, said, self.limits, self._clock.tick_ms())

@@ -118,10 +118,11 @@ class ShareSessions:
         session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
         return session
 
-    def end(self, session: ShareSession) -> bool:
-        """Forget a session; False where it has ended before."""
+    def end(self, session: ShareSession) -> None:
+        """Forget a session, unless its member has another one by now."""
         with self._lock:
-            return session in self and self._sessions.pop(session.member, None) is session
+            if session in self:
+                del self._sessions[session.member]
 
     def by_connection(self, connection: int) -> list[ShareSession]:
         """The sessions that began by a connection."""

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -213,6 +214,63 @@ def test_who_waits_gets_what_another_member_releases(desk: ShareDesk) -> None:
     assert acquired(waiting.result()) == [(2, 2, 2)]
 
 
+def test_a_record_that_comes_just_before_the_wait_is_not_missed(
+    desk: ShareDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    purgatory = desk.broker._purgatory
+    park, late = purgatory.park, [1]
+
+    def parked(*waiting: Any) -> bool:
+        if late:
+            desk.produce(late.pop())
+        return park(*waiting)
+
+    monkeypatch.setattr(purgatory, "park", parked)
+    assert acquired(desk.fetching(0, max_wait_ms=500).result()) == [(0, 0, 1)]
+
+
+def test_a_client_that_leaves_just_before_the_wait_takes_nothing(
+    desk: ShareDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    purgatory = desk.broker._purgatory
+    park = purgatory.park
+
+    def parked(waiting: Any, *more: Any) -> bool:
+        waiting.abandon()
+        return park(waiting, *more)
+
+    monkeypatch.setattr(purgatory, "park", parked)
+    waiting = desk.fetching(0, max_wait_ms=500)
+    desk.produce(1)
+    assert not waiting.done()
+
+
+def test_a_fetch_whose_session_has_ended_meanwhile_holds_nothing(desk: ShareDesk) -> None:
+    desk.fetch(0, member="ben")
+    waiting = desk.fetching(0, max_wait_ms=500)
+    desk.fetch(FINAL)
+    desk.produce(1)
+    assert waiting.done()
+    assert desk.fetch(1, member="ben") == [(0, 0, 2)]
+
+
+def test_groups_and_partitions_do_not_touch_each_other() -> None:
+    with share_desk(partitions=2) as desk:
+        desk.begin(partitions=(0, 1))
+        desk.begin(group="h")
+        desk.produce(2)
+        desk.produce(2, 1)
+        desk.fetch(0, partitions=(0, 1))
+        assert desk.fetch(0, group="h", member="ben") == [(0, 1, 1)]
+        desk.broker.apply(
+            pylog.Follow(topic="t", topic_id=desk.topic_id, partition=1, partitions=2, leader=9, leader_epoch=7)
+        )
+        assert desk.acknowledge(1, {(0, 1): ACCEPT}) is None
+        assert desk.fetch(FINAL, partitions=()) == []
+        assert desk.fetch(0) == []
+        assert desk.fetch(1, group="h", member="ben") == []
+
+
 def test_a_fetch_that_waits_is_answered_when_the_log_is_closed() -> None:
     with share_desk() as desk:
         desk.begin()
@@ -416,6 +474,28 @@ def test_what_members_get_is_counted(desk: ShareDesk) -> None:
     assert desk.broker._reads.counts["t"].bytes_out == desk.log.topic("t")[0].size
 
 
+def test_aborted_records_among_committed_ones(desk: ShareDesk) -> None:
+    desk.log.admin.alter_group_config("g", {"share.isolation.level": "read_committed"})
+    with desk.log.producer(transactional_id="x") as producer:
+        with suppress(KeyError), producer.transaction():
+            producer.send("t", b"no")
+            producer.flush()
+            raise KeyError
+        with producer.transaction():
+            producer.send("t", b"yes")
+    assert desk.fetch(0) == [(1, 3, 1)]
+    assert desk.stored()[0] == 0
+
+
+def test_a_group_that_begins_behind_the_end_of_the_log_waits(desk: ShareDesk) -> None:
+    desk.produce(2)
+    desk.begin(start=7, state_epoch=2)
+    waiting = desk.fetching(0, max_wait_ms=500, min_bytes=2)
+    assert not waiting.done()
+    desk.produce(8)
+    assert acquired(waiting.result()) == [(7, 9, 1)]
+
+
 def test_a_topic_that_is_deleted_ends_what_waits_for_it(desk: ShareDesk) -> None:
     desk.produce(1)
     desk.fetch(0)
@@ -475,8 +555,9 @@ def test_records_that_cannot_be_read_are_an_error_of_their_partition(tmp_path: P
             desk.fetch(0, max_wait_ms=500, min_bytes=10)
 
 
-def test_what_was_read_is_for_nobody_time_and_again(desk: ShareDesk) -> None:
-    """Ten times it reads on at once; then the member asks again."""
+def test_what_was_read_is_for_nobody_time_and_again(desk: ShareDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads on at once for a while; then the member asks again."""
+    monkeypatch.setattr("pylog.broker.share_partition_host.TRIES_MAX", 2)
     desk.log.admin.alter_group_config("g", {"share.isolation.level": "read_committed"})
     with desk.log.producer(transactional_id="x") as producer:
         for _ in range(12):

@@ -92,10 +92,6 @@ class Runs:
         """The first offset that is in flight; `end` where none is."""
         return self._firsts[0] if self._firsts else self._start
 
-    def at(self, index: int) -> Run:
-        """The run of this number."""
-        return self._runs[index]
-
     def end_of(self, index: int) -> int:
         """Where a run ends."""
         return self._firsts[index + 1] if index + 1 < len(self._firsts) else self.end

@@ -435,18 +435,11 @@ def _end_of_batch(batches: Sequence[range], end: int) -> int:
 
 
 def _in_portions(taken: list[Acquired], batches: Sequence[range], wanted: Wanted) -> list[Acquired]:
-    """The ranges that were acquired: neighbours that were delivered as often are one, cut into portions of batches."""
-    whole: list[Acquired] = []
-    for one in taken:
-        last = whole[-1] if whole else None
-        if last is not None and last.last_offset + 1 == one.first_offset and last[2] == one[2]:
-            whole[-1] = last._replace(last_offset=one.last_offset)
-        else:
-            whole.append(one)
+    """The ranges that were acquired, cut into portions of whole batches."""
     if wanted.is_strict:
-        return whole
+        return taken
     portions = []
-    for one in whole:
+    for one in taken:
         first = one.first_offset
         for batch in batches:
             if first + wanted.batch_size <= batch.start <= one.last_offset:
