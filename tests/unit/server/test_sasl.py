@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -382,6 +383,15 @@ def enlisting_code(client: WireClient) -> Any:
     return found["topicResults"][0]["resultsByPartition"][0]["partitionErrorCode"]
 
 
+def share_codes(client: WireClient) -> tuple[Any, Any]:
+    """Of the question for the coordinator of a share partition, and of one about its state."""
+    asked = {"keyType": 2, "coordinatorKeys": ["g:AQIDBAUGBwgJCgsMDQ4PEA:0"]}
+    (found,) = client.ask("FindCoordinator", 6, asked)["coordinators"]
+    topics = [{"topicId": UUID(int=7), "partitions": [{"partition": 0, "leaderEpoch": 0}]}]
+    (topic,) = client.ask("ReadShareGroupState", 0, {"groupId": "g", "topics": topics})["results"]
+    return found["errorCode"], topic["partitions"][0]["errorCode"]
+
+
 def test_what_is_between_nodes_is_for_super_users_alone() -> None:
     guarded = Guarded(super_users="User:root; User:alice")
     guarded.log.create_topic("t")
@@ -392,6 +402,7 @@ def test_what_is_between_nodes_is_for_super_users_alone() -> None:
         assert (marker_code(alice), marker_code(bob)) == (0, 31)
         assert enlisting_code(bob) == 31 != enlisting_code(alice)
         assert fetch_code(bob, 5) == 29 != fetch_code(alice, 5)
+        assert (share_codes(alice), share_codes(bob)) == ((0, 42), (31, 31))
         assert fetch_code(bob, -1) == 0
     guarded.close()
 
