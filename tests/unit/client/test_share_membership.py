@@ -72,6 +72,22 @@ def test_a_coordinator_that_keeps_nothing_back_is_not_pressed() -> None:
     assert made.message(1100, polls=False) is not None
 
 
+def test_a_member_without_partitions_asks_again_soon_and_ever_less_often() -> None:
+    made = machine()
+    made.answered(made.message(0, polls=True), answer(3), 0)
+    beats, now_ms = [], 0
+    while now_ms < 4000:
+        message = made.message(now_ms, polls=False)
+        if message is not None:
+            beats.append(now_ms)
+            made.answered(message, answer(3), now_ms)
+        now_ms += 100
+    assert beats == [0, 100, 300, 700, 1500, 2500, 3500]
+    made.answered(made.message(4500, polls=False), answer(4, 0), 4500)
+    made.answered(made.message(4500, polls=False), answer(4), 4500)
+    assert made.due_ms == 5500
+
+
 def test_other_topics_overtake_a_heartbeat_that_waits() -> None:
     made = joined()
     plain = made.message(0, polls=False)

@@ -39,6 +39,8 @@ class ShareMembership:
         self._retry_at_ms = now_ms
         """Until then nothing is said again: the coordinator has just refused something."""
         self._interval_ms = INTERVAL_MS
+        self._look_in_ms = retry_ms
+        """After how long to ask for partitions again, while there are not any."""
 
     @property
     def due_ms(self) -> int | None:
@@ -95,9 +97,20 @@ class ShareMembership:
         is_news = answer.assignment is not None or answer.member_epoch != self.epoch
         self.epoch, self._interval_ms = answer.member_epoch, answer.heartbeat_interval_ms
         # The next one waits for news. A coordinator that keeps nothing back is not to be pressed.
-        self._beat_ms = now_ms if is_news else max(now_ms, self._beat_ms + self._interval_ms)
         if answer.assignment is not None:
             self.assigned = {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
+        if self.assigned:
+            self._look_in_ms = self._retry_ms
+        self._beat_ms = now_ms if is_news else max(now_ms, self._beat_ms + self._pace())
+
+    def _pace(self) -> int:
+        """The time between two heartbeats; short at first for a member without partitions. The first ones of a group
+        come once its coordinator has written down where it begins, which takes a moment, not an interval.
+        """
+        if self.assigned:
+            return self._interval_ms
+        pace, self._look_in_ms = self._look_in_ms, min(2 * self._look_in_ms, self._interval_ms)
+        return min(pace, self._interval_ms)
 
     def _refused(self, error: PylogError, now_ms: int) -> None:
         was_in = self.epoch != JOIN_EPOCH
