@@ -80,6 +80,12 @@ class DeserializationError(PylogError):
         self.offset: int | None = getattr(record, "offset", None)
         super().__init__(reason, record, remedy)
 
+    @property
+    def may_pass(self) -> bool:
+        """True where the record may be fine: the schema registry could not be asked."""
+        cause = self.__cause__
+        return isinstance(cause, PylogError) and not isinstance(cause, SchemaNotFound)
+
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}, offset {self.offset}: {self.reason}; {self.remedy}"
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.producer import Producer
-from pylog.errors import DeserializationError, PylogError, SchemaNotFound
+from pylog.errors import DeserializationError
 from pylog.record import ConsumerRecord
 
 K = TypeVar("K")
@@ -70,7 +70,7 @@ class DeadLetters:
 
     def _put_aside(self, consumer: Consumer[K, V], error: DeserializationError) -> None:
         cause, record = error.__cause__, error.record
-        if isinstance(cause, PylogError) and not isinstance(cause, SchemaNotFound):
+        if error.may_pass:
             raise error
         said = {
             "topic": record.topic, "partition": record.partition, "offset": record.offset,
