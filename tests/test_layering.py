@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
 # Rooms that wait and have threads; a plain lock is allowed in some more.
-WAITING = set("runtime broker client server handles schema_registry attach log aio ui cli testing".split())
+WAITING = set("runtime broker client server handles schema_registry workers attach log aio ui cli testing".split())
 WAITING_TWINS = {"pylog.kernel.pure.group_append"}
 """What the compiled kernel does in C: its group commit sleeps at a futex, and reads a clock."""
 PLAIN_LOCK = {"files", "commitlog", "metrics", "partition", "serde"}

@@ -20,7 +20,7 @@ from support.prompt import Prompt, ends_with_example
 
 PAGE = Path(__file__).parents[2] / "docs/reference/python.md"
 DIRECTIVE = re.compile(r"^\.\. auto(function|class|module):: ([\w.]+)\n((?: {3}:.*\n)*)", re.MULTILINE)
-MODULES = "pylog pylog.aio pylog.metrics pylog.schema_registry pylog.serde pylog.testing".split()
+MODULES = "pylog pylog.aio pylog.metrics pylog.schema_registry pylog.serde pylog.testing pylog.workers".split()
 
 
 @dataclass(frozen=True)
