@@ -5,7 +5,8 @@
                └──────> jobs.dead       it failed too often: look at it by hand
 
 Each job ends in one transaction: what becomes of it and "the job was taken" (the committed offset) are one fact. A
-worker that is killed in between leaves nothing behind: the next worker does that job again.
+worker that is killed in between leaves nothing behind: the next worker does that job again. Where a job may be done
+twice, `pylog.workers` takes less, and a slow job holds up no other.
 
     python -m examples.work_queue [DIRECTORY]
 """
