@@ -14,12 +14,13 @@ import org.apache.kafka.common.protocol.Errors;
 /**
  * Kafka's Java clients, told what to do line by line.
  *
- * <p>A line in is {"on": number of an object, "call": name, ...words}; "call" may be "producer", "consumer" or "admin",
- * which make one under that number. A line out is {"value": ...} or {"error": Kafka's name, "message": ...}.
+ * <p>A line in is {"on": number of an object, "call": name, ...words}; "call" may be "producer", "consumer",
+ * "shareConsumer" or "admin", which make one under that number. A line out is {"value": ...} or {"error": Kafka's name, "message": ...}.
  */
 public final class Main {
     private final Map<Integer, Producers> producers = new HashMap<>();
     private final Map<Integer, Consumers> consumers = new HashMap<>();
+    private final Map<Integer, ShareConsumers> shareConsumers = new HashMap<>();
     private final Map<Integer, Admins> admins = new HashMap<>();
 
     public static void main(String[] args) throws Exception {
@@ -54,6 +55,7 @@ public final class Main {
         switch (name) {
             case "producer": producers.put(number, new Producers(words.get("config"))); return null;
             case "consumer": consumers.put(number, new Consumers(words.get("config"))); return null;
+            case "shareConsumer": shareConsumers.put(number, new ShareConsumers(words.get("config"))); return null;
             case "admin": admins.put(number, new Admins(words.get("config"))); return null;
             default:
         }
@@ -62,6 +64,9 @@ public final class Main {
         }
         if (consumers.containsKey(number)) {
             return consumers.get(number).call(name, words);
+        }
+        if (shareConsumers.containsKey(number)) {
+            return shareConsumers.get(number).call(name, words);
         }
         return admins.get(number).call(name, words);
     }
