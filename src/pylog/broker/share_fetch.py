@@ -234,11 +234,12 @@ class ShareFetches:
         be another by now. Raises UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower.
         """
         group_id = mine.member.group_id
-        known = self._hosts.get((group_id, part))
-        if known is not None:
-            if not self._is_over(known) and not (is_first and self._is_unread(known, mine)):
-                return known
-            self._forget(known)
+        with self._making:
+            known = self._hosts.get((group_id, part))
+            if known is not None:
+                if not self._is_over(known) and not (is_first and self._is_unread(known, mine)):
+                    return known
+                del self._hosts[group_id, part]
         image = self._node.image.with_id(part.topic_id)
         if image is None:
             raise UnknownTopicId(f"there is no topic with id {part.topic_id}")
@@ -354,12 +355,15 @@ class ShareFetches:
     def _release(self, session: ShareSession) -> None:
         """Free what a member has, and forget what nobody reads any more."""
         group_id, member_id = session.member
-        read = {part for one in self.sessions.of_group(group_id) for part in one.parts}
-        for (group, part), host in list(self._hosts.items()):
-            if group == group_id and host.is_at_work:
-                host.release(member_id)
-                if part not in read and host.is_idle:
-                    self._forget(host)
+        hosts = [host for host in list(self._hosts.values()) if host.group_id == group_id and host.is_at_work]
+        for host in hosts:
+            host.release(member_id)
+        with self._making:
+            # A session that begins meanwhile is among those of the group, or makes a share partition of its own.
+            read = {part for one in self.sessions.of_group(group_id) for part in list(one.parts)}
+            for host in hosts:
+                if host.part not in read and host.is_idle and self._hosts.get((group_id, host.part)) is host:
+                    del self._hosts[group_id, host.part]
 
     @property
     def due_ms(self) -> int | None:

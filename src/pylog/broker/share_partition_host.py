@@ -265,7 +265,8 @@ class SharePartitionHost:
     @property
     def is_idle(self) -> bool:
         """Whether it may be forgotten: all of its state is written down."""
-        return self.loaded.done() and (self._machine is None or self._machine.is_idle)
+        with self._lock:
+            return self.loaded.done() and (self._machine is None or self._machine.is_idle)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import pylog
+from pylog.broker.share_partition_host import SharePartitionHost
 from pylog.errors import (
     CorruptBatch,
     InvalidRecordState,
@@ -383,6 +384,29 @@ def test_the_end_of_a_session_frees_what_is_not_acknowledged(desk: ShareDesk) ->
     waiting = desk.fetching(0, member="ben", max_wait_ms=500)
     assert desk.fetch(FINAL, {(0, 1): ACCEPT}) == []
     assert acquired(waiting.result()) == [(2, 3, 2)]
+
+
+@pytest.mark.parametrize("is_first_to_begin", [True, False])
+def test_a_session_that_begins_as_the_last_one_ends_keeps_what_it_gets(
+    desk: ShareDesk, monkeypatch: pytest.MonkeyPatch, is_first_to_begin: bool
+) -> None:
+    desk.produce(3)
+    assert desk.fetch(0) == [(0, 2, 1)]
+    release = SharePartitionHost.release
+
+    def release_as_another_begins(host: SharePartitionHost, member: str) -> None:
+        monkeypatch.undo()
+        if is_first_to_begin:
+            assert desk.fetch(0, member="bob") == []
+        release(host, member)
+        assert desk.fetch(int(is_first_to_begin), member="bob") == [(0, 2, 2)]
+
+    monkeypatch.setattr(SharePartitionHost, "release", release_as_another_begins)
+    desk.fetch(FINAL)
+    bobs = 1 + is_first_to_begin
+    assert desk.acknowledge(bobs, {(0, 2): ACCEPT}, member="bob") is None
+    assert desk.fetch(bobs + 1, member="bob") == []
+    assert desk.stored() == (0, 3)
 
 
 def test_an_acknowledgement_may_end_the_session(desk: ShareDesk) -> None:

@@ -134,8 +134,11 @@ def test_a_refused_change_is_none() -> None:
     said(machine, 0, 3, ACCEPT)
     machine.take_write()
     machine.written(CoordinatorNotAvailable("soon"))
-    assert (machine.start_offset, machine.delivery_complete_count, machine.is_idle) == (0, 0, True)
+    assert (machine.start_offset, machine.delivery_complete_count, machine.is_idle) == (0, 0, False)
     said(machine, 0, 3, ACCEPT)
+    machine.take_write()
+    machine.written()
+    assert machine.is_idle
 
 
 def test_who_is_gone_leaves_its_records() -> None:

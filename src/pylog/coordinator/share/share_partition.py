@@ -163,8 +163,8 @@ class SharePartition:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all of its state is written down but what was never delivered."""
-        return not (self._waiting or self._writing)
+        """Whether all of its state is written down: nobody has records, and no change waits."""
+        return not (self._waiting or self._writing) and all(run.state is not ACQUIRED for run in self._runs)
 
     # --- acquiring ---------------------------------------------------------------------------------------------------
 
