@@ -6,7 +6,7 @@ have it, and it is not given any more. (Kafka: ShareConsumeRequestManager, Share
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from pylog.client.consumer.pending_requests import PendingRequest, PendingReques
 from pylog.client.share_consumer.acknowledgements import Acknowledgements, Place, Slot, Types
 from pylog.client.share_consumer.acquired import acquired_records
 from pylog.client.share_consumer.session import ENDED, LeaderSession
-from pylog.config.share_consumer import ShareConsumerConfig
+from pylog.config.share_consumer import RECORD_LIMIT, ShareConsumerConfig
 from pylog.errors import DeserializationError, NetworkError, PylogError, ShareSessionNotFound, UnknownTopicOrPartition
 from pylog.protocol.messages.share import RELEASE, ShareAcknowledgeResponse, ShareFetchResponse
 from pylog.record import ConsumerRecord, ShareRecord, TopicPartition
@@ -62,6 +62,8 @@ class ShareFetcher:
         self._given: list[_Ready] = []
         """What the last `take` gave."""
         self._errors: deque[PylogError] = deque()
+        self._last_node = -1
+        """The node that was asked last, where they are asked in turn."""
         self._names: dict[UUID, str] = {}
         self.acquired = 0
         """How many records were acquired."""
@@ -131,7 +133,9 @@ class ShareFetcher:
             else:
                 by_node.setdefault(node, set()).add((topic_id, key.partition))
         asked = False
-        for node in by_node.keys() | {one for one, session in self._sessions.items() if session.partitions}:
+        for node in self._in_turn(
+            by_node.keys() | {one for one, session in self._sessions.items() if session.partitions}, now_ms
+        ):
             session, wanted = self._session(node), by_node.get(node, set())
             if not (wanted or session.partitions):
                 continue
@@ -141,6 +145,20 @@ class ShareFetcher:
                 self._send(node, message, acks, max_wait_ms)
             asked |= session.is_busy
         return asked
+
+    def _in_turn(self, nodes: Collection[int], now_ms: int) -> Collection[int]:
+        """The nodes to ask now. With share_acquire_mode="record_limit" one is asked after the other: records of others
+        would wait here, locked, for a program that takes one at a time. (Kafka: fetchRecordsNodeId)
+        """
+        if self._config.share_acquire_mode != RECORD_LIMIT:
+            return nodes
+        if busy := {node for node in nodes if self._session(node).is_busy}:
+            return busy
+        ready = sorted(node for node in nodes if now_ms >= self._session(node).retry_ms)
+        if not ready:
+            return set()
+        self._last_node = next((node for node in ready if node > self._last_node), ready[0])
+        return {self._last_node}
 
     def acknowledge(self) -> None:
         """Send what is to be acknowledged to the nodes that are not busy."""
