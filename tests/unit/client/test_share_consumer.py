@@ -9,8 +9,11 @@ import pytest
 
 import pylog
 from pylog import errors
+from pylog.client.share_consumer.acquired import AcquiredBatches
 from pylog.client.share_consumer.share_consumer import ShareConsumer
-from pylog.protocol.messages.share import DescribeShareGroupOffsetsRequest
+from pylog.config.share_consumer import ShareConsumerConfig
+from pylog.protocol.batch import encode
+from pylog.protocol.messages.share import REJECT, AcquiredRecords, DescribeShareGroupOffsetsRequest
 from pylog.record import ShareRecord, TopicPartition
 from pylog.runtime.closing import settle
 from pylog.testing import SimClock
@@ -371,3 +374,34 @@ def test_a_share_consumer_by_a_network() -> None:
             assert found(consumer.poll(WAIT_MS)) == [(b"0", 2)]
         with member(log) as other:
             assert other.poll(0) == []
+
+
+def test_a_batch_that_is_acquired_little_by_little_is_decoded_once(log: pylog.Log) -> None:
+    log.topic("t")[0].append([pylog.Record(b"%d" % number) for number in range(6, 12)])
+    with member(log, max_poll_records=1, share_acquire_mode="record_limit") as consumer:
+        values = [next(consumer).value for _ in range(6)]
+        raw = []
+        for _ in range(6):
+            record = next(consumer)
+            values.append(record.value)
+            raw.append(record.value)
+            if record.value == b"8" and record.delivery_count == 1:
+                consumer.acknowledge(record, "release")
+        assert values[:8] == [b"%d" % number for number in range(8)]
+        assert raw.count(b"8") == 2
+    assert left(log) <= 1
+
+
+def test_a_node_that_claims_too_much_is_not_believed() -> None:
+    acquired = [AcquiredRecords(first_offset=0, last_offset=1 << 62, delivery_count=1)]
+    found = AcquiredBatches(T0, ShareConsumerConfig(group_id="g")).found(memoryview(b""), acquired)
+    assert found[:2] == ([], {}) and isinstance(found[2], errors.UnknownServer)
+
+
+def test_damaged_records_are_rejected(log: pylog.Log) -> None:
+    data = bytearray(encode([(b"a", None, 0, ()), (b"b", None, 0, ())], now_ms=0).data)
+    data[-1] ^= 1
+    config = ShareConsumerConfig(group_id="g")
+    acquired = [AcquiredRecords(first_offset=0, last_offset=1, delivery_count=1)]
+    records, types, error = AcquiredBatches(T0, config).found(memoryview(data), acquired)
+    assert (records, types) == ([], {0: REJECT, 1: REJECT}) and isinstance(error, errors.CorruptBatch)

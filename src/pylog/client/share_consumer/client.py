@@ -61,6 +61,8 @@ class ShareConsumerClient:
         self._look_ms = 0
         self._seen: dict[str | None, int] | None = None
         """How many partitions each topic had, when they were looked at last."""
+        self._known: tuple[object, Slots, dict[TopicPartition, UUID]] = None, {}, {}
+        """The view of the cluster and the assignment that were seen last, and the partitions by name."""
         self._is_woken = False
 
     # --- its topics --------------------------------------------------------------------------------------------------
@@ -84,15 +86,23 @@ class ShareConsumerClient:
 
     def _assigned(self, slots: Slots) -> dict[TopicPartition, UUID]:
         """The partitions to read; a topic that is not known yet is looked up."""
-        names = {topic.topic_id: name for name, topic in self._cluster.known().items()}
-        if any(topic_id not in names for topic_id in slots) or self._clock.tick_ms() >= self._look_ms:
+        if self._clock.tick_ms() >= self._look_ms:
             self._look()
-        return {
+        view = self._cluster.view
+        known_view, known_slots, assigned = self._known
+        if known_view is view and known_slots is slots:
+            return assigned
+        names = {topic.topic_id: name for name, topic in self._cluster.known().items()}
+        if any(topic_id not in names for topic_id in slots):
+            self._look()
+        assigned = {
             TopicPartition(names[topic_id], number): topic_id
             for topic_id, numbers in slots.items()
             if topic_id in names
             for number in numbers
         }
+        self._known = view, slots, assigned
+        return assigned
 
     def _look(self) -> None:
         if self._looking is None:
@@ -134,12 +144,13 @@ class ShareConsumerClient:
             if self._is_woken or self.requests.is_ended:
                 self._raise_why_it_ends()
             self.requests.deliver()
-            assigned = self._assigned(self._member.step())
             self._tell()
+            # Heartbeats have a thread of their own: what is there goes out before anything is asked.
             if self._fetcher.has_something:
                 records = self._fetcher.take(count)
                 if records:
                     return records
+            assigned = self._assigned(self._member.step())
             if was_asked and now_ms >= deadline_ms:
                 return []
             left_ms = max(0, int(min(deadline_ms - now_ms, self.config.fetch_max_wait_ms)))
@@ -200,6 +211,8 @@ class ShareConsumerClient:
 
     def _tell(self) -> dict[TopicPartition, PylogError | None]:
         """Tell the callback what was answered; gives the errors."""
+        if not self._acknowledgements.results:
+            return {}
         results = self._acknowledgements.take_results()
         for key, (offsets, error) in results.items():
             if self.callback is not None:

@@ -17,7 +17,7 @@ from pylog.client.consumer.fetcher import deserializing
 from pylog.client.consumer.leader_lookup import QUIET
 from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
 from pylog.client.share_consumer.acknowledgements import Acknowledgements, Place, Slot, Types
-from pylog.client.share_consumer.acquired import acquired_records
+from pylog.client.share_consumer.acquired import AcquiredBatches
 from pylog.client.share_consumer.session import ENDED, LeaderSession
 from pylog.config.share_consumer import RECORD_LIMIT, ShareConsumerConfig
 from pylog.errors import DeserializationError, NetworkError, PylogError, ShareSessionNotFound, UnknownTopicOrPartition
@@ -62,6 +62,7 @@ class ShareFetcher:
         self._given: list[_Ready] = []
         """What the last `take` gave."""
         self._errors: deque[PylogError] = deque()
+        self._batches: dict[TopicPartition, AcquiredBatches] = {}
         self._last_node = -1
         """The node that was asked last, where they are asked in turn."""
         self._names: dict[UUID, str] = {}
@@ -132,6 +133,8 @@ class ShareFetcher:
                 self._cluster.renew(key.topic)
             else:
                 by_node.setdefault(node, set()).add((topic_id, key.partition))
+        for key in self._batches.keys() - assigned.keys():
+            del self._batches[key]
         asked = False
         for node in self._in_turn(
             by_node.keys() | {one for one, session in self._sessions.items() if session.partitions}, now_ms
@@ -253,7 +256,10 @@ class ShareFetcher:
 
     def _acquired(self, key: TopicPartition, node: int, slot: Slot, part: Any, until_ms: int) -> None:
         data = memoryview(b"") if part.records is None else part.records
-        records, gaps, error = acquired_records(key, data, part.acquired_records, self._config)
+        batches = self._batches.get(key)
+        if batches is None:
+            batches = self._batches[key] = AcquiredBatches(key, self._config)
+        records, gaps, error = batches.found(data, part.acquired_records)
         self.acquired += len(records)
         self._ready.extend(_Ready(record, count, node, slot[0], until_ms) for record, count in records)
         if gaps:
