@@ -20,6 +20,7 @@ from pylog.broker.describe import unknown_partition
 from pylog.broker.hanging_transactions import settle, settle_promoted
 from pylog.broker.produce import ProduceHandler
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.share_lags import with_lags
 from pylog.broker.transaction_markers import MarkersHost, TransactionMarkers
 from pylog.coordinator.effects import Ask, MarkerErrors
 from pylog.errors import (
@@ -404,20 +405,10 @@ class CoordinatorRouter:
         return gathered(answers, self._with_lags)
 
     def _with_lags(self, parts: list[DescribeShareGroupOffsetsResponse]) -> DescribeShareGroupOffsetsResponse:
-        """The response with how many records each group has yet to do, where it is known."""
-        groups = [group for part in parts for group in part.groups]
-        topics = [topic for group in groups for topic in group.topics]
-        for name, part in [(topic.topic_name, part) for topic in topics for part in topic.partitions]:
-            if part.start_offset < 0 or part.delivery_complete_count < 0:
-                continue
-            try:
-                leader = self._replica_manager.roles.leader(name, part.partition_index)
-            except PylogError as error:
-                part.error = error.with_traceback(None)
-                continue
-            end = leader.partition.state.high_watermark
-            part.lag = end - part.start_offset - part.delivery_complete_count
-        return DescribeShareGroupOffsetsResponse(groups=groups)
+        def end(topic: str, partition: int) -> int:
+            return self._replica_manager.roles.leader(topic, partition).partition.state.high_watermark
+
+        return with_lags([group for part in parts for group in part.groups], end)
 
     def _ask(self, host: CoordinatorHost, ask: Ask, error: PylogError | None) -> None:
         """Ask another coordinator for one, which hears the answer; or the error that kept the question back."""

@@ -6,14 +6,18 @@ among it, is known to its owner alone.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
+from uuid import UUID
 
 from pylog.broker.coordinator_host import replay_log
-from pylog.broker.coordinators import GROUPS, TRANSACTIONS
+from pylog.broker.coordinators import GROUPS, SHARE_STATES, TRANSACTIONS
 from pylog.broker.read_only_catalogue import ReadOnlyCatalogue
-from pylog.coordinator.effects import Answer, Append, Coordinator, Now, TopicInfo
+from pylog.broker.share_lags import with_lags
+from pylog.coordinator.effects import Answer, Append, Ask, Coordinator, Now, TopicInfo
 from pylog.coordinator.group import GroupCoordinator
+from pylog.coordinator.share.coordinator import ShareCoordinator
 from pylog.coordinator.transaction import TransactionCoordinator
 from pylog.protocol.messages import Session
 from pylog.protocol.messages.api import AllNodesRequest, NamesRequest
@@ -24,6 +28,12 @@ from pylog.protocol.messages.groups import (
     group_of,
 )
 from pylog.protocol.messages.offsets import OffsetFetchRequest
+from pylog.protocol.messages.share import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    ShareGroupDescribeRequest,
+)
+from pylog.protocol.messages.share_state import StateRequest, share_partition_name
 from pylog.protocol.messages.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from pylog.protocol.partitioner import partition_for
 from pylog.record import TopicPartition
@@ -44,6 +54,8 @@ class ReadOnlyCoordinators:
             ListGroupsRequest: partial(self._by_all, GROUPS),
             DescribeGroupsRequest: partial(self._by_names, GROUPS),
             ConsumerGroupDescribeRequest: partial(self._by_names, GROUPS),
+            ShareGroupDescribeRequest: partial(self._by_names, GROUPS),
+            DescribeShareGroupOffsetsRequest: self._share_offsets,
             ListTransactionsRequest: partial(self._by_all, TRANSACTIONS),
             DescribeTransactionsRequest: partial(self._by_names, TRANSACTIONS),
         }
@@ -61,6 +73,20 @@ class ReadOnlyCoordinators:
     def _by_names(self, topic: str, message: NamesRequest[R]) -> R:
         return message.joined(self._ask(self._of(topic, name), message.only([name])) for name in message.names)
 
+    def _share_offsets(self, message: DescribeShareGroupOffsetsRequest) -> DescribeShareGroupOffsetsResponse:
+        answers = [
+            self._ask(self._of(GROUPS, one.group_id), replace(message, groups=[one])) for one in message.groups
+        ]  # fmt: skip
+        groups = [group for answer in answers for group in answer.groups]
+        return with_lags(groups, lambda *name: self._catalogue.find(*name).high_watermark)
+
+    def _share_states(self, message: StateRequest[R]) -> R:
+        parts: dict[TopicPartition, list[tuple[UUID, int]]] = {}
+        for topic_id, asked in message.keyed():
+            name = share_partition_name(message.group_id, topic_id, asked.partition)
+            parts.setdefault(self._of(SHARE_STATES, name), []).append((topic_id, asked.partition))
+        return message.joined([self._ask(key, message.only(keys)) for key, keys in parts.items()])
+
     def named(self) -> Mapping[str, TopicInfo]:
         """The topics, as `effects.Topics` has them."""
         topics = self._catalogue.image.topics.values()
@@ -76,6 +102,9 @@ class ReadOnlyCoordinators:
 
     def _ask(self, key: TopicPartition, message: object) -> Any:
         (effect,) = self._successor(key).handle(message, Session(), 0, self._now())
+        if isinstance(effect, Ask):
+            assert isinstance(effect.message, StateRequest), "the share coordinator alone is asked"
+            (effect,) = effect.told(self._share_states(effect.message), self._now())
         if isinstance(effect, Append):
             # The answer waits until its records are safe: here only safe records are read.
             assert not effect.records, "a question changes nothing"
@@ -103,4 +132,6 @@ class ReadOnlyCoordinators:
     def _machine(self, key: TopicPartition) -> Coordinator:
         if key.topic == GROUPS:
             return GroupCoordinator(key.partition, self._catalogue.configs, self, is_lost=lambda _: False)
+        if key.topic == SHARE_STATES:
+            return ShareCoordinator(key.partition, self._catalogue.configs.given, self)
         return TransactionCoordinator(key.partition, self._catalogue.configs.given, new_producer_id=lambda: -1)

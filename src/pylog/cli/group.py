@@ -4,20 +4,22 @@
 owner do it. `seek`, which Kafka calls resetting offsets, is for groups without members.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import click
 
 from pylog.cli import completion as complete
-from pylog.cli.arguments import Moment, moment, natural, partitions_of, topic_partition
+from pylog.cli.arguments import Moment, moment, natural
 from pylog.cli.commands import CommandGroup
+from pylog.cli.group_moves import Where, chosen, forget, move, number_text, topics_option
 from pylog.cli.opening import changing, looking
 from pylog.cli.output import Column, agreed, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, json_option, option, yes_option
 from pylog.cli.place import LogPlace
-from pylog.client.admin.groups import STATES, GroupDescription, OffsetMove, PartitionLag
+from pylog.client.admin.groups import STATES, GroupDescription
+from pylog.client.admin.offset_moves import OffsetMove
+from pylog.client.admin.offsets import PartitionLag
 from pylog.handles.any_log import AnyLog
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
@@ -26,27 +28,16 @@ from pylog.runtime.words import count_text, plural
 
 __all__ = ["command"]
 
-F = TypeVar("F", bound=Callable[..., object])
-Where = tuple[tuple[str, int | None], ...]
-
 LAG_COLUMNS = (
     Column("topic"), Column("partition", True), Column("committed", True), Column("end", True), Column("lag", True),
     Column("member"),
 )  # fmt: skip
-CHANGE_COLUMNS = (Column("topic"), Column("partition", True), Column("before", True), Column("after", True))
 
 
 command = CommandGroup(
     "group", short_help="list, describe, seek and delete consumer groups", help="The consumer groups of a log."
 )
 a_group = argument("name", "GROUP", "the group", shell_complete=complete.groups)
-
-
-def _topics(words: str, *, is_needed: bool = False) -> Callable[[F], F]:
-    return option(
-        "--topic", "where", type=topic_partition, multiple=True, metavar="TOPIC[:P]", required=is_needed, help=words,
-        shell_complete=complete.topics,
-    )  # fmt: skip
 
 
 @command.verb(
@@ -109,12 +100,8 @@ def describe(place: LogPlace, name: str, as_json: bool) -> int:
 
 
 def _lag_row(key: TopicPartition, lag: PartitionLag) -> tuple[str, ...]:
-    committed, behind = _number(lag.committed), _number(lag.lag)
+    committed, behind = number_text(lag.committed), number_text(lag.lag)
     return key.topic, str(key.partition), committed, count_text(lag.end_offset), behind, lag.member_id or "-"
-
-
-def _number(number: int | None) -> str:
-    return "-" if number is None else count_text(number)
 
 
 def _as_json(group: GroupDescription, lags: dict[TopicPartition, PartitionLag]) -> dict[str, object]:
@@ -147,7 +134,7 @@ def _as_json(group: GroupDescription, lags: dict[TopicPartition, PartitionLag]) 
 @option("--to-offset", type=natural, metavar="O", help="an offset")
 @option("--to-time", type=moment, metavar="TIME", help="the first record not older: 2h, or ISO 8601")
 @option("--shift", type=int, metavar="N", help="N records further on, or back where N is negative")
-@_topics("only here; may be repeated (default: all that the group has committed)")
+@topics_option("only here; may be repeated (default: all that the group has committed)")
 @option("--dry-run", is_flag=True, help="only show what would be")
 @yes_option
 @json_option
@@ -155,41 +142,18 @@ def seek(place: LogPlace, name: str, where: Where, dry_run: bool, is_agreed: boo
     """Commit other offsets for a group that has no members (Kafka: --reset-offsets)."""
     at_most_one({f"--{one.replace('_', '-')}": value for one, value in way.items()}, is_needed=True)
     with looking(place) if dry_run else changing(place) as log:
-        reset = partial(_reset, log, name, _partitions(log, where), **way)
-        changes = reset(dry_run=True)
-        if not changes:
-            say(f"group {name} has committed nothing: give --topic")
-            return 1
-        if as_json:
-            for key, change in changes.items():
-                print_line(json_line({"group": name, **key._asdict(), **change._asdict()}))
-        else:
-            rows = [(key.topic, str(key.partition), *map(_number, change)) for key, change in changes.items()]
-            print_table(CHANGE_COLUMNS, rows)
-        what = f"committing these offsets for group {name}"
-        if dry_run:
-            say("nothing was changed: this was a dry run")
-            return 0
-        if not is_agreed and not agreed(what, what.capitalize(), "yes"):
-            return 1
-        reset(dry_run=False)
-    say(f"group {name} goes on there")
-    return 0
+        reset = partial(_reset, log, name, chosen(log, where), **way)
+        return move(name, "committed", reset, dry_run=dry_run, is_agreed=is_agreed, as_json=as_json)
 
 
 def _reset(
-    log: AnyLog, name: str, partitions: list[TopicPartition] | None, *,
+    log: AnyLog, name: str, partitions: list[TopicPartition] | None, is_dry: bool, *,
     to: Literal["earliest", "latest"] | None, to_offset: int | None, to_time: Moment | None, shift: int | None,
-    dry_run: bool,
 ) -> dict[TopicPartition, OffsetMove]:  # fmt: skip
     time_ms = to_time.at(SystemClock()) if to_time is not None else None
     return log.admin.reset_offsets(
-        name, to, offset=to_offset, shift=shift, time_ms=time_ms, partitions=partitions, dry_run=dry_run
+        name, to, offset=to_offset, shift=shift, time_ms=time_ms, partitions=partitions, dry_run=is_dry
     )
-
-
-def _partitions(log: AnyLog, where: Where) -> list[TopicPartition] | None:
-    return [key for name, number in where for key in partitions_of(log, name, number)] if where else None
 
 
 @command.verb(
@@ -198,13 +162,13 @@ def _partitions(log: AnyLog, where: Where) -> list[TopicPartition] | None:
     examples=("pylog group delete-offsets analytics --topic clicks --yes",),
 )
 @a_group
-@_topics("where; may be repeated", is_needed=True)
+@topics_option("where; may be repeated", required=True)
 @yes_option
 @json_option
 def delete_offsets(place: LogPlace, name: str, where: Where, is_agreed: bool, as_json: bool) -> int:
     """Forget what a group has committed in partitions of topics that no member subscribes to."""
     with changing(place) as log:
-        keys = _partitions(log, where) or []
+        keys = chosen(log, where) or []
         what = f"what group {name} has committed in {plural(len(keys), 'partition')}"
         if not is_agreed and not agreed(f"deleting {what}", f"Delete {what}", "yes"):
             return 1
@@ -226,10 +190,4 @@ def delete(place: LogPlace, names: tuple[str, ...], is_agreed: bool, as_json: bo
     if not is_agreed and not agreed(f"deleting {listed}", f"Delete {listed} with all committed offsets", "yes"):
         return 1
     with changing(place) as log:
-        errors = log.admin.delete_groups(names)
-    for name, error in errors.items():
-        if error is None:
-            tell(as_json, {"group": name, "deleted": True}, f"deleted group {name}")
-        else:
-            say(str(error))
-    return 1 if any(errors.values()) else 0
+        return forget(log, names, as_json=as_json)

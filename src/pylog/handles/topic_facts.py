@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pylog.client.admin.groups import PartitionLag
+from pylog.client.admin.offsets import PartitionLag
 from pylog.errors import GroupIdNotFound, PylogError, UnknownTopicOrPartition
 from pylog.handles.any_log import AnyLog
 from pylog.handles.views import SegmentInfo, TopicView
@@ -123,10 +123,14 @@ def readers_of_topic(log: AnyLog, name: str, ends: Mapping[int, int], groups: Se
         if isinstance(described, PylogError):
             # It was deleted meanwhile.
             continue
-        committed = log.admin.committed(group, keys)
+        if described.type == "Share":
+            behind = {key: one.lag for key, one in log.admin.lag(group).items() if key.topic == name}
+        else:
+            committed = log.admin.committed(group, keys)
+            behind = {key: max(0, ends[key.partition] - one.offset) for key, one in committed.items()}
         members = sum(any(key.topic == name for key in one.assignment) for one in described.members)
-        if committed or members:
-            lags = [max(0, ends[key.partition] - one.offset) for key, one in committed.items()]
+        if behind or members:
+            lags = [lag for lag in behind.values() if lag is not None]
             found.append(TopicReader(group, described.state, members, sum(lags) if lags else None))
     return found
 

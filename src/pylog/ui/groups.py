@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pylog.client.admin.admin import Admin
-from pylog.client.admin.groups import ListedGroup, PartitionLag
+from pylog.client.admin.groups import ListedGroup
+from pylog.client.admin.offsets import PartitionLag
 from pylog.errors import PylogError
 from pylog.handles.any_log import AnyLog
 from pylog.record import TopicPartition

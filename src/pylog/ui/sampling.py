@@ -111,11 +111,14 @@ def _lags(source: Source, ends: Mapping[TopicPartition, Ends]) -> dict[tuple[str
     admin = source.log.admin
     for listed in admin.list_groups()[:GROUPS_MAX]:
         try:
-            committed = admin.committed(listed.group_id)
+            if listed.type == "Share":
+                behind = {key: one.lag or 0 for key, one in admin.lag(listed.group_id).items()}
+            else:
+                committed = admin.committed(listed.group_id)
+                behind = {key: max(0, ends[key].end - one.offset) for key, one in committed.items() if key in ends}
         except PylogError:
             # It has ended meanwhile, or a coordinator is on its way.
             continue
-        for key, one in committed.items():
-            if key in ends:
-                lags[listed.group_id, key.topic] += max(0, ends[key].end - one.offset)
+        for key, lag in behind.items():
+            lags[listed.group_id, key.topic] += lag
     return lags

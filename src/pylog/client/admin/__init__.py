@@ -3,7 +3,10 @@
 admin          `Admin`, which has all of the others
 topics         topics, records, offsets, log directories
 configs        configs of topics, nodes and groups
-groups         groups, their members, committed offsets
+groups         groups of every type, and their members
+offsets        what groups have committed, and how far behind they are
+share_offsets  the progress of share groups
+offset_moves   where a group goes when its offsets are reset
 transactions   transactions, producers, what hangs
 users          users and their passwords
 """
