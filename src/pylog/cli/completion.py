@@ -23,7 +23,7 @@ from pylog.errors import PylogError
 from pylog.handles.any_log import AnyLog
 
 __all__ = [
-    "altered_configs", "answer", "command", "groups", "node_configs", "topic_configs", "topics",
+    "altered_configs", "answer", "command", "groups", "node_configs", "share_groups", "topic_configs", "topics",
     "transactional_ids", "users",
 ]  # fmt: skip
 
@@ -62,8 +62,13 @@ def topics(ctx: click.Context, param: click.Parameter, word: str) -> list[str]:
 
 
 def groups(ctx: click.Context, param: click.Parameter, word: str) -> list[str]:
-    """The consumer groups."""
+    """The groups."""
     return _ask(ctx, word, lambda log: (one.group_id for one in log.admin.list_groups()))
+
+
+def share_groups(ctx: click.Context, param: click.Parameter, word: str) -> list[str]:
+    """The share groups."""
+    return _ask(ctx, word, lambda log: (one.group_id for one in log.admin.list_groups(types=["share"])))
 
 
 def transactional_ids(ctx: click.Context, param: click.Parameter, word: str) -> list[str]:

@@ -5,7 +5,8 @@ the partitions had when it began, so a script gets an answer; with `--follow` ne
 many.
 
 Only looks: nothing is locked or committed, so any number of these run beside an owner. Within a partition records
-come in the order of their offsets; across partitions there is no order, as in Kafka.
+come in the order of their offsets; across partitions there is no order, as in Kafka. A member of a group commits, and
+one of a share group accepts, what was written.
 """
 
 import os
@@ -28,9 +29,12 @@ from pylog.cli.output import is_terminal, say, write
 from pylog.cli.params import argument, at_most_one, option
 from pylog.cli.place import LogPlace
 from pylog.cli.reading import Offset, PrintedRecords, ReadRange, offset, read
+from pylog.cli.shared_reading import shared_records
 from pylog.cli.template import Renderer, renderer
 from pylog.client.consumer.consumer import Consumer
 from pylog.config import ConsumerConfig
+from pylog.config.options import Config
+from pylog.config.share_consumer import ShareConsumerConfig
 from pylog.errors import UnknownTopicOrPartition
 from pylog.handles.any_log import AnyLog
 from pylog.protocol.isolation import IsolationLevel
@@ -43,6 +47,7 @@ __all__ = ["command"]
 
 OF_OPTIONS = ("auto.offset.reset", "enable.auto.commit", "group.id", "isolation.level")
 """The configs of a consumer that options say here."""
+OF_SHARE_OPTIONS = ("group.id", "max.poll.records", "share.acknowledgement.mode", "share.acquire.mode")
 
 FORMATS = """formats:
   raw        the value as it is, and a line feed
@@ -69,6 +74,7 @@ def _regex(text: str) -> re.Pattern[str]:
         "pylog consume clicks --since 10m --follow --format json | jq .value",
         "pylog consume --include 'clicks.*' -b --grep error --json",
         "pylog consume clicks --group analytics --max-records 100",
+        "pylog consume jobs --share workers --follow --json",
         "pylog consume clicks --since 2024-05-01 --until 2024-05-02 --output may.parquet    # or .csv, .jsonl",
         "pylog consume clicks --from-beginning --format '{partition}:{offset} {timestamp:%H:%M:%S} {key}'",
     ),
@@ -91,6 +97,10 @@ def _regex(text: str) -> re.Pattern[str]:
 @option(
     "--group", metavar="GROUP", shell_complete=complete.groups,
     help="read as a member of this group, go on where it was, and commit what was printed",
+)  # fmt: skip
+@option(
+    "--share", metavar="GROUP", shell_complete=complete.share_groups,
+    help="read as a member of this share group: each record goes to one member, and is accepted when it is printed",
 )  # fmt: skip
 @option(
     "--include", type=_regex, metavar="REGEX",
@@ -126,7 +136,7 @@ def command(
     """Print records, from the end unless told otherwise.
 
     Without --follow it stops at the ends that the partitions had when it started; so say --from-beginning, --offset
-    or --since, or --follow, or --group.
+    or --since, or --follow, or --group. With --share it stops when no record is free.
     """
     at_most_one({"--json": is_json, "--format": render})
     reading = _Selected(topics, ReadRange.of(from_beginning, offsets, since, until, until_offset), **given)
@@ -137,27 +147,26 @@ def command(
         raise click.UsageError("a Parquet file has columns, and an end: it takes no --format, --json or --follow")
     if is_csv and (is_json or render is not None):
         raise click.UsageError("a CSV file has columns: it takes no --format or --json")
-    if is_table and reading.group is not None:
+    if is_table and reading.is_member:
         # The file is whole only at its end, and a group commits on the way.
-        raise click.UsageError("--group is not allowed with a Parquet file: a group commits before the file is whole")
+        name = "--group" if reading.share is None else "--share"
+        raise click.UsageError(f"{name} is not allowed with a Parquet file: a group commits before the file is whole")
+    kind: type[Config] = ConsumerConfig if reading.share is None else ShareConsumerConfig
+    configs = place.client_configs(kind, OF_OPTIONS if reading.share is None else OF_SHARE_OPTIONS)
+    # A member of a group writes: what it commits.
     with (
-        _opened(place, reading) as log,
-        reading.records(log, place.client_configs(ConsumerConfig, OF_OPTIONS)) as records,
+        (changing if reading.is_member else looking)(place, client=kind) as log,
+        reading.records(log, configs) as records,
     ):
         if is_table:
             assert output is not None
             _write_table(records, output)
         else:
             # A group commits a batch when the next is asked for: what is only in a buffer then can still be lost.
-            is_urgent = reading.follow or reading.group is not None
+            is_urgent = reading.follow or reading.is_member
             usual = csv_line if is_csv else renderer("json" if is_json or end in JSON_LINES else "raw")
             _write_lines(records, render or usual, output, is_urgent, HEAD if is_csv else b"")
     return 0
-
-
-def _opened(place: LogPlace, reading: "_Selected") -> AnyLog:
-    # A member of a group writes: what it commits.
-    return (looking if reading.group is None else changing)(place, client=ConsumerConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,23 +181,47 @@ class _Selected:
     follow: bool
     isolation: IsolationLevel
     group: str | None
+    share: str | None
     include: re.Pattern[str] | None
     key: str | None
     grep: re.Pattern[str] | None
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it reads as a member of a group of either kind."""
+        return self.group is not None or self.share is not None
 
     def check(self) -> None:
         """Raises UsageError for what does not go together."""
         if not self.topics and self.include is None:
             raise click.UsageError("give a TOPIC, or --include")
         at_most_one({"--follow": self.follow, "--until": self.range.until, "--until-offset": self.range.until_offset})
-        others = {"--offset": self.range.start, "--since": self.range.since, "--partition": self.partition}
+        others: dict[str, object] = {
+            "--offset": self.range.start, "--since": self.range.since, "--partition": self.partition,
+        }  # fmt: skip
         for name, value in others.items() if self.group is not None else ():
             at_most_one({"--group": self.group, name: value})
+        # What is not printed would be done all the same; where a share group begins, its config says.
+        others |= {
+            "--group": self.group, "--from-beginning": self.range.from_beginning, "--until": self.range.until,
+            "--until-offset": self.range.until_offset, "--key": self.key, "--grep": self.grep,
+            "--isolation-level": self.isolation == "read_committed",
+        }  # fmt: skip
+        for name, value in others.items() if self.share is not None else ():
+            at_most_one({"--share": self.share, name: value})
 
     @contextmanager
     def records(self, log: AnyLog, configs: dict[str, Any]) -> Iterator[Iterator[list[ConsumerRecord]]]:
         """The records, as they come. What is not there is an error before the first is asked for."""
         chosen = self._chosen(log)
+        if self.share is not None:
+            topics = sorted({key.topic for key in chosen})
+            with shared_records(
+                log, self.share, topics, limit=self.max_records, follow=self.follow, skips=self.skip_damaged,
+                configs=configs,
+            ) as shared:  # fmt: skip
+                yield shared
+            return
         wanted = PrintedRecords(bytes_of(self.key) if self.key is not None else None, self.grep, self.max_records)
         with self._consumer(log, configs) as consumer:
             ends = consumer.end_offsets(chosen)

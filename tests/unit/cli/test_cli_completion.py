@@ -23,6 +23,7 @@ def completed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         for name in ("clicks", "clients", "orders"):
             log.create_topic(name)
         log.admin.alter_offsets("billing", {pylog.TopicPartition("orders", 0): 0})
+        log.admin.alter_share_offsets("builders", {pylog.TopicPartition("orders", 0): 0})
         log.producer(transactional_id="payments").close()
         log.admin.set_password("alice", "secret")
 
@@ -55,7 +56,8 @@ def test_names_in_the_log_are_completed(completed: Run) -> None:
     assert completed("consume", "orders", "cl") == ["clicks", "clients"]
     assert completed("topic", "describe", "") == ["clicks", "clients", "orders"]
     assert completed("topic", "describe", "__c") == ["__consumer_offsets"]
-    assert completed("group", "describe", "b") == ["billing"]
+    assert completed("group", "describe", "b") == ["billing", "builders"]
+    assert completed("share", "describe", "b") == completed("consume", "orders", "--share", "") == ["builders"]
     assert completed("group", "seek", "billing", "--topic", "o") == ["orders"]
     assert completed("txn", "abort", "") == ["payments"]
     assert completed("user", "delete", "") == ["alice"]

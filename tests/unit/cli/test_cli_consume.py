@@ -126,6 +126,7 @@ def test_a_group_commits_nothing_that_a_full_disk_refused(ten: Run, tmp_path: Pa
 def test_a_group_writes_no_parquet(ten: Run, tmp_path: Path) -> None:
     path = tmp_path / "lines.parquet"
     misused(ten("consume", "lines", "--group", "g", "-b", "--output", str(path)), "--group is not allowed with a Parq")
+    misused(ten("consume", "lines", "--share", "g", "--output", str(path)), "--share is not allowed with a Parquet")
 
 
 def test_a_file_takes_lines_or_becomes_parquet(ten: Run, tmp_path: Path) -> None:
