@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pylog.client.admin.groups import MemberDescription
 from pylog.client.admin.offsets import PartitionLag
 from pylog.errors import GroupIdNotFound, PylogError, UnknownTopicOrPartition
 from pylog.handles.any_log import AnyLog
@@ -105,15 +106,20 @@ def readers_of(log: AnyLog) -> dict[str, list[TopicReader]]:
     for listed in sorted(log.admin.list_groups(), key=lambda one: one.group_id):
         # A group may be deleted between two questions.
         with suppress(GroupIdNotFound):
+            members = log.admin.describe_group(listed.group_id).members
             topics: dict[str, list[PartitionLag]] = {}
             for key, lag in log.admin.lag(listed.group_id).items():
                 topics.setdefault(key.topic, []).append(lag)
             for name, lags in topics.items():
                 known = [one.lag for one in lags if one.lag is not None]
-                members = len({one.member_id for one in lags} - {None})
-                reader = TopicReader(listed.group_id, listed.state, members, sum(known) if known else None)
+                count = _members_of(name, members)
+                reader = TopicReader(listed.group_id, listed.state, count, sum(known) if known else None)
                 found.setdefault(name, []).append(reader)
     return found
+
+
+def _members_of(name: str, members: Iterable[MemberDescription]) -> int:
+    return sum(any(key.topic == name for key in one.assignment) for one in members)
 
 
 def readers_of_topic(log: AnyLog, name: str, ends: Mapping[int, int], groups: Sequence[str]) -> list[TopicReader]:
@@ -128,7 +134,7 @@ def readers_of_topic(log: AnyLog, name: str, ends: Mapping[int, int], groups: Se
         else:
             committed = log.admin.committed(group, keys)
             behind = {key: max(0, ends[key.partition] - one.offset) for key, one in committed.items()}
-        members = sum(any(key.topic == name for key in one.assignment) for one in described.members)
+        members = _members_of(name, described.members)
         if behind or members:
             lags = [lag for lag in behind.values() if lag is not None]
             found.append(TopicReader(group, described.state, members, sum(lags) if lags else None))

@@ -23,7 +23,9 @@ from pylog.ui.topic_changes import changing
 
 __all__ = ["delete", "delete_offsets", "group", "groups", "reset_offsets"]
 
-WAYS = ("earliest", "latest", "offset", "time", "shift")
+SHARE = "Share"
+SHARE_WAYS = ("earliest", "latest", "offset", "time")
+WAYS = (*SHARE_WAYS, "shift")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +66,19 @@ def groups(request: Request) -> Response:
 
 
 def group(request: Request) -> Response:
-    """One group: its members, what it has committed, and how far it is behind."""
+    """One group: its members, what it has committed or where it begins, and how far it is behind."""
     admin, name = seen(request).log.admin, needed(request.query_params, "id")
     found, lags = admin.describe_group(name), admin.lag(name)
     history: LogHistory = request.app.state.history
     drawn = level_line("Lag", history.of("lag of group", name), "{:,.0f}".format)
-    return page(request, "group.html", drawn=[drawn], group=found, lags=sorted(lags.items()), total=_total(lags))
+    return page(
+        request, "group.html", drawn=[drawn], group=found, lags=sorted(lags.items()), total=_total(lags),
+        is_share=found.type == SHARE,
+    )  # fmt: skip
 
 
 def _partitions(log: AnyLog, words: Mapping[str, str]) -> list[TopicPartition] | None:
-    """The partitions that a form names: of a topic, one of them, or None for all that were committed."""
+    """The partitions that a form names: of a topic, one of them, or None for all that the group has."""
     topic = words.get("topic", "").strip()
     if not topic:
         return None
@@ -83,11 +88,17 @@ def _partitions(log: AnyLog, words: Mapping[str, str]) -> list[TopicPartition] |
     return [TopicPartition(name, needed_partition({"partition": number}))]
 
 
+def _is_share(log: AnyLog, name: str) -> bool:
+    return any(one.group_id == name for one in log.admin.list_groups(types=[SHARE]))
+
+
 def reset_offsets(request: Request) -> Response:
-    """Reset the committed offsets of a group."""
+    """Reset the offsets of a group."""
     words = form(request)
-    name, way = needed(words, "id"), choice(words, "way", WAYS)
+    name = needed(words, "id")
     with changing(request) as log:
+        is_share = _is_share(log, name)
+        way = choice(words, "way", SHARE_WAYS if is_share else WAYS)
         partitions = _partitions(log, words)
         to: dict[str, Any] = {}
         if way in ("earliest", "latest"):
@@ -98,17 +109,21 @@ def reset_offsets(request: Request) -> Response:
                 raise HTTPException(400, "value is missing: a time like 2026-05-01T12:00 (UTC)")
         else:
             to[way] = needed_number(words, "value", 0 if way == "offset" else -(1 << 62))
-        log.admin.reset_offsets(name, partitions=partitions, **to)
+        reset = log.admin.reset_share_offsets if is_share else log.admin.reset_offsets
+        reset(name, partitions=partitions, **to)
     return after("offsets-reset", "group", id=name)
 
 
 def delete_offsets(request: Request) -> Response:
-    """Delete the committed offsets of a group in a topic, or in one partition of it."""
+    """Delete the offsets of a group in a topic, or in one partition of it where it is no share group."""
     words = form(request)
     name = needed(words, "id")
-    needed(words, "topic")
+    topic = needed(words, "topic")
     with changing(request) as log:
-        log.admin.delete_offsets(name, _partitions(log, words) or [])
+        if _is_share(log, name):
+            log.admin.delete_share_offsets(name, [topic])
+        else:
+            log.admin.delete_offsets(name, _partitions(log, words) or [])
     return after("offsets-deleted", "group", id=name)
 
 

@@ -4,7 +4,8 @@ import pytest
 
 import pylog
 from pylog.errors import UnknownTopicOrPartition
-from pylog.handles.topic_facts import TopicSize, ends_of, facts_of, readers_of, sizes_of
+from pylog.handles.topic_facts import TopicSize, ends_of, facts_of, readers_of, readers_of_topic, sizes_of
+from support.clients.values import until
 
 
 def test_a_server_tells_the_same_of_a_topic_as_the_files_or_less() -> None:
@@ -56,3 +57,16 @@ def test_a_member_that_has_committed_nothing_has_no_lag() -> None:
             (after,) = readers_of(log)["t"]
     assert (reader.group, reader.members, reader.lag) == ("g", 1, None)
     assert (after.group, after.members, after.lag) == ("g", 1, 1)
+
+
+def test_a_share_group_reads_a_topic_with_all_of_its_members() -> None:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+        log.topic("t")[0].append([pylog.Record(b"a")])
+        log.admin.alter_share_offsets("g", {pylog.TopicPartition("t", 0): 0})
+        with log.share_consumer("t", group_id="g") as one, log.share_consumer("t", group_id="g") as other:
+            assert one.poll(60_000)
+            until(lambda: other.poll(10) == [] and readers_of(log)["t"][0].members == 2)
+            (reader,) = readers_of(log)["t"]
+            (same,) = readers_of_topic(log, "t", {0: 1}, ["g"])
+    assert reader == same and (reader.group, reader.state, reader.members, reader.lag) == ("g", "Stable", 2, 1)

@@ -9,6 +9,8 @@ from pylog.handles.topic_facts import readers_of_topic
 from pylog.protocol.batch import encode
 from pylog.record import TopicPartition
 from pylog.ui import groups, topics
+from pylog.ui.sampling import sample
+from pylog.ui.source import Source
 from support.visitor import Visitor
 from unit.ui.conftest import pages_of
 
@@ -123,6 +125,31 @@ def test_a_group_forgets_offsets_and_is_deleted(pages: Visitor, log: pylog.Log) 
         pages.post("/group/delete", {"id": "old", "confirm": "old"}).headers["location"] == "/groups?done=group-deleted"
     )
     assert "old" not in [one.group_id for one in log.admin.list_groups()]
+
+
+def test_a_share_group_shows_its_members_and_what_is_left(pages: Visitor, log: pylog.Log) -> None:
+    log.admin.alter_share_offsets("sharing", {KEY: 10})
+    assert "sharing Empty Share 0 20" in pages.get("/groups").words
+    assert "sharing Empty 0 20" in pages.get("/topics/clicks").words
+    assert sample(Source("data", log)).lags["sharing", "clicks"] == 20
+    with log.share_consumer("clicks", group_id="sharing", client_id="worker-1", max_poll_records=20) as consumer:
+        assert consumer.poll(POLL_MS)
+        words = pages.get("/group?id=sharing").words
+    assert "1 member" in words and "worker-1" in words and "clicks:0 clicks:1 clicks:2" in words
+    assert "Topic Partition Start End Lag clicks 0 10 30 20" in words and "shifted" not in words
+
+
+def test_a_share_group_is_reset_and_deleted(pages: Visitor, log: pylog.Log) -> None:
+    log.admin.alter_share_offsets("shared", {KEY: 10})
+    for form, words in (({"way": "shift", "value": "1"}, "not one of"), ({"way": "offset"}, "value is missing")):
+        answer = pages.post("/group/reset-offsets", {"id": "shared", **form})
+        assert answer.status == 400 and words in answer.words
+    assert pages.post("/group/reset-offsets", {"id": "shared", "way": "offset", "value": "7"}).status == 303
+    assert log.admin.share_offsets("shared")[KEY].start_offset == 7
+    assert pages.post("/group/delete-offsets", {"id": "shared", "topic": "clicks"}).status == 303
+    assert "It has begun nothing." in pages.get("/group?id=shared").words
+    assert pages.post("/group/delete", {"id": "shared", "confirm": "shared"}).status == 303
+    assert "shared" not in [one.group_id for one in log.admin.list_groups()]
 
 
 # --- transactions ---------------------------------------------------------------------------------------------------
