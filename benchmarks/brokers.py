@@ -119,20 +119,27 @@ def behind_a_server(folder: Path, *, durable: bool) -> Iterator[Ways]:
 
 
 @contextmanager
-def redis_streams(folder: Path, *, durable: bool) -> Iterator[Ways]:
+def redis_client(folder: Path, *, durable: bool) -> Iterator[Any]:
+    """A Redis server of its own, with an append-only file, and a client."""
     import redis
 
-    (folder / "redis").mkdir()
+    folder.mkdir()
     port = free_port()
     words = {
-        "--port": port, "--bind": "127.0.0.1", "--dir": folder / "redis", "--save": "", "--appendonly": "yes",
+        "--port": port, "--bind": "127.0.0.1", "--dir": folder, "--save": "", "--appendonly": "yes",
         "--appendfsync": "always" if durable else "everysec",
     }  # fmt: skip
     get = "Debian has it as redis-server"
     with server("redis-server", get, port, *(str(word) for pair in words.items() for word in pair)):
         client: Any = redis.Redis("127.0.0.1", port)
-        yield redis_ways(client, durable=durable)
+        yield client
         client.close()
+
+
+@contextmanager
+def redis_streams(folder: Path, *, durable: bool) -> Iterator[Ways]:
+    with redis_client(folder / "redis", durable=durable) as client:
+        yield redis_ways(client, durable=durable)
 
 
 def redis_ways(client: Any, *, durable: bool) -> Ways:

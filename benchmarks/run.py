@@ -19,7 +19,7 @@ from harness import MODES
 HERE = Path(__file__).parent
 WORKLOADS = """append send threads consume arrow dataframe compressed fetch visible durable wakeup transactions groups
     open runs topics lookup recovery compaction replication follow spark_scan spark_sink spark_stream spark_archive
-    spark_kafka memory kafka_perf wire brokers attach aio""".split()
+    spark_kafka memory kafka_perf wire brokers jobs attach aio""".split()
 
 
 def run(name: str, words: list[str]) -> list[dict[str, Any]] | None:
