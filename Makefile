@@ -338,6 +338,11 @@ attach-kill: BUDGET = 1000
 attach-kill: .venv/dev.stamp ## kill, stop or close the owner of a log under five processes that share it (BUDGET=1000 times)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.attach_kill $(BUDGET)
 
+.PHONY: share-kill
+share-kill: BUDGET = 500
+share-kill: .venv/dev.stamp ## kill, stop or end the workers of a share group, and the owner of their log (BUDGET=500 times)
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.share_kill $(BUDGET)
+
 .PHONY: wire-kill
 wire-kill: BUDGET = 200
 wire-kill: .venv/dev.stamp ## kill a server under two idempotent producers and a consumer (BUDGET=200 kills)

@@ -50,22 +50,21 @@ Event = list[object]
 
 
 class Worker:
-    """One of the five, as often as it has to be started."""
+    """A process of a campaign, as often as it has to be started: a module, its arguments, and its history."""
 
-    def __init__(self, kind: str, directory: Path, histories: Path, *, forked: bool) -> None:
-        self._kind = kind
-        self._directory = directory
+    def __init__(self, name: str, histories: Path, *command: str) -> None:
+        self._name = name
         self._histories = histories
-        self._forked = forked
+        self._command = command
         self._started = 0
         self.start()
 
     def start(self) -> None:
         """Start it once more."""
         self._started += 1
-        history = self._histories / f"{self._kind}-{self._forked:d}-{self._started}"
-        command = [sys.executable, "-m", "tests.crash.attach_worker", self._kind, str(self._directory), str(history)]
-        self.process = subprocess.Popen([*command, *(["forked"] if self._forked else [])], start_new_session=True)
+        history = self._histories / f"{self._name}-{self._started}"
+        command = [sys.executable, "-m", *self._command, str(history)]
+        self.process = subprocess.Popen(command, start_new_session=True)
 
     def revive(self) -> None:
         """Start it again if it has ended."""
@@ -78,7 +77,7 @@ class Worker:
         try:
             self.process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"a {self._kind} process does not end") from None
+            raise AssertionError(f"the process {self._name} does not end") from None
 
     def stop(self, *, tells: bool) -> None:
         """Kill it, and let it say where it is before, if it `tells`. Those that it has forked come with it."""
@@ -102,8 +101,10 @@ class Campaign:
         with pylog.open(self._directory, config=CONFIG) as log:
             for name in (TOPIC, TRANSACTIONS, "probes"):
                 log.create_topic(name)
+        module = "tests.crash.attach_worker"
         self._workers = [
-            Worker(kind, self._directory, self._histories, forked=number % 2 == 1) for number, kind in enumerate(KINDS)
+            Worker(kind, self._histories, module, kind, str(self._directory), *["forked"][: number % 2])
+            for number, kind in enumerate(KINDS)
         ]
 
     def run(self, times: int) -> None:

@@ -1,6 +1,6 @@
 """A process that writes into a shared log, and keeps a history of what it was told: `attach_kill` kills it.
 
-    python -m tests.crash.attach_worker KIND DIRECTORY HISTORY [forked]
+    python -m tests.crash.attach_worker KIND DIRECTORY [forked] HISTORY
 
 A line of the history is written before the next step: ["sent", value], ["acked", value, offset], ["committed", number],
 ["read", offset, next], ["position", offset], ["error", text]. With `forked` the log is opened here, and used by a child
@@ -135,7 +135,7 @@ KINDS: dict[str, Callable[[pylog.Log, str, History, Asked], None]] = {
 
 def main() -> int:
     faulthandler.register(signal.SIGUSR1)
-    kind, directory, path, *how = sys.argv[1:]
+    kind, directory, *how, path = sys.argv[1:]
     # The system gives the number of a process again some day.
     name = f"{kind}-{os.getpid()}-{time.time_ns()}"
     history = History(path)

@@ -1,0 +1,174 @@
+"""Kill the workers of a share group and the owner of their log: what `make share-kill` runs.
+
+    python -m tests.crash.share_kill 500                  so many kills
+    python -m tests.crash.share_kill 50 --seed 7          with other moments
+
+Five processes share a directory, and work on the jobs of a topic; each accepts, releases or rejects what it is given.
+Jobs are sent meanwhile. One of the workers, or the owner of the moment, is killed, stopped for longer than a lock
+lasts, or asked to end; another one comes for it. In the end a last worker accepts what is left. The histories of all
+are held against each other:
+
+    done        each job is accepted or rejected by one worker alone; one that was killed may not have heard of it
+    given up    what was given as often as the limit allows
+    over        no job that was done is given to the last worker
+    the end     nothing is left, within a few seconds
+"""
+
+import argparse
+import json
+import logging
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pylog
+from pylog.attach.notice import read_notice
+from pylog.files import DiskFiles
+from tests.crash.attach_kill import Event, Worker
+from tests.crash.share_worker import CONFIG, DELIVERIES_MAX, GROUP, LOCK_MS, PARTITIONS, TOPIC
+
+WORKERS = 5
+ALIVE_SECONDS = 0.3
+PATIENCE_SECONDS = 30.0
+KILLS, STOPS = 0.7, 0.15
+"""The shares of the ways in which a process goes; the rest of them ends when it is asked."""
+OWNERS = 0.4
+"""The share of the owner among those that go."""
+JOBS = 20
+"""How many jobs are sent before each."""
+
+
+class Campaign:
+    """A log, its workers, and the jobs that were sent."""
+
+    def __init__(self, work: Path, chance: random.Random) -> None:
+        self._directory, self._histories = work / "log", work / "histories"
+        self._histories.mkdir()
+        self._chance = chance
+        self.ways: Counter[str] = Counter()
+        self.jobs: list[str] = []
+        with pylog.open(self._directory, config=CONFIG) as log:
+            log.create_topic(TOPIC, partitions=PARTITIONS)
+            log.admin.alter_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+        command = "tests.crash.share_worker", str(self._directory)
+        self._workers = [Worker(str(number), self._histories, *command) for number in range(WORKERS)]
+
+    def run(self, times: int) -> None:
+        """Let processes go so many times. Raises AssertionError, TimeoutError."""
+        is_whole = False
+        try:
+            with (
+                pylog.open(self._directory, mode="attach", wait=PATIENCE_SECONDS) as log,
+                log.producer(linger_ms=0, retry_backoff_ms=1, retry_backoff_max_ms=5) as producer,
+            ):
+                for _ in range(times):
+                    self._send(producer)
+                    time.sleep(self._chance.uniform(0, 2 * ALIVE_SECONDS))
+                    self._one_goes()
+                    for worker in self._workers:
+                        worker.revive()
+            for worker in self._workers:
+                worker.end()
+            is_whole = True
+        finally:
+            for worker in self._workers:
+                worker.stop(tells=not is_whole)
+
+    def _send(self, producer: pylog.Producer) -> None:
+        jobs = [f"job {len(self.jobs) + number}" for number in range(JOBS)]
+        for future in [producer.send(TOPIC, job.encode(), key=job.encode()) for job in jobs]:
+            future.result(PATIENCE_SECONDS)
+        self.jobs += jobs
+
+    def _one_goes(self) -> None:
+        notice = read_notice(DiskFiles(read_only=True), str(self._directory))
+        is_owner = notice is not None and self._chance.random() < OWNERS
+        number = notice.pid if is_owner and notice else self._chance.choice(self._workers).process.pid
+        dice = self._chance.random()
+        way = "killed" if dice < KILLS else "stopped" if dice < KILLS + STOPS else "ended"
+        self.ways[f"{'owners' if is_owner else 'workers'} {way}"] += 1
+        with suppress(ProcessLookupError):
+            if way == "stopped":
+                os.kill(number, signal.SIGSTOP)
+                time.sleep(1.2 * LOCK_MS / 1000)
+                os.kill(number, signal.SIGCONT)
+            else:
+                os.kill(number, signal.SIGKILL if way == "killed" else signal.SIGTERM)
+
+    # --- the judgement -----------------------------------------------------------------------------------------------
+
+    def events(self) -> Iterator[Event]:
+        """All events of all histories, in order within each."""
+        for path in sorted(path for path in self._histories.iterdir() if path.is_file()):
+            for line in path.read_bytes().split(b"\n")[:-1]:
+                yield json.loads(line)
+
+    def judge(self) -> str:
+        """Let a last worker take what is left, and hold the histories against each other. Raises AssertionError."""
+        events = list(self.events())
+        errors = [event for event in events if event[0] == "error"]
+        assert not errors, f"processes failed: {errors[:3]}"
+        done: dict[str, list[str]] = defaultdict(list)
+        for event in events:
+            if event[0] == "done" and event[2] != "release":
+                done[str(event[1])].append(str(event[2]))
+        twice = [(job, words) for job, words in done.items() if len(words) > 1]
+        assert not twice, f"jobs were done more than once: {twice[:3]}"
+        left = self._left(len(self.jobs) - len(done))
+        again = left & done.keys()
+        assert not again, f"jobs that were done are given again: {sorted(again)[:3]}"
+        counts = [int(str(event[2])) for event in events if event[0] == "given"]
+        assert max(counts, default=0) <= DELIVERIES_MAX, f"a job was given {max(counts)} times"
+        # A worker was killed before it heard of its word, or a job was given too often.
+        doubt = {str(event[1]) for event in events if event[0] == "said" and event[2] != "release"}
+        doubt |= {str(event[1]) for event in events if event[0] == "given" and event[2] == DELIVERIES_MAX}
+        lost = [job for job in self.jobs if job not in done and job not in left and job not in doubt]
+        assert not lost, f"{len(lost)} jobs are gone, and nobody has done them: {lost[:3]}"
+        return (
+            f"{len(self.jobs)} jobs, {len(done)} done, {len(counts)} deliveries, {len(left)} left for the last worker"
+        )
+
+    def _left(self, most: int) -> set[str]:
+        """What the last worker is given: all that nobody has done."""
+        left: set[str] = set()
+        with (
+            pylog.open(self._directory, mode="own", config=CONFIG, wait=PATIENCE_SECONDS) as log,
+            log.share_consumer(TOPIC, group_id=GROUP) as consumer,
+        ):
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while any(one.lag != 0 for one in log.admin.share_offsets(GROUP).values()):
+                assert time.monotonic() < deadline, f"something is left: {log.admin.share_offsets(GROUP)}"
+                left |= {str(record.value, "utf-8") for record in consumer.poll(100)}
+                consumer.commit_sync()
+        assert len(left) <= most, f"{len(left)} jobs were left, and {most} were not done"
+        return left
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Kill the workers of a share group, and the owner of their log.")
+    parser.add_argument("times", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    print(run(arguments.times, arguments.seed))
+    return 0
+
+
+def run(times: int, seed: int = 0) -> str:
+    """Let processes go so many times. Gives what was seen. Raises AssertionError."""
+    with tempfile.TemporaryDirectory(prefix="pylog-share-") as work:
+        campaign = Campaign(Path(work), random.Random(seed))
+        campaign.run(times)
+        told = campaign.judge()
+        return f"{', '.join(f'{count} {way}' for way, count in sorted(campaign.ways.items()))}; {told}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""A worker of a share group, with a history of what it was given and what it was told: `share_kill` kills it.
+
+    python -m tests.crash.share_worker DIRECTORY HISTORY
+
+A line of the history is written before the next step: ["given", job, delivery_count, time], ["said", job, word],
+["done", job, word, time] where the word was taken, ["refused", job, word, error], ["error", text]. Times are of the
+monotonic clock, which all processes of a machine share.
+"""
+
+import faulthandler
+import logging
+import random
+import signal
+import sys
+import time
+
+import pylog
+from pylog import ShareRecord
+from pylog.client.share_consumer.share_consumer import ShareConsumer
+from pylog.errors import PylogError
+from tests.crash.attach_worker import Asked, History
+
+TOPIC, GROUP, PARTITIONS = "jobs", "workers", 3
+DELIVERIES_MAX = 4
+SESSION_MS, LOCK_MS = 900, 1500
+CONFIG = {
+    "group.share.min.session.timeout.ms": SESSION_MS, "group.share.min.heartbeat.interval.ms": SESSION_MS // 3,
+    "group.share.session.timeout.ms": SESSION_MS, "group.share.heartbeat.interval.ms": SESSION_MS // 3,
+    "group.share.delivery.count.limit": DELIVERIES_MAX, "group.share.min.record.lock.duration.ms": 1000,
+    "group.share.record.lock.duration.ms": LOCK_MS,
+}  # fmt: skip
+"""A member that was killed is gone soon, and the locks of one that was stopped."""
+RELEASES, REJECTS = 0.15, 0.05
+"""The shares of the words that are not "accept"."""
+
+
+def work(consumer: ShareConsumer[bytes, bytes], history: History, chance: random.Random, asked: Asked) -> None:
+    """Take jobs, and say what becomes of them, a few at a time or many."""
+    while not asked:
+        records = consumer.poll(200)
+        said = [(record, word_for(record, history, chance)) for record in records]
+        for record, word in said:
+            history.note("said", job(record), word)
+            consumer.acknowledge(record, word)
+            if chance.random() < 0.1:
+                commit(consumer, history)
+        errors = commit(consumer, history)
+        for record, word in said:
+            error = errors.get((record.topic, record.partition))
+            if error is None:
+                history.note("done", job(record), word, time.monotonic())
+            else:
+                history.note("refused", job(record), word, f"{type(error).__name__}: {error}")
+
+
+def commit(consumer: ShareConsumer[bytes, bytes], history: History) -> dict[tuple[str, int], PylogError | None]:
+    """Commit, and give the error of each partition."""
+    return {(part.topic, part.partition): error for part, error in consumer.commit_sync().items()}
+
+
+def word_for(record: ShareRecord[bytes, bytes], history: History, chance: random.Random) -> str:
+    history.note("given", job(record), record.delivery_count, time.monotonic())
+    dice = chance.random()
+    return "release" if dice < RELEASES else "reject" if dice < RELEASES + REJECTS else "accept"
+
+
+def job(record: ShareRecord[bytes, bytes]) -> str:
+    assert record.value is not None
+    return record.value.decode()
+
+
+def main() -> int:
+    faulthandler.register(signal.SIGUSR1)
+    logging.disable(logging.CRITICAL)
+    directory, path = sys.argv[1:]
+    history, asked, chance = History(path), Asked(), random.Random(path)
+    try:
+        with pylog.open(directory, config=CONFIG, flush="none") as log:
+            settings = {"max_poll_records": chance.choice([1, 5, 50]), "acknowledgement": "explicit"}
+            with log.share_consumer(TOPIC, group_id=GROUP, **settings) as consumer:
+                work(consumer, history, chance, asked)
+    except BaseException as error:
+        history.note("error", f"{type(error).__name__}: {error}")
+        raise
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
