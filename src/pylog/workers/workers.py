@@ -39,8 +39,8 @@ class Workers:
     `work(record)` comes back: the record is accepted. It raises: the record is tried again by the same thread, up to
     `retries` times, after pauses that double from `backoff_ms` to `backoff_max_ms`, each shortened by up to half. Locks
     are renewed meanwhile, and under long jobs, so a pause costs no delivery; it costs the place of its thread.
-    Deliveries count those who were killed: a record that is delivered for the last time
-    (`share.delivery.count.limit`) is given up without a try.
+    Deliveries count those who were killed, or stopped with a record that waited or had just come: one that is delivered
+    for the last time (`share.delivery.count.limit`) is given up without a try.
 
     A record that is given up goes to the topic `dead_letter`, as it is, with headers that name the error and the place
     (`pylog.workers.dead_letter`), and is rejected once that is durable; after a kill in between it is there twice.

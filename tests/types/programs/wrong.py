@@ -5,6 +5,7 @@ import json
 import pylog
 from pylog import serde
 from pylog.testing import StandIn
+from pylog.workers import Workers
 
 
 def load(data: bytes) -> int:
@@ -52,6 +53,15 @@ def clients(log: pylog.Log, producer: pylog.Producer) -> None:
     log.topic("t").append_table([{"value": b"x"}])  # refused
     log.topic("t").append_table("a.parquet", key=["id"])  # refused
     log.topic("t").append_table("a.parquet", compression_type="zip")  # refused
+
+
+def jobs(log: pylog.Log) -> None:
+    Workers(log, "jobs", work, group_id="g", value_deserializer=str)  # refused
+    Workers(log, "jobs", work, group_id="g", thread=3)  # refused
+
+
+def work(record: pylog.ShareRecord[bytes, int]) -> None:
+    print(record.value)
 
 
 def schemas(registry: serde.SchemaRegistry) -> None:
