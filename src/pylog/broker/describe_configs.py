@@ -6,7 +6,7 @@ from operator import itemgetter
 from pylog.broker.describe import absent_topic
 from pylog.config import DynamicBrokerConfig, GroupConfig, NodeConfig, TopicConfig
 from pylog.config.documentation import documentation
-from pylog.config.dynamic import Altered
+from pylog.config.dynamic import NOTHING_ALTERED, Altered
 from pylog.controller.configs import check_broker
 from pylog.errors import InvalidRequest, PylogError, UnsupportedVersion
 from pylog.protocol.described_configs import ConfigEntry, NodeEntries, group_entries, topic_entries
@@ -34,9 +34,16 @@ def looked_up(image: Callable[[], MetadataImage], given: NodeConfig, broker: str
     """
     cluster, own = (ConfigResource(ResourceType.BROKER, name) for name in ("", broker))
 
+    # The last image that was looked at: each request asks several times.
+    seen: tuple[MetadataImage | None, Altered] = None, NOTHING_ALTERED
+
     def altered() -> Altered:
-        now = image()
-        return Altered(now.configs_of(cluster), now.configs_of(own))
+        nonlocal seen
+        now, (known, found) = image(), seen
+        if now is not known:
+            found = Altered(now.configs_of(cluster), now.configs_of(own))
+            seen = now, found
+        return found
 
     def of_group(group_id: str) -> Mapping[str, str]:
         return image().configs_of(ConfigResource(ResourceType.GROUP, group_id))

@@ -78,6 +78,7 @@ class _Wish:
     is_strict: bool
     min_bytes: int
     max_bytes: int
+    isolation: Isolation
     deadline_ms: int
 
 
@@ -125,8 +126,11 @@ class ShareFetches:
             return completed(ShareFetchResponse(error=ShareSessionNotFound("the connection has ended")))
         acknowledged = self._acknowledge(member, said, is_renew=message.is_renew_ack)
         is_last = message.share_session_epoch == FINAL_EPOCH
-        portions = completed(Portions()) if is_last or message.is_renew_ack else self._records(message, mine)
-        lock_ms = self._node.configs.of_group(member.group_id).share_record_lock_duration_ms
+        config = self._node.configs.of_group(member.group_id)
+        lock_ms = config.share_record_lock_duration_ms
+        isolation = Isolation.named(config.share_isolation_level)
+        is_empty = is_last or message.is_renew_ack
+        portions = completed(Portions()) if is_empty else self._records(message, mine, isolation)
         is_first = message.share_session_epoch == NEW_SESSION
 
         def answer(parts: list[Any]) -> ShareFetchResponse:
@@ -206,12 +210,14 @@ class ShareFetches:
 
     # --- records -----------------------------------------------------------------------------------------------------
 
-    def _records(self, message: ShareFetchRequest, mine: ShareSession) -> Future[Portions]:
+    def _records(
+        self, message: ShareFetchRequest, mine: ShareSession, isolation: Isolation
+    ) -> Future[Portions]:  # fmt: skip
         most = min(message.max_bytes, self._node.configs.current.fetch_max_bytes)
         wish = _Wish(
             mine, mine.in_turn(message.share_session_epoch), message.max_records, message.batch_size,
             message.share_acquire_mode == RECORD_LIMIT, min(message.min_bytes, most), most,
-            self._clock.tick_ms() + max(message.max_wait_ms, 0),
+            isolation, self._clock.tick_ms() + max(message.max_wait_ms, 0),
         )  # fmt: skip
         if not wish.parts or wish.records <= 0 or most <= 0:
             return completed({})
@@ -283,12 +289,11 @@ class ShareFetches:
             if not host.is_at_work:
                 portions[host.part] = Portion(error=host.loaded.result())
                 self._forget(host)
-        isolation = self._isolation(wish)
         # (Kafka: PartitionMaxBytesStrategy)
         most = max(wish.max_bytes // max(len(at_work), 1), 1)
         most = min(most, max(READ_BYTES, wish.min_bytes))
         if not is_last and wish.min_bytes > 1 and not portions:
-            there = sum(host.available(most, isolation) for host in at_work if host.can_acquire())
+            there = sum(host.available(most, wish.isolation) for host in at_work if host.can_acquire())
             if there < wish.min_bytes:
                 return False
         left = wish.records
@@ -296,7 +301,7 @@ class ShareFetches:
             if left <= 0:
                 break
             wanted = Wanted(left, wish.batch_size, wish.is_strict)
-            portion = host.acquire(wish.session.member.member_id, wanted, most, isolation)
+            portion = host.acquire(wish.session.member.member_id, wanted, most, wish.isolation)
             if portion.acquired or portion.error is not None:
                 self._given(host.name[0], len(portion.data))
                 portions[host.part] = portion
@@ -308,7 +313,6 @@ class ShareFetches:
 
     def wants(self, wish: _Wish, hosts: Iterable[SharePartitionHost]) -> Wants:
         """The keys of a fetch that got nothing: what partitions show next, and what becomes free in them."""
-        isolation = self._isolation(wish)
         wants: Wants = []
         for host in hosts:
             wants.append((_key(host), 0))
@@ -316,7 +320,7 @@ class ShareFetches:
             if not host.is_at_work or not host.can_acquire():
                 # The end of the role alone.
                 wants.append(((*host.name, "end"), OFFSET_MAX))
-            elif isolation is Isolation.READ_COMMITTED:
+            elif wish.isolation is Isolation.READ_COMMITTED:
                 wants.append(((*host.name, "last stable offset"), partition.last_stable_offset + 1))
             else:
                 wants.append(((*host.name, "high watermark"), partition.high_watermark + 1))
@@ -324,13 +328,9 @@ class ShareFetches:
 
     def hurry(self, wish: _Wish, hosts: Iterable[SharePartitionHost]) -> None:
         """A member waits that has got all that is visible: let it have what was left of open transactions, too."""
-        if self._isolation(wish) is Isolation.READ_UNCOMMITTED:
+        if wish.isolation is Isolation.READ_UNCOMMITTED:
             for host in hosts:
                 self._hurry(host.leader)
-
-    def _isolation(self, wish: _Wish) -> Isolation:
-        config = self._node.configs.of_group(wish.session.member.group_id)
-        return Isolation.named(config.share_isolation_level)
 
     @property
     def now_ms(self) -> int:
@@ -402,18 +402,25 @@ class _ParkedShareFetch(Parked[Portions]):
 
     def resume(self) -> None:
         """Read: when all share partitions are loaded, and when something of them has changed."""
-        while True:
-            is_last = self._parking.is_closed or self._fetches.now_ms >= self._wish.deadline_ms
+        while not self._has_attempted():
             seen = [host.version for host in self.hosts]
             wants = self._fetches.wants(self._wish, self.hosts)
-            if self._fetches.attempt(self._wish, self.hosts, self.portions, is_last=is_last) or is_last:
-                self.set_result(self.portions)
+            # Once more: what has come before `wants` wakes nobody.
+            if self._has_attempted():
                 return
             if not self._parking.park(self, wants, self._wish.deadline_ms):
                 return
             self._fetches.hurry(self._wish, self.hosts)
             if not self._has_news(seen, wants) or not self._parking.unpark(self):
                 return
+
+    def _has_attempted(self) -> bool:
+        """Try; whether it is answered now."""
+        is_last = self._parking.is_closed or self._fetches.now_ms >= self._wish.deadline_ms
+        if not self._fetches.attempt(self._wish, self.hosts, self.portions, is_last=is_last) and not is_last:
+            return False
+        self.set_result(self.portions)
+        return True
 
     def _has_news(self, seen: list[int], wants: Wants) -> bool:
         """Whether what it waits for has come just before it began to wait."""

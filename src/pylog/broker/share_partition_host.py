@@ -90,6 +90,7 @@ class SharePartitionHost:
         self.version = 0
         """It rises when records become free."""
         self._machine: SharePartition | None = None
+        self._limits: tuple[GroupConfig | None, Limits] = None, Limits(0, 0, 0)
         self._answers: dict[StateChange, Future[PylogError | None]] = {}
         self._lock = WholeLock()
         # While one member's records are read and acquired, another one waits.
@@ -109,11 +110,14 @@ class SharePartitionHost:
     @property
     def limits(self) -> Limits:
         """The configs that the group goes by now."""
-        config = self._config()
-        return Limits(
-            config.share_delivery_count_limit, config.share_partition_max_record_locks,
-            config.share_record_lock_duration_ms, config.share_renew_acknowledge_enable,
-        )  # fmt: skip
+        config, (known, limits) = self._config(), self._limits
+        if config is not known:
+            limits = Limits(
+                config.share_delivery_count_limit, config.share_partition_max_record_locks,
+                config.share_record_lock_duration_ms, config.share_renew_acknowledge_enable,
+            )  # fmt: skip
+            self._limits = config, limits
+        return limits
 
     @property
     def machine(self) -> SharePartition:
@@ -177,9 +181,10 @@ class SharePartitionHost:
     def acquire(self, member: str, wanted: Wanted, max_bytes: int, isolation: Isolation) -> Portion:
         """Let a member have records."""
         with self._reading:
+            limits = self.limits
             for _ in range(TRIES_MAX):
                 with self._lock:
-                    if not self.machine.can_acquire(self.limits):
+                    if not self.machine.can_acquire(limits):
                         break
                     position = self.machine.next_fetch_offset
                 try:
@@ -190,7 +195,7 @@ class SharePartitionHost:
                     continue
                 except PylogError as error:
                     return Portion(error=error.with_traceback(None))
-                portion = self._acquire_of(member, position, found, wanted)
+                portion = self._acquire_of(member, position, found, wanted, limits)
                 if portion.acquired or portion.error or self.machine.next_fetch_offset == position:
                     return portion
         return Portion()
@@ -211,16 +216,16 @@ class SharePartitionHost:
                 self.machine.move_start(start)
         return position < start
 
-    def _acquire_of(self, member: str, position: int, found: FetchedPart, wanted: Wanted) -> Portion:
+    def _acquire_of(
+        self, member: str, position: int, found: FetchedPart, wanted: Wanted, limits: Limits
+    ) -> Portion:  # fmt: skip
         spans, _, reason = walk(found.data, check_crc=False)
         if reason is not None and not spans:
             return Portion(error=CorruptBatch(reason, path=found.path, position=found.position))
         batches = [range(span.base_offset, span.last_offset + 1) for span in spans]
         aborted = _aborted(found, spans) if found.aborted else ()
         with self._lock:
-            acquired = self.machine.acquire(
-                member, position, batches, wanted, self.limits, self._clock.tick_ms(), aborted
-            )
+            acquired = self.machine.acquire(member, position, batches, wanted, limits, self._clock.tick_ms(), aborted)
         if not acquired:
             return Portion()
         first, last = acquired[0].first_offset, acquired[-1].last_offset
@@ -300,12 +305,14 @@ class SharePartitionHost:
     def _written(self, answer: PendingAnswer) -> None:
         error = _error_of(answer)
         with self._lock:
-            was_full = not self.machine.can_acquire(self.limits)
+            was_full = not self.machine.can_acquire(self._limits[1])
             done = [self._answers.pop(change, None) for change in self.machine.written(error)]
             is_news = was_full or self.machine.next_fetch_offset < self.machine.end_offset
         if error is not None:
             self.is_over = not isinstance(error, CoordinatorNotAvailable)
-            logger.warning("the state of share group %r in %s-%d: %s", self.group_id, *self.name, error)
+            topic, partition = self.name
+            place = {"topic": topic, "partition": partition, "group": self.group_id}
+            logger.warning("the state of share group %r in %s-%d: %s", self.group_id, *self.name, error, extra=place)
         for future in done:
             if future is not None:
                 future.set_result(error)

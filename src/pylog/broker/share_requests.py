@@ -94,8 +94,11 @@ def fetched_response(
     for topic_id, parts in _by_topic(dict.fromkeys([*portions, *errors])):
         told = []
         for part in parts:
-            got, error = portions.get(part, Portion()), errors.get(part)
-            acquired = [AcquiredRecords(**one._asdict()) for one in got.acquired]
+            got, error = portions.get(part) or Portion(), errors.get(part)
+            acquired = [
+                AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
+                for first, last, count in got.acquired
+            ]
             told.append(topic.PartitionData(
                 partition_index=part.partition, error=got.error, acknowledge_error_code=error_code(error),
                 acknowledge_error_message=error_message(error), current_leader=leader_of(part, got.error or error),

@@ -96,18 +96,17 @@ class Runs:
         """Where a run ends."""
         return self._firsts[index + 1] if index + 1 < len(self._firsts) else self.end
 
-    def index(self, offset: int) -> int:
-        """The number of the run with an offset, which is in flight."""
-        return bisect_right(self._firsts, offset) - 1
-
-    def spans(self, first: int, end: int) -> Iterator[tuple[Run, int, int]]:
+    def spans(self, first: int, end: int) -> list[tuple[Run, int, int]]:
         """The runs with records in [first, end), each with the part of it that lies there."""
-        first, end = max(first, self.start), min(end, self.end)
-        index = self.index(first)
+        firsts, found = self._firsts, []
+        first, end = max(first, firsts[0] if firsts else self._start), min(end, self.end)
+        index = bisect_right(firsts, first) - 1
         while first < end:
-            stop = min(self.end_of(index), end)
-            yield self._runs[index], first, stop
-            first, index = stop, index + 1
+            index += 1
+            stop = min(firsts[index] if index < len(firsts) else self.end, end)
+            found.append((self._runs[index - 1], first, stop))
+            first = stop
+        return found
 
     def cut_out(self, first: int, end: int) -> list[Run]:
         """The runs of [first, end), which is in flight, cut so that none has records elsewhere."""
@@ -118,7 +117,7 @@ class Runs:
         """Let a run begin at an offset; gives its number."""
         if offset >= self.end:
             return len(self._runs)
-        index = self.index(offset)
+        index = bisect_right(self._firsts, offset) - 1
         run = self._runs[index]
         if run.first == offset:
             return index

@@ -202,7 +202,7 @@ class SharePartition:
 
     def _archive(self, gone: range) -> None:
         """Let free records be for nobody."""
-        for run, first, end in list(self._runs.spans(gone.start, gone.stop)):
+        for run, first, end in self._runs.spans(gone.start, gone.stop):
             if run.is_available:
                 for part in self._runs.cut_out(first, end):
                     part.state = ARCHIVED
@@ -214,7 +214,7 @@ class SharePartition:
     ) -> list[Acquired]:  # fmt: skip
         taken: list[Acquired] = []
         count = 0
-        for run, first, end in list(self._runs.spans(position, batches[-1].stop)):
+        for run, first, end in self._runs.spans(position, batches[-1].stop):
             if not run.is_available:
                 continue
             most = _portion(run.deliveries, end - first, limits.delivery_count)
@@ -265,7 +265,7 @@ class SharePartition:
             self._check_held(member, first, end)
         change = StateChange()
         for first, end, kind in parts:
-            for run, at, stop in list(self._runs.spans(first, end)):
+            for run, at, stop in self._runs.spans(first, end):
                 if run.state is not ACQUIRED:
                     continue
                 (part,) = self._runs.cut_out(at, stop)
@@ -390,20 +390,18 @@ class SharePartition:
 
     def _move_on(self) -> None:
         """Leave behind what is done with at the start."""
-        start = self.start_offset
+        start = self._runs.end
         for run in self._runs:
             if run.change is not None or not run.is_final:
                 start = run.first
                 break
-        else:
-            start = self._runs.end
         if start > self.start_offset:
             self._drop_before(start)
 
     def check(self) -> None:
         """Verify the invariants."""
         self._runs.check()
-        spans = list(self._runs.spans(self.start_offset, self.end_offset))
+        spans = self._runs.spans(self.start_offset, self.end_offset)
         assert self._complete == sum(end - first for run, first, end in spans if run.is_final), "they are counted"
         held = [run for run, _, _ in spans if run.state is ACQUIRED]
         assert all(run.member and run.due_ms < NEVER for run in held), "what is acquired has a member and a lock"
