@@ -1,5 +1,6 @@
 """Consumers that share topics record by record: what they are given, what becomes of it, and how they go."""
 
+import pickle
 import signal
 import threading
 from collections.abc import Iterator
@@ -95,6 +96,16 @@ def test_a_record_is_released_or_rejected_or_accepted(log: pylog.Log) -> None:
         for record in again:
             consumer.acknowledge(record)
     assert left(log) == 0
+
+
+def test_a_commit_in_the_background_tells_the_callback(log: pylog.Log) -> None:
+    told: list[Any] = []
+    with member(log) as consumer:
+        consumer.set_acknowledgement_commit_callback(lambda offsets, error: told.append((offsets, error)))
+        consumer.poll(WAIT_MS)
+        consumer.commit_async()
+        consumer.poll(0)
+        assert told == [({T0: set(range(6))}, None)]
 
 
 def test_a_loop_accepts_a_record_when_it_takes_the_next_one(log: pylog.Log) -> None:
@@ -265,7 +276,13 @@ def test_wrong_calls_are_refused(log: pylog.Log) -> None:
         log.share_consumer("t", group_id="g", auto_offset_reset="earliest")  # type: ignore[call-overload]
     with pytest.raises(errors.InvalidTopic):
         log.share_consumer("no topic", group_id="g")
+    with pytest.raises(errors.InvalidConfig, match="needs a group_id"):
+        ShareConsumerConfig()
     with member(log) as consumer:
+        with pytest.raises(TypeError, match="not pickled"):
+            pickle.dumps(consumer)
+        with pytest.raises(TypeError, match="not a number"):
+            consumer.poll(float("nan"))
         with pytest.raises(ValueError, match="unsubscribe"):
             consumer.subscribe([])
         with pytest.raises(TypeError, match="cannot be called"):

@@ -7,10 +7,12 @@ import pytest
 
 from pylog.config import NodeConfig
 from pylog.coordinator.effects import TopicInfo
-from pylog.coordinator.group.share_records import EPOCH, STATE, decode_share
+from pylog.coordinator.group.consumer_records import GroupEpoch
+from pylog.coordinator.group.share_records import EPOCH, STATE, decode_share, share_record
 from pylog.coordinator.group.simple_assignor import assign_simply
 from pylog.errors import (
     CoordinatorNotAvailable,
+    CorruptBatch,
     FencedMemberEpoch,
     GroupIdNotFound,
     GroupMaxSizeReached,
@@ -21,14 +23,16 @@ from pylog.errors import (
     NotEnoughReplicas,
     UnknownMemberId,
     UnknownTopicOrPartition,
+    UnsupportedFormat,
 )
+from pylog.protocol.messages import Session
 from pylog.protocol.messages.groups import (
     ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     JoinGroupRequest,
 )
-from pylog.protocol.messages.offsets import OffsetFetchRequest
+from pylog.protocol.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from pylog.protocol.messages.share import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,
@@ -41,8 +45,10 @@ from pylog.protocol.messages.share_state import (
     InitializeShareGroupStateRequest,
     ReadShareGroupStateSummaryRequest,
 )
-from pylog.record import TopicPartition
+from pylog.record import OffsetAndMetadata, TopicPartition
 from support.share_group_host import SHARE_SESSION_MS, ShareClient, ShareHost
+
+T0 = TopicPartition("t", 0)
 
 
 @pytest.fixture
@@ -359,3 +365,77 @@ def test_members_that_read_different_topics_share_each_topic() -> None:
     again = assign_simply({"a": t, "b": t + u}, found)
     assert again["a"] == found["a"] and again["b"] == {t[1], *u}
     assert assign_simply({}, found) == {} and assign_simply({"a": []}, found) == {"a": frozenset()}
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_asked_of_offsets_of_consumers_is_refused(host: ShareHost) -> None:
+    member(host).beat()
+    topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    part = topic.OffsetDeleteRequestPartition(partition_index=0)
+    delete = OffsetDeleteRequest(group_id="g", topics=[topic(name="t", partitions=[part])])
+    assert isinstance(host.ask(delete).error, GroupIdNotFound)
+    assert host.group().is_subscribed("t") and not host.group().is_subscribed("u")
+    commit = OffsetCommitRequest(group_id="g", topics=OffsetCommitRequest.offsets({T0: OffsetAndMetadata(3)}))
+    assert isinstance(commit.found(host.ask(commit))[T0].error, GroupIdNotFound)
+    with pytest.raises(TypeError, match="no answer to object"):
+        host.coordinator.handle(object(), Session(), 1, host.now)
+
+
+def test_records_of_other_versions_are_not_read() -> None:
+    record = share_record(EPOCH, "g", "", GroupEpoch(2))
+    with pytest.raises(UnsupportedFormat, match="version 9"):
+        decode_share(record._replace(value=b"\0\x09"))
+    with pytest.raises(CorruptBatch, match="has 1 bytes"):
+        decode_share(record._replace(value=b"\0"))
+
+
+def test_a_tombstone_of_a_group_that_is_gone_changes_nothing(host: ShareHost) -> None:
+    host.coordinator.replay(share_record(EPOCH, "none", "", None))
+    assert host.listed() == []
+
+
+def test_a_member_that_cannot_be_removed_is_removed_later(host: ShareHost) -> None:
+    member(host).beat()
+    host.failures.append(NotEnoughReplicas("no"))
+    host.advance(SHARE_SESSION_MS)
+    assert not host.group().is_empty
+    host.advance(SHARE_SESSION_MS)
+    assert host.group().is_empty
+
+
+def test_a_change_of_offsets_that_cannot_be_logged_is_refused(host: ShareHost) -> None:
+    one = begun(host)
+    topic = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
+    delete = DeleteShareGroupOffsetsRequest(group_id="g", topics=[topic(topic_name="t")])
+    for message in (alter(t0=7), delete):
+        host.failures.append(NotEnoughReplicas("no"))
+        assert isinstance(host.ask(message).error, CoordinatorNotAvailable)
+    host.failures.append(NotEnoughReplicas("no"))
+    (refused,) = host.ask(DeleteGroupsRequest(groups_names=["g"])).results
+    assert isinstance(refused.error, CoordinatorNotAvailable)
+    one.beat()
+    assert isinstance(host.ask(alter(t0=7)).error, GroupNotEmpty)
+
+
+def test_a_deletion_that_was_interrupted_goes_on(host: ShareHost) -> None:
+    begun(host)
+    good, host.share_coordinator = host.share_coordinator, lambda message: NotCoordinator("elsewhere")
+    topic = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
+    delete = DeleteShareGroupOffsetsRequest(group_id="g", topics=[topic(topic_name="t")])
+    (failed,) = host.ask(delete).responses
+    assert isinstance(failed.error, NotCoordinator) and host.group().states.deleting
+    host.share_coordinator = good
+    assert host.ask(delete).responses[0].error is None and not host.group().states.deleting
+    (none,) = host.ask(delete).responses
+    assert isinstance(none.error, UnknownTopicOrPartition)
+
+
+def test_a_partition_whose_state_cannot_be_read_has_no_start(host: ShareHost) -> None:
+    begun(host)
+    host.share_coordinator = lambda message: message.refused(CoordinatorNotAvailable("soon"))
+    message = DescribeShareGroupOffsetsRequest.of("g", [T0])
+    answer = host.ask(message)
+    assert (message.found(answer)[T0].start_offset, message.first_error(answer)) == (-1, None)
+    assert host.ask(alter(x0=1)).responses[0].partitions[0].error is not None
