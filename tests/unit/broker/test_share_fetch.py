@@ -458,6 +458,23 @@ def test_records_that_the_log_has_lost_are_passed_over(desk: ShareDesk) -> None:
     assert desk.acknowledge(3, {(0, 5): ACCEPT}) is None
 
 
+def test_batches_that_compaction_has_removed_are_passed_over(desk: ShareDesk) -> None:
+    log = desk.log
+    log.admin.alter_config("t", {"cleanup.policy": "compact"})
+    for keys in (b"ab", b"a", b"b", b"cd", b"a", b"c"):
+        log.topic("t")[0].append([pylog.Record(b"x", bytes([key])) for key in keys])
+    log.clean("t")
+    with log.consumer("t", auto_offset_reset="earliest") as consumer:
+        kept = [record.offset for record in consumer.poll(1000)]
+    assert kept == [3, 5, 6, 7]
+    assert desk.fetch(0) == [(3, 7, 1)]
+    assert desk.acknowledge(1, {(3, 7): [1, 0, 1, 1, 2]}) is None
+    assert desk.fetch(2) == [(7, 7, 2)]
+    assert desk.acknowledge(3, {(7, 7): ACCEPT}) is None
+    log.topic("t")[0].append([pylog.Record(b"x", b"e")])
+    assert desk.fetch(4) == [(8, 8, 1)]
+
+
 def test_aborted_records_are_for_nobody_where_the_group_reads_committed_ones() -> None:
     with share_desk() as desk:
         desk.log.admin.alter_group_config("g", {"share.isolation.level": "read_committed"})
