@@ -3,8 +3,9 @@
     opening     `open` and `connect`: the ways in
     log         `Log`: topics, producers, consumers, the admin
     producer    `Producer`: `send` waits for room in the buffer, and gives a future
-    consumer    `Consumer`: carries the rounds of a consumer on in the loop
-    bell        where the calls of a consumer wait
+    consumer    `Consumer`: `getone`, `getmany`, a loop
+    share_consumer  `ShareConsumer`: a member of a share group
+    bell        carries the rounds of a consumer's calls on in the loop: where these wait
     threads     the few threads for calls that wait in a thread: an open, a close, an admin's, the end of a transaction
 
 Nothing here blocks the loop, and no consumer has a thread. Cancelling a call loses no record: a record that a consumer
@@ -15,5 +16,6 @@ from pylog.aio.consumer import Consumer
 from pylog.aio.log import Admin, Log
 from pylog.aio.opening import connect, open  # noqa: A004
 from pylog.aio.producer import Producer
+from pylog.aio.share_consumer import ShareConsumer
 
-__all__ = ["Admin", "Consumer", "Log", "Producer", "connect", "open"]
+__all__ = ["Admin", "Consumer", "Log", "Producer", "ShareConsumer", "connect", "open"]

@@ -9,10 +9,15 @@ together, the loop wakes a few in each of its rounds (`Turns`): what else is due
 import asyncio
 from collections import deque
 from contextlib import suppress
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from pylog.client.consumer.pending_requests import PendingRequests
-from pylog.runtime.rounds import Pause
+from pylog.client.consumer.single_thread import SingleThread
+from pylog.runtime.rounds import Pause, Rounds
+from pylog.runtime.signals import WHOLE
+
+T = TypeVar("T")
 
 TURNS_MAX = 4
 """So many consumers are woken in one round of a loop. A round of a consumer in which it asks again takes 0.3 ms."""
@@ -55,7 +60,27 @@ class Bell:
         self._waiters: set[asyncio.Future[None]] = set()
         requests.listener = self._rung
 
-    async def pause(self, pause: Pause) -> None:
+    async def carry_on(self, rounds: Rounds[T], turn: SingleThread) -> T:
+        """The answer of a call. Raises in its rounds what ends a wait."""
+        error: BaseException | None = None
+        while True:
+            try:
+                with WHOLE, turn:
+                    pause = next(rounds) if error is None else rounds.throw(error)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            error = None
+            try:
+                await self._pause(pause)
+            except GeneratorExit:
+                # The loop is gone.
+                rounds.close()
+                raise
+            except BaseException as raised:  # noqa: BLE001 - the call sees it
+                error = raised
+
+    async def _pause(self, pause: Pause) -> None:
         """Wait for what a round has asked for. Raises Closed where the consumer was closed meanwhile."""
         if not isinstance(pause, int | float):
             await pause

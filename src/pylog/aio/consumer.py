@@ -10,9 +10,9 @@ taken none. (aiokafka: AIOKafkaConsumer.)
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import Generic, NoReturn, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 from pylog.aio.bell import Bell
 from pylog.aio.threads import Threads
@@ -31,7 +31,6 @@ from pylog.record import (
 )
 from pylog.runtime.closing import Lease
 from pylog.runtime.rounds import Rounds
-from pylog.runtime.signals import WHOLE
 
 T = TypeVar("T")
 FOREVER_MS = 1 << 40
@@ -75,27 +74,8 @@ class Consumer(Generic[Key, Value]):
         if lease is not None:
             self._client.handle_dropped(self, lease)
 
-    # --- carrying on -------------------------------------------------------------------------------------------------
-
-    async def _carry_on(self, rounds: Rounds[T]) -> T:
-        """The answer of a call. Raises in its rounds what ends a wait."""
-        error: BaseException | None = None
-        while True:
-            try:
-                with WHOLE, self._client.turn:
-                    pause = next(rounds) if error is None else rounds.throw(error)
-            except StopIteration as end:
-                value: T = end.value
-                return value
-            error = None
-            try:
-                await self._bell.pause(pause)
-            except GeneratorExit:
-                # The loop is gone.
-                rounds.close()
-                raise
-            except BaseException as raised:  # noqa: BLE001 - the call sees it
-                error = raised
+    def _carry_on(self, rounds: Rounds[T]) -> Coroutine[Any, Any, T]:
+        return self._bell.carry_on(rounds, self._client.turn)
 
     # --- its partitions ----------------------------------------------------------------------------------------------
 

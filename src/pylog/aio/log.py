@@ -5,21 +5,23 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, Unpack
 from weakref import WeakSet
 
 from pylog.aio.consumer import Consumer
 from pylog.aio.producer import Producer
+from pylog.aio.share_consumer import ShareConsumer
 from pylog.aio.threads import Threads
 from pylog.client.consumer.client import ConsumerClient
 from pylog.client.producer.client import ProducerClient
+from pylog.client.share_consumer.client import ShareConsumerClient
 from pylog.handles.client_half import ClientHalf
 from pylog.kernel.values import BytesLike, Key, SentKey, SentValue, Value
 from pylog.metrics import Metrics
 from pylog.record import TopicPartition
 
 if TYPE_CHECKING:
-    from pylog.config.typed import ConsumerOptions, ProducerOptions, TopicOptions
+    from pylog.config.typed import ConsumerOptions, ProducerOptions, ShareConsumerOptions, TopicOptions
 
 View = TypeVar("View")
 
@@ -171,6 +173,26 @@ class Log(Generic[View]):
         settings = log._consumer_config(topics, group_id, given)
         client = ConsumerClient(log._transport, log._node_id, settings, log._clock, log._heartbeats)
         consumer: Consumer[Key, Value] = Consumer(client, topics, log._lease, self._threads)
+        self._clients.add(consumer)
+        return consumer
+
+    def share_consumer(
+        self, *topics: str, group_id: str, acknowledgement: Literal["implicit", "explicit"] = "implicit",
+        key_deserializer: Callable[[bytes], Key] | None = None,
+        value_deserializer: Callable[[bytes], Value] | None = None, **config: Unpack["ShareConsumerOptions"],
+    ) -> ShareConsumer[Key, Value]:  # fmt: skip
+        """A share consumer, subscribed to `topics` if any. Configs and errors are those of `Log.share_consumer`.
+
+        >>> await log.admin.alter_group_config("packing", {"share.auto.offset.reset": "earliest"})
+        >>> async with log.share_consumer("orders", group_id="packing") as worker:
+        ...     await worker.poll()
+        []
+        """
+        log = self.sync
+        given = {**config, "key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
+        settings = log._share_config(topics, group_id, acknowledgement, given)
+        client = ShareConsumerClient(log._transport, log._node_id, settings, log._clock, log._heartbeats)
+        consumer: ShareConsumer[Key, Value] = ShareConsumer(client, topics, log._lease)
         self._clients.add(consumer)
         return consumer
 

@@ -304,7 +304,7 @@ class ClientHalf(ABC, Generic[View]):
         ...     next(worker).value
         b'book'
         """
-        settings = self._share_config(topics, {"group_id": group_id, MODE: acknowledgement, **config})
+        settings = self._share_config(topics, group_id, acknowledgement, config)
         from pylog.client.share_consumer.share_consumer import ShareConsumer
 
         consumer: ShareConsumer[Any, Any] = ShareConsumer(
@@ -318,10 +318,12 @@ class ClientHalf(ABC, Generic[View]):
                 raise
         return consumer
 
-    def _share_config(self, topics: Iterable[str], config: Mapping[str, object]) -> ShareConsumerConfig:
+    def _share_config(
+        self, topics: Iterable[str], group_id: str, acknowledgement: str, config: Mapping[str, object]
+    ) -> ShareConsumerConfig:
         self._check_open()
         _check_named_one_by_one("share_consumer", topics)
-        settings = ShareConsumerConfig.from_kafka(config)
+        settings = ShareConsumerConfig.from_kafka({**config, "group_id": group_id, MODE: acknowledgement})
         self._check_group(settings.group_id)
         return settings
 

@@ -48,7 +48,7 @@ class ShareConsumerClient:
         self.requests = requests = PendingRequests(clock, lambda: transport.name(node))
         self.turn = SingleThread()
         self.topics: frozenset[str] = frozenset()
-        self.callback: OnAcknowledged | None = None
+        self._callback: OnAcknowledged | None = None
         self._clock = clock
         client_id = config.client_id or f"share-consumer-{next(_numbers)}"
         self._cluster = cluster = Cluster(
@@ -203,6 +203,12 @@ class ShareConsumerClient:
                 return found
             yield min(left_ms, WAIT_MS_MAX)
 
+    def listen(self, callback: OnAcknowledged | None) -> None:
+        """See `ShareConsumer.set_acknowledgement_commit_callback`."""
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback is {callback.__class__.__name__}: it cannot be called")
+        self._callback = callback
+
     def commit_in_background(self) -> None:
         """See `ShareConsumer.commit_async`."""
         self.requests.check_open()
@@ -215,8 +221,8 @@ class ShareConsumerClient:
             return {}
         results = self._acknowledgements.take_results()
         for key, (offsets, error) in results.items():
-            if self.callback is not None:
-                self.callback({key: offsets}, error)
+            if self._callback is not None:
+                self._callback({key: offsets}, error)
             elif error is not None:
                 logger.warning(
                     "%s-%d: %d records were not acknowledged: %s", *key, len(offsets), error, extra=key._asdict()

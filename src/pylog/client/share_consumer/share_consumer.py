@@ -194,9 +194,7 @@ class ShareConsumer(Generic[Key, Value]):
         >>> found = worker.commit_sync()
         {0, 1, 2} None
         """
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback is {callback.__class__.__name__}: it cannot be called")
-        self._client.callback = callback
+        self._client.listen(callback)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a share consumer belongs to its process, and is not pickled: make one there")
