@@ -101,8 +101,7 @@ class WorkingMember:
 
     def _start(self, overdue: Job | None) -> None:
         """Have a thread at work, which gives up the overdue job first."""
-        if started(partial(self._run, self._turn + 1, overdue), self._name) is None:
-            raise ThreadsExhausted("the interpreter ends, and begins no thread")
+        started(partial(self._run, self._turn + 1, overdue), self._name)
         self._turn += 1
 
     def stop(self) -> None:
@@ -129,14 +128,10 @@ class WorkingMember:
             if self._turn != turn:
                 return
             self._record = None
-        self._end(failure)
-
-    def _end(self, failure: BaseException | None) -> None:
         try:
             self._consumer.close()
-        except PylogError as error:
-            failure = failure or error
-        self._crew.ended(failure)
+        finally:
+            self._crew.ended(failure)
 
     def _next(self) -> Job:
         while True:

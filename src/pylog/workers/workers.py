@@ -238,6 +238,8 @@ class Workers:
 
     def _put_aside(self, record: ShareRecord[Any, Any], error: Exception) -> None:
         assert self._producer is not None and self._dead_letter is not None, "there is a topic for them"
+        # A producer of a closed log that was never used has only an error that may pass.
+        self._log._check_open()
         headers = dead_letter_headers(record, self._group_id, error)
         self._producer.send(self._dead_letter, record.value, record.key, headers=headers).result()
 
@@ -266,7 +268,8 @@ def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
     try:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                if callable(handler := signal.getsignal(number)) or handler is signal.SIG_DFL:
+                handler = signal.getsignal(number)
+                if callable(handler) or handler is signal.SIG_DFL:
                     before[number] = handler
                     signal.signal(number, struck)
         yield

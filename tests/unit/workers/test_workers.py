@@ -5,6 +5,8 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +17,11 @@ from pylog.protocol.messages.share import DescribeShareGroupOffsetsRequest
 from pylog.record import ShareRecord, TopicPartition
 from pylog.runtime.clock import MovableClock
 from pylog.workers import Reject, Workers
+from pylog.workers.member import RETRY_MS
 from support.patience import HANG_SECONDS
+from support.threads import no_threads
 
-LOCK_MS = 30_000
+LOCK_MS, HOUR_MS = 30_000, 3_600_000
 JOBS = TopicPartition("jobs", 0)
 Job = ShareRecord[Any, Any]
 
@@ -29,7 +33,12 @@ def clock() -> MovableClock:
 
 @pytest.fixture
 def log(clock: MovableClock) -> Iterator[pylog.Log]:
-    config: Any = {"group.share.record.lock.duration.ms": LOCK_MS}
+    config: Any = {
+        "group.share.record.lock.duration.ms": LOCK_MS,
+        # The time of these tests goes by quicker than heartbeats do.
+        "group.share.max.session.timeout.ms": HOUR_MS,
+        "group.share.session.timeout.ms": HOUR_MS,
+    }
     with pylog.open(":memory:", clock=clock, config=config) as opened:
         opened.create_topic("jobs")
         opened.create_topic("jobs.dead")
@@ -239,6 +248,32 @@ def wait_until(is_so: Callable[[], bool]) -> None:
     raise AssertionError("it takes too long")
 
 
+def test_a_dead_letter_that_is_refused_is_sent_again(log: pylog.Log) -> None:
+    fill(log, 1)
+    log.alter_config("jobs.dead", {"max.message.bytes": 10})
+
+    def work(_: Job) -> None:
+        raise Reject
+
+    with crew(log, work, backoff_ms=1, backoff_max_ms=1) as workers:
+        wait_until(lambda: workers._members[0]._resume is not None)
+        log.alter_config("jobs.dead", {"max.message.bytes": 1 << 20})
+        wait_until(lambda: workers.dead == 1)
+    assert ([letter.value for letter in dead(log)], left(log)) == ([b"0"], 0)
+
+
+def test_damaged_records_are_passed_over(tmp_path: Path) -> None:
+    with pylog.open(tmp_path) as log, log.producer(linger_ms=0) as producer:
+        log.create_topic("jobs")
+        for number in range(3):
+            producer.send("jobs", b"job-%d" % number).result()
+        (file,) = tmp_path.glob("jobs-0/*.log")
+        file.write_bytes(file.read_bytes().replace(b"job-1", b"job-9"))
+        workers, ending = run(log, lambda _: None, 2, dead_letter=None)
+        assert ([value for value, _ in ending.calls], left(log)) == ([b"job-0", b"job-2"], 0)
+    assert workers.done == 2
+
+
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
@@ -267,25 +302,26 @@ def test_a_lock_is_renewed_as_long_as_a_job_takes(log: pylog.Log, clock: Movable
     assert (calls, left(log)) == ([1], 0)
 
 
-def test_a_pause_holds_the_record_until_it_is_over(log: pylog.Log, clock: MovableClock) -> None:
+def test_pauses_hold_the_record_until_they_are_over(log: pylog.Log, clock: MovableClock) -> None:
     fill(log, 1)
-    tries = threading.Semaphore(0)
+    begun = threading.Event()
     calls = []
 
     def work(record: Job) -> None:
         calls.append(record.delivery_count)
-        tries.release()
+        begun.set()
         if len(calls) < 3:
             raise OSError("not yet")
 
     with crew(log, work, backoff_ms=200_000, backoff_max_ms=300_000) as workers:
-        for expected in (1, 2):
-            assert tries.acquire(timeout=HANG_SECONDS)
-            wait_until(lambda: workers._members[0]._resume is not None and workers._members[0]._over_ms is not None)
-            assert len(calls) == expected
-            go_by(workers, clock, 300_000)
-        wait_until(lambda: workers.done == 1)
+        assert begun.wait(HANG_SECONDS)
+        steps = 0
+        while not workers.done:
+            go_by(workers, clock, 10_000)
+            steps += 1
     assert (calls, workers.retried, left(log)) == ([1, 1, 1], 2, 0)
+    # Half of 200 s and half of 300 s are the least.
+    assert steps >= 25
 
 
 def test_a_job_whose_time_is_over_is_put_aside_and_its_thread_replaced(
@@ -310,6 +346,27 @@ def test_a_job_whose_time_is_over_is_put_aside_and_its_thread_replaced(
     assert dict(dead(log)[0].headers)["__dlq.errors.message"] == b"it took more than 1000 ms"
     free.set()
     wait_until(lambda: "jobs-0, offset 0 ended after its time, which does not count: None" in caplog.text)
+
+
+def test_a_job_whose_time_is_over_waits_for_a_thread_in_its_place(
+    log: pylog.Log, clock: MovableClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(log, 1)
+    begun, free = threading.Event(), threading.Event()
+
+    def work(_: Job) -> None:
+        begun.set()
+        assert free.wait(HANG_SECONDS)
+
+    with crew(log, work, timeout_ms=1000) as workers:
+        assert begun.wait(HANG_SECONDS)
+        with no_threads():
+            clock.advance(1000)
+            wait_until(lambda: "there is no thread to go on" in caplog.text)
+        clock.advance(RETRY_MS)
+        wait_until(lambda: workers.dead == 1)
+    free.set()
+    wait_until(lambda: "ended after its time" in caplog.text)
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
@@ -380,6 +437,55 @@ def test_a_group_of_another_kind_ends_the_workers(log: pylog.Log) -> None:
 def test_workers_need_their_topic_for_dead_letters_before_they_begin(log: pylog.Log) -> None:
     with pytest.raises(errors.UnknownTopicOrPartition), crew(log, print, dead_letter="nowhere"):
         pass
+
+
+def test_workers_begin_once(log: pylog.Log) -> None:
+    with crew(log, print) as workers:
+        pass
+    with pytest.raises(RuntimeError, match="make others"):
+        workers.__enter__()
+
+
+@pytest.mark.parametrize("has_timekeeper", [False, True])
+def test_without_a_thread_nothing_begins(log: pylog.Log, has_timekeeper: bool) -> None:
+    workers = crew(log, print, dead_letter=None)
+    if has_timekeeper:
+        workers._timekeeper.begin()
+    with no_threads(), pytest.raises(errors.ThreadsExhausted):
+        workers.__enter__()
+    assert workers.is_stopping
+
+
+def test_a_log_that_closes_ends_its_workers(
+    log: pylog.Log, clock: MovableClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(log, 1)
+    begun, free = threading.Event(), threading.Event()
+
+    def work(_: Job) -> None:
+        begun.set()
+        assert free.wait(HANG_SECONDS)
+        raise Reject
+
+    with pytest.raises(errors.Closed), crew(log, work) as workers:
+        assert begun.wait(HANG_SECONDS)
+        log.close()
+        clock.advance(LOCK_MS // 2)
+        wait_until(lambda: "the lock of jobs-0, offset 0 was not renewed" in caplog.text)
+        free.set()
+        workers.run()
+    assert workers.dead == 0
+
+
+def test_workers_may_run_beside_the_main_thread_and_ignored_signals_stay_so(log: pylog.Log) -> None:
+    fill(log, 2)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(run, log, lambda _: None, 1).result()[0].done == 1
+        assert run(log, lambda _: os.kill(os.getpid(), signal.SIGINT), 1)[0].done == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"retries": -1}, {"timeout_ms": 0}, {"backoff_ms": -1}])
