@@ -252,7 +252,11 @@ def main() -> None:
                 measured.speed(f"{who}{end}", f"{who}{end}", f"{other}{end}")
                 for other in (REDIS, PERSIST_QUEUE, HUEY, SQLITE) for who in (IN_PROCESS, SERVED)
             ]  # fmt: skip
-    report("jobs", figures, jobs=[JOBS, DURABLE_JOBS])
+    report(
+        "jobs",
+        figures,
+        jobs=[JOBS, DURABLE_JOBS],
+    )
 
 
 if __name__ == "__main__":
