@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-STRIDE = 113
+STRIDE = 227
 ROOT = Path(__file__).parents[2]
 
 
