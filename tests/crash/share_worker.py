@@ -15,9 +15,8 @@ import sys
 import time
 
 import pylog
-from pylog import ShareRecord
+from pylog import ShareRecord, TopicPartition
 from pylog.client.share_consumer.share_consumer import ShareConsumer
-from pylog.errors import PylogError
 from tests.crash.attach_worker import Asked, History
 
 TOPIC, GROUP, PARTITIONS = "jobs", "workers", 3
@@ -38,24 +37,28 @@ def work(consumer: ShareConsumer[bytes, bytes], history: History, chance: random
     """Take jobs, and say what becomes of them, a few at a time or many."""
     while not asked:
         records = consumer.poll(200)
-        said = [(record, word_for(record, history, chance)) for record in records]
-        for record, word in said:
+        said: list[tuple[ShareRecord[bytes, bytes], str]] = []
+        for record, word in [(record, word_for(record, history, chance)) for record in records]:
             history.note("said", job(record), word)
             consumer.acknowledge(record, word)
-            if chance.random() < 0.1:
-                commit(consumer, history)
-        errors = commit(consumer, history)
-        for record, word in said:
-            error = errors.get((record.topic, record.partition))
-            if error is None:
-                history.note("done", job(record), word, time.monotonic())
-            else:
-                history.note("refused", job(record), word, f"{type(error).__name__}: {error}")
+            said.append((record, word))
+            if record is records[-1] or chance.random() < 0.1:
+                commit(consumer, history, said)
+                said.clear()
 
 
-def commit(consumer: ShareConsumer[bytes, bytes], history: History) -> dict[tuple[str, int], PylogError | None]:
-    """Commit, and give the error of each partition."""
-    return {(part.topic, part.partition): error for part, error in consumer.commit_sync().items()}
+def commit(
+    consumer: ShareConsumer[bytes, bytes], history: History, said: list[tuple[ShareRecord[bytes, bytes], str]]
+) -> None:
+    """Commit, and note what came of each word."""
+    errors = consumer.commit_sync()
+    for record, word in said:
+        key = TopicPartition(record.topic, record.partition)
+        # Without an answer nobody knows.
+        if key in errors and errors[key] is None:
+            history.note("done", job(record), word, time.monotonic())
+        else:
+            history.note("refused", job(record), word, repr(errors.get(key)))
 
 
 def word_for(record: ShareRecord[bytes, bytes], history: History, chance: random.Random) -> str:
