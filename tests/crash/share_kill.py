@@ -120,7 +120,8 @@ class Campaign:
             if event[0] == "done" and event[2] != "release":
                 done[str(event[1])].append(str(event[2]))
         twice = [(job, words) for job, words in done.items() if len(words) > 1]
-        assert not twice, f"jobs were done more than once: {twice[:3]}"
+        story = [event for event in events if twice and event[1] == twice[0][0]]
+        assert not twice, f"jobs were done more than once: {twice[:3]}; of the first one: {story}"
         left = self._left(len(self.jobs) - len(done))
         again = left & done.keys()
         assert not again, f"jobs that were done are given again: {sorted(again)[:3]}"

@@ -2,9 +2,9 @@
 
     python -m tests.crash.share_worker DIRECTORY HISTORY
 
-A line of the history is written before the next step: ["given", job, delivery_count, time], ["said", job, word],
-["done", job, word, time] where the word was taken, ["refused", job, word, error], ["error", text]. Times are of the
-monotonic clock, which all processes of a machine share.
+A line of the history is written before the next step: ["given", job, delivery_count, time, partition, offset],
+["said", job, word], ["done", job, word, time] where the word was taken, ["refused", job, word, error], ["error", text].
+Times are of the monotonic clock, which all processes of a machine share.
 """
 
 import faulthandler
@@ -62,7 +62,7 @@ def commit(
 
 
 def word_for(record: ShareRecord[bytes, bytes], history: History, chance: random.Random) -> str:
-    history.note("given", job(record), record.delivery_count, time.monotonic())
+    history.note("given", job(record), record.delivery_count, time.monotonic(), record.partition, record.offset)
     dice = chance.random()
     return "release" if dice < RELEASES else "reject" if dice < RELEASES + REJECTS else "accept"
 

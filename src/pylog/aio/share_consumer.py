@@ -116,8 +116,6 @@ class ShareConsumer(Generic[Key, Value]):
             try:
                 records = await self._poll(self.config.fetch_max_wait_ms, 1)
             except Closed:
-                if not self._client.requests.is_ended:
-                    raise
                 raise StopAsyncIteration from None
             if records:
                 return records[0]

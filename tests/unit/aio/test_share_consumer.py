@@ -17,7 +17,9 @@ WAIT_MS = 60_000
 
 
 async def filled(log: pylog.aio.Log[pylog.TopicView], count: int) -> None:
-    (await log.create_topic("t"))[0].append([Record(b"%d" % number) for number in range(count)])
+    topic = await log.create_topic("t")
+    if count:
+        topic[0].append([Record(b"%d" % number) for number in range(count)])
     await log.admin.alter_group_config("g", {"share.auto.offset.reset": "earliest"})
 
 
@@ -166,3 +168,16 @@ async def test_one_that_is_dropped_warns_and_none_is_pickled() -> None:
         with pytest.warns(ResourceWarning, match="a share consumer of group 'g'"):
             del worker
             gc.collect()
+
+
+@in_loop
+async def test_one_without_topics_is_subscribed_later_and_waits_for_records() -> None:
+    async with pylog.aio.open(":memory:") as log:
+        await filled(log, 0)
+        async with log.share_consumer(group_id="g", fetch_max_wait_ms=1) as worker:
+            worker.subscribe(["t"])
+            waiting = asyncio.create_task(anext(worker))
+            for _ in range(3):
+                assert not (await asyncio.wait([waiting], timeout=0.01))[0]
+            (await log.topic("t"))[0].append([Record(b"late")])
+            assert (await waiting).value == b"late"

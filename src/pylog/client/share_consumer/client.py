@@ -262,12 +262,8 @@ class ShareConsumerClient:
             self.requests.deliver()
 
     def join(self, lease: Lease) -> None:
-        """Be closed with the log. Raises Closed where that is closed already: then this has ended, too."""
-        try:
-            lease.add(self)
-        except BaseException:
-            self.close_dropped()
-            raise
+        """Be closed with the log. Raises Closed where that is closed already."""
+        lease.add(self)
 
     def log_closes(self) -> None:
         """The log is about to close, in whatever thread: where another thread has polled last nothing is accepted, as
