@@ -3,8 +3,8 @@
     python -m tests.crash.share_worker DIRECTORY HISTORY
 
 A line of the history is written before the next step: ["given", job, delivery_count, time, partition, offset],
-["said", job, word], ["done", job, word, time] where the word was taken, ["refused", job, word, error], ["error", text].
-Times are of the monotonic clock, which all processes of a machine share.
+["said", job, word], ["done", job, word, time, when it was given] where it was taken, ["refused", job, word, error],
+["error", text]. Times are of the monotonic clock, which all processes of a machine share.
 """
 
 import faulthandler
@@ -37,26 +37,27 @@ def work(consumer: ShareConsumer[bytes, bytes], history: History, chance: random
     """Take jobs, and say what becomes of them, a few at a time or many."""
     while not asked:
         records = consumer.poll(200)
-        said: list[tuple[ShareRecord[bytes, bytes], str]] = []
+        given, said = time.monotonic(), []
         for record, word in [(record, word_for(record, history, chance)) for record in records]:
             history.note("said", job(record), word)
             consumer.acknowledge(record, word)
             said.append((record, word))
             if record is records[-1] or chance.random() < 0.1:
-                commit(consumer, history, said)
+                commit(consumer, history, said, given)
                 said.clear()
 
 
 def commit(
-    consumer: ShareConsumer[bytes, bytes], history: History, said: list[tuple[ShareRecord[bytes, bytes], str]]
-) -> None:
+    consumer: ShareConsumer[bytes, bytes], history: History, said: list[tuple[ShareRecord[bytes, bytes], str]],
+    given: float,
+) -> None:  # fmt: skip
     """Commit, and note what came of each word."""
     errors = consumer.commit_sync()
     for record, word in said:
         key = TopicPartition(record.topic, record.partition)
         # Without an answer nobody knows.
         if key in errors and errors[key] is None:
-            history.note("done", job(record), word, time.monotonic())
+            history.note("done", job(record), word, time.monotonic(), given)
         else:
             history.note("refused", job(record), word, repr(errors.get(key)))
 
