@@ -204,12 +204,12 @@ class ShareFetcher:
         return session
 
     def _send(self, node: int, message: Any, acks: Mapping[Slot, Types], wait_ms: int = 0) -> None:
-        then = partial(self._answered, node, acks)
+        then = partial(self._answered, node, acks, self._clock.tick_ms())
         self._requests.add(self._cluster.send(node, message), then, wait_ms)
 
     # --- what is answered --------------------------------------------------------------------------------------------
 
-    def _answered(self, node: int, acks: Mapping[Slot, Types], _: PendingRequest, answer: Any) -> None:
+    def _answered(self, node: int, acks: Mapping[Slot, Types], sent_ms: int, _: PendingRequest, answer: Any) -> None:
         session = self._sessions[node]
         error = answer if isinstance(answer, PylogError) else answer.error
         session.answered(error)
@@ -217,7 +217,7 @@ class ShareFetcher:
             self._acknowledgements.answered(acks, dict.fromkeys(acks, error))
             self._refused(session, error)
         elif isinstance(answer, ShareFetchResponse):
-            self._received(node, session, acks, answer)
+            self._received(node, session, acks, sent_ms, answer)
         else:
             assert isinstance(answer, ShareAcknowledgeResponse), "there are two kinds of requests"
             errors = {
@@ -238,10 +238,11 @@ class ShareFetcher:
             self._cluster.heard(TopicPartition(name, slot[1]), error)
 
     def _received(
-        self, node: int, session: LeaderSession, acks: Mapping[Slot, Types], answer: ShareFetchResponse
+        self, node: int, session: LeaderSession, acks: Mapping[Slot, Types], sent_ms: int, answer: ShareFetchResponse
     ) -> None:
         errors: dict[Slot, PylogError | None] = {}
-        until_ms = self._clock.tick_ms() + answer.acquisition_lock_timeout_ms
+        # Not before the request was sent: an answer may have lain in the socket while this process stood still.
+        until_ms = sent_ms + answer.acquisition_lock_timeout_ms
         for topic in answer.responses:
             name = self._names.get(topic.topic_id)
             for part in topic.partitions:
