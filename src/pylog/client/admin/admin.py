@@ -4,6 +4,7 @@ from typing import NoReturn
 
 from pylog.client.admin.configs import ConfigAdmin
 from pylog.client.admin.offsets import OffsetAdmin
+from pylog.client.admin.share_offsets import ShareOffsetAdmin
 from pylog.client.admin.topics import TopicAdmin
 from pylog.client.admin.transactions import TransactionAdmin
 from pylog.client.admin.users import UserAdmin
@@ -11,7 +12,7 @@ from pylog.client.cluster import Cluster
 from pylog.runtime.closing import Lease
 
 
-class Admin(TopicAdmin, ConfigAdmin, OffsetAdmin, TransactionAdmin, UserAdmin):
+class Admin(TopicAdmin, ConfigAdmin, OffsetAdmin, ShareOffsetAdmin, TransactionAdmin, UserAdmin):
     """Administration of the nodes behind a transport. Thread-safe.
 
     Calls raise NetworkError or RequestTimedOut where no node answers.

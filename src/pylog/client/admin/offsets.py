@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from pylog.client.admin.groups import GroupAdmin
 from pylog.client.admin.offset_moves import OffsetMove, Reset, in_use, listed_offsets
-from pylog.client.admin.share_offsets import ShareOffsetAdmin
+from pylog.client.admin.share_offsets import share_offsets
 from pylog.client.cluster import checked_name, raise_first
 from pylog.errors import GroupIdNotFound, UnknownMemberId
 from pylog.protocol.messages import LATEST
@@ -23,7 +24,7 @@ class PartitionLag(NamedTuple):
     """The member that has the partition now; None in a share group, where several may have it."""
 
 
-class OffsetAdmin(ShareOffsetAdmin):
+class OffsetAdmin(GroupAdmin):
     """Admin calls about the offsets that groups have committed."""
 
     def committed(
@@ -55,7 +56,7 @@ class OffsetAdmin(ShareOffsetAdmin):
         """
         group = self.describe_group(group_id)
         if group.type == "Share":
-            begun = self.share_offsets(group_id)
+            begun = share_offsets(self._cluster, group_id)
             ends = listed_offsets(self._cluster, list(begun), LATEST)
             return {key: PartitionLag(one.start_offset, ends[key], one.lag, None) for key, one in begun.items()}
         committed = self.committed(group_id)

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from pylog.client.admin.groups import GroupAdmin
 from pylog.client.admin.offset_moves import OffsetMove, Reset, in_use
-from pylog.client.cluster import about, checked_name, checked_names, raise_first
+from pylog.client.cluster import Cluster, about, checked_name, checked_names, raise_first
 from pylog.errors import GroupIdNotFound, PylogError
 from pylog.protocol.messages.share import (
     AlterShareGroupOffsetsRequest,
@@ -39,14 +39,7 @@ class ShareOffsetAdmin(GroupAdmin):
         >>> admin.share_offsets("tasks")
         {TopicPartition(topic='orders', partition=0): ShareOffset(start_offset=1, leader_epoch=0, lag=2)}
         """
-        wanted = None if partitions is None else [checked_partition(key) for key in partitions]
-        message = DescribeShareGroupOffsetsRequest.of(checked_name("group_id", group_id), wanted)
-        answer = self._cluster.ask(message)
-        raise_first([message.first_error(answer)])
-        return {
-            key: ShareOffset(_known(one.start_offset), one.leader_epoch, _known(one.lag))
-            for key, one in sorted(message.found(answer).items())
-        }
+        return share_offsets(self._cluster, group_id, partitions)
 
     def alter_share_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Let a share group that has no members begin again from these offsets; a group that is not there is made.
@@ -113,6 +106,20 @@ class ShareOffsetAdmin(GroupAdmin):
         message = DeleteShareGroupOffsetsRequest(group_id=checked_name("group_id", group_id), topics=wanted)
         told = self._cluster.ask(message).responses
         raise_first(one.error and about("topic", one.topic_name, one.error) for one in told)
+
+
+def share_offsets(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, ShareOffset]:
+    """See `ShareOffsetAdmin.share_offsets`."""
+    wanted = None if partitions is None else [checked_partition(key) for key in partitions]
+    message = DescribeShareGroupOffsetsRequest.of(checked_name("group_id", group_id), wanted)
+    answer = cluster.ask(message)
+    raise_first([message.first_error(answer)])
+    return {
+        key: ShareOffset(_known(one.start_offset), one.leader_epoch, _known(one.lag))
+        for key, one in sorted(message.found(answer).items())
+    }
 
 
 def _known(number: int) -> int | None:
