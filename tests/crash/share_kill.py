@@ -54,6 +54,8 @@ class Campaign:
         self._chance = chance
         self.ways: Counter[str] = Counter()
         self.jobs: list[str] = []
+        self.gone: list[str] = []
+        """The processes that went, and when."""
         with pylog.open(self._directory, config=CONFIG) as log:
             log.create_topic(TOPIC, partitions=PARTITIONS)
             log.admin.alter_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
@@ -94,6 +96,8 @@ class Campaign:
         dice = self._chance.random()
         way = "killed" if dice < KILLS else "stopped" if dice < KILLS + STOPS else "ended"
         self.ways[f"{'owners' if is_owner else 'workers'} {way}"] += 1
+        owner = notice.pid if notice else 0
+        self.gone.append(f"{time.monotonic():.3f} {number} {way}, {owner} owns the log")
         with suppress(ProcessLookupError):
             if way == "stopped":
                 os.kill(number, signal.SIGSTOP)
@@ -115,28 +119,35 @@ class Campaign:
         events = list(self.events())
         errors = [event for event in events if event[0] == "error"]
         assert not errors, f"processes failed: {errors[:3]}"
-        done: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        for event in events:
-            if event[0] == "done" and event[2] != "release":
-                done[str(event[1])].append((float(str(event[3])), float(str(event[4]))))
-        # A worker whose lock had ended may say its word later than another one. Where all before a record is done, too,
-        # it hears no error, as in Kafka, and its word does not count.
-        twice = [(job, times) for job, times in done.items() if any(given > min(times)[0] for _, given in times)]
-        story = [event for event in events if twice and event[1] == twice[0][0]]
-        assert not twice, f"jobs were done more than once: {twice[:3]}; of the first one: {story}"
+        done = self._done(events)
         left = self._left(len(self.jobs) - len(done))
-        again = left & done.keys()
+        again = left & done
         assert not again, f"jobs that were done are given again: {sorted(again)[:3]}"
         counts = [int(str(event[2])) for event in events if event[0] == "given"]
         assert max(counts, default=0) <= DELIVERIES_MAX, f"a job was given {max(counts)} times"
         # A worker was killed before it heard of its word, or a job was given too often.
         doubt = {str(event[1]) for event in events if event[0] == "said" and event[2] != "release"}
         doubt |= {str(event[1]) for event in events if event[0] == "given" and event[2] == DELIVERIES_MAX}
-        lost = [job for job in self.jobs if job not in done and job not in left and job not in doubt]
+        lost = [job for job in self.jobs if job not in done | left | doubt]
         assert not lost, f"{len(lost)} jobs are gone, and nobody has done them: {lost[:3]}"
         return (
             f"{len(self.jobs)} jobs, {len(done)} done, {len(counts)} deliveries, {len(left)} left for the last worker"
         )
+
+    def _done(self, events: list[Event]) -> set[str]:
+        """The jobs that were accepted or rejected, each by one worker.
+
+        A worker whose lock has ended may say its word later than another one. Where all before the record is done, too,
+        it hears no error, as in Kafka (SharePartition.acknowledge), and its word does not count.
+        """
+        done: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for event in events:
+            if event[0] == "done" and event[2] != "release":
+                done[str(event[1])].append((float(str(event[3])), float(str(event[4]))))
+        wrong = [job for job, times in done.items() if any(given > min(times)[0] for _, given in times)]
+        story = [event for event in events if wrong and event[1] == wrong[0]]
+        assert not wrong, f"jobs were given after they were done: {wrong[:3]}; the first one: {story}; {self.gone}"
+        return set(done)
 
     def _left(self, most: int) -> set[str]:
         """What the last worker is given: all that nobody has done."""

@@ -9,6 +9,7 @@ A line of the history is written before the next step: ["given", job, delivery_c
 
 import faulthandler
 import logging
+import os
 import random
 import signal
 import sys
@@ -63,7 +64,9 @@ def commit(
 
 
 def word_for(record: ShareRecord[bytes, bytes], history: History, chance: random.Random) -> str:
-    history.note("given", job(record), record.delivery_count, time.monotonic(), record.partition, record.offset)
+    history.note(
+        "given", job(record), record.delivery_count, time.monotonic(), record.partition, record.offset, os.getpid()
+    )
     dice = chance.random()
     return "release" if dice < RELEASES else "reject" if dice < RELEASES + REJECTS else "accept"
 
