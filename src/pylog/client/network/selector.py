@@ -1,5 +1,6 @@
 """The selector of a network: it may pass a socket over for a while, as a caller waits there."""
 
+import select
 import selectors
 import socket
 from typing import Any
@@ -13,7 +14,8 @@ PASSES_OVER = hasattr(selectors, "EpollSelector")
 class LinkSelector(selectors.DefaultSelector):
     """A selector of the system's best kind, in which a socket keeps its place while it is passed over.
 
-    To forget of a socket and to know it again takes ten times as long.
+    `unregister` and `register` take ten times as long. The standard library's selector has no word for it, so this asks
+    the `select.epoll` within.
     """
 
     _selector: Any
@@ -24,4 +26,4 @@ class LinkSelector(selectors.DefaultSelector):
 
     def resume(self, one: socket.socket) -> None:
         """Tell again when it can be read from."""
-        self._selector.modify(one, self._EVENT_READ)  # type: ignore[attr-defined]
+        self._selector.modify(one, select.EPOLLIN)
