@@ -46,6 +46,16 @@ View = TypeVar("View", covariant=True)
 MODE = "share_acknowledgement_mode"
 
 
+def _subscribe(consumer: "Consumer[Any, Any] | ShareConsumer[Any, Any]", topics: tuple[str, ...]) -> None:
+    """Let a new consumer read topics, if there are any; it is closed where it cannot."""
+    if topics:
+        try:
+            consumer.subscribe(topics)
+        except BaseException:
+            consumer.close()
+            raise
+
+
 def _check_named_one_by_one(what: str, topics: Iterable[str]) -> None:
     for name in topics:
         if not isinstance(name, str):
@@ -256,12 +266,7 @@ class ClientHalf(ABC, Generic[View]):
         consumer: Consumer[Any, Any] = Consumer(
             self._transport, self._node_id, settings, self._clock, self._lease, self._heartbeats
         )
-        if topics:
-            try:
-                consumer.subscribe(topics)
-            except BaseException:
-                consumer.close()
-                raise
+        _subscribe(consumer, topics)
         return consumer
 
     @overload
@@ -310,12 +315,7 @@ class ClientHalf(ABC, Generic[View]):
         consumer: ShareConsumer[Any, Any] = ShareConsumer(
             self._transport, self._node_id, settings, self._clock, self._lease, self._heartbeats
         )
-        if topics:
-            try:
-                consumer.subscribe(topics)
-            except BaseException:
-                consumer.close()
-                raise
+        _subscribe(consumer, topics)
         return consumer
 
     def _share_config(
