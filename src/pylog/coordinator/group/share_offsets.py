@@ -248,10 +248,6 @@ def forget_all(group: ShareGroup, out: EffectsBuilder) -> DeleteShareGroupStateR
 
 def topic_deleted(group: ShareGroup, topic_id: UUID, out: EffectsBuilder) -> None:
     """Forget a topic that is gone, whose state the share coordinator forgets by itself."""
-    left = [
-        {one: value for one, value in every.items() if one != topic_id}
-        for every in (group.states.initializing, group.states.initialized, group.states.deleting)
-    ]
-    found = type(group.states)(*left)  # type: ignore[arg-type]
+    found = group.states.without(topic_id)
     if found != group.states:
         out.write([group.state_record(found)])

@@ -59,6 +59,14 @@ class PartitionStates(NamedTuple):
     deleting: Mapping[UUID, str] = {}
     """The names of topics whose state the share coordinator is asked to delete."""
 
+    def without(self, topic_id: UUID) -> "PartitionStates":
+        """The same without a topic."""
+        return PartitionStates(
+            {one: begun for one, begun in self.initializing.items() if one != topic_id},
+            {one: begun for one, begun in self.initialized.items() if one != topic_id},
+            {one: name for one, name in self.deleting.items() if one != topic_id},
+        )
+
 
 ShareValue = ShareMember | GroupEpoch | TargetEpoch | frozenset[Slot] | ShareCurrent | PartitionStates | None
 
