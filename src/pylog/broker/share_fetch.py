@@ -236,8 +236,8 @@ class ShareFetches:
         return found
 
     def _host(self, mine: ShareSession, part: SharedPartition, *, is_first: bool) -> SharePartitionHost:
-        """The share partition of a group. One that nobody has read until now is loaded: what is written down of it may
-        be another by now. Raises UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower.
+        """The share partition of a group. The first session that reads it has it loaded again: its state may be another
+        one by now. Raises UnknownTopicId, UnknownTopicOrPartition, NotLeaderOrFollower.
         """
         group_id = mine.member.group_id
         with self._making:
@@ -264,7 +264,7 @@ class ShareFetches:
         return host
 
     def _is_unread(self, host: SharePartitionHost, mine: ShareSession) -> bool:
-        """Whether no other session has read a share partition, and nothing of it is on its way."""
+        """Whether no other session reads a share partition, and all of its state is written down."""
         others = (one for one in self.sessions.of_group(host.group_id) if one is not mine)
         return host.is_idle and not any(host.part in one.parts for one in others)
 
@@ -307,7 +307,7 @@ class ShareFetches:
                 portions[host.part] = portion
                 left -= sum(one.last_offset + 1 - one.first_offset for one in portion.acquired)
         if wish.session not in self.sessions:
-            # The client has gone meanwhile, and nobody would acknowledge it.
+            # The session has ended meanwhile: its member does not acknowledge what it has just acquired.
             self._release(wish.session)
         return bool(portions)
 
@@ -353,7 +353,7 @@ class ShareFetches:
         self._release(session)
 
     def _release(self, session: ShareSession) -> None:
-        """Free what a member has, and forget what nobody reads any more."""
+        """Free what a member has, and forget the share partitions that no session reads any more."""
         group_id, member_id = session.member
         hosts = [host for host in list(self._hosts.values()) if host.group_id == group_id and host.is_at_work]
         for host in hosts:
@@ -405,7 +405,7 @@ class _ParkedShareFetch(Parked[Portions]):
         while not self._has_attempted():
             seen = [host.version for host in self.hosts]
             wants = self._fetches.wants(self._wish, self.hosts)
-            # Once more: what has come before `wants` wakes nobody.
+            # Once more: what has come before `wants` does not wake it.
             if self._has_attempted():
                 return
             if not self._parking.park(self, wants, self._wish.deadline_ms):
@@ -423,7 +423,7 @@ class _ParkedShareFetch(Parked[Portions]):
         return True
 
     def _has_news(self, seen: list[int], wants: Wants) -> bool:
-        """Whether what it waits for has come just before it began to wait."""
+        """Whether something has come between the attempt and the wait."""
         return [host.version for host in self.hosts] != seen or self._fetches.wants(self._wish, self.hosts) != wants
 
 

@@ -98,7 +98,7 @@ def test_aborted_records_are_for_nobody() -> None:
     assert (machine.start_offset, machine.end_offset) == (2, 6)
 
 
-def test_records_that_were_delivered_often_come_with_half_of_their_neighbours_and_alone_at_last() -> None:
+def test_records_that_were_delivered_often_come_with_ever_fewer_neighbours() -> None:
     machine = SharePartition(0, 0, [StoredBatch(0, 7, 0, 2), StoredBatch(8, 15, 0, 3)])
     batch = range(16)
     assert taken(machine, batch) == [(0, 7, 3)]

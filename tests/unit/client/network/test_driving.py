@@ -288,7 +288,7 @@ def test_a_close_ends_with_the_answer_that_a_caller_receives(
     assert not closing.is_alive()
 
 
-def test_the_network_does_not_look_again_and_again_at_a_lent_connection_that_has_ended(
+def test_a_lent_connection_that_has_ended_keeps_no_thread_busy(
     network: Network, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system tells of an end also where a socket is passed over."""
