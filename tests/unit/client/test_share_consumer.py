@@ -14,7 +14,7 @@ from pylog.client.share_consumer.acquired import AcquiredBatches
 from pylog.client.share_consumer.share_consumer import ShareConsumer
 from pylog.config.share_consumer import ShareConsumerConfig
 from pylog.protocol.batch import encode
-from pylog.protocol.messages.share import REJECT, AcquiredRecords, DescribeShareGroupOffsetsRequest
+from pylog.protocol.messages.share import GAP, REJECT, AcquiredRecords, DescribeShareGroupOffsetsRequest
 from pylog.record import ShareRecord, TopicPartition
 from pylog.runtime.closing import settle
 from pylog.testing import SimClock
@@ -422,3 +422,19 @@ def test_damaged_records_are_rejected(log: pylog.Log) -> None:
     acquired = [AcquiredRecords(first_offset=0, last_offset=1, delivery_count=1)]
     records, types, error = AcquiredBatches(T0, config).found(memoryview(data), acquired)
     assert (records, types) == ([], {0: REJECT, 1: REJECT}) and isinstance(error, errors.CorruptBatch)
+
+
+def test_what_compaction_has_taken_before_damage_is_a_gap(log: pylog.Log) -> None:
+    whole, damaged = (bytearray(encode([(b"a", None, 0, ())], now_ms=0).data) for _ in range(2))
+    whole[7], damaged[7] = 1, 2
+    damaged[-1] ^= 1
+    acquired = [AcquiredRecords(first_offset=0, last_offset=2, delivery_count=1)]
+    batches = AcquiredBatches(T0, ShareConsumerConfig(group_id="g"))
+    records, types, error = batches.found(memoryview(whole + damaged), acquired)
+    assert [record.offset for record, _ in records] == [1] and types == {0: GAP, 2: REJECT}
+    assert isinstance(error, errors.CorruptBatch)
+
+
+def test_a_record_shows_itself_in_a_notebook(log: pylog.Log) -> None:
+    with member(log) as consumer:
+        assert "<table" in consumer.poll(WAIT_MS)[0]._repr_html_()

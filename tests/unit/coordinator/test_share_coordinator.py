@@ -274,3 +274,15 @@ def test_a_state_that_cannot_be_stored_is_not_known() -> None:
     assert isinstance(desk.write((0, 0, 2, 1)).error, CoordinatorNotAvailable)
     desk.refuses = None
     assert desk.read().state_batches == []
+
+
+def test_a_change_of_a_state_that_was_deleted_changes_nothing() -> None:
+    machine = Desk().machine
+    machine.replay(record_of(KEY, ShareUpdate(0, 1, 5, 0, BATCHES)))
+    assert machine.states == {}
+
+
+def test_states_do_not_expire() -> None:
+    desk = Desk()
+    desk.begin()
+    assert desk.machine.expire(Now(T0 + 10**12, 10**12)) == [] and len(desk.machine.states) == 1

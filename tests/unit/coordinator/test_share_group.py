@@ -439,3 +439,11 @@ def test_a_partition_whose_state_cannot_be_read_has_no_start(host: ShareHost) ->
     answer = host.ask(message)
     assert (message.found(answer)[T0].start_offset, message.first_error(answer)) == (-1, None)
     assert host.ask(alter(x0=1)).responses[0].partitions[0].error is not None
+
+
+def test_members_stay_when_another_process_has_ended_and_a_group_does_not_expire(host: ShareHost) -> None:
+    one = member(host)
+    one.beat(), one.beat()
+    assert host.coordinator.host_lost("/elsewhere", host.now) == []
+    assert host.coordinator.expire(host.now) == []
+    assert list(host.group().members) == ["a"]
