@@ -239,7 +239,9 @@ conformance: .venv/conformance.stamp build/java/.stamp ## the same scenarios thr
 .PHONY: differential
 differential: BUDGET = 20000
 differential: SCRIPTS = 300
-differential: .venv/dev.stamp build/java/.stamp ## the same requests to pylog and a real Kafka, the same scripts on their partition logs; compare the answers (BUDGET=20000 SCRIPTS=300 SEED=1)
+differential: QUESTIONS = 20000
+differential: .venv/dev.stamp build/java/.stamp ## the same requests to pylog and a real Kafka, the same scripts on their partition logs, the same questions to their authorizers; compare the answers (BUDGET=20000 SCRIPTS=300 QUESTIONS=20000 SEED=1)
+	@PYTHONPATH=src:tests $(BIN)/python -m differential.acl_campaign $(QUESTIONS) --seed $(SEED)
 	@PYTHONPATH=src:tests $(BIN)/python -m differential.log_campaign $(SCRIPTS) --seed $(SEED)
 	@PYTHONPATH=src:tests $(BIN)/python -m differential.campaign $(BUDGET) --seed $(SEED)
 

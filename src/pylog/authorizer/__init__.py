@@ -1,0 +1,6 @@
+"""The rights of the clients of a server.
+
+    standard    StandardAuthorizer: the decision by ACLs
+
+(Kafka: Authorizer, StandardAuthorizer.)
+"""
