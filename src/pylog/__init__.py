@@ -34,6 +34,14 @@ if TYPE_CHECKING:
     from pylog.log import Log, open, serve  # noqa: A004
     from pylog.logdirs.damage import Findings
     from pylog.partition import Appended
+    from pylog.protocol.acls import (
+        AclBinding,
+        AclBindingFilter,
+        AclOperation,
+        AclPermissionType,
+        AclResourceType,
+        PatternType,
+    )
     from pylog.record import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -54,6 +62,11 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "AclBinding",
+    "AclBindingFilter",
+    "AclOperation",
+    "AclPermissionType",
+    "AclResourceType",
     "Admin",
     "Appended",
     "AppendedTable",
@@ -79,6 +92,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionView",
+    "PatternType",
     "Producer",
     "ProducerOptions",
     "PylogError",
@@ -108,6 +122,11 @@ __all__ = [
 ]
 
 ON_FIRST_USE = {
+    "AclBinding": "pylog.protocol.acls",
+    "AclBindingFilter": "pylog.protocol.acls",
+    "AclOperation": "pylog.protocol.acls",
+    "AclPermissionType": "pylog.protocol.acls",
+    "AclResourceType": "pylog.protocol.acls",
     "Admin": "pylog.client.admin.admin",
     "Appended": "pylog.partition",
     "AppendedTable": "pylog.tables",
@@ -133,6 +152,7 @@ ON_FIRST_USE = {
     "OffsetAndMetadata": "pylog.record",
     "OffsetAndTimestamp": "pylog.record",
     "PartitionView": "pylog.handles.views",
+    "PatternType": "pylog.protocol.acls",
     "Producer": "pylog.client.producer",
     "ProducerOptions": "pylog.config.typed",
     "Quarantined": "pylog.commitlog.recovery",

@@ -52,6 +52,7 @@ from pylog.logdirs.log_directory import CleaningFacts
 from pylog.partition import Appended, Partition
 from pylog.protocol.batch import Batch
 from pylog.protocol.messages import ClientGone, DescribeQuorum, Fetch, Message, ProduceRequest, Replacement, Session
+from pylog.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest
 from pylog.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -194,6 +195,8 @@ class Broker:
             ClientGone: self._share_fetches.client_gone,
             DescribeQuorum: at_once(lambda _: describe_quorum(node.topics.metadata_log)),
             AlterUserScramCredentialsRequest: at_once(node.cluster_changes.alter_users),
+            CreateAclsRequest: at_once(node.cluster_changes.create_acls),
+            DeleteAclsRequest: at_once(node.cluster_changes.delete_acls),
         }
 
     @property

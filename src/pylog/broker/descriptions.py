@@ -10,6 +10,7 @@ from pylog.broker.describe_users import describe_users
 from pylog.config import DynamicBrokerConfig
 from pylog.errors import PylogError
 from pylog.files import Files
+from pylog.protocol.messages.acls import DescribeAclsRequest, DescribeAclsResponse
 from pylog.protocol.messages.configs import DescribeConfigsRequest, ListConfigResourcesRequest
 from pylog.protocol.messages.topics import DescribeLogDirsRequest
 from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest
@@ -25,6 +26,11 @@ def at_once(answer: Callable[[Any], object]) -> Route:
     return lambda message, session: completed(answer(message))
 
 
+def describe_acls(image: MetadataImage, asked: DescribeAclsRequest) -> DescribeAclsResponse:
+    """The ACLs of an image that a filter means."""
+    return DescribeAclsResponse.of(acl for _, acl in image.acls.matching(asked.filter()))
+
+
 def descriptions(
     files: Files, paths: Iterable[str], failures: Mapping[str, PylogError], image: Callable[[], MetadataImage],
     configs: DynamicBrokerConfig, node_id: int,
@@ -33,6 +39,7 @@ def descriptions(
     return {
         DescribeLogDirsRequest: at_once(partial(describe_log_dirs, files, paths, failures)),
         DescribeUserScramCredentialsRequest: at_once(lambda message: describe_users(image(), message)),
+        DescribeAclsRequest: at_once(lambda message: describe_acls(image(), message)),
         DescribeConfigsRequest: at_once(lambda message: describe_configs(image(), configs, node_id, message)),
         ListConfigResourcesRequest: at_once(lambda message: list_config_resources(image(), node_id, message)),
     }

@@ -11,6 +11,7 @@ them. A refused request gives no records: its error is raised, or is a value in 
     slots           epochs and producer ids that no two nodes take, where each is its own controller
     configs         configs set on topics, the node, all nodes and groups
     users           the credentials of users
+    acls            ACLs made and deleted
     nodes           the followers that are known, by their log directories
     producer_ids    blocks of producer ids
 

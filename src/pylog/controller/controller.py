@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from pylog.config import DynamicBrokerConfig
+from pylog.controller.acls import AclControl
 from pylog.controller.configs import ConfigControl
 from pylog.controller.nodes import NodeControl
 from pylog.controller.partitions import PartitionControl
@@ -26,5 +27,6 @@ class Controller:
         self.topics = TopicControl(node_id, configs, image, self.partitions)
         self.configs = ConfigControl(node_id, configs, image)
         self.users = UserControl(image)
+        self.acls = AclControl(image)
         self.nodes = NodeControl(node_id, image)
         self.producer_ids = ProducerIdControl(node_id, image)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from pylog.protocol.acls import AclBinding
 from pylog.protocol.messages.configs import ConfigResource, ResourceType
 from pylog.protocol.metadata_image import MetadataImage, PartitionImage, encode_record
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
@@ -119,6 +120,21 @@ def remove_user(name: str, mechanism: ScramMechanism) -> list[bytes]:
     return [encode_record("RemoveUserScramCredentialRecord", {"name": name, "mechanism": mechanism.value})]
 
 
+def add_acl(acl_id: UUID, acl: AclBinding) -> list[bytes]:
+    """One ACL more (Kafka: AclControlManager)."""
+    value = {
+        "id": acl_id, "resourceType": acl.resource_type.value, "resourceName": acl.name,
+        "patternType": acl.pattern_type.value, "principal": acl.principal, "host": acl.host,
+        "operation": acl.operation.value, "permissionType": acl.permission_type.value,
+    }  # fmt: skip
+    return [encode_record("AccessControlEntryRecord", value)]
+
+
+def remove_acl(acl_id: UUID) -> list[bytes]:
+    """The end of an ACL."""
+    return [encode_record("RemoveAccessControlEntryRecord", {"id": acl_id})]
+
+
 def abort_transaction(reason: str) -> list[bytes]:
     """The end of a metadata transaction whose records do not count (KIP-868)."""
     return [encode_record("AbortTransactionRecord", {"reason": reason})]
@@ -169,6 +185,8 @@ def image_records(image: MetadataImage) -> Iterator[bytes]:
         yield from change_config(resource, config)
     for (name, _), credential in image.users.items():
         yield from set_user(name, credential)
+    for acl_id, acl in image.acls.by_id.items():
+        yield from add_acl(acl_id, acl)
     if image.next_producer_id:
         yield from allocate_producer_ids(NO_NODE, NO_NODE, image.next_producer_id)
     yield from image.others

@@ -21,6 +21,7 @@ from uuid import UUID
 
 from pylog.config.options import INT_MAX
 from pylog.errors import CorruptBatch, StorageError, UnknownTopicId, UnsupportedFormat
+from pylog.protocol.acls import AclBinding, AclOperation, AclPermissionType, AclResourceType, Acls, PatternType
 from pylog.protocol.messages.configs import ConfigResource, ResourceType
 from pylog.protocol.messages.records import NO_ID
 from pylog.protocol.persistent_map import PersistentMap
@@ -104,7 +105,7 @@ class MetadataDelta:
     """The topics, partitions and configs that the records of one change have made, changed or removed. (Kafka:
     MetadataDelta)
 
-    The values are in the image after it. Users, nodes and features are looked up there at each use.
+    The values are in the image after it. Users, ACLs, nodes and features are looked up there at each use.
     """
 
     def __init__(self) -> None:
@@ -152,6 +153,8 @@ class MetadataImage:
         """The level of each feature: Kafka reads no log in which it does not find its metadata.version."""
         self.users = PersistentMap[tuple[str, ScramMechanism], ScramCredential]()
         """The credentials of users, each for one mechanism."""
+        self.acls = Acls()
+        """The ACLs; the same object until one of them changes."""
         self.configs = PersistentMap[ConfigResource, dict[str, str]]()
         """The configs set on brokers and groups."""
         self.replicas_in: dict[UUID, int] = {}
@@ -169,6 +172,8 @@ class MetadataImage:
         self._open_transaction: list[MetadataRecord] | None = None
         self._own: set[UUID] = set()
         """The topics that no other image has."""
+        self._owns_acls = True
+        """Whether no other image has `acls`."""
         self._own_configs: set[ConfigResource] = set()
         """The keys of those `configs` that no other image has."""
         self._delta: MetadataDelta | None = None
@@ -205,7 +210,7 @@ class MetadataImage:
         image.topics, image._by_id = self.topics.successor(), self._by_id.successor()
         image._namesakes, image.replicas_in = self._namesakes.successor(), dict(self.replicas_in)
         image.nodes, image.features, image.users = dict(self.nodes), dict(self.features), self.users.successor()
-        image.configs = self.configs.successor()
+        image.configs, image.acls, image._owns_acls = self.configs.successor(), self.acls, False
         image.next_producer_id, image.removed = self.next_producer_id, self.removed.successor()
         image.replicated_before = self.replicated_before.successor()
         image.others, image._delta = list(self.others), delta
@@ -397,6 +402,20 @@ class MetadataImage:
         if self.users.pop((value["name"], _mechanism(value)), None) is None:
             raise CorruptBatch("a metadata record removes a user's credential that no earlier record made")
 
+    def _changing_acls(self) -> Acls:
+        """The ACLs, to be changed: a successor, where another image may have them, too."""
+        if not self._owns_acls:
+            self.acls, self._owns_acls = self.acls.successor(), True
+        return self.acls
+
+    def _add_acl(self, value: Struct) -> None:
+        self._changing_acls().add(value["id"], _acl(value))
+
+    def _remove_acl(self, value: Struct) -> None:
+        if value["id"] not in self.acls.by_id:
+            raise CorruptBatch("a metadata record removes an ACL that no earlier record made")
+        self._changing_acls().remove(value["id"])
+
     def _register_node(self, value: Struct) -> None:
         directories = tuple(value.get("logDirs", ()))
         node = NodeImage(value["brokerId"], value["incarnationId"], value["brokerEpoch"], directories)
@@ -413,6 +432,18 @@ def _mechanism(value: Struct) -> ScramMechanism:
         raise UnsupportedFormat(
             f"a metadata record names SCRAM mechanism {value['mechanism']}: 1 and 2 are known"
         ) from None
+
+
+def _acl(value: Struct) -> AclBinding:
+    try:
+        return AclBinding(
+            AclResourceType(value["resourceType"]), value["resourceName"], value["principal"],
+            AclOperation(value["operation"]), PatternType(value["patternType"]), value["host"],
+            AclPermissionType(value["permissionType"]),
+        )  # fmt: skip
+    except ValueError as error:
+        # To pass over one that denies would allow what it denies.
+        raise UnsupportedFormat(f"a metadata record has an ACL with a number that is not known: {error}") from None
 
 
 def _others(before: Struct, value: Struct) -> Struct:
@@ -451,6 +482,8 @@ _REPLAYS: dict[str, Callable[[MetadataImage, Struct], None]] = {
     "ProducerIdsRecord": MetadataImage._allocate_producer_ids,
     "UserScramCredentialRecord": MetadataImage._add_user,
     "RemoveUserScramCredentialRecord": MetadataImage._remove_user,
+    "AccessControlEntryRecord": MetadataImage._add_acl,
+    "RemoveAccessControlEntryRecord": MetadataImage._remove_acl,
 }
 _USED = _TRANSACTION_ENDS | {"BeginTransactionRecord"} | _REPLAYS.keys()
 

@@ -31,6 +31,8 @@ class ServedNode:
     clock: Clock
     address: Place = NOWHERE
     """The address that clients are told to connect to."""
+    has_acls: bool = False
+    """Whether it goes by ACLs."""
     sessions: FetchSessions = field(init=False)
     log: ClientLog = field(init=False)
     _trusted: frozenset[str] = field(init=False)

@@ -1,11 +1,13 @@
-"""Changes of configs, users and producer ids. Each is in the metadata log before it takes effect."""
+"""Changes of configs, users, ACLs and producer ids. Each is in the metadata log before it takes effect."""
 
 from collections.abc import Mapping, Sequence
+from uuid import uuid4
 
 from pylog.broker.replica_manager.roles import CommitRecords
 from pylog.controller.controller import Controller
 from pylog.errors import PylogError
 from pylog.protocol.messages import ResourceChange
+from pylog.protocol.messages.acls import CreateAclsRequest, CreateAclsResponse, DeleteAclsRequest, DeleteAclsResponse
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from pylog.runtime.signals import WholeLock
 
@@ -63,6 +65,26 @@ class ClusterChanges:
         """
         with self._lock:
             records, answer = self._controller.users.alter(asked)
+            self._commit(records)
+            return answer
+
+    def create_acls(self, asked: CreateAclsRequest) -> CreateAclsResponse:
+        """Make ACLs, all of them in one step but those with an error.
+
+        Raises PolicyViolation, DiskFull, DurabilityUnknown.
+        """
+        with self._lock:
+            records, answer = self._controller.acls.create(asked, uuid4)
+            self._commit(records)
+            return answer
+
+    def delete_acls(self, asked: DeleteAclsRequest) -> DeleteAclsResponse:
+        """Delete the ACLs of some filters, all of them in one step.
+
+        Raises PolicyViolation, DiskFull, DurabilityUnknown.
+        """
+        with self._lock:
+            records, answer = self._controller.acls.delete(asked)
             self._commit(records)
             return answer
 

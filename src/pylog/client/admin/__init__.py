@@ -9,4 +9,5 @@ share_offsets  the progress of share groups
 offset_moves   where a group goes when its offsets are reset
 transactions   transactions, producers, what hangs
 users          users and their passwords
+acls           who may do what
 """

@@ -2,6 +2,7 @@
 
 from typing import NoReturn
 
+from pylog.client.admin.acls import AclAdmin
 from pylog.client.admin.configs import ConfigAdmin
 from pylog.client.admin.offsets import OffsetAdmin
 from pylog.client.admin.share_offsets import ShareOffsetAdmin
@@ -12,7 +13,7 @@ from pylog.client.cluster import Cluster
 from pylog.runtime.closing import Lease
 
 
-class Admin(TopicAdmin, ConfigAdmin, OffsetAdmin, ShareOffsetAdmin, TransactionAdmin, UserAdmin):
+class Admin(TopicAdmin, ConfigAdmin, OffsetAdmin, ShareOffsetAdmin, TransactionAdmin, UserAdmin, AclAdmin):
     """Administration of the nodes behind a transport. Thread-safe.
 
     Calls raise NetworkError or RequestTimedOut where no node answers.

@@ -1,7 +1,5 @@
-"""ACLs and delegation tokens are off, as in a Kafka without an authorizer and without a secret key for tokens; SASL is,
-on a listener without it.
+"""Delegation tokens are off, as in a Kafka without a secret key for them; SASL is, on a listener without it.
 
-    DescribeAcls, CreateAcls, DeleteAcls          SecurityDisabled
     Create-, Renew-, Expire-, DescribeDelegationToken
                                                   UnsupportedByAuthentication for a client that has proved no name,
                                                   DelegationTokenDisabled for the others
@@ -12,27 +10,13 @@ In all versions alike, but from version 3 on CreateDelegationToken may be for an
 beside it.
 """
 
-from pylog.errors import DelegationTokenDisabled, IllegalSaslState, SecurityDisabled, UnsupportedByAuthentication
+from pylog.errors import DelegationTokenDisabled, IllegalSaslState, UnsupportedByAuthentication
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
 REQUESTER_FROM = 3
 NEVER_MS = -1
-_DISABLED: Body = {"errorCode": SecurityDisabled.code, "errorMessage": "No Authorizer is configured."}
-
-
-def _describe_acls(request: Request, node: ServedNode) -> Outcome:
-    told = "No Authorizer is configured on the broker"
-    return {"errorCode": SecurityDisabled.code, "errorMessage": told, "resources": []}
-
-
-def _create_acls(request: Request, node: ServedNode) -> Outcome:
-    return {"results": [dict(_DISABLED) for _ in request.body["creations"]]}
-
-
-def _delete_acls(request: Request, node: ServedNode) -> Outcome:
-    return {"filterResults": [{**_DISABLED, "matchingAcls": []} for _ in request.body["filters"]]}
 
 
 def _token_error(request: Request) -> int:
@@ -75,9 +59,6 @@ def _authenticate(request: Request, node: ServedNode) -> Outcome:
 APIS = (
     api("SaslHandshake", _handshake),
     api("SaslAuthenticate", _authenticate),
-    api("DescribeAcls", _describe_acls),
-    api("CreateAcls", _create_acls),
-    api("DeleteAcls", _delete_acls),
     api("CreateDelegationToken", _create_token),
     api("RenewDelegationToken", _change_token),
     api("ExpireDelegationToken", _change_token),

@@ -4,6 +4,7 @@ from functools import cache
 
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api import (
+    acls,
     api_versions,
     describe_cluster,
     describe_configs,
@@ -43,7 +44,7 @@ _BY_NAME |= {
         find_coordinator.API, describe_cluster.API, describe_topic_partitions.API,
         describe_configs.API,
         describe_groups.API, list_config_resources.API, describe_quorum.API,
-        update_features.API, *replicas.APIS, *quotas.APIS, *security_off.APIS, *telemetry.APIS,
+        update_features.API, *replicas.APIS, *quotas.APIS, *acls.APIS, *security_off.APIS, *telemetry.APIS,
         *membership.APIS, *offsets.APIS, *transactions.APIS, *share_states.APIS,
         api(api_versions.NAME, _versions),
     )
