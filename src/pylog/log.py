@@ -104,7 +104,7 @@ class Log(ClientHalf[TopicView]):
         asked = node.node_id if attachment is None else ANY_NODE
         # It has to live longer than this handle.
         words = partial(_words, path, node, attachment)
-        super().__init__(OpenLog(path, words, held, transport), asked, clock)
+        super().__init__(OpenLog(path, words, held, transport, asked), clock)
         self._followings: weakref.WeakSet[Following] = weakref.WeakSet()
 
     def _check_open(self) -> None:

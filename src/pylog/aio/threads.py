@@ -33,6 +33,7 @@ class Threads:
 
     def __init__(self) -> None:
         self._pool = Pool("pylog-aio", THREADS_MAX)
+        self._is_closed = False
         _open.add(self)
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -52,10 +53,14 @@ class Threads:
     def _submit(self, function: Callable[[], T]) -> Future[T]:
         call: Future[T] = Future()
         self._pool.submit(partial(_make, call, function))
+        if self._is_closed:
+            # A call of a closed log, which raises that it is: its thread is not to stay.
+            self._pool.close()
         return call
 
     def close(self) -> None:
-        """Let the threads end when their calls have."""
+        """Let the threads end when their calls have, and those of later calls, too."""
+        self._is_closed = True
         self._pool.close()
 
     def finish(self) -> None:

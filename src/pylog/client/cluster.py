@@ -13,7 +13,14 @@ from operator import attrgetter
 from typing import Any, Protocol, TypeVar, overload
 from uuid import UUID
 
-from pylog.errors import LeaderNotAvailable, PylogError, RequestTimedOut, UnknownServer, UnknownTopicOrPartition
+from pylog.errors import (
+    Closed,
+    LeaderNotAvailable,
+    PylogError,
+    RequestTimedOut,
+    UnknownServer,
+    UnknownTopicOrPartition,
+)
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import (
     ApiRequest,
@@ -24,7 +31,7 @@ from pylog.protocol.messages import (
 from pylog.protocol.messages.records import ListedOffset, ListOffsetsRequest
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse, MetadataTopic
 from pylog.record import TopicPartition
-from pylog.runtime.future import Future
+from pylog.runtime.future import Future, failed
 from pylog.runtime.rounds import Rounds, finished
 from pylog.transport import PendingAnswer, Transport
 
@@ -107,6 +114,8 @@ class Cluster:
         self._node = node
         self.creates = creates
         self._session = Session(client_id=client_id)
+        self._end: str | None = None
+        """Why nothing is sent any more."""
         self._topics: dict[str, MetadataTopic] = {}
         self._destinations: dict[str, dict[int, tuple[UUID, int]]] = {}
         """Topic id and leader by topic and partition, of the partitions that something was sent to."""
@@ -121,7 +130,9 @@ class Cluster:
         return self._node
 
     def send(self, node: int, message: Message) -> PendingAnswer:
-        """Send to a node; the future is its answer."""
+        """Send to a node; the future is its answer. After `release` it is Closed."""
+        if self._end is not None:
+            return failed(Closed(self._end))
         return self._transport.send(node, message, self._session)
 
     def question(self, names: list[str] | None) -> MetadataRequest:
@@ -133,8 +144,9 @@ class Cluster:
         """The node that this client is attached to, for a message."""
         return self._transport.name(self._node)
 
-    def release(self) -> None:
-        """Send nothing more: the client is closed."""
+    def release(self, reason: str) -> None:
+        """Send nothing more: the client is closed, as `reason` says."""
+        self._end = reason
         self._transport.forget(self._session)
 
     def send_any(self, message: Message) -> PendingAnswer:

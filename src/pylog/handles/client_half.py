@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar
 
 from pylog.client.admin.configs import ConfigAdmin
 from pylog.client.admin.topics import TopicAdmin
-from pylog.client.cluster import Cluster
 from pylog.client.producer import Producer
 from pylog.client.producer.failures import tell_failures
 from pylog.config import ConsumerConfig, ProducerConfig
@@ -65,12 +64,12 @@ def _check_named_one_by_one(what: str, topics: Iterable[str]) -> None:
 class ClientHalf(ABC, Generic[View]):
     """Topics, producers, consumers. `View` is what it gives for a topic. Thread-safe."""
 
-    def __init__(self, opened: OpenLog, node_id: int, clock: Clock) -> None:
+    def __init__(self, opened: OpenLog, clock: Clock) -> None:
         self._opened = opened
         self._transport: Transport = opened.transport
-        self._node_id = node_id
+        self._node_id = opened.asked
         self._clock = clock
-        self._cluster = Cluster(self._transport, node_id, "admin")
+        self._cluster = opened.cluster
         self._topics, self._configs = TopicAdmin(self._cluster), ConfigAdmin(self._cluster)
         self._lease = Lease(opened)
         self._heartbeats = SharedWorker("pylog-heartbeat", clock)

@@ -81,7 +81,7 @@ def connect(
     """
     clock = SystemClock()
     where, network, transport = reached(bootstrap_servers, {**(config or {}), **configs}, clock)
-    log = ConnectedLog(OpenLog(where, lambda: f"at {where}", network, transport, "connect to"), ANY_NODE, clock)
+    log = ConnectedLog(OpenLog(where, lambda: f"at {where}", network, transport, ANY_NODE, "connect to"), clock)
     try:
         log.check_connection()
     except BaseException:

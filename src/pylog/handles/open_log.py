@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Protocol
 
+from pylog.client.cluster import Cluster
 from pylog.client.producer.client import ProducerClient
 from pylog.client.producer.failures import log_failures, together
 from pylog.errors import Closed, Undelivered
@@ -59,11 +60,14 @@ class OpenLog:
     """
 
     def __init__(
-        self, path: str, words: Callable[[], str], node: Node, transport: Transport, opens: str = "open"
+        self, path: str, words: Callable[[], str], node: Node, transport: Transport, asked: int, opens: str = "open"
     ) -> None:
         self.path = path
         self.node = node
         self.transport = transport
+        self.asked = asked
+        """The node that clients ask about topics."""
+        self.cluster = Cluster(transport, asked, "admin")
         self._words = words
         self._opens = opens
         self.clients: weakref.WeakSet[ProducerClient | ConsumerClient] = weakref.WeakSet()
@@ -143,6 +147,7 @@ class OpenLog:
             # Last in, first out: each is closed, whatever another one raises. Servers first: they answer what they have
             # received.
             closing.callback(self.node.close)
+            closing.callback(self.cluster.release, self._why_closed())
             for client in clients:
                 if isinstance(client, ProducerClient):
                     closing.callback(_close_producer, client, failures)
@@ -176,7 +181,10 @@ class OpenLog:
         if self.is_inherited:
             raise Closed(f"this log was opened before the process forked: {self._opens} {self.path} again in the child")
         if self.closed:
-            raise Closed(f"this log is closed; {self._opens} {self.path} again")
+            raise Closed(self._why_closed())
+
+    def _why_closed(self) -> str:
+        return f"this log is closed; {self._opens} {self.path} again"
 
     def close_dropped(self) -> None:
         """Close it: there is no handle any more."""

@@ -238,8 +238,6 @@ class Workers:
 
     def _put_aside(self, record: ShareRecord[Any, Any], error: Exception) -> None:
         assert self._producer is not None and self._dead_letter is not None, "there is a topic for them"
-        # A producer of a closed log that was never used has only an error that may pass.
-        self._log._check_open()
         headers = dead_letter_headers(record, self._group_id, error)
         self._producer.send(self._dead_letter, record.value, record.key, headers=headers).result()
 

@@ -15,7 +15,7 @@ from pylog.client.consumer.commit import OnCommit
 from pylog.client.consumer.group_member import GroupMember
 from pylog.client.consumer.loop_records import LoopRecords
 from pylog.client.consumer.offsets import OffsetFetcher
-from pylog.client.consumer.pending_requests import PendingRequests
+from pylog.client.consumer.pending_requests import CLOSED, PendingRequests
 from pylog.client.consumer.poll_loop import PollLoop
 from pylog.client.consumer.positions import Positions
 from pylog.client.consumer.single_thread import SingleThread
@@ -173,10 +173,12 @@ class ConsumerClient:
 
     def partitions_for_topic(self, topic: str) -> Rounds[set[int]]:
         """See `Consumer.partitions_for_topic`."""
+        self.requests.check_open()
         return {p.partition_index for p in (yield from self._cluster.rounds.topic(topic)).partitions}
 
     def topics(self) -> Rounds[list[str]]:
         """See `Consumer.topics`."""
+        self.requests.check_open()
         return list((yield from self._cluster.rounds.topics()))
 
     # --- commits -----------------------------------------------------------------------------------------------------
@@ -255,7 +257,7 @@ class ConsumerClient:
             if self.group is not None:
                 self.group.close()
             self.subscription.assign([])
-            self._cluster.release()
+            self._cluster.release(CLOSED)
 
     def log_closes(self) -> None:
         """The log is about to close, in whatever thread: end what goes on in this consumer.
@@ -297,9 +299,9 @@ class ConsumerClient:
         if self.group is not None:
             self.group.go(reason)
             self.group.close()
-        self._cluster.release()
+        self._cluster.release(CLOSED)
 
     def release(self) -> None:
         """Send nothing more: the handle of a consumer without a group is gone."""
         if not self.requests.is_ended:
-            self._cluster.release()
+            self._cluster.release(CLOSED)

@@ -26,6 +26,7 @@ from pylog.transport import PendingAnswer
 
 T = TypeVar("T")
 
+CLOSED = "this consumer is closed"
 ANSWER_MS_SPARE = 30_000
 """How much longer than it was asked to a node may take."""
 
@@ -183,7 +184,7 @@ class PendingRequests:
     def check_open(self) -> None:
         """Raise Closed after `end`."""
         if self.is_ended:
-            raise Closed("this consumer is closed")
+            raise Closed(CLOSED)
 
     def end(self) -> None:
         """Let the wait of now, and all that come, raise Closed. From any thread."""

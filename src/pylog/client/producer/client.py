@@ -22,7 +22,7 @@ from pylog.client.accumulator import Accumulator
 from pylog.client.cluster import Cluster, raise_first
 from pylog.client.producer.failures import log_failures
 from pylog.client.producer.foreign import foreign_batch, make_transactional
-from pylog.client.producer.lifetime import Lifetime
+from pylog.client.producer.lifetime import CLOSED, Lifetime
 from pylog.client.producer.partitioning import Partitioning
 from pylog.client.producer.sender import Sender
 from pylog.client.producer.transactions import Transactions, refuse_inside
@@ -310,6 +310,7 @@ class ProducerClient:
 
     def partitions_for(self, topic: str) -> list[int]:
         """See `Producer.partitions_for`."""
+        self._lifetime.check_open()
         return [p.partition_index for p in self._cluster.topic(topic).partitions]
 
     @whole
@@ -363,7 +364,7 @@ class ProducerClient:
                 self.sender.close(None if deadline is None else max(deadline - self._clock.tick_ms(), 0) / 1000)
             finally:
                 self._abandon_unanswered()
-                self._cluster.release()
+                self._cluster.release(CLOSED)
 
     @whole
     def _abandon_unanswered(self) -> None:

@@ -9,6 +9,8 @@ from pylog.errors import Closed
 from pylog.runtime.clock import Clock, condition
 from pylog.runtime.signals import WholeLock, wait_at
 
+CLOSED = "this producer is closed"
+
 
 class Lifetime:
     """The lock of a producer and its end. All fields are guarded by the lock."""
@@ -35,12 +37,16 @@ class Lifetime:
         """How many threads and event loops wait for a change."""
         self._listeners: list[Callable[[], object]] = []
 
-    def check_usable(self) -> None:
-        """Raise Closed, and what `unusable` makes of a fatal error."""
+    def check_open(self) -> None:
+        """Raise Closed once a close has begun."""
         if self.is_abandoned:
             raise Closed("this producer was made before the process forked: make another one in the child")
         if self.closed:
-            raise Closed("this producer is closed")
+            raise Closed(CLOSED)
+
+    def check_usable(self) -> None:
+        """Raise Closed, and what `unusable` makes of a fatal error."""
+        self.check_open()
         if self.fatal is not None:
             raise unusable(self.fatal) from self.fatal
 

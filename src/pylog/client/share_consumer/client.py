@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from pylog.client.cluster import Cluster, checked_names
-from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
+from pylog.client.consumer.pending_requests import CLOSED, PendingRequest, PendingRequests
 from pylog.client.consumer.single_thread import SingleThread
 from pylog.client.share_consumer.acknowledgements import Acknowledgements, Place
 from pylog.client.share_consumer.fetcher import ShareFetcher
@@ -240,7 +240,7 @@ class ShareConsumerClient:
         finally:
             self.requests.end()
             self._member.close()
-            self._cluster.release()
+            self._cluster.release(CLOSED)
 
     def _leave(self, timeout_ms: int, *, accepts: bool = True) -> Rounds[None]:
         self._acknowledgements.settle(accepts=accepts)
@@ -292,7 +292,7 @@ class ShareConsumerClient:
         self._fetcher.go()
         self._member.go()
         self._member.close()
-        self._cluster.release()
+        self._cluster.release(CLOSED)
 
     def measure(self, found: Metrics) -> None:
         """Add the numbers of now. None are counted yet."""
