@@ -284,6 +284,8 @@ class ShareFetches:
 
     def attempt(self, wish: _Wish, hosts: Iterable[SharePartitionHost], portions: Portions, *, is_last: bool) -> bool:
         """Let a member have what there is; False where that is too little, and it may wait. `is_last`: it may not."""
+        if wish.session not in self.sessions:
+            return True
         at_work = [host for host in hosts if host.is_at_work]
         for host in hosts:
             if not host.is_at_work:
@@ -313,7 +315,7 @@ class ShareFetches:
 
     def wants(self, wish: _Wish, hosts: Iterable[SharePartitionHost]) -> Wants:
         """The keys of a fetch that got nothing: what partitions show next, and what becomes free in them."""
-        wants: Wants = []
+        wants: Wants = [(_end_of(wish.session), 0)]
         for host in hosts:
             wants.append((_key(host), 0))
             partition = host.leader.partition
@@ -350,6 +352,7 @@ class ShareFetches:
 
     def _end(self, session: ShareSession) -> None:
         self.sessions.end(session)
+        self._purgatory.tell(_end_of(session))
         self._release(session)
 
     def _release(self, session: ShareSession) -> None:
@@ -424,6 +427,8 @@ class _ParkedShareFetch(Parked[Portions]):
 
     def _has_news(self, seen: list[int], wants: Wants) -> bool:
         """Whether something has come between the attempt and the wait."""
+        if self._wish.session not in self._fetches.sessions:
+            return True
         return [host.version for host in self.hosts] != seen or self._fetches.wants(self._wish, self.hosts) != wants
 
 
@@ -438,6 +443,11 @@ class _Refused(Parked[ShareFetchResponse]):
 
     def resume(self) -> None:
         self.set_result(self._answer)
+
+
+def _end_of(session: ShareSession) -> tuple[str, MemberKey]:
+    """The key under which a fetch waits for the end of its session."""
+    return "end of share session", session.member
 
 
 def _key(host: SharePartitionHost) -> tuple[str, str, SharedPartition]:

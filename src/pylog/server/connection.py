@@ -3,7 +3,8 @@
     socket -> framer -> frames -> a call each -> answers, in the order of the requests -> outgoing -> socket
 
 A request begins when all requests before it are answered, so they take effect in their order. Only a Produce may begin
-behind other Produces that still wait for a disk or for replicas.
+behind other Produces that still wait for a disk or for replicas, and a ShareAcknowledge behind a ShareFetch that waits
+for records.
 
 Backpressure: nothing is received from a client while one of its requests waits for its turn. Nothing is received, and
 no request begins, while `UNSENT_BYTES` or more are on their way to it. No Produce begins behind `PIPELINED_BYTES` of
@@ -28,7 +29,7 @@ from pylog.runtime.agenda import Appointment
 from pylog.runtime.outgoing import Outgoing
 from pylog.runtime.sockets import hang_up
 from pylog.server.api.call import Fate, Later
-from pylog.server.dispatch import ServedCall, may_overlap, read_request
+from pylog.server.dispatch import ServedCall, may_end_poll, may_overlap, read_request
 from pylog.server.prepared import PREPARED_MAX, PreparedProduce
 from pylog.server.served_node import ServedNode
 from pylog.transport import PendingAnswer
@@ -124,7 +125,12 @@ class Connection:
         """Whether the first of `frames` may begin."""
         if self.outgoing.size >= UNSENT_BYTES:
             return False
-        return not self.answers or not (
+        if not self.answers:
+            return True
+        last = self.answers[-1]
+        if last.call.api.name == "ShareFetch" and last.answer is not None:
+            return may_end_poll(self.frames[0])
+        return not (
             self.is_exclusive
             or len(self.answers) >= PIPELINED_MAX
             or self.under_way >= PIPELINED_BYTES

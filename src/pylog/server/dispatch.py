@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pylog.errors import ProtocolError, UnsupportedVersion
 from pylog.protocol.error_codes import error_message
 from pylog.protocol.messages import ANONYMOUS, Session
-from pylog.protocol.schema import ELEMENTS_MAX, Piece
+from pylog.protocol.schema import ELEMENTS_MAX, Piece, message
 from pylog.protocol.wire.framing import SIZE_BYTES
 from pylog.protocol.wire.headers import API_VERSIONS, read_call, read_header, response_header
 from pylog.protocol.wire.mapping import Body
@@ -18,6 +18,8 @@ from pylog.server.api.api_versions import unsupported
 from pylog.server.api.call import Api, Framed, Made, NoResponse, Outcome, Request
 from pylog.server.api.table import APIS, served_keys
 from pylog.server.served_node import ServedNode
+
+SHARE_ACKNOWLEDGE = message("ShareAcknowledgeRequest").api_key.to_bytes(2)
 
 
 class ServedCall(NamedTuple):
@@ -37,6 +39,11 @@ class ServedCall(NamedTuple):
 def may_overlap(frame: bytearray) -> bool:
     """Whether a request may begin while those before it wait for their answers: a Produce behind others."""
     return frame[:2] == b"\0\0"
+
+
+def may_end_poll(frame: bytearray) -> bool:
+    """Whether a request may begin behind a ShareFetch that waits: a ShareAcknowledge, which may end its session."""
+    return frame[:2] == SHARE_ACKNOWLEDGE
 
 
 def read_head(frame: bytearray) -> ServedCall:

@@ -246,13 +246,49 @@ def test_a_client_that_leaves_just_before_the_wait_takes_nothing(
     assert not waiting.done()
 
 
-def test_a_fetch_whose_session_has_ended_meanwhile_holds_nothing(desk: ShareDesk) -> None:
+def test_a_fetch_whose_session_ends_is_answered_and_takes_nothing(desk: ShareDesk) -> None:
     desk.fetch(0, member="ben")
     waiting = desk.fetching(0, max_wait_ms=500)
     desk.fetch(FINAL)
+    assert acquired(waiting.result(0)) == []
+    desk.produce(1)
+    assert desk.fetch(1, member="ben") == [(0, 0, 1)]
+
+
+def test_a_fetch_whose_session_ends_while_it_takes_records_holds_nothing(
+    desk: ShareDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.fetch(0, member="ben")
+    waiting = desk.fetching(0, max_wait_ms=500)
+    acquire, endings = SharePartitionHost.acquire, [FINAL]
+
+    def acquired_late(*asked: Any) -> Any:
+        portion = acquire(*asked)
+        while endings:
+            desk.fetch(endings.pop())
+        return portion
+
+    monkeypatch.setattr(SharePartitionHost, "acquire", acquired_late)
     desk.produce(1)
     assert waiting.done()
     assert desk.fetch(1, member="ben") == [(0, 0, 2)]
+
+
+def test_a_fetch_whose_session_ends_just_before_the_wait_is_answered(
+    desk: ShareDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    purgatory, endings = desk.broker._purgatory, [FINAL]
+    park = purgatory.park
+
+    def parked(*waiting: Any) -> bool:
+        is_parked = park(*waiting)
+        while endings:
+            desk.broker._share_fetches.sessions.end(desk.broker._share_fetches.sessions.of_group("g")[0])
+            endings.pop()
+        return is_parked
+
+    monkeypatch.setattr(purgatory, "park", parked)
+    assert acquired(desk.fetching(0, max_wait_ms=500).result(0)) == []
 
 
 def test_groups_and_partitions_do_not_touch_each_other() -> None:

@@ -16,6 +16,7 @@ from pylog.client.network.selector import LinkSelector
 from pylog.client.network.traffic import Traffic
 from pylog.config.connection import ConnectionConfig
 from pylog.protocol.messages import Fetch, Session
+from pylog.protocol.messages.share import ShareFetchRequest
 from pylog.protocol.sasl.exchange import sasl_client
 
 __all__ = ["Links"]
@@ -97,7 +98,7 @@ class Links:
         unanswered: list[Call] = []
         for session in list(self.leaving):
             left = [link for link in self if link.key[1] == session]
-            ended = [link for link in left if link.is_idle or _only_fetches(link)]
+            ended = [link for link in left if link.is_idle or _only_polls(link)]
             for link in ended:
                 self.let_go(link)
                 unanswered += link.calls
@@ -151,8 +152,8 @@ class Links:
         self._links.clear()
 
 
-def _only_fetches(link: Link) -> bool:
-    return bool(link.calls) and all(isinstance(call.message, Fetch) for call in link.calls)
+def _only_polls(link: Link) -> bool:
+    return bool(link.calls) and all(isinstance(call.message, Fetch | ShareFetchRequest) for call in link.calls)
 
 
 def _is_opening(link: Link) -> bool:

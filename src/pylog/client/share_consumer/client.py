@@ -246,18 +246,18 @@ class ShareConsumerClient:
         self._acknowledgements.settle(accepts=accepts)
         self._acknowledgements.drop()
         deadline_ms = self._clock.tick_ms() + timeout_ms
-        yield from self._until_quiet(deadline_ms)
+        yield from self._until(lambda: not self._fetcher.is_acknowledging, deadline_ms)
         self._fetcher.end()
-        yield from self._until_quiet(deadline_ms)
+        yield from self._until(lambda: not self._fetcher.is_busy, deadline_ms)
         answer = self._member.go()
         while answer is not None and not answer.done() and self._clock.tick_ms() < deadline_ms:
             answer.add_done_callback(self.requests.ring)
             yield min(deadline_ms - self._clock.tick_ms(), WAIT_MS_MAX)
         self._tell()
 
-    def _until_quiet(self, deadline_ms: float) -> Rounds[None]:
+    def _until(self, is_so: Callable[[], bool], deadline_ms: float) -> Rounds[None]:
         self.requests.deliver()
-        while self._fetcher.is_busy and (left_ms := deadline_ms - self._clock.tick_ms()) > 0:
+        while not is_so() and (left_ms := deadline_ms - self._clock.tick_ms()) > 0:
             yield min(left_ms, WAIT_MS_MAX)
             self.requests.deliver()
 

@@ -179,16 +179,17 @@ class ShareFetcher:
                 self._send(node, session.acknowledge(acks, renews=renews), acks)
 
     def end(self) -> None:
-        """End the sessions that nothing is under way in, with what is to be acknowledged; all else comes free."""
+        """End the sessions that wait for no acknowledgement, with what is to be acknowledged; all else comes free."""
+        self._ready.clear()
         for node, session in self._sessions.items():
-            if not (session.is_busy or session.is_new):
+            if session.may_end:
                 acks = self._acknowledgements.take(node)
                 self._send(node, session.acknowledge(acks, is_final=True), acks)
 
     def go(self) -> None:
         """End the sessions, without acknowledgements, and wait for nothing. From any thread."""
         for node, session in list(self._sessions.items()):
-            if not session.is_new:
+            if session.is_busy or not session.is_new:
                 with suppress(PylogError):
                     self._cluster.send(node, session.acknowledge({}, is_final=True))
 
@@ -196,6 +197,11 @@ class ShareFetcher:
     def is_busy(self) -> bool:
         """True if a request is under way."""
         return any(session.is_busy for session in self._sessions.values())
+
+    @property
+    def is_acknowledging(self) -> bool:
+        """True if a request is under way that waits for no records."""
+        return any(session.is_busy and not session.is_polling for session in self._sessions.values())
 
     def _session(self, node: int) -> LeaderSession:
         session = self._sessions.get(node)

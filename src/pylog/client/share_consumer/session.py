@@ -2,9 +2,9 @@
 
     epoch 0: begins, with all partitions  ->  1, 2...: what has changed, and acknowledgements  ->  -1: ends
 
-One request at a time: each has the next epoch. After an error of the session the next request begins a new one; what
-was acquired stays with the member until its lock ends, or the node has seen that the connection is gone. (Kafka:
-ShareSessionHandler)
+One request at a time: each has the next epoch. The last one may go out behind a fetch that waits for records. After an
+error of the session the next request begins a new one; what was acquired stays with the member until its lock ends, or
+the node has seen that the connection is gone. (Kafka: ShareSessionHandler)
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -39,11 +39,21 @@ class LeaderSession:
         self._member_id = member_id
         self.epoch = NEW_SESSION
         self.partitions: set[Slot] = set()
-        self._is_ending = False
-        self.is_busy = False
-        """True while a request in it is not answered."""
+        self._under_way = 0
+        self.is_polling = False
+        """True while a fetch is the one request that is not answered."""
         self.retry_ms = 0
         """The tick before which nothing is fetched, after an error."""
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a request in it is not answered."""
+        return self._under_way > 0
+
+    @property
+    def may_end(self) -> bool:
+        """True if its last request may go out: a fetch is under way, or nothing is."""
+        return self.is_polling or not (self.is_busy or self.is_new)
 
     @property
     def is_new(self) -> bool:
@@ -60,7 +70,7 @@ class LeaderSession:
             part = topic.FetchPartition(partition_index=slot[1], acknowledgement_batches=batches(acks.get(slot, {})))
             topics[slot[0]].partitions.append(part)
         self.partitions = set(wanted)
-        self.is_busy = True
+        self._under_way, self.is_polling = 1, True
         return ShareFetchRequest(
             group_id=config.group_id, member_id=self._member_id, share_session_epoch=self.epoch,
             max_wait_ms=max_wait_ms, min_bytes=config.fetch_min_bytes, max_bytes=config.fetch_max_bytes,
@@ -78,19 +88,22 @@ class LeaderSession:
         for (topic_id, number), types in acks.items():
             part = topic.AcknowledgePartition(partition_index=number, acknowledgement_batches=batches(types))
             topics[topic_id].partitions.append(part)
-        self.is_busy, self._is_ending = True, is_final
+        self._under_way, self.is_polling = self._under_way + 1, False
+        if is_final:
+            self.epoch = FINAL_EPOCH
         return ShareAcknowledgeRequest(
             group_id=self._config.group_id, member_id=self._member_id, is_renew_ack=renews,
-            share_session_epoch=FINAL_EPOCH if is_final else self.epoch, topics=[*topics.values()],
+            share_session_epoch=self.epoch, topics=[*topics.values()],
         )  # fmt: skip
 
     def answered(self, error: PylogError | None) -> None:
-        """Note the answer to the request, or the error in its place."""
-        self.is_busy = False
-        is_ended, self._is_ending = self._is_ending, False
-        if not is_ended and (error is None or _goes_on(error)):
+        """Note the answer to a request, or the error in its place."""
+        self._under_way -= 1
+        self.is_polling = False
+        is_ending = self.epoch == FINAL_EPOCH
+        if not is_ending and (error is None or _goes_on(error)):
             self.epoch = self.epoch % 0x7FFFFFFF + 1
-        else:
+        elif not self._under_way:
             self.epoch = NEW_SESSION
             self.partitions = set()
 
