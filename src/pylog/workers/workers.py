@@ -1,11 +1,8 @@
 """The public face: threads that share the records of topics as jobs."""
 
 import logging
-import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
 from pylog.client.producer import Producer
@@ -13,6 +10,7 @@ from pylog.config.share_consumer import ShareConsumerConfig
 from pylog.handles.client_half import ClientHalf
 from pylog.record import ShareRecord
 from pylog.runtime.signals import WholeLock, pause
+from pylog.runtime.stopping import stopped_by_signals
 from pylog.runtime.worker import Worker
 from pylog.workers.dead_letter import dead_letter_headers
 from pylog.workers.member import JobRules, WorkingMember
@@ -21,7 +19,7 @@ logger = logging.getLogger("pylog.workers")
 
 K = TypeVar("K")
 V = TypeVar("V")
-FROM_THE_OLDEST: Mapping[str, object] = {"share.auto.offset.reset": "earliest"}
+USUAL: Mapping[str, object] = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"}
 LOOK_SECONDS = 60
 
 
@@ -50,8 +48,8 @@ class Workers:
     `timeout_ms`: the time of one try. Python cannot end a thread: a job whose time is over is given up, another thread
     takes its place, and the old one goes on until its `work` comes back, which does not count.
 
-    `group_config`: configs of the group, set before it is joined; a new group begins with the oldest record unless told
-    otherwise. An empty mapping sets nothing.
+    `group_config`: configs of the group, set before it is joined. Without it a new group begins with the oldest record,
+    and gets records of transactions when they are committed. An empty mapping sets nothing.
 
     >>> from pylog.workers import Workers
     >>> workers = Workers(log, "orders", lambda record: workers.stop(), group_id="packing")
@@ -64,7 +62,7 @@ class Workers:
         group_id: str, threads: int = 1, retries: int = 5, backoff_ms: int = 1000, backoff_max_ms: int = 60_000,
         timeout_ms: int | None = None, dead_letter: str | None = None,
         key_deserializer: Callable[[bytes], K] | None = None, value_deserializer: Callable[[bytes], V] | None = None,
-        group_config: Mapping[str, object] = FROM_THE_OLDEST,
+        group_config: Mapping[str, object] = USUAL,
     ) -> None:  # fmt: skip
         for name, number, least in (
             ("threads", threads, 1), ("retries", retries, 0), ("backoff_ms", backoff_ms, 0),
@@ -169,7 +167,7 @@ class Workers:
         >>> workers.done
         1
         """
-        with _on_signals(self.stop):
+        with stopped_by_signals(self.stop):
             self._wait()
         if self._failure is not None:
             raise self._failure
@@ -247,29 +245,3 @@ class Workers:
     def _look(self) -> None:
         for member in [*self._members]:
             member.look()
-
-
-@contextmanager
-def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Have the first SIGINT or SIGTERM call `stop`; in the main thread alone."""
-    before: dict[int, Any] = {}
-
-    def restore() -> None:
-        while before:
-            number, handler = before.popitem()
-            signal.signal(number, handler)
-
-    def struck(number: int, frame: FrameType | None) -> None:
-        restore()
-        stop()
-
-    try:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                handler = signal.getsignal(number)
-                if callable(handler) or handler is signal.SIG_DFL:
-                    before[number] = handler
-                    signal.signal(number, struck)
-        yield
-    finally:
-        restore()
