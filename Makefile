@@ -345,6 +345,11 @@ share-kill: BUDGET = 500
 share-kill: .venv/dev.stamp ## kill, stop or end the workers of a share group, and the owner of their log (BUDGET=500 times)
 	@PYTHONPATH=src $(BIN)/python -m tests.crash.share_kill $(BUDGET)
 
+.PHONY: schedule-kill
+schedule-kill: BUDGET = 300
+schedule-kill: .venv/dev.stamp ## kill, stop or end the schedulers of delayed jobs, and the owner of their log (BUDGET=300 times)
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.schedule_kill $(BUDGET)
+
 .PHONY: wire-kill
 wire-kill: BUDGET = 200
 wire-kill: .venv/dev.stamp ## kill a server under two idempotent producers and a consumer (BUDGET=200 kills)

@@ -17,30 +17,22 @@ are held against each other:
 import argparse
 import json
 import logging
-import os
 import random
-import signal
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pylog
-from pylog.attach.notice import read_notice
-from pylog.files import DiskFiles
 from tests.crash.attach_kill import Event, Worker
+from tests.crash.going import Going
 from tests.crash.share_worker import CONFIG, DELIVERIES_MAX, GROUP, LOCK_MS, PARTITIONS, TOPIC
 
 WORKERS = 5
 ALIVE_SECONDS = 0.3
 PATIENCE_SECONDS = 30.0
-KILLS, STOPS = 0.7, 0.15
-"""The shares of the ways in which a process goes; the rest of them ends when it is asked."""
-OWNERS = 0.4
-"""The share of the owner among those that go."""
 JOBS = 20
 """How many jobs are sent before each."""
 
@@ -52,15 +44,13 @@ class Campaign:
         self._directory, self._histories = work / "log", work / "histories"
         self._histories.mkdir()
         self._chance = chance
-        self.ways: Counter[str] = Counter()
         self.jobs: list[str] = []
-        self.gone: list[str] = []
-        """The processes that went, and when."""
         with pylog.open(self._directory, config=CONFIG) as log:
             log.create_topic(TOPIC, partitions=PARTITIONS)
             log.admin.alter_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
         command = "tests.crash.share_worker", str(self._directory)
         self._workers = [Worker(str(number), self._histories, *command) for number in range(WORKERS)]
+        self.going = Going(self._directory, self._workers, chance, 1.2 * LOCK_MS / 1000)
 
     def run(self, times: int) -> None:
         """Let processes go so many times. Raises AssertionError, TimeoutError."""
@@ -73,9 +63,7 @@ class Campaign:
                 for _ in range(times):
                     self._send(producer)
                     time.sleep(self._chance.uniform(0, 2 * ALIVE_SECONDS))
-                    self._one_goes()
-                    for worker in self._workers:
-                        worker.revive()
+                    self.going.one_goes()
             for worker in self._workers:
                 worker.end()
             is_whole = True
@@ -88,23 +76,6 @@ class Campaign:
         for future in [producer.send(TOPIC, job.encode(), key=job.encode()) for job in jobs]:
             future.result(PATIENCE_SECONDS)
         self.jobs += jobs
-
-    def _one_goes(self) -> None:
-        notice = read_notice(DiskFiles(read_only=True), str(self._directory))
-        is_owner = notice is not None and self._chance.random() < OWNERS
-        number = notice.pid if is_owner and notice else self._chance.choice(self._workers).process.pid
-        dice = self._chance.random()
-        way = "killed" if dice < KILLS else "stopped" if dice < KILLS + STOPS else "ended"
-        self.ways[f"{'owners' if is_owner else 'workers'} {way}"] += 1
-        owner = notice.pid if notice else 0
-        self.gone.append(f"{time.monotonic():.3f} {number} {way}, {owner} owns the log")
-        with suppress(ProcessLookupError):
-            if way == "stopped":
-                os.kill(number, signal.SIGSTOP)
-                time.sleep(1.2 * LOCK_MS / 1000)
-                os.kill(number, signal.SIGCONT)
-            else:
-                os.kill(number, signal.SIGKILL if way == "killed" else signal.SIGTERM)
 
     # --- the judgement -----------------------------------------------------------------------------------------------
 
@@ -146,7 +117,7 @@ class Campaign:
                 done[str(event[1])].append((float(str(event[3])), float(str(event[4]))))
         wrong = [job for job, times in done.items() if any(given > min(times)[0] for _, given in times)]
         story = [event for event in events if wrong and event[1] == wrong[0]]
-        assert not wrong, f"jobs were given after they were done: {wrong[:3]}; the first one: {story}; {self.gone}"
+        assert not wrong, f"jobs were given after they were done: {wrong[:3]}; the first: {story}; {self.going.story}"
         return set(done)
 
     def _left(self, most: int) -> set[str]:
@@ -181,7 +152,7 @@ def run(times: int, seed: int = 0) -> str:
         campaign = Campaign(Path(work), random.Random(seed))
         campaign.run(times)
         told = campaign.judge()
-        return f"{', '.join(f'{count} {way}' for way, count in sorted(campaign.ways.items()))}; {told}"
+        return f"{campaign.going}; {told}"
 
 
 if __name__ == "__main__":

@@ -117,6 +117,11 @@ class Scheduler:
         self._is_stopping = True
         self._consumer.wakeup()
 
+    @property
+    def has_ended(self) -> bool:
+        """True once it moves nothing any more: it was stopped, or `run` raises the error."""
+        return self._ended.is_set()
+
     def close(self) -> None:
         """Stop, and wait until it has ended."""
         self.stop()
