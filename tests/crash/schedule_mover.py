@@ -10,10 +10,19 @@ import logging
 import signal
 import sys
 import time
+from contextlib import suppress
 
 import pylog
+from pylog.errors import NetworkError
 from pylog.schedule import Scheduler
 from tests.crash.attach_worker import Asked, History
+
+
+def begun(log: pylog.Log) -> Scheduler:
+    """A scheduler. An owner that is killed in the middle of a call fails it."""
+    while True:
+        with suppress(NetworkError):
+            return Scheduler(log)
 
 
 def main() -> int:
@@ -22,7 +31,7 @@ def main() -> int:
     directory, path = sys.argv[1:]
     history, asked = History(path), Asked()
     try:
-        with pylog.open(directory, flush="none") as log, Scheduler(log) as scheduler:
+        with pylog.open(directory, flush="none") as log, begun(log) as scheduler:
             while not asked and not scheduler.has_ended:
                 time.sleep(0.02)
             scheduler.close()

@@ -5,6 +5,7 @@
     pylog consume TOPIC...                      pylog repair [TOPIC[:PARTITION]]
     pylog group list|describe|seek|delete       pylog txn list|describe|producers|hanging|abort
     pylog share list|describe|offsets|reset|delete
+    pylog schedule list|send|cancel|run
     pylog user list|set|delete                  pylog serve
     pylog config describe|alter                 pylog follow --from HOST:PORT [TOPIC...]
     pylog version                               pylog top
@@ -44,8 +45,8 @@ __all__ = ["main", "root"]
 WRONG_USAGE = 2
 INTERRUPTED = 130
 COMMANDS = (
-    "topic", "produce", "consume", "group", "share", "txn", "user", "config", "serve", "follow", "top", "ui",
-    "pipeline", "segment", "verify", "repair", "version", "completion",
+    "topic", "produce", "consume", "group", "share", "schedule", "txn", "user", "config", "serve", "follow", "top",
+    "ui", "pipeline", "segment", "verify", "repair", "version", "completion",
 )  # fmt: skip
 
 

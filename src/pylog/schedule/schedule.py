@@ -1,6 +1,7 @@
 """The public face: what is sent now, and is to come later."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Self
 from uuid import uuid4
@@ -13,6 +14,8 @@ from pylog.schedule.entries import MOMENT_MAX, ScheduledJob, cancelling_key, dec
 from pylog.schedule.timetable import Timetable
 
 POLICY = "cleanup.policy"
+NAME = "schedule"
+"""The topic, unless another one is named."""
 ID_CHARS_MAX = 1000
 
 
@@ -39,7 +42,7 @@ class Schedule:
     ['order 4']
     """
 
-    def __init__(self, log: ClientHalf[Any], topic: str = "schedule") -> None:
+    def __init__(self, log: ClientHalf[Any], topic: str = NAME) -> None:
         """Raises what `Log.create_topic` does; InvalidConfig: there is such a topic, and it is not compacted alone."""
         check_topic(log, topic)
         self._log = log
@@ -64,7 +67,7 @@ class Schedule:
 
         Raises: ValueError, TypeError; UnknownTopicOrPartition: there is no such `topic`; and what `Producer.send` does.
         """
-        self._log.topic(topic)
+        self._check_target(topic, producer)
         job = ScheduledJob(
             job_id=uuid4().hex if job_id is None else _checked_id(job_id), topic=topic, value=value, key=key,
             at_ms=self._moment(delay_ms, at), headers=tuple(headers),
@@ -87,7 +90,7 @@ class Schedule:
 
         Raises: ValueError; ImportError; UnknownTopicOrPartition: there is no such `topic`; what `Producer.send` does.
         """
-        self._log.topic(topic)
+        self._check_target(topic, producer)
         at_ms = next_ms(cron, timezone, self._clock.wall_ms())
         job = ScheduledJob(
             job_id=_checked_id(job_id), topic=topic, at_ms=at_ms, value=value, key=key,
@@ -104,10 +107,7 @@ class Schedule:
 
     def waiting(self) -> list[ScheduledJob]:
         """The jobs that wait, in the order of their times. It reads the whole topic."""
-        table = Timetable()
-        for record in self._log.topic(self._topic)[0].records(isolation_level="read_committed"):
-            table.read(decoded(record))
-        return table.jobs()
+        return jobs_waiting(self._log, self._topic)
 
     def close(self) -> None:
         """Give back the producer. The log's close does so, too."""
@@ -128,6 +128,9 @@ class Schedule:
         if producer is None:
             sent.result()
 
+    def _check_target(self, topic: str, producer: Producer[Any, Any] | None) -> None:
+        (producer or self._producer).partitions_for(topic)
+
     def _moment(self, delay_ms: int | None, at: datetime | int | None) -> int:
         if delay_ms is not None and at is not None:
             raise ValueError("a job has delay_ms, or at, not both")
@@ -138,6 +141,18 @@ class Schedule:
         if at.tzinfo is None:
             raise ValueError(f"{at!r} has no timezone: make it with tzinfo=..., or by .astimezone()")
         return _checked_ms("at", round(at.timestamp() * 1000))
+
+
+def jobs_waiting(log: ClientHalf[Any], name: str) -> list[ScheduledJob]:
+    """The jobs that wait in a topic, in the order of their times. Records of another kind are left out.
+
+    Raises UnknownTopicOrPartition.
+    """
+    table = Timetable()
+    for record in log.topic(name)[0].records(isolation_level="read_committed"):
+        with suppress(ValueError):
+            table.read(decoded(record))
+    return table.jobs()
 
 
 def check_topic(log: ClientHalf[Any], name: str) -> None:

@@ -35,7 +35,7 @@ from pylog.runtime.stopping import stopped_by_signals
 from pylog.runtime.threads import started
 from pylog.schedule.cron import next_ms
 from pylog.schedule.entries import Cancelled, ScheduledJob, Stored, decoded, encoded
-from pylog.schedule.schedule import check_topic
+from pylog.schedule.schedule import NAME, check_topic
 from pylog.schedule.timetable import Moves, Timetable
 
 logger = logging.getLogger("pylog.schedule")
@@ -71,7 +71,7 @@ class Scheduler:
     <Scheduler of 'schedule': 0 moved>
     """
 
-    def __init__(self, log: ClientHalf[Any], topic: str = "schedule") -> None:
+    def __init__(self, log: ClientHalf[Any], topic: str = NAME) -> None:
         """Raises what `Schedule` does."""
         check_topic(log, topic)
         self.moved = 0

@@ -3,12 +3,14 @@
     Workers (workers)        the public face: begins the threads, counts, stops
     WorkingMember (member)   a share consumer, and the thread that works for it: tries, pauses, renewals, time limits
     DeadLetter (dead_letter) the record for a job that is given up
+    Jobs (jobs)              functions whose calls are records
 
 All else is Kafka's: a record is locked for one member, is delivered again where that is killed, and is accepted or
 rejected at last (`client/share_consumer`).
 """
 
+from pylog.workers.jobs import JobFunction, Jobs, LaterCall
 from pylog.workers.member import Reject
 from pylog.workers.workers import Workers
 
-__all__ = ["Reject", "Workers"]
+__all__ = ["JobFunction", "Jobs", "LaterCall", "Reject", "Workers"]
