@@ -17,6 +17,8 @@ POLICY = "cleanup.policy"
 NAME = "schedule"
 """The topic, unless another one is named."""
 ID_CHARS_MAX = 1000
+SEGMENT_BYTES = 16 << 20
+"""Less than usual, as only whole segments are compacted, and a scheduler reads all of them when it begins."""
 
 
 class Schedule:
@@ -66,6 +68,9 @@ class Schedule:
         Its record in `topic` has the headers `__schedule.id` and `__schedule.due` besides its own.
 
         Raises: ValueError, TypeError; UnknownTopicOrPartition: there is no such `topic`; and what `Producer.send` does.
+
+        >>> schedule.send("orders", b"pen", at=32_472_144_000_000, job_id="order 5")
+        'order 5'
         """
         self._check_target(topic, producer)
         job = ScheduledJob(
@@ -89,6 +94,8 @@ class Schedule:
         up for by one job, whose header `__schedule.due` has the first of them.
 
         Raises: ValueError; ImportError; UnknownTopicOrPartition: there is no such `topic`; what `Producer.send` does.
+
+        >>> schedule.repeat("orders", b"count", cron="0 3 * * *", job_id="nightly")
         """
         self._check_target(topic, producer)
         at_ms = next_ms(cron, timezone, self._clock.wall_ms())
@@ -102,15 +109,24 @@ class Schedule:
         """Let the job that waits with this id not come, and end its repetitions; nothing where none waits.
 
         It may come too late for a job that is due within the next second.
+
+        >>> schedule.cancel("nightly")
         """
         self._write(cancelling_key(_checked_id(job_id), uuid4().hex), b"", (), producer)
 
     def waiting(self) -> list[ScheduledJob]:
-        """The jobs that wait, in the order of their times. It reads the whole topic."""
+        """The jobs that wait, in the order of their times. It reads the whole topic.
+
+        >>> [(job.job_id, job.topic) for job in schedule.waiting()]
+        [('order 4', 'orders')]
+        """
         return jobs_waiting(self._log, self._topic)
 
     def close(self) -> None:
-        """Give back the producer. The log's close does so, too."""
+        """Give back the producer. The log's close does so, too.
+
+        >>> schedule.close()
+        """
         self._producer.close()
 
     def __enter__(self) -> Self:
@@ -157,7 +173,7 @@ def jobs_waiting(log: ClientHalf[Any], name: str) -> list[ScheduledJob]:
 
 def check_topic(log: ClientHalf[Any], name: str) -> None:
     """Make the topic of a schedule where it is not there. Raises what `Schedule` does."""
-    log.create_topic(name, config={"cleanup.policy": "compact"}, exist_ok=True)
+    log.create_topic(name, config={"cleanup.policy": "compact", "segment.bytes": SEGMENT_BYTES}, exist_ok=True)
     policy = log.admin.describe_topic_config(name)[POLICY].value
     if policy != "compact":
         raise InvalidConfig(f"the topic {name} has {POLICY}={policy}: a schedule needs compact, or it loses jobs")

@@ -105,7 +105,10 @@ class Scheduler:
         self.close()
 
     def run(self) -> None:
-        """Wait until SIGINT, SIGTERM or `stop`. Raises the error for which it does not go on."""
+        """Wait until SIGINT, SIGTERM or `stop`. Raises the error for which it does not go on.
+
+        >>> scheduler.run()
+        """
         with stopped_by_signals(self.stop):
             while not pause(self._ended, 60):
                 pass
@@ -113,17 +116,27 @@ class Scheduler:
             raise self._failure
 
     def stop(self) -> None:
-        """Let it end. Returns at once; from any thread, and from a signal's handler."""
+        """Let it end. Returns at once; from any thread, and from a signal's handler.
+
+        >>> scheduler.stop()
+        """
         self._is_stopping = True
         self._consumer.wakeup()
 
     @property
     def has_ended(self) -> bool:
-        """True once it moves nothing any more: it was stopped, or `run` raises the error."""
+        """True once it moves nothing any more: it was stopped, or `run` raises the error.
+
+        >>> scheduler.has_ended
+        True
+        """
         return self._ended.is_set()
 
     def close(self) -> None:
-        """Stop, and wait until it has ended."""
+        """Stop, and wait until it has ended.
+
+        >>> scheduler.close()
+        """
         self.stop()
         while not pause(self._ended, 60):
             pass

@@ -61,7 +61,14 @@ class Jobs:
         return f"<Jobs {self._topic!r}: {', '.join(self._functions) or 'no functions'}>"
 
     def job(self, function: Callable[P, T]) -> "JobFunction[P, T]":
-        """Decorate a function. Raises ValueError: there is another one with its name."""
+        """Decorate a function. Raises ValueError: there is another one with its name.
+
+        >>> @jobs.job
+        ... def double(number):
+        ...     return 2 * number
+        >>> double(4)
+        8
+        """
         name = function.__name__
         if name in self._functions:
             raise ValueError(f"there is a job {name} already: records name a function by its __name__")
@@ -69,13 +76,23 @@ class Jobs:
         return JobFunction(function, name, self._topic, self._producer, self._schedule)
 
     def workers(self, **options: Any) -> Workers:
-        """Workers for these functions; `options` are those of `Workers`. Their group has the name of the topic."""
+        """Workers for these functions; `options` are those of `Workers`. Their group has the name of the topic.
+
+        >>> with jobs.workers(threads=2) as workers:
+        ...     workers
+        <Workers of group 'calls': 0 done, 0 retried, 0 dead>
+        """
         return Workers(
             self._log, self._topic, self.work, **{"group_id": self._topic, "dead_letter": self._dead_letter, **options}
         )
 
     def work(self, record: "ShareRecord[Any, Any]") -> object:
-        """Make the call of a record. Raises Reject for other records, and what the function raises."""
+        """Make the call of a record. Raises Reject for other records, and what the function raises.
+
+        >>> [jobs.work(record) for record in log.topic("calls").records()]
+        hello
+        [None]
+        """
         try:
             call = json.loads(record.value or b"")
             function, args, kwargs = self._functions[call["job"]], list(call["args"]), dict(call["kwargs"])
@@ -84,7 +101,10 @@ class Jobs:
         return function(*args, **kwargs)
 
     def close(self) -> None:
-        """Give back the producers, when all calls are sent."""
+        """Give back the producers, when all calls are sent.
+
+        >>> jobs.close()
+        """
         self._schedule.close()
         self._producer.close()
 
@@ -100,7 +120,14 @@ class Jobs:
 
 
 class JobFunction(Generic[P, T]):
-    """A function that can be called here, or by a worker."""
+    """A function that can be called here, or by a worker.
+
+    >>> from pylog.workers import Jobs
+    >>> jobs = Jobs(log, "calls")
+    >>> double = jobs.job(lambda number: 2 * number)
+    >>> double(4)
+    8
+    """
 
     def __init__(
         self, function: Callable[P, T], name: str, topic: str, producer: Producer[Any, Any], schedule: Schedule
@@ -119,6 +146,9 @@ class JobFunction(Generic[P, T]):
     def send(self, *args: P.args, **kwargs: P.kwargs) -> Future[RecordMetadata]:
         """Have a worker call it: the future is done when the record is durable. Raises TypeError: an argument is not
         JSON; and what `Producer.send` does.
+
+        >>> double.send(4).result().offset
+        0
         """
         return self._producer.send(self._topic, self._call(args, kwargs))
 
@@ -126,7 +156,11 @@ class JobFunction(Generic[P, T]):
         self, *, delay_ms: int | None = None, at: datetime | int | None = None, job_id: str | None = None,
         unique_for_ms: int | None = None,
     ) -> "LaterCall[P]":  # fmt: skip
-        """Have a worker call it later: `later(...).send(...)` gives the id. Options: see `Schedule.send`."""
+        """Have a worker call it later: `later(...).send(...)` gives the id. Options: see `Schedule.send`.
+
+        >>> double.later(delay_ms=60_000, job_id="four").send(4)
+        'four'
+        """
 
         def send(args: tuple[object, ...], kwargs: dict[str, object]) -> str:
             return self._schedule.send(
@@ -137,7 +171,10 @@ class JobFunction(Generic[P, T]):
         return LaterCall(send)
 
     def repeat(self, cron: str, *, timezone: str = "UTC", job_id: str | None = None) -> None:
-        """Have workers call it, without arguments, at the times of a cron line: see `Schedule.repeat`."""
+        """Have workers call it, without arguments, at the times of a cron line: see `Schedule.repeat`.
+
+        >>> jobs.job(print).repeat("0 7 * * *", timezone="Europe/Berlin")
+        """
         self._schedule.repeat(
             self._topic, self._call((), {}), cron=cron, timezone=timezone, job_id=job_id or self._name
         )  # fmt: skip
@@ -147,11 +184,20 @@ class JobFunction(Generic[P, T]):
 
 
 class LaterCall(Generic[P]):
-    """A call that is yet to be given its arguments."""
+    """A call that is yet to be given its arguments.
+
+    >>> from pylog.workers import Jobs
+    >>> jobs = Jobs(log, "calls")
+    >>> later = jobs.job(print).later(delay_ms=60_000, job_id="soon")
+    """
 
     def __init__(self, send: Callable[[tuple[object, ...], dict[str, object]], str]) -> None:
         self._send = send
 
     def send(self, *args: P.args, **kwargs: P.kwargs) -> str:
-        """Send it; gives its id. Raises what `Schedule.send` does, and TypeError: an argument is not JSON."""
+        """Send it; gives its id. Raises what `Schedule.send` does, and TypeError: an argument is not JSON.
+
+        >>> later.send("hello")
+        'soon'
+        """
         return self._send(args, kwargs)
