@@ -5,6 +5,7 @@
     producer    `Producer`: `send` waits for room in the buffer, and gives a future
     consumer    `Consumer`: `getone`, `getmany`, a loop
     share_consumer  `ShareConsumer`: a member of a share group
+    workers     `Workers`: tasks that do the records of topics as jobs, each in a `working_task`
     bell        carries the rounds of a consumer's calls on in the loop: where these wait
     threads     the few threads for calls that wait in a thread: an open, a close, an admin's, the end of a transaction
 
@@ -17,5 +18,6 @@ from pylog.aio.log import Admin, Log
 from pylog.aio.opening import connect, open  # noqa: A004
 from pylog.aio.producer import Producer
 from pylog.aio.share_consumer import ShareConsumer
+from pylog.aio.workers import Workers
 
-__all__ = ["Admin", "Consumer", "Log", "Producer", "ShareConsumer", "connect", "open"]
+__all__ = ["Admin", "Consumer", "Log", "Producer", "ShareConsumer", "Workers", "connect", "open"]

@@ -2,6 +2,7 @@
 
     Workers (workers)        the public face: begins the threads, counts, stops
     WorkingMember (member)   a share consumer, and the thread that works for it: tries, pauses, renewals, time limits
+    JobRules (rules)         what is decided about jobs, for these threads and for the tasks of `pylog.aio.Workers`
     DeadLetter (dead_letter) the record for a job that is given up
     Jobs (jobs)              functions whose calls are records
 
@@ -10,7 +11,7 @@ rejected at last (`client/share_consumer`).
 """
 
 from pylog.workers.jobs import JobFunction, Jobs, LaterCall
-from pylog.workers.member import Reject
+from pylog.workers.rules import Reject
 from pylog.workers.workers import Workers
 
 __all__ = ["JobFunction", "Jobs", "LaterCall", "Reject", "Workers"]

@@ -14,7 +14,7 @@ from pylog.handles.client_half import ClientHalf
 from pylog.record import RecordMetadata, ShareRecord
 from pylog.runtime.future import Future
 from pylog.schedule import Schedule
-from pylog.workers.member import Reject
+from pylog.workers.rules import Reject
 from pylog.workers.workers import Workers
 
 P = ParamSpec("P")

@@ -10,59 +10,36 @@ job that takes long. `_record` says which of the two it is, and `_lock` guards i
 """
 
 import logging
-import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from pylog.client.consumer.fetcher import deserializing
 from pylog.client.share_consumer.share_consumer import ShareConsumer
-from pylog.config.share_consumer import ShareConsumerConfig
-from pylog.errors import Closed, CorruptBatch, DeserializationError, PylogError, ThreadsExhausted, Wakeup
-from pylog.record import ShareRecord
+from pylog.errors import Closed, CorruptBatch, PylogError, ThreadsExhausted, Wakeup
 from pylog.runtime.clock import Clock
 from pylog.runtime.signals import WholeLock
 from pylog.runtime.threads import started
+from pylog.workers.rules import Job, JobRules, Read, place_of
 
 logger = logging.getLogger("pylog.workers")
 
-Job = ShareRecord[Any, Any]
-Deserialize = Callable[[Any], Any]
 RETRY_MS = 1000
 """How long to wait for a thread where the system gives none."""
-
-
-class Reject(Exception):  # noqa: N818 - the word of share groups
-    """Raise it where a job is not to be tried again: it goes to the dead-letter topic at once."""
 
 
 class _Lost(Exception):  # noqa: N818 - it is caught here
     """The consumer belongs to a later thread."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRules:
-    """The rules that all members of one `Workers` go by."""
-
-    work: Callable[[Job], object]
-    readable: ShareConsumerConfig
-    """With the deserializers. The consumer has none: what is given up goes on as bytes."""
-    retries: int
-    backoff_ms: int
-    backoff_max_ms: int
-    timeout_ms: int | None
-    lock_ms: int
-    deliveries_max: int
-    put_aside: Callable[[Job, Exception], object] | None
-    """Makes a dead letter durable; None: jobs that are given up are logged, and gone."""
-
-
 class Crew(Protocol):
     """The members together, as one of them sees them."""
 
     is_stopping: bool
+    work: Callable[[Job], object]
+
+    def put_aside(self, record: Job, error: Exception) -> None:
+        """Make a dead letter durable, if there is a topic for it."""
 
     def count(self, name: str) -> None:
         """Add one to a counter."""
@@ -116,10 +93,10 @@ class WorkingMember:
         failure: BaseException | None = None
         try:
             if overdue is not None:
-                self._gives_up(overdue, TimeoutError(f"it took more than {self._rules.timeout_ms} ms"))
-            deserialize = deserializing(self._rules.readable)
+                self._gives_up(overdue, self._rules.overdue())
+            read = self._rules.config.reader()
             while not self._crew.is_stopping:
-                self._do(turn, self._next(), deserialize)
+                self._do(turn, self._next(), read)
         except (Wakeup, _Lost):
             pass
         except BaseException as error:  # noqa: BLE001 - `Workers.run` raises it
@@ -140,54 +117,54 @@ class WorkingMember:
             except CorruptBatch:
                 logger.exception("damaged records were rejected")
 
-    def _do(self, turn: int, record: Job, deserialize: Deserialize | None) -> None:
+    def _do(self, turn: int, record: Job, read: Read) -> None:
         with self._lock:
-            self._renew_ms = self._clock.tick_ms() + self._rules.lock_ms // 2
+            self._renew_ms = self._clock.tick_ms() + self._rules.renewal_ms
             self._record, self._over_ms, self._resume = record, None, None
         self._crew.expect(self._renew_ms)
-        error = self._tried(turn, record, deserialize)
+        error = self._tried(turn, record, read)
         if error is None:
             self._end_job(record, "accept", "done")
         else:
             self._gives_up(record, error)
 
-    def _tried(self, turn: int, record: Job, deserialize: Deserialize | None) -> Exception | None:
+    def _tried(self, turn: int, record: Job, read: Read) -> Exception | None:
         """Why the job is given up, or None."""
-        if record.delivery_count >= self._rules.deliveries_max:
-            return Reject(f"it was delivered {record.delivery_count} times, and nobody came to its end")
+        if (spent := self._rules.why_spent(record)) is not None:
+            return spent
         tries = 0
         while True:
-            error = self._try(turn, record, deserialize)
+            error = self._try(turn, record, read)
             tries += 1
-            if error is None or tries > self._rules.retries or _is_final(error):
+            if error is None or not self._rules.may_try_again(tries, error):
                 return error
             self._pause(record, tries, error)
             self._crew.count("retried")
 
-    def _try(self, turn: int, record: Job, deserialize: Deserialize | None) -> Exception | None:
+    def _try(self, turn: int, record: Job, read: Read) -> Exception | None:
         """Work on a job once; gives its error. Raises _Lost: its time was over, and it is another thread's now."""
-        if self._rules.timeout_ms is not None:
+        timeout_ms = self._rules.config.timeout_ms
+        if timeout_ms is not None:
             with self._lock:
                 self._resume = None
-                self._over_ms = over_ms = self._clock.tick_ms() + self._rules.timeout_ms
+                self._over_ms = over_ms = self._clock.tick_ms() + timeout_ms
             self._crew.expect(over_ms)
         result: Exception | None = None
         try:
-            self._rules.work(record if deserialize is None else _readable(record, deserialize))
+            self._crew.work(read(record))
         except Exception as error:  # noqa: BLE001 - jobs may raise anything
             result = error
         with self._lock:
             if self._turn == turn:
                 self._over_ms = None
                 return result
-        logger.warning("%s ended after its time, which does not count: %r", _place_of(record), result)
+        logger.warning("%s ended after its time, which does not count: %r", place_of(record), result)
         raise _Lost
 
     def _pause(self, record: Job, tries: int, error: Exception) -> None:
         """Wait before the next try, longer each time. Raises Wakeup: the workers stop, and another one gets the job."""
-        longest = min(self._rules.backoff_ms << min(tries - 1, 30), self._rules.backoff_max_ms)
-        wait_ms = round(longest * random.uniform(0.5, 1))
-        logger.warning("%s is tried again in %d ms: %r", _place_of(record), wait_ms, error)
+        wait_ms = self._rules.pause_ms(tries)
+        logger.warning("%s is tried again in %d ms: %r", place_of(record), wait_ms, error)
         resume = threading.Event()
         with self._lock:
             self._resume = resume
@@ -200,11 +177,11 @@ class WorkingMember:
 
     def _gives_up(self, record: Job, error: Exception) -> None:
         """Put a job aside, and reject it once that is durable."""
-        logger.error("%s is given up: %r", _place_of(record), error, exc_info=error)
+        logger.error("%s is given up: %r", place_of(record), error, exc_info=error)
         tries = 0
-        while self._rules.put_aside is not None:
+        while True:
             try:
-                self._rules.put_aside(record, error)
+                self._crew.put_aside(record, error)
                 break
             except Closed:
                 raise
@@ -234,7 +211,7 @@ class WorkingMember:
             if self._record is None:
                 return
             if self._renew_ms <= now_ms:
-                self._renew_ms = now_ms + self._rules.lock_ms // 2
+                self._renew_ms = now_ms + self._rules.renewal_ms
                 self._renew(self._record)
             if self._over_ms is not None and self._over_ms <= now_ms:
                 self._over_ms = None
@@ -247,7 +224,7 @@ class WorkingMember:
         try:
             self._start(record)
         except ThreadsExhausted as error:
-            logger.error("%s is over its time, and there is no thread to go on: %s", _place_of(record), error)
+            logger.error("%s is over its time, and there is no thread to go on: %s", place_of(record), error)
             self._over_ms = now_ms + RETRY_MS
 
     def _renew(self, record: Job) -> None:
@@ -256,18 +233,4 @@ class WorkingMember:
             # It takes the answers to earlier ones, and does not wait for this one's.
             self._consumer.commit_sync(0)
         except PylogError as error:
-            logger.warning("the lock of %s was not renewed: %s", _place_of(record), error)
-
-
-def _is_final(error: Exception) -> bool:
-    """Whether another try cannot help."""
-    return isinstance(error, Reject) or (isinstance(error, DeserializationError) and not error.may_pass)
-
-
-def _readable(record: Job, deserialize: Deserialize) -> Job:
-    made = deserialize(record)
-    return record._replace(key=made.key, value=made.value)
-
-
-def _place_of(record: Job) -> str:
-    return f"{record.topic}-{record.partition}, offset {record.offset}"
+            logger.warning("the lock of %s was not renewed: %s", place_of(record), error)

@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, TypeVar
 
 from pylog.client.producer import Producer
-from pylog.config.share_consumer import ShareConsumerConfig
 from pylog.handles.client_half import ClientHalf
 from pylog.record import ShareRecord
 from pylog.runtime.signals import WholeLock, pause
 from pylog.runtime.stopping import stopped_by_signals
 from pylog.runtime.worker import Worker
 from pylog.workers.dead_letter import dead_letter_headers
-from pylog.workers.member import JobRules, WorkingMember
+from pylog.workers.member import WorkingMember
+from pylog.workers.rules import USUAL, Job, JobConfig, JobRules, check_least, named
 
 logger = logging.getLogger("pylog.workers")
 
 K = TypeVar("K")
 V = TypeVar("V")
-USUAL: Mapping[str, object] = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"}
 LOOK_SECONDS = 60
 
 
@@ -64,12 +63,12 @@ class Workers:
         key_deserializer: Callable[[bytes], K] | None = None, value_deserializer: Callable[[bytes], V] | None = None,
         group_config: Mapping[str, object] = USUAL,
     ) -> None:  # fmt: skip
-        for name, number, least in (
-            ("threads", threads, 1), ("retries", retries, 0), ("backoff_ms", backoff_ms, 0),
-            ("backoff_max_ms", backoff_max_ms, 0), ("timeout_ms", 1 if timeout_ms is None else timeout_ms, 1),
-        ):  # fmt: skip
-            if number < least:
-                raise ValueError(f"{name} is {number}: the least is {least}")
+        check_least("threads", threads, 1)
+        self._config = JobConfig(
+            topics=named(topics), group_id=group_id, retries=retries, backoff_ms=backoff_ms,
+            backoff_max_ms=backoff_max_ms, timeout_ms=timeout_ms, dead_letter=dead_letter,
+            group_config=dict(group_config), key_deserializer=key_deserializer, value_deserializer=value_deserializer,
+        )  # fmt: skip
         self.done = 0
         """The number of jobs that were accepted."""
         self.retried = 0
@@ -78,18 +77,9 @@ class Workers:
         """The number of jobs that were given up."""
         self.is_stopping = False
         """True from the call of `stop` on."""
+        self.work: Callable[[Any], object] = work
         self._log = log
-        self._topics = (topics,) if isinstance(topics, str) else tuple(topics)
-        self._work = work
-        self._group_id = group_id
         self._threads = threads
-        self._limits = {"retries": retries, "backoff_ms": backoff_ms, "backoff_max_ms": backoff_max_ms}
-        self._timeout_ms = timeout_ms
-        self._dead_letter = dead_letter
-        self._group_config = dict(group_config)
-        self._readable = ShareConsumerConfig(
-            group_id=group_id, key_deserializer=key_deserializer, value_deserializer=value_deserializer
-        )
         self._clock = log._clock
         self._timekeeper = Worker("pylog-workers-time", self._clock, self._due, self._look)
         self._lock = WholeLock()
@@ -100,7 +90,8 @@ class Workers:
         self._failure: BaseException | None = None
 
     def __repr__(self) -> str:
-        return f"<Workers of group {self._group_id!r}: {self.done} done, {self.retried} retried, {self.dead} dead>"
+        counts = f"{self.done} done, {self.retried} retried, {self.dead} dead"
+        return f"<Workers of group {self._config.group_id!r}: {counts}>"
 
     # --- the beginning -----------------------------------------------------------------------------------------------
 
@@ -110,9 +101,9 @@ class Workers:
         """
         if self._members:
             raise RuntimeError("these workers have begun already: make others")
-        rules = self._rules()
+        rules = self._config.rules(self._log)
         try:
-            if self._dead_letter is not None:
+            if self._config.dead_letter is not None:
                 self._producer = self._log.producer()
             self._timekeeper.begin()
             for number in range(self._threads):
@@ -122,25 +113,8 @@ class Workers:
             raise
         return self
 
-    def _rules(self) -> JobRules:
-        if self._dead_letter is not None:
-            self._log.topic(self._dead_letter)
-        admin = self._log.admin
-        if self._group_config:
-            admin.alter_group_config(self._group_id, self._group_config)
-        configs = admin.describe_group_config(self._group_id)
-        return JobRules(
-            work=self._work, readable=self._readable, timeout_ms=self._timeout_ms, **self._limits,
-            put_aside=None if self._dead_letter is None else self._put_aside,
-            lock_ms=int(configs["share.record.lock.duration.ms"].value or 0),
-            deliveries_max=int(configs["share.delivery.count.limit"].value or 0),
-        )  # fmt: skip
-
     def _begin(self, rules: JobRules, name: str) -> None:
-        consumer = self._log.share_consumer(
-            *self._topics, group_id=self._group_id, acknowledgement="explicit", max_poll_records=1,
-            share_acquire_mode="record_limit",
-        )  # fmt: skip
+        consumer = self._config.member(self._log.share_consumer)
         member = WorkingMember(self, rules, consumer, self._clock, name)
         with self._lock:
             self._members.append(member)
@@ -223,7 +197,7 @@ class Workers:
     def ended(self, error: BaseException | None) -> None:
         """Note that a member works no more; an error ends the others, too."""
         if error is not None:
-            logger.error("the workers of group %s stop: %r", self._group_id, error, exc_info=error)
+            logger.error("the workers of group %s stop: %r", self._config.group_id, error, exc_info=error)
             self._failure = self._failure or error
             self.stop()
         with self._lock:
@@ -234,10 +208,12 @@ class Workers:
             self._close_rest()
             self._all_ended.set()
 
-    def _put_aside(self, record: ShareRecord[Any, Any], error: Exception) -> None:
-        assert self._producer is not None and self._dead_letter is not None, "there is a topic for them"
-        headers = dead_letter_headers(record, self._group_id, error)
-        self._producer.send(self._dead_letter, record.value, record.key, headers=headers).result()
+    def put_aside(self, record: Job, error: Exception) -> None:
+        """Make a dead letter durable, if there is a topic for it."""
+        topic = self._config.dead_letter
+        if self._producer is not None and topic is not None:
+            headers = dead_letter_headers(record, self._config.group_id, error)
+            self._producer.send(topic, record.value, record.key, headers=headers).result()
 
     def _due(self) -> int | None:
         return min((due for member in self._members if (due := member.due()) is not None), default=None)
