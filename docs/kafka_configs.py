@@ -96,7 +96,7 @@ NODE = [
     Absent("remote.* log.local.* follower.fetch.last.tiered.offset.enable", "there is no tiered storage"),
     Absent(
         "authorizer.class.name create.topic.policy.class.name alter.config.policy.class.name",
-        "there are no ACLs and no policies yet",
+        "`authorizer` of `Log.serve`, or `pylog serve --acls`; there are no policies",
     ),
     Absent("client.quota.* quota.* max.connections.per.ip.overrides", "there are no quotas yet"),
     Absent("delegation.token.*", "there are no delegation tokens"),

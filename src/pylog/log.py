@@ -282,23 +282,25 @@ class Log(ClientHalf[TopicView]):
         `listen`: host and port; port 0 takes one that is free; "unix:path" is a Unix socket. `advertise`: the address
         that clients are told to connect to, if it is another one, as in a container. Several listeners have names, and
         their advertised addresses the same ones. The name is the security protocol, "SASL_SSL://0.0.0.0:9093", unless
-        `listener.security.protocol.map` says which it has; without one every client that reaches the address may do
-        everything, so it has to be an address of this host alone. `security`: users and certificates
-        (`server.security.SecurityOptions`). Closing the log closes the server.
+        `listener.security.protocol.map` says which it has; without one every client that reaches the address is let
+        in, so it has to be an address of this host alone. `security`: users, certificates, and what clients may do
+        (`server.security.SecurityOptions`): everything, without an authorizer. Closing the log closes the server.
         Raises: ValueError (an address that no client could use, or that others would reach without TLS; a file that
-        is not a certificate), OSError (it is taken), TypeError (an option that is not known), ReadOnly.
+        is not a certificate), OSError (it is taken), TypeError (an option that is not known, or of a wrong type),
+        InvalidConfig (`super.users`), ReadOnly.
 
         >>> with log.serve("127.0.0.1:0") as server:
         ...     server.bootstrap_servers
         '127.0.0.1:...'
         """
-        from pylog.server.security import LogUsers
+        from pylog.server.security import LogUsers, authorizer_of
         from pylog.server.served_node import ServedNode
         from pylog.server.server import Server
 
         self._check_open()
         broker = self.broker
-        node = ServedNode(broker.handle, broker.node_id, broker.configs, self._clock)
+        authorizer = authorizer_of(security, lambda: broker.image.acls, broker.config)
+        node = ServedNode(broker.handle, broker.node_id, broker.configs, self._clock, authorizer=authorizer)
         server = Server(
             node, listen, advertise=advertise, security=security,
             users=LogUsers(lambda: broker.image.users, broker.directory_id.bytes),

@@ -58,7 +58,8 @@ OURS = {
     ("broker", "allow.network.file.systems"),
     ("broker", "flush.interval.ms"),
     ("broker", "max.open.files"),
-    ("broker", "super.users"),  # a config of Kafka's authorizer
+    ("broker", "allow.everyone.if.no.acl.found"),  # a config of Kafka's authorizer
+    ("broker", "super.users"),  # the same
     ("broker", "scrub.interval.ms"),
     ("broker", "scrub.io.max.bytes.per.second"),
     ("consumer", "pylog.max.record.bytes"),

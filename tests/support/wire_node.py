@@ -9,6 +9,7 @@ from pylog.runtime.clock import SystemClock
 from pylog.server.api.call import Later, NoResponse, Reply
 from pylog.server.dispatch import ServedCall, read_request, response
 from pylog.server.listeners import ListenAddress
+from pylog.server.security import authorizer_of
 from pylog.server.served_node import ServedNode
 from support.wire_client import request_frame, response_body
 
@@ -18,15 +19,16 @@ HOST = "/127.0.0.1"
 class WireNode:
     """Answers requests as a server at 127.0.0.1:9092 does."""
 
-    def __init__(self, log: pylog.Log) -> None:
+    def __init__(self, log: pylog.Log, *, authorizer: Any = None) -> None:
         broker = log.broker
         self.log = log
-        self.served = ServedNode(broker.handle, broker.node_id, broker.configs, SystemClock())
+        judge = authorizer_of({"authorizer": authorizer}, lambda: broker.image.acls, broker.config)
+        self.served = ServedNode(broker.handle, broker.node_id, broker.configs, SystemClock(), authorizer=judge)
         self.served.address = ListenAddress("127.0.0.1", 9092)
 
-    def call(self, frame: bytes) -> tuple[ServedCall, Any]:
+    def call(self, frame: bytes, principal: str | None = None) -> tuple[ServedCall, Any]:
         """The call of a frame, and its body, a `Reply` that waits, or NO_RESPONSE. Raises PylogError."""
-        call = read_request(bytearray(frame), HOST)
+        call = read_request(bytearray(frame), HOST, principal)
         outcome = call.answer(self.served)
         while isinstance(outcome, Later):
             outcome = outcome.call()
@@ -35,9 +37,9 @@ class WireNode:
             outcome = outcome.body(outcome.answer.result()) if error is None else outcome.refused(error)
         return call, outcome
 
-    def ask(self, name: str, version: int, body: dict[str, Any]) -> dict[str, Any]:
-        """The response, encoded and decoded."""
-        call, outcome = self.call(request_frame(name, version, body)[4:])
+    def ask(self, name: str, version: int, body: dict[str, Any], principal: str | None = None) -> dict[str, Any]:
+        """The response, encoded and decoded, for a client that has proved this name."""
+        call, outcome = self.call(request_frame(name, version, body)[4:], principal)
         assert not isinstance(outcome, Reply | NoResponse), "there is no response yet"
         return decoded(call, outcome)
 

@@ -81,12 +81,14 @@ class StandardAuthorizer:
     ) -> bool:
         """Whether a client may do this with that resource."""
         question = principal, host, operation, resource_type, name
-        known = self._now()
+        known = self._known
+        # The way of each request: no call but this one.
+        if known.acls is not self._acls():
+            known = self._begun_anew()
         decided = known.decisions.get(question)
         if decided is None:
-            decided = known.decisions[question] = self._decide(
-                known.acls, principal, host, operation, (resource_type, name)
-            )
+            decided = self._decide(known.acls, principal, host, operation, (resource_type, name))
+            self._remember(known, question, decided)
         return decided
 
     def authorize_any(
@@ -97,20 +99,24 @@ class StandardAuthorizer:
         No operation is implied by another one here. (Kafka: Authorizer.authorizeByResourceType)
         """
         question = principal, host, operation, resource_type, None
-        known = self._now()
+        known = self._known
+        if known.acls is not self._acls():
+            known = self._begun_anew()
         decided = known.decisions.get(question)
         if decided is None:
             whole = self._decide(known.acls, principal, host, operation, (resource_type, ANY_NAME))
-            decided = known.decisions[question] = whole or _allows_any(
-                known.acls, _names(principal), _texts(host), operation, resource_type
-            )
+            decided = whole or _allows_any(known.acls, _names(principal), _texts(host), operation, resource_type)
+            self._remember(known, question, decided)
         return decided
 
-    def _now(self) -> _Decided:
-        known, acls = self._known, self._acls()
-        if known.acls is not acls or len(known.decisions) >= REMEMBERED_MAX:
-            known = self._known = _Decided(acls, {})
+    def _begun_anew(self) -> _Decided:
+        known = self._known = _Decided(self._acls(), {})
         return known
+
+    def _remember(self, known: _Decided, question: Question, decided: bool) -> None:
+        if len(known.decisions) >= REMEMBERED_MAX:
+            known = self._known = _Decided(known.acls, {})
+        known.decisions[question] = decided
 
     def _decide(
         self, acls: Acls, principal: str, host: str, operation: AclOperation, resource: tuple[AclResourceType, str]

@@ -44,6 +44,8 @@ class NodeConfig(Config):
     """What topics have that do not say otherwise."""
     flush_interval_ms: int = option(1000, integer(1))
     """With flush="interval": how long appended records may wait to be synced. Not Kafka's."""
+    allow_everyone_if_no_acl_found: bool = option(False, Switch())
+    """Whether every client may do with a resource what it likes where no ACL speaks of it."""
     allow_network_file_systems: bool = option(False, Switch())
     """Whether a log may lie where locks and syncs prove nothing. Not Kafka's."""
     auto_create_topics_enable: bool = option(True, Switch())
@@ -190,9 +192,10 @@ class NodeConfig(Config):
     """The `segment.bytes` that it is made with."""
     socket_request_max_bytes: int = option(100 << 20, integer(1))
     """How large a request may be."""
-    super_users: str = option("User:ANONYMOUS", Words())
-    """The principals that may do what is between nodes (WriteTxnMarkers, Fetch as a replica), with semicolons between.
-    Without SASL and client certificates every client is User:ANONYMOUS (Kafka, with an authorizer: none)."""
+    super_users: str = option("", Words())
+    """The principals that may do everything, with semicolons between. Without an authorizer they are those that may do
+    what is between nodes (WriteTxnMarkers, Fetch as a replica); where none is named, clients without a name are:
+    User:ANONYMOUS."""
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = option(10_000, integer(1))
     """How often it is looked for transactions that take too long."""
     transaction_max_timeout_ms: int = option(900_000, integer(1))

@@ -156,6 +156,7 @@ TopicOptions = TypedDict(
 NodeOptions = TypedDict(
     "NodeOptions",
     {
+        "allow.everyone.if.no.acl.found": bool | str,
         "allow.network.file.systems": bool | str,
         "auto.create.topics.enable": bool | str,
         "compression.gzip.level": int | str,

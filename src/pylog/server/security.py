@@ -5,12 +5,14 @@ log.serve("SASL_SSL://0.0.0.0:9093", advertise="SASL_SSL://kafka:9093",
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
-from pylog.config import SecurityProtocol
+from pylog.authorizer.standard import Authorizer, StandardAuthorizer, super_users_of
+from pylog.config import NodeConfig, SecurityProtocol
+from pylog.protocol.acls import Acls
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 
-__all__ = ["CLIENT_AUTH", "LogUsers", "Security", "SecurityOptions"]
+__all__ = ["CLIENT_AUTH", "LogUsers", "Security", "SecurityOptions", "authorizer_of"]
 
 CLIENT_AUTH = ("none", "requested", "required")
 """Whether a client has to have a certificate. (Kafka: ssl.client.auth)"""
@@ -49,6 +51,28 @@ class SecurityOptions(TypedDict, total=False):
     """
     allow_plaintext: bool
     """Whether other hosts may reach a listener without TLS."""
+    authorizer: "Literal['standard'] | bool | Authorizer | None"
+    """What clients may do. "standard", or True: what the ACLs of the log allow (`Admin.create_acls`), and all to
+    `super.users`. An object with a method `authorize(principal, host, operation, resource_type, name) -> bool`
+    decides by itself. None: everything.
+    """
+
+
+def authorizer_of(
+    options: SecurityOptions, acls: Callable[[], Acls], config: NodeConfig
+) -> Authorizer | None:  # fmt: skip
+    """The authorizer that options ask for; `acls` gives those of the log. Raises TypeError, InvalidConfig."""
+    asked = options.get("authorizer")
+    if asked is None or asked is False:
+        return None
+    if asked is True or asked == "standard":
+        return StandardAuthorizer(
+            acls, super_users=super_users_of(config.super_users),
+            allows_without_acl=config.allow_everyone_if_no_acl_found,
+        )  # fmt: skip
+    if isinstance(asked, str) or not callable(getattr(asked, "authorize", None)):
+        raise TypeError(f'authorizer is {asked!r}: give "standard", or an object with a method authorize')
+    return asked
 
 
 class Security(NamedTuple):

@@ -5,12 +5,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, overload
 
+from pylog.authorizer.standard import Authorizer, StandardAuthorizer, super_users_of
 from pylog.config import DynamicBrokerConfig, NodeConfig
+from pylog.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from pylog.protocol.messages import ANONYMOUS, NO_ID, ApiRequest, DescribedQuorum, DescribeQuorum, Message, Session
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
+from pylog.protocol.operations import bits, supported
 from pylog.runtime.clock import Clock
 from pylog.server.client_log import ClientLog
 from pylog.server.fetch_sessions import FetchSessions
+from pylog.server.gate.gate import Gate
 from pylog.server.listeners import ListenAddress, Place
 from pylog.transport import Handle
 
@@ -31,15 +35,23 @@ class ServedNode:
     clock: Clock
     address: Place = NOWHERE
     """The address that clients are told to connect to."""
-    has_acls: bool = False
-    """Whether it goes by ACLs."""
+    authorizer: Authorizer | None = None
+    """Decides what clients may do; None: everything."""
+    admit: Handle = field(init=False)
+    """`handle` for messages of clients: they get what they may have. The server's own go to `handle`."""
     sessions: FetchSessions = field(init=False)
     log: ClientLog = field(init=False)
     _trusted: frozenset[str] = field(init=False)
+    _gate: Gate | None = field(init=False, default=None)
     _names: dict[uuid.UUID, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._trusted = frozenset(name.strip() for name in self.config.super_users.split(";"))
+        # Kafka has super users with an authorizer alone: without one every client is trusted.
+        self._trusted = frozenset(super_users_of(self.config.super_users) or (ANONYMOUS,))
+        self.admit = self.handle
+        if self.authorizer is not None:
+            self._gate = Gate(self.authorizer, self.handle)
+            self.admit = self._gate.admit
         self.sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock)
         self.log = ClientLog(self.clock)
 
@@ -59,13 +71,37 @@ class ServedNode:
         return {self.node_id: (self.address.host, self.address.port), **found.nodes}
 
     def trusts(self, session: Session) -> bool:
-        """Whether a client may do what is between nodes (ClusterAction): `super.users` names it, or it is in the
-        process of the node.
+        """Whether a client may do what is between nodes (ClusterAction): the authorizer allows it, or without one
+        `super.users` names it, or it is in the process of the node.
         """
+        if self._gate is not None:
+            return self.allows(session, AclOperation.CLUSTER_ACTION)
         if not session.principal:
             return True
         # User:ANONYMOUS there means clients without a name, not a user who is called so.
         return session.principal in self._trusted and session.is_proved == (session.principal != ANONYMOUS)
+
+    @property
+    def has_acls(self) -> bool:
+        """Whether it goes by ACLs."""
+        return isinstance(self.authorizer, StandardAuthorizer)
+
+    def allows(
+        self, session: Session, operation: AclOperation, kind: AclResourceType = AclResourceType.CLUSTER,
+        name: str = CLUSTER_NAME,
+    ) -> bool:  # fmt: skip
+        """Whether a client may do this with that resource."""
+        return self._gate is None or self._gate.caller(session).may(operation, kind, name)
+
+    def refused(
+        self, session: Session, operation: AclOperation, kind: AclResourceType, names: Iterable[str]
+    ) -> set[str]:  # fmt: skip
+        """Those of the names with which a client may not do this."""
+        return set() if self._gate is None else self._gate.caller(session).refused(operation, kind, names)
+
+    def operations(self, session: Session, kind: AclResourceType, name: str = CLUSTER_NAME) -> int:
+        """The operations that a client may do with a resource, as bits."""
+        return bits(supported(kind)) if self._gate is None else self._gate.caller(session).operations(kind, name)
 
     @overload
     def ask(self, message: ApiRequest[R], session: Session) -> R: ...

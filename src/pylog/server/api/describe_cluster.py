@@ -5,8 +5,8 @@ of Kafka does.
 """
 
 from pylog.errors import MismatchedEndpointType, UnsupportedEndpointType
+from pylog.protocol.acls import AclOperation, AclResourceType
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
-from pylog.protocol.operations import OF_CLUSTER
 from pylog.server.api.call import Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
@@ -23,7 +23,8 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     brokers = [{"brokerId": one, "host": host, "port": port} for one, (host, port) in node.nodes(found).items()]
     body = {"clusterId": found.cluster_id or "", "controllerId": node.node_id, "brokers": brokers}
     if request.body["includeClusterAuthorizedOperations"]:
-        body["clusterAuthorizedOperations"] = OF_CLUSTER
+        may = node.allows(request.session, AclOperation.DESCRIBE)
+        body["clusterAuthorizedOperations"] = node.operations(request.session, AclResourceType.CLUSTER) if may else 0
     return body
 
 

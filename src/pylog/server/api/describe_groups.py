@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from pylog.errors import GroupIdNotFound
+from pylog.protocol.acls import AclResourceType
 from pylog.protocol.messages.groups import DescribeGroupsRequest, DescribeGroupsResponse
-from pylog.protocol.operations import of_group
+from pylog.protocol.operations import UNTOLD
 from pylog.server.api.call import Outcome, Reply, Request, api
 from pylog.server.api.plain import handed_on
 from pylog.server.served_node import ServedNode
@@ -20,14 +21,20 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     """Describe the groups."""
     outcome = handed_on(request, node)
     if isinstance(outcome, Reply) and request.version < NOT_FOUND_FROM:
-        operations = of_group(is_asked=request.body.include_authorized_operations)
-        return outcome._replace(body=partial(_without_error, operations))
+        return outcome._replace(body=partial(_without_error, request, node))
     return outcome
 
 
-def _without_error(operations: int, answer: DescribeGroupsResponse) -> DescribeGroupsResponse:
+def _without_error(request: Request, node: ServedNode, answer: DescribeGroupsResponse) -> DescribeGroupsResponse:
+    is_asked = request.body.include_authorized_operations
     groups = [
-        replace(group, error=None, authorized_operations=operations)
+        replace(
+            group,
+            error=None,
+            authorized_operations=node.operations(request.session, AclResourceType.GROUP, group.group_id)
+            if is_asked
+            else UNTOLD,
+        )
         if isinstance(group.error, GroupIdNotFound)
         else group
         for group in answer.groups

@@ -7,10 +7,12 @@ Another topic than the metadata log, or another partition, is UnknownTopicOrPart
 """
 
 from pylog.errors import UnknownTopicOrPartition
+from pylog.protocol.acls import AclOperation
 from pylog.protocol.messages import DescribedQuorum, DescribeQuorum
 from pylog.protocol.topic_names import METADATA_TOPIC
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Outcome, Request, api
+from pylog.server.api.plain import needing
 from pylog.server.served_node import ServedNode
 
 TIMES_FROM, NODES_FROM = 1, 2
@@ -37,6 +39,10 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     return {"topics": topics, "nodes": [{"nodeId": node.node_id, "listeners": [listener]}] if is_there else []}
 
 
+def _refused(body: Body, code: int, text: str) -> Body:
+    return {"errorCode": code, "topics": []}
+
+
 def _partition(key: tuple[str, int], quorum: DescribedQuorum, version: int, node: ServedNode) -> Body:
     name, number = key
     if (name, number) != (METADATA_TOPIC, 0):
@@ -52,4 +58,4 @@ def _partition(key: tuple[str, int], quorum: DescribedQuorum, version: int, node
     }  # fmt: skip
 
 
-API = api("DescribeQuorum", answer)
+API = api("DescribeQuorum", needing(AclOperation.DESCRIBE, answer, _refused))

@@ -12,7 +12,7 @@ An id that is not that of a topic is UnknownTopicId. A session knows the names o
 hears UnknownTopicOrPartition, and InconsistentTopicId as soon as another topic has the name (Kafka: FetchSession,
 KafkaApis.handleFetchRequest).
 
-A Fetch of a replica is for clients that `super.users` names.
+A Fetch of a replica is for clients that may do ClusterAction.
 """
 
 from dataclasses import replace
@@ -112,9 +112,9 @@ def _read(
         return fetched(pairs, version, session_id=session_id)
 
     if message.replica_id > CONSUMER and not node.trusts(request.session):
-        return refused(TopicAuthorization(f"{request.session.principal} is no replica: it is none of super.users"))
+        return refused(TopicAuthorization(f"{request.session.principal} is no replica: see super.users"))
     try:
-        return Reply(node.handle(message, request.session), response, refused)
+        return Reply(node.admit(message, request.session), response, refused)
     except PylogError as error:
         return refused(error)
 

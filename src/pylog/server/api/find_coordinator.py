@@ -12,7 +12,14 @@ CoordinatorNotAvailable.
 
 from collections.abc import Sequence
 
-from pylog.errors import ClusterAuthorization, CoordinatorNotAvailable, InvalidRequest, ProtocolError
+from pylog.errors import (
+    CoordinatorNotAvailable,
+    GroupAuthorization,
+    InvalidRequest,
+    ProtocolError,
+    TransactionalIdAuthorization,
+)
+from pylog.protocol.acls import AclOperation, AclResourceType
 from pylog.protocol.messages import GROUPS_TOPIC, SHARE_STATES_TOPIC, TRANSACTIONS_TOPIC
 from pylog.protocol.messages.share_state import is_share_partition_name
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
@@ -20,11 +27,17 @@ from pylog.protocol.partitioner import partition_for
 from pylog.protocol.wire.mapping import Body
 from pylog.protocol.wire.versions import SEVERAL_FROM
 from pylog.server.api.call import Outcome, Request, api
+from pylog.server.api.plain import not_trusted
 from pylog.server.served_node import ServedNode
 
 SHARE, SHARE_FROM = 2, 6
 TOPICS = {0: GROUPS_TOPIC, 1: TRANSACTIONS_TOPIC, SHARE: SHARE_STATES_TOPIC}
 _NO_NAME = InvalidRequest("a share partition is named as group:topic id:partition")
+_OF_CLIENTS = {0: AclResourceType.GROUP, 1: AclResourceType.TRANSACTIONAL_ID}
+_REFUSALS: dict[int, ProtocolError] = {
+    0: GroupAuthorization("Group authorization failed."),
+    1: TransactionalIdAuthorization("Transactional Id authorization failed."),
+}
 NOBODY = {"nodeId": -1, "host": "", "port": -1}
 
 
@@ -39,9 +52,16 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         text = f"keys of type {kind} have no coordinator here: groups (0) and transactional ids (1) have"
         places: list[Body | ProtocolError] = [InvalidRequest(text)] * len(keys)
     elif kind == SHARE and not node.trusts(request.session):
-        places = [ClusterAuthorization(f"{request.session.principal} is none of super.users")] * len(keys)
+        places = [not_trusted(request)] * len(keys)
     else:
         places = _places(topic, keys, request, node)
+        if kind in _OF_CLIENTS:
+            places = [
+                place
+                if node.allows(request.session, AclOperation.DESCRIBE, _OF_CLIENTS[kind], key)
+                else _REFUSALS[kind]
+                for key, place in zip(keys, places, strict=True)
+            ]
     if kind == SHARE:
         places = [place if is_share_partition_name(key) else _NO_NAME for key, place in zip(keys, places, strict=True)]
     if is_many:

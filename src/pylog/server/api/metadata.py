@@ -15,15 +15,16 @@ is in the answer then; Kafka says UnknownTopicOrPartition first, and the client 
 from dataclasses import replace
 from functools import partial
 
-from pylog.errors import InvalidRequest, UnknownTopicId, UnknownTopicOrPartition
+from pylog.errors import InvalidRequest, TopicAuthorization, UnknownTopicId, UnknownTopicOrPartition
+from pylog.protocol.acls import AclOperation, AclResourceType
 from pylog.protocol.messages import INTERNAL_TOPICS, NO_ID
 from pylog.protocol.messages.topics import METADATA_BY_ID_FROM, MetadataRequest, MetadataResponse, MetadataTopic
-from pylog.protocol.operations import OF_CLUSTER, OF_TOPIC
 from pylog.server.api.call import Later, Outcome, Request, api
 from pylog.server.served_node import ServedNode
 
 PARTITIONS_AT_ONCE = 1000
 """How many partitions are described in the loop's thread."""
+_HIDDEN = TopicAuthorization("Topic authorization failed.")
 
 
 def answer(request: Request, node: ServedNode) -> Outcome:
@@ -31,18 +32,43 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     asked: MetadataRequest = request.body
     if request.version < METADATA_BY_ID_FROM and asked.is_by_id:
         return _refused(asked)
-    wanted = _wanted(asked, request.version)
+    whole = _wanted(asked, request.version)
+    hidden = node.refused(request.session, AclOperation.DESCRIBE, AclResourceType.TOPIC, _names(whole))
+    wanted = _without(whole, hidden)
     found: MetadataResponse = node.ask(wanted, request.session)
-    lacks = any(
-        isinstance(topic.error, UnknownTopicOrPartition) and topic.name not in INTERNAL_TOPICS for topic in found.topics
-    )
-    if lacks and node.config.auto_create_topics_enable and asked.allow_auto_topic_creation:
-        # It may wait for the disk.
-        creating = replace(wanted, allow_auto_topic_creation=True, partitions_max=None)
-        return Later(partial(_described, creating, request, node))
+    missing = {
+        topic.name or ""
+        for topic in found.topics
+        if isinstance(topic.error, UnknownTopicOrPartition) and topic.name not in INTERNAL_TOPICS
+    }
+    if missing and node.config.auto_create_topics_enable and asked.allow_auto_topic_creation:
+        kept_out = _not_to_be_made(missing, request, node)
+        hidden, wanted = hidden | kept_out, _without(wanted, kept_out)
+        found.topics = [topic for topic in found.topics if topic.name not in kept_out]
+        if missing - kept_out:
+            # It may wait for the disk.
+            creating = replace(wanted, allow_auto_topic_creation=True, partitions_max=None)
+            return Later(partial(_described, creating, hidden, request, node))
     if found.lacks_partitions:
-        return Later(partial(_described, replace(wanted, partitions_max=None), request, node), is_long=True)
-    return _completed(found, asked, node)
+        return Later(partial(_described, replace(wanted, partitions_max=None), hidden, request, node), is_long=True)
+    return _completed(found, hidden, request, node)
+
+
+def _names(asked: MetadataRequest) -> list[str]:
+    return [one.name for one in asked.topics or () if one.name is not None]
+
+
+def _without(asked: MetadataRequest, names: set[str]) -> MetadataRequest:
+    if not names:
+        return asked
+    return replace(asked, topics=[one for one in asked.topics or () if one.name not in names])
+
+
+def _not_to_be_made(missing: set[str], request: Request, node: ServedNode) -> set[str]:
+    """Those of the missing topics that the client may not make: CREATE on the cluster, or on the topic."""
+    if node.allows(request.session, AclOperation.CREATE):
+        return set()
+    return node.refused(request.session, AclOperation.CREATE, AclResourceType.TOPIC, missing)
 
 
 def _refused(asked: MetadataRequest) -> MetadataResponse:
@@ -52,8 +78,8 @@ def _refused(asked: MetadataRequest) -> MetadataResponse:
     )
 
 
-def _described(wanted: MetadataRequest, request: Request, node: ServedNode) -> MetadataResponse:
-    return _completed(node.ask(wanted, request.session), request.body, node)
+def _described(wanted: MetadataRequest, hidden: set[str], request: Request, node: ServedNode) -> MetadataResponse:
+    return _completed(node.ask(wanted, request.session), hidden, request, node)
 
 
 def _wanted(asked: MetadataRequest, version: int) -> MetadataRequest:
@@ -67,21 +93,41 @@ def _wanted(asked: MetadataRequest, version: int) -> MetadataRequest:
     return MetadataRequest.of(names, ids, partitions_max=PARTITIONS_AT_ONCE)
 
 
-def _completed(found: MetadataResponse, asked: MetadataRequest, node: ServedNode) -> MetadataResponse:
-    """The answer of the node, with what a client elsewhere is told besides."""
+def _completed(found: MetadataResponse, hidden: set[str], request: Request, node: ServedNode) -> MetadataResponse:
+    """The answer of the node, with what a client elsewhere is told besides, and without what it may not see."""
+    asked: MetadataRequest = request.body
     this = MetadataResponse.MetadataResponseBroker(
         node_id=node.node_id, host=node.address.host, port=node.address.port
     )  # fmt: skip
     # Behind it the leaders that this node follows: a client that has asked the copy goes to them.
     found.brokers.insert(0, this)
     found.controller_id = node.node_id
+    found.topics = _seen(found.topics, request, node)
     if asked.include_topic_authorized_operations:
         for topic in found.topics:
-            if not isinstance(topic.error, UnknownTopicId):
-                topic.topic_authorized_operations = OF_TOPIC
+            if topic.name is not None and not isinstance(topic.error, UnknownTopicId):
+                operations = node.operations(request.session, AclResourceType.TOPIC, topic.name)
+                topic.topic_authorized_operations = operations
+    found.topics += [MetadataTopic(error=_HIDDEN, name=name) for name in sorted(hidden)]
     if asked.include_cluster_authorized_operations:
-        found.cluster_authorized_operations = OF_CLUSTER
+        may = node.allows(request.session, AclOperation.DESCRIBE)
+        operations = node.operations(request.session, AclResourceType.CLUSTER) if may else 0
+        found.cluster_authorized_operations = operations
     return found
+
+
+def _seen(topics: list[MetadataTopic], request: Request, node: ServedNode) -> list[MetadataTopic]:
+    """The topics that a client may see. One that it has asked for by the id keeps that, which is no secret."""
+    refused = node.refused(
+        request.session, AclOperation.DESCRIBE, AclResourceType.TOPIC, [topic.name or "" for topic in topics]
+    )  # fmt: skip
+    if not refused:
+        return topics
+    asked: MetadataRequest = request.body
+    ids = {one.topic_id for one in asked.topics or ()} - {NO_ID}
+    seen = [topic for topic in topics if topic.name not in refused]
+    others = [topic.topic_id for topic in topics if topic.name in refused and topic.topic_id in ids]
+    return seen + [MetadataTopic(error=_HIDDEN, name=None, topic_id=one) for one in others]
 
 
 API = api("Metadata", answer, into=MetadataRequest)

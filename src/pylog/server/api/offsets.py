@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from pylog.errors import (
+    GroupAuthorization,
     GroupIdNotFound,
     IllegalGeneration,
     InvalidTxnState,
@@ -59,7 +60,8 @@ def _by_id(asked: OffsetCommitRequest, answer: OffsetCommitResponse) -> OffsetCo
     topics = []
     for topic in asked.topics:
         keys = [TopicPartition(topic.name, part.partition_index) for part in topic.partitions]
-        parts = [found[key] if topic.name else asked.told(key, UnknownTopicId(UNKNOWN)) for key in keys]
+        is_known = topic.name or isinstance(found[keys[0]].error if keys else None, GroupAuthorization)
+        parts = [found[key] if is_known else asked.told(key, UnknownTopicId(UNKNOWN)) for key in keys]
         topics.append(OffsetCommitResponse.OffsetCommitResponseTopic(topic_id=topic.topic_id, partitions=parts))
     return OffsetCommitResponse(topics=topics)
 

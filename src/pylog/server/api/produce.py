@@ -25,12 +25,14 @@ from pylog.errors import (
     InvalidRequiredAcks,
     InvalidTxnState,
     PylogError,
+    TopicAuthorization,
     TransactionAbortable,
     TransactionalIdAuthorization,
     UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedCompressionType,
 )
+from pylog.protocol.acls import AclOperation, AclResourceType
 from pylog.protocol.batch import Batch
 from pylog.protocol.compression import Codec
 from pylog.protocol.messages import ACKS_ALL, NO_ID, ProducedPart, ProducePart, ProduceRequest, ProduceResponse
@@ -56,7 +58,7 @@ def answer(request: Request, node: ServedNode) -> Outcome:
         for topic in asked.topic_data:
             topic.name = node.known_name(topic.topic_id, request.session)
     parts: list[Part] = [(topic, part.index, _taken(part, request.version)) for topic, part in asked.pairs]
-    error = _refusal(asked, parts)
+    error = _refusal(asked, parts, request, node)
     if isinstance(error, TransactionalIdAuthorization):
         parts = [(topic, number, error) for topic, number, _ in parts]
     elif error is not None or any(isinstance(batch, PylogError) for _, _, batch in parts):
@@ -82,25 +84,33 @@ def _is_long(batch: Batch) -> bool:
     return batch.size > PACKED_AT_ONCE and batch.codec is not Codec.NONE
 
 
-def _refusal(asked: ProduceRequest, parts: list[Part]) -> PylogError | None:
+def _refusal(asked: ProduceRequest, parts: list[Part], request: Request, node: ServedNode) -> PylogError | None:
     """The error of a request as a whole, or None. It is the error of every partition that there is."""
-    if asked.transactional_id is None and any(
-        isinstance(batch, Batch) and batch.is_transactional for _, _, batch in parts
-    ):
-        return TransactionalIdAuthorization("records of a transaction need a transactional id")
+    if any(isinstance(batch, Batch) and batch.is_transactional for _, _, batch in parts):
+        known = asked.transactional_id
+        if known is None:
+            return TransactionalIdAuthorization("records of a transaction need a transactional id")
+        if not node.allows(request.session, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, known):
+            return TransactionalIdAuthorization("Transactional Id authorization failed.")
     if asked.acks not in (ACKS_ALL, 0, 1):
         return InvalidRequiredAcks(f"acks={asked.acks}: it is -1, 0 or 1")
     return None
 
 
 def _judged(parts: list[Part], error: PylogError | None, request: Request, node: ServedNode) -> list[Part]:
-    """The parts with this error; those of partitions that are not there say that."""
+    """The parts with this error; those of partitions that are not there say that, to clients that may write there."""
+    may = {
+        name: not name or node.allows(request.session, AclOperation.WRITE, AclResourceType.TOPIC, name)
+        for name in {topic.name for topic, _, _ in parts}
+    }
     asked = MetadataRequest.of(sorted({topic.name for topic, _, _ in parts}))
     found: MetadataResponse = node.ask(asked, request.session)
     there = {(topic.name, part.partition_index) for topic in found.topics for part in topic.partitions}
     missing = UnknownTopicOrPartition("there is no such partition")
+    refused = TopicAuthorization("Topic authorization failed.")
     return [
-        (topic, number, error or batch if (topic.name, number) in there else missing) for topic, number, batch in parts
+        (topic, number, (error or batch if (topic.name, number) in there else missing) if may[topic.name] else refused)
+        for topic, number, batch in parts
     ]
 
 
@@ -130,7 +140,7 @@ def sent(part: Part, request: Request, node: ServedNode, *, may_block: bool = Fa
         joins=request.version >= JOINS_FROM, may_block=may_block,
     )  # fmt: skip
     try:
-        answer: Future[ProduceResponse] = node.handle(message, request.session)
+        answer: Future[ProduceResponse] = node.admit(message, request.session)
         return None if answer.done() and not answer.result().responses else answer
     except PylogError as error:
         return completed(message.refused(error.with_traceback(None)))

@@ -4,9 +4,11 @@ In all versions alike. To remove a quota is no error: it is not there.
 """
 
 from pylog.errors import InvalidRequest, ProtocolError, UnsupportedVersion
+from pylog.protocol.acls import AclOperation
 from pylog.protocol.error_codes import brief
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Outcome, Request, api
+from pylog.server.api.plain import needing
 from pylog.server.served_node import ServedNode
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
@@ -60,4 +62,15 @@ def _refusal(entry: Body) -> str | None:
     return "pylog has no quotas: nothing would hold to this one"
 
 
-APIS = (api("DescribeClientQuotas", _describe), api("AlterClientQuotas", _alter))
+def _all_refused(body: Body, code: int, text: str) -> Body:
+    return {"entries": [{"errorCode": code, "errorMessage": text, "entity": one["entity"]} for one in body["entries"]]}
+
+
+def _not_described(body: Body, code: int, text: str) -> Body:
+    return {"errorCode": code, "errorMessage": text, "entries": None}
+
+
+APIS = (
+    api("DescribeClientQuotas", needing(AclOperation.DESCRIBE_CONFIGS, _describe, _not_described)),
+    api("AlterClientQuotas", needing(AclOperation.ALTER_CONFIGS, _alter, _all_refused)),
+)

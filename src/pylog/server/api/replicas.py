@@ -21,11 +21,13 @@ from pylog.errors import (
     ProtocolError,
     UnknownTopicOrPartition,
 )
+from pylog.protocol.acls import AclOperation
 from pylog.protocol.error_codes import brief
 from pylog.protocol.messages import Session
 from pylog.protocol.messages.topics import MetadataRequest, MetadataResponse
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.call import Outcome, Request, api
+from pylog.server.api.plain import needing, whole_error
 from pylog.server.served_node import ServedNode
 
 FACTOR_FROM = 1
@@ -90,6 +92,15 @@ def _election(number: int, part: Part | None, kind: int) -> Body:
     return {"partitionId": number, "errorCode": error.code, "errorMessage": str(error)}
 
 
+def _no_elections(body: Body, code: int, text: str) -> Body:
+    error: Body = {"errorCode": code, "errorMessage": text}
+    results = [
+        {"topic": one["topic"], "partitionResult": [{"partitionId": number, **error} for number in one["partitions"]]}
+        for one in body["topicPartitions"] or ()
+    ]
+    return {"errorCode": code, "replicaElectionResults": results}
+
+
 def _reassignments(request: Request, node: ServedNode) -> Outcome:
     return {"topics": []}
 
@@ -143,7 +154,7 @@ def _refused(part: Body, error: ProtocolError) -> Body:
 
 
 APIS = (
-    api("ElectLeaders", _elections, is_long=True),
-    api("ListPartitionReassignments", _reassignments),
-    api("AlterPartitionReassignments", _reassigned, is_long=True),
+    api("ElectLeaders", needing(AclOperation.ALTER, _elections, _no_elections), is_long=True),
+    api("ListPartitionReassignments", needing(AclOperation.DESCRIBE, _reassignments, whole_error)),
+    api("AlterPartitionReassignments", needing(AclOperation.ALTER, _reassigned, whole_error), is_long=True),
 )

@@ -1,4 +1,4 @@
-"""The states of share partitions, which brokers ask each other for: for clients of `super.users` (ClusterAction)."""
+"""The states of share partitions, which brokers ask each other for: for clients that may do ClusterAction."""
 
 from pylog.protocol.messages.share_state import (
     DeleteShareGroupStateRequest,

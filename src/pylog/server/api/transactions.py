@@ -4,7 +4,7 @@ InitProducerId        below 4, the others below 2: ProducerFenced is not known, 
 AddPartitionsToTxn    below 4 one transaction, of a client; then several, of another broker
 EndTxn                below 5 the transaction is of version 0: the producer keeps its epoch (KIP-890)
 
-What brokers ask each other, WriteTxnMarkers too, is for clients of `super.users` (ClusterAction).
+What brokers ask each other, WriteTxnMarkers too, is for clients that may do ClusterAction.
 """
 
 from dataclasses import replace
@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from pylog.errors import InvalidProducerEpoch, ProducerFenced, PylogError
+from pylog.protocol.acls import AclOperation
 from pylog.protocol.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -24,7 +25,7 @@ from pylog.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from pylog.server.api.call import Outcome, Request, api
-from pylog.server.api.plain import changed, handed_on, of_nodes
+from pylog.server.api.plain import changed, handed_on, handed_on_as_node, of_nodes
 from pylog.server.served_node import ServedNode
 
 HIGHEST = 5
@@ -75,10 +76,16 @@ def _add_partitions(request: Request, node: ServedNode) -> Outcome:
     return changed(handed_on(request._replace(body=AddPartitionsToTxnRequest(transactions=[one])), node), told)
 
 
+def _write_markers(request: Request, node: ServedNode) -> Outcome:
+    # ALTER is for a person who ends what hangs (KIP-664).
+    may_alter = node.allows(request.session, AclOperation.ALTER) and node.authorizer is not None
+    return handed_on_as_node(request, node) if may_alter else of_nodes(request, node)
+
+
 APIS = (
     api("InitProducerId", partial(_answer, 4), high=HIGHEST, may_wait=True, into=InitProducerIdRequest),
     api("AddOffsetsToTxn", partial(_answer, FENCED_FROM), may_wait=True, into=AddOffsetsToTxnRequest),
     api("EndTxn", _end, may_wait=True, into=EndTxnRequest),
     api("AddPartitionsToTxn", _add_partitions, may_wait=True, into=AddPartitionsToTxnRequest),
-    api("WriteTxnMarkers", of_nodes, may_wait=True, into=WriteTxnMarkersRequest),
+    api("WriteTxnMarkers", _write_markers, may_wait=True, into=WriteTxnMarkersRequest),
 )

@@ -7,11 +7,13 @@ A feature that is at its level already is no change, and no error.
 """
 
 from pylog.errors import InvalidUpdateVersion
+from pylog.protocol.acls import AclOperation
 from pylog.protocol.error_codes import brief
 from pylog.protocol.metadata_image import FEATURES
 from pylog.protocol.wire.mapping import Body
 from pylog.server.api.api_versions import LOWEST
 from pylog.server.api.call import Outcome, Request, api
+from pylog.server.api.plain import needing, whole_error
 from pylog.server.served_node import ServedNode
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -67,4 +69,4 @@ def _refusal(update: Body, version: int, node: ServedNode) -> str | None:
     return f"Its level here is {highest}, and does not change."
 
 
-API = api("UpdateFeatures", answer)
+API = api("UpdateFeatures", needing(AclOperation.ALTER, answer, whole_error))
