@@ -45,8 +45,8 @@ __all__ = ["main", "root"]
 WRONG_USAGE = 2
 INTERRUPTED = 130
 COMMANDS = (
-    "topic", "produce", "consume", "group", "share", "schedule", "txn", "user", "config", "serve", "follow", "top",
-    "ui", "pipeline", "segment", "verify", "repair", "version", "completion",
+    "topic", "produce", "consume", "group", "share", "schedule", "txn", "user", "acl", "config", "serve", "follow",
+    "top", "ui", "pipeline", "segment", "verify", "repair", "version", "completion",
 )  # fmt: skip
 
 

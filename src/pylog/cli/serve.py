@@ -74,6 +74,10 @@ def _security_options(function: F) -> F:
             "--ssl-client-auth", type=click.Choice(CLIENT_AUTH),
             help="whether clients need a certificate (default: required with --ssl-ca-location)",
         ),
+        _secured(
+            "--acls", "goes_by_acls", is_flag=True,
+            help="let clients do what ACLs allow (`pylog acl`), and principals of super.users everything",
+        ),
         _secured("--allow-plaintext", is_flag=True, help="let other hosts reach a listener without TLS, too"),
     )):  # fmt: skip
         function = decorate(function)
@@ -92,6 +96,7 @@ def _secured(*names: str, **settings: object) -> Callable[[F], F]:
         "pylog serve --log data",
         "pylog serve --log :memory: --listen 127.0.0.1:0",
         "pylog serve --log data --listen SASL_SSL://:9093 --ssl-certificate-location server.pem --users users.txt",
+        "pylog serve --log data --listen SASL_PLAINTEXT://127.0.0.1:9092 --acls -c super.users=User:root",
         "pylog serve --log data --listen 0.0.0.0:9092 --advertise kafka:9092 --allow-plaintext",
         "pylog serve --log data --listen 127.0.0.1:9092 --listen unix:/run/pylog.sock",
         "pylog serve --log data --metrics 127.0.0.1:9308",
@@ -132,8 +137,8 @@ def command(
 ) -> int:  # fmt: skip
     """Serve the log to Kafka clients until Ctrl-C.
 
-    The name of a listener is its security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. There are no ACLs:
-    each client that is let in may read and change everything.
+    The name of a listener is its security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. Without --acls each
+    client that is let in may read and change everything.
     """
     paths = place.paths
     options: dict[str, Any] = {"flush": flush, "config": dict(configs)}
@@ -199,10 +204,10 @@ def _metrics_served(text: str | None, log: "Log") -> Iterator[str]:
 def _security(
     *, users_path: str | None, ssl_certificate_location: str | None, ssl_key_location: str | None,
     ssl_key_password_file: str | None, ssl_ca_location: str | None,
-    ssl_client_auth: Literal["none", "requested", "required"] | None, allow_plaintext: bool,
+    ssl_client_auth: Literal["none", "requested", "required"] | None, allow_plaintext: bool, goes_by_acls: bool,
 ) -> "SecurityOptions":  # fmt: skip
     """The options that were given. Raises OSError, ValueError."""
-    options: SecurityOptions = {"allow_plaintext": allow_plaintext}
+    options: SecurityOptions = {"allow_plaintext": allow_plaintext, "authorizer": goes_by_acls}
     if users_path is not None:
         options["users"] = read_users(users_path)
     if ssl_certificate_location is not None:
