@@ -170,6 +170,9 @@ class Acls:
     def __len__(self) -> int:
         return len(self.by_id)
 
+    def __repr__(self) -> str:
+        return f"<Acls {self.by_id!r}>"
+
     def __contains__(self, acl: object) -> bool:
         return acl in self._ids
 
