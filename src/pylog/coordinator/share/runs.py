@@ -61,11 +61,6 @@ class Run:
         )
 
     @property
-    def is_available(self) -> bool:
-        """Whether it can be acquired."""
-        return self.state is RecordState.AVAILABLE
-
-    @property
     def is_final(self) -> bool:
         """Whether it is acknowledged or archived, or will be by its change."""
         state = self.state if self.change is None else self.target
@@ -76,21 +71,17 @@ class Runs:
     """The runs between `start` and `end`."""
 
     def __init__(self, start: int) -> None:
+        self.start = start
+        """The first offset that is in flight; `end` where none is."""
         self.end = start
         self._firsts: list[int] = []
         self._runs: list[Run] = []
-        self._start = start
 
     def __len__(self) -> int:
         return len(self._runs)
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self._runs)
-
-    @property
-    def start(self) -> int:
-        """The first offset that is in flight; `end` where none is."""
-        return self._firsts[0] if self._firsts else self._start
 
     def end_of(self, index: int) -> int:
         """Where a run ends."""
@@ -99,7 +90,7 @@ class Runs:
     def spans(self, first: int, end: int) -> list[tuple[Run, int, int]]:
         """The runs with records in [first, end), each with the part of it that lies there."""
         firsts, found = self._firsts, []
-        first, end = max(first, firsts[0] if firsts else self._start), min(end, self.end)
+        first, end = max(first, self.start), min(end, self.end)
         index = bisect_right(firsts, first) - 1
         while first < end:
             index += 1
@@ -136,16 +127,15 @@ class Runs:
     def cut_off(self, end: int) -> None:
         """Let nothing be in flight from `end` on."""
         index = self._cut(end)
-        start = self.start
         del self._runs[index:], self._firsts[index:]
-        self._start, self.end = start, end
+        self.end = end
 
     def drop_before(self, offset: int) -> None:
         """Let nothing be in flight below an offset, which may be behind all of them."""
         index = self._cut(offset)
         del self._runs[:index], self._firsts[:index]
         self.end = max(self.end, offset)
-        self._start = offset
+        self.start = offset
 
     def join(self, first: int, end: int) -> None:
         """Make one run of neighbours in one state, in [first, end) and at its edges."""
@@ -164,3 +154,4 @@ class Runs:
         assert self._firsts == [run.first for run in self._runs], "the index is that of the runs"
         assert self._firsts == sorted(set(self._firsts)), "runs are sorted"
         assert not self._firsts or self._firsts[-1] < self.end, "the last run has records"
+        assert self.start == (self._firsts[0] if self._firsts else self.end), "the first run begins at the start"

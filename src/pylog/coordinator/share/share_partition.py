@@ -32,6 +32,7 @@ _TARGETS = {
     AcknowledgeType.GAP: ARCHIVED, AcknowledgeType.ACCEPT: ACKNOWLEDGED,
     AcknowledgeType.RELEASE: AVAILABLE, AcknowledgeType.REJECT: ARCHIVED,
 }  # fmt: skip
+_KINDS = {int(kind): kind for kind in AcknowledgeType}
 _LOADED = {state.value: state for state in (AVAILABLE, ACKNOWLEDGED, ARCHIVED)}
 FEW_DELIVERIES = 2
 """As often a record is delivered at least before it may be the one that its neighbours suffer from."""
@@ -75,16 +76,16 @@ class Acknowledgement(NamedTuple):
     last_offset: int
     types: Sequence[int]
 
-    def parts(self) -> Iterable[tuple[int, int, AcknowledgeType]]:
+    def parts(self) -> list[tuple[int, int, AcknowledgeType]]:
         """(first, end, type) of neighbours of which the same is said."""
         if len(self.types) == 1:
-            yield self.first_offset, self.last_offset + 1, AcknowledgeType(self.types[0])
-            return
-        first = self.first_offset
+            return [(self.first_offset, self.last_offset + 1, _KINDS[self.types[0]])]
+        found, first = [], self.first_offset
         for kind, same in groupby(self.types):
             end = first + sum(1 for _ in same)
-            yield first, end, AcknowledgeType(kind)
+            found.append((first, end, _KINDS[kind]))
             first = end
+        return found
 
 
 class StateWrite(NamedTuple):
@@ -143,18 +144,15 @@ class SharePartition:
         """Where to read from: the first record that is free, or the end."""
         if self._may_have_available:
             for run in self._runs:
-                if run.is_available:
+                if run.state is AVAILABLE:
                     return run.first
             self._may_have_available = False
         return self._runs.end
 
     def can_acquire(self, limits: Limits) -> bool:
         """Whether more may be acquired: not at the end, while too many are in flight."""
-        return self.next_fetch_offset < self._runs.end or self._in_flight < limits.record_locks
-
-    @property
-    def _in_flight(self) -> int:
-        return self._runs.end - self._runs.start
+        runs = self._runs
+        return runs.end - runs.start < limits.record_locks or self.next_fetch_offset < runs.end
 
     @property
     def due_ms(self) -> int | None:
@@ -176,52 +174,57 @@ class SharePartition:
 
         Offsets between `position` and the first batch have no records any more, and those of `aborted` are for nobody.
         """
-        if not batches or batches[-1].stop <= self.start_offset:
+        runs = self._runs
+        if not batches or batches[-1].stop <= runs.start:
             return []
         count, end = self._room(position, batches[-1].stop, wanted.records, limits)
         if count <= 0:
             return []
-        known = self._runs.end
+        known = runs.end
         if end > known:
             # As if they were in flight: what is not acquired of them is taken out again.
-            self._runs.append(Run(known, AVAILABLE), end)
+            runs.append(Run(known, AVAILABLE), end)
         for gone in (range(position, batches[0].start), *aborted):
-            self._archive(gone)
-        taken = self._take(member, position, batches, wanted._replace(records=count), limits, now_ms + limits.lock_ms)
-        self._give_back(known)
+            if gone:
+                self._archive(gone)
+        taken = self._take(member, position, batches, count, wanted.is_strict, limits, now_ms + limits.lock_ms)
+        if end > known:
+            self._give_back(known)
         self._move_on()
-        return _in_portions(taken, batches, wanted)
+        return taken if wanted.is_strict else _in_portions(taken, batches, wanted.batch_size)
 
     def _room(self, position: int, end: int, records: int, limits: Limits) -> tuple[int, int]:
         """The number of records that may be acquired, and up to where."""
-        count = min(records, limits.record_locks - self._in_flight)
-        if count > 0 or position >= self._runs.end:
+        runs = self._runs
+        count = min(records, limits.record_locks - (runs.end - runs.start))
+        if count > 0 or position >= runs.end:
             return count, end
         # Those that are free again are in flight already.
-        return min(records, self._runs.end - position), min(end, self._runs.end)
+        return min(records, runs.end - position), min(end, runs.end)
 
     def _archive(self, gone: range) -> None:
         """Let free records be for nobody."""
         for run, first, end in self._runs.spans(gone.start, gone.stop):
-            if run.is_available:
+            if run.state is AVAILABLE:
                 for part in self._runs.cut_out(first, end):
                     part.state = ARCHIVED
                 self._complete += end - first
                 self._may_have_available = True
 
     def _take(
-        self, member: str, position: int, batches: Sequence[range], wanted: Wanted, limits: Limits, due_ms: int
+        self, member: str, position: int, batches: Sequence[range], records: int, is_strict: bool, limits: Limits,
+        due_ms: int,
     ) -> list[Acquired]:  # fmt: skip
         taken: list[Acquired] = []
         count = 0
         for run, first, end in self._runs.spans(position, batches[-1].stop):
-            if not run.is_available:
+            if run.state is not AVAILABLE:
                 continue
             most = _portion(run.deliveries, end - first, limits.delivery_count)
-            if count >= wanted.records or (most is not None and taken):
+            if count >= records or (most is not None and taken):
                 break
-            stop = min(end, first + (most or end), first + wanted.records - count)
-            if most is None and not wanted.is_strict:
+            stop = min(end, first + (most or end), first + records - count)
+            if most is None and not is_strict:
                 stop = min(end, max(stop, _end_of_batch(batches, stop)))
             for part in self._runs.cut_out(first, stop):
                 part.state, part.member, part.due_ms = ACQUIRED, member, due_ms
@@ -238,10 +241,11 @@ class SharePartition:
     def _give_back(self, known: int) -> None:
         """Take out of flight what was read and not acquired, behind the end as it was."""
         for run, first, end in self._runs.spans(known, self._runs.end):
-            if run.is_available and not run.deliveries:
-                lost = sum(stop - at for done, at, stop in self._runs.spans(end, self._runs.end) if done.is_final)
-                self._complete -= lost
-                self._runs.cut_off(max(first, known))
+            if run.state is AVAILABLE and not run.deliveries:
+                if end < self._runs.end:
+                    gone = self._runs.spans(end, self._runs.end)
+                    self._complete -= sum(stop - at for done, at, stop in gone if done.is_final)
+                self._runs.cut_off(first)
                 return
 
     # --- acknowledging -----------------------------------------------------------------------------------------------
@@ -256,7 +260,7 @@ class SharePartition:
         """
         parts: list[tuple[int, int, AcknowledgeType]] = []
         for one in said:
-            if one.last_offset >= self.start_offset:
+            if one.last_offset >= self._runs.start:
                 self._check_known(one)
                 parts += one.parts()
         for first, end, kind in parts:
@@ -339,6 +343,11 @@ class SharePartition:
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether something waits to be written."""
+        return bool(self._waiting)
+
     def take_write(self) -> StateWrite | None:
         """Give what is to be written now; `written` is called when it is. None while a write is under way, or without a
         change.
@@ -347,7 +356,7 @@ class SharePartition:
             return None
         self._writing, self._waiting = self._waiting, []
         batches = [batch for change in self._writing for batch in change.batches]
-        return StateWrite(self.start_offset, self._complete, batches)
+        return StateWrite(self._runs.start, self._complete, batches)
 
     def written(self, error: ProtocolError | None = None) -> list[StateChange]:
         """End a write; with an error nothing of it counts. Gives the changes that were in it."""
@@ -368,7 +377,7 @@ class SharePartition:
             run.state, run.member, run.due_ms = run.target, "", NEVER
         run.target = AVAILABLE
         self._complete += count * (run.is_final - was_final)
-        self._may_have_available = True
+        self._may_have_available = self._may_have_available or run.state is AVAILABLE
         self._due_ms = min(self._due_ms, run.due_ms)
 
     def _settle(self, batches: list[StoredBatch]) -> None:
@@ -379,13 +388,14 @@ class SharePartition:
 
     def move_start(self, log_start_offset: int) -> None:
         """Forget the records below the start of the log: they are not there any more."""
-        if log_start_offset > self.start_offset:
+        if log_start_offset > self._runs.start:
             self._drop_before(log_start_offset)
             self._move_on()
 
     def _drop_before(self, offset: int) -> None:
-        gone = self._runs.spans(self.start_offset, offset)
-        self._complete -= sum(end - first for run, first, end in gone if run.is_final)
+        for run, first, end in self._runs.spans(self._runs.start, offset):
+            if run.is_final:
+                self._complete -= end - first
         self._runs.drop_before(offset)
 
     def _move_on(self) -> None:
@@ -395,7 +405,7 @@ class SharePartition:
             if run.change is not None or not run.is_final:
                 start = run.first
                 break
-        if start > self.start_offset:
+        if start > self._runs.start:
             self._drop_before(start)
 
     def check(self) -> None:
@@ -432,15 +442,13 @@ def _end_of_batch(batches: Sequence[range], end: int) -> int:
     return next((batch.stop for batch in batches if batch.start < end <= batch.stop), end)
 
 
-def _in_portions(taken: list[Acquired], batches: Sequence[range], wanted: Wanted) -> list[Acquired]:
+def _in_portions(taken: list[Acquired], batches: Sequence[range], batch_size: int) -> list[Acquired]:
     """The ranges that were acquired, cut into portions of whole batches."""
-    if wanted.is_strict:
-        return taken
     portions = []
     for one in taken:
         first = one.first_offset
         for batch in batches:
-            if first + wanted.batch_size <= batch.start <= one.last_offset:
+            if first + batch_size <= batch.start <= one.last_offset:
                 portions.append(Acquired(first, batch.start - 1, one.delivery_count))
                 first = batch.start
         portions.append(Acquired(first, one.last_offset, one.delivery_count))

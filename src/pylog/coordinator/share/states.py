@@ -49,10 +49,13 @@ _FIRST, _LAST = attrgetter("first_offset"), attrgetter("last_offset")
 
 
 def pruned(batches: Iterable[StoredBatch], start_offset: int) -> list[StoredBatch]:
-    """The batches without what lies before `start_offset`; -1: all of them."""
+    """The batches, which are sorted, without what lies before `start_offset`; -1: all of them."""
+    found = list(batches)
+    if not found or found[0].first_offset >= start_offset:
+        return found
     return [
         batch if batch.first_offset >= start_offset else batch._replace(first_offset=start_offset)
-        for batch in batches
+        for batch in found
         if batch.last_offset >= start_offset
     ]
 
@@ -65,7 +68,14 @@ def combined(known: list[StoredBatch], new: Iterable[StoredBatch], start_offset:
     one batch.
     """
     whole = pruned(known, start_offset)
-    for batch in pruned(new, start_offset):
+    for one in new:
+        # These are in no order.
+        if one.last_offset < start_offset:
+            continue
+        batch = one if one.first_offset >= start_offset else one._replace(first_offset=start_offset)
+        if not whole or whole[-1].last_offset + 1 < batch.first_offset:
+            whole.append(batch)
+            continue
         low = bisect_left(whole, batch.first_offset - 1, key=_LAST)
         high = bisect_right(whole, batch.last_offset + 1, lo=low, key=_FIRST)
         whole[low:high] = _joined(_overlaid(whole[low:high], batch))
