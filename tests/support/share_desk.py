@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import pylog
 from pylog.errors import PylogError
@@ -90,13 +90,19 @@ class ShareDesk:
         return acquired(self.fetching(epoch, said, **how).result())
 
     def acknowledging(
-        self, epoch: int, said: Mapping[tuple[int, int], list[int]], *, member: str = "ann", is_renew: bool = False
+        self,
+        epoch: int,
+        said: Mapping[tuple[int, int], list[int]],
+        *,
+        member: str = "ann",
+        is_renew: bool = False,
+        may_block: bool = True,
     ) -> Future[ShareAcknowledgeResponse]:
         topic = ShareAcknowledgeRequest.AcknowledgeTopic
         parts = [topic.AcknowledgePartition(partition_index=0, acknowledgement_batches=batches(said))]
         message = ShareAcknowledgeRequest(
             group_id="g", member_id=member, share_session_epoch=epoch, is_renew_ack=is_renew,
-            topics=[topic(topic_id=self.topic_id, partitions=parts)],
+            topics=[topic(topic_id=self.topic_id, partitions=parts)], may_block=may_block,
         )  # fmt: skip
         return self.ask(message)
 
@@ -135,10 +141,10 @@ def acquired(answer: ShareFetchResponse, partition: int = 0) -> Acquired:
 
 
 @contextmanager
-def share_desk(partitions: int = 1, **config: Any) -> Iterator[ShareDesk]:
+def share_desk(partitions: int = 1, flush: Literal["none", "sync"] = "none", **config: Any) -> Iterator[ShareDesk]:
     """A desk over a log in memory. Its share group is "g", of which nothing is written down."""
     clock = SimClock(1_700_000_000_000)
     states = {"share_coordinator_state_topic_num_partitions": 1}
-    with pylog.open(":memory:", clock=clock, config={**states, **config}) as log:
+    with pylog.open(":memory:", clock=clock, flush=flush, config={**states, **config}) as log:
         log.create_topic("t", partitions=partitions)
         yield ShareDesk(log, clock)

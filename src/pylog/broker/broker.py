@@ -144,7 +144,7 @@ class Broker:
         self._coordinating = CoordinatorRouter(self.node, self._produce, clock, self._worker.wake_by)
         self._share_fetches = ShareFetches(
             self.node, clock, self._purgatory, lambda message: self._coordinating.handle(message, Session()),
-            self._worker.wake, self._reads.given_to_share, self._guarantees.hurry,
+            self._worker.wake, self._reads.given_to_share, self._guarantees.hurry, self._coordinating.may_block,
         )  # fmt: skip
         self._changing_roles = Handover(
             self._guarantees, self._coordinating, self._purgatory, self._share_fetches

@@ -84,6 +84,11 @@ class CoordinatorHost:
         replay_log(partition, machine, partition.start_offset, partition.next_offset)
         self._step(machine.take_over)
 
+    @property
+    def may_block(self) -> bool:
+        """Whether a thread that brings a message may have to wait for the disk."""
+        return self._produce.guarantees.syncs or self.leader.partition.state.rules.may_block
+
     def handle(self, message: object, session: Session, guard: Verification | None = None) -> PendingAnswer:
         """Let the machine have a message; gives its answer. `guard`: for an append in a transaction."""
         future: PendingAnswer = Future()

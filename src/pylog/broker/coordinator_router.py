@@ -55,6 +55,7 @@ from pylog.protocol.messages.offsets import (
 from pylog.protocol.messages.share import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
+    SharedPartition,
     ShareGroupDescribeRequest,
 )
 from pylog.protocol.messages.share_state import (
@@ -395,8 +396,16 @@ class CoordinatorRouter:
             except PylogError as error:
                 one = message.only([(topic_id, asked.partition)])
                 answers.append(completed(one.refused(error.with_traceback(None))))
+        if len(hosts) == 1 and not answers:
+            return self._handled(host, message, session)
         answers += [self._handled(host, message.only(parts), session) for host, parts in hosts.items()]
         return gathered(answers, message.joined)
+
+    def may_block(self, group_id: str, part: SharedPartition) -> bool:
+        """Whether who writes the state of a share partition may have to wait for the disk."""
+        name = share_partition_name(group_id, part.topic_id, part.partition)
+        host = self._coordinators.ready(SHARE_STATES, name)
+        return host is None or host.may_block
 
     def _describe_share_offsets(
         self, message: DescribeShareGroupOffsetsRequest, session: Session

@@ -75,15 +75,20 @@ class Coordinators:
         """The coordinator of a group, of a transactional id, or of a share partition. Raises NotCoordinator,
         CorruptBatch.
         """
-        found = self._named.get((topic, name))
-        if found is not None and self._is_current(*found):
-            return found[0]
+        found = self.ready(topic, name)
+        if found is not None:
+            return found
         key = self.partition(topic, name)
         host = self.at(key)
         if len(self._named) >= NAMES_MAX:
             self._named.clear()
         self._named[topic, name] = host, key
         return host
+
+    def ready(self, topic: str, name: str) -> CoordinatorHost | None:
+        """The coordinator of a name that was asked for before, if it is still the one."""
+        found = self._named.get((topic, name))
+        return found[0] if found is not None and self._is_current(*found) else None
 
     def partition(self, topic: str, name: str) -> TopicPartition:
         """The partition of the coordinator of such a name; the topic is made where it is missing.

@@ -13,24 +13,27 @@ of it is all that counts. (Kafka: SharePartitionManager, DelayedShareFetch, Kafk
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from pylog.broker.describe import unknown_partition
 from pylog.broker.purgatory import Parked, Purgatory, Wants
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.share_configs import ShareConfig, ShareConfigs
 from pylog.broker.share_partition_host import READ_BYTES, Ask, Portion, SharePartitionHost
 from pylog.broker.share_requests import (
+    NOTHING_ACQUIRED,
     Errors,
     Said,
     acknowledged_response,
     check_renewal,
     check_said,
     fetched_response,
+    forgotten_in,
     member_of,
-    parts_of,
-    said_in,
+    named_in,
 )
-from pylog.broker.share_sessions import MemberKey, SharedPartition, ShareSession, ShareSessions
+from pylog.broker.share_sessions import MemberKey, ShareSession, ShareSessions
 from pylog.coordinator.share.share_partition import Wanted
 from pylog.errors import (
     FencedLeaderEpoch,
@@ -52,6 +55,7 @@ from pylog.protocol.messages.share import (
     LeaderIdAndEpoch,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
+    SharedPartition,
     ShareFetchRequest,
     ShareFetchResponse,
 )
@@ -63,6 +67,9 @@ from pylog.runtime.signals import WholeLock
 
 Portions = dict[SharedPartition, Portion]
 T = TypeVar("T")
+NOT_HERE: Future[Any] = completed(None)
+"""The answer to a request that has to wait for the disk, in a thread that may not."""
+NOTHING_SAID: Future[Errors] = completed({})
 LOST_MAX = 1000
 """How many connections that have ended are remembered, as their last requests may come later."""
 
@@ -83,16 +90,19 @@ class _Wish:
 
 
 class ShareFetches:
-    """The share sessions and share partitions of one node. Thread-safe. `ask` sends a message to a share coordinator;
-    `wake` hears when `work` has something to do; `given` counts what members get, and `hurry`: see `Guarantees.hurry`.
+    """The share sessions and share partitions of one node. Thread-safe. `ask` sends a message to a share coordinator,
+    who may have to wait for the disk where `may_block` says so; `wake` hears when `work` has something to do; `given`
+    counts what members get, and `hurry`: see `Guarantees.hurry`.
     """
 
     def __init__(
         self, node: ReplicaManager, clock: Clock, purgatory: Purgatory, ask: Ask, wake: Callable[[], object],
         given: Callable[[str, int], object], hurry: Callable[[Leader], object],
+        may_block: Callable[[str, SharedPartition], bool],
     ) -> None:  # fmt: skip
+        self._configs = ShareConfigs(node)
         self._node, self._clock, self._purgatory, self._ask, self._wake = node, clock, purgatory, ask, wake
-        self._given, self._hurry = given, hurry
+        self._given, self._hurry, self._may_block = given, hurry, may_block
         self.sessions = ShareSessions()
         self._hosts: dict[tuple[str, SharedPartition], SharePartitionHost] = {}
         self._making = WholeLock()
@@ -107,14 +117,15 @@ class ShareFetches:
         """Answer a ShareFetch."""
         try:
             member = member_of(message)
+            if not message.may_block and self._would_block(member, message):
+                return NOT_HERE
             check_renewal(message)
-            said = said_in(message.topics)
-            forgotten = [(one.topic_id, part) for one in message.forgotten_topics_data for part in one.partitions]
+            named = named_in(message.topics)
+            said = {part: batches for part, batches in named.items() if batches}
+            config = self._configs.of(member.group_id)
             mine = self.sessions.fetch(
-                member, message.share_session_epoch, parts_of(message.topics),
-                [SharedPartition(*one) for one in forgotten],
-                connection=session.connection, acknowledges=bool(said),
-                sessions_max=self._node.configs.current.group_share_max_share_sessions,
+                member, message.share_session_epoch, named, forgotten_in(message),
+                connection=session.connection, acknowledges=bool(said), sessions_max=config.sessions_max,
             )  # fmt: skip
         except ShareSessionLimitReached as error:
             return self._refused_later(message, error)
@@ -126,18 +137,16 @@ class ShareFetches:
             return completed(ShareFetchResponse(error=ShareSessionNotFound("the connection has ended")))
         acknowledged = self._acknowledge(member, said, is_renew=message.is_renew_ack)
         is_last = message.share_session_epoch == FINAL_EPOCH
-        config = self._node.configs.of_group(member.group_id)
-        lock_ms = config.share_record_lock_duration_ms
-        isolation = Isolation.named(config.share_isolation_level)
         is_empty = is_last or message.is_renew_ack
-        portions = completed(Portions()) if is_empty else self._records(message, mine, isolation)
+        portions = completed(Portions()) if is_empty else self._records(message, mine, config)
         is_first = message.share_session_epoch == NEW_SESSION
 
         def answer(parts: list[Any]) -> ShareFetchResponse:
-            errors, found = parts
-            # The first answer has them all.
-            portions = dict.fromkeys(mine.parts if is_first else (), Portion()) | found
-            return fetched_response(errors, portions, self._leader_of, lock_ms)
+            errors, portions = parts
+            if is_first:
+                # The first answer has them all.
+                portions = dict.fromkeys(mine.parts, NOTHING_ACQUIRED) | portions
+            return fetched_response(errors, portions, self._leader_of, config.limits.lock_ms)
 
         return self._ending(mine if is_last else None, acknowledged, gathered([acknowledged, portions], answer))
 
@@ -145,19 +154,34 @@ class ShareFetches:
         """Answer a ShareAcknowledge."""
         try:
             member = member_of(message)
+            if not message.may_block and self._would_block(member, message):
+                return NOT_HERE
             mine = self.sessions.acknowledge(member, message.share_session_epoch)
         except ProtocolError as error:
             return completed(ShareAcknowledgeResponse(error=error.with_traceback(None)))
-        said = said_in(message.topics)
+        named = named_in(message.topics)
+        said = {part: batches for part, batches in named.items() if batches}
         acknowledged = self._acknowledge(member, said, is_renew=message.is_renew_ack)
-        lock_ms = self._node.configs.of_group(member.group_id).share_record_lock_duration_ms
+        lock_ms = self._configs.of(member.group_id).limits.lock_ms
 
         def answer(errors: list[Errors]) -> ShareAcknowledgeResponse:
-            told = {part: errors[0].get(part) for part in parts_of(message.topics)}
+            told = {part: errors[0].get(part) for part in named}
             return acknowledged_response(told, self._leader_of, lock_ms)
 
         is_last = message.share_session_epoch == FINAL_EPOCH
         return self._ending(mine if is_last else None, acknowledged, gathered([acknowledged], answer))
+
+    def _would_block(self, member: MemberKey, message: ShareFetchRequest | ShareAcknowledgeRequest) -> bool:
+        """Whether the disk may have to be waited for: something is to be loaded, or written and synced."""
+        mine = self.sessions.get(member)
+        if mine is None or message.share_session_epoch in (NEW_SESSION, FINAL_EPOCH):
+            return True
+        named = named_in(message.topics)
+        for part in {**mine.parts, **named}:
+            host = self._hosts.get((member.group_id, part))
+            if host is None or not host.loaded.done() or self._is_over(host):
+                return True
+        return any(said and self._may_block(member.group_id, part) for part, said in named.items())
 
     def client_gone(self, message: ClientGone, session: Session) -> Future[None]:
         """End the sessions that began by a connection, soon: the caller does not wait for what is written then."""
@@ -185,6 +209,8 @@ class ShareFetches:
 
     def _acknowledge(self, member: MemberKey, said: Said, *, is_renew: bool) -> Future[Errors]:
         """Take what a member says; answered with the error of each partition when it is written down."""
+        if not said:
+            return NOTHING_SAID
         waiting: list[Future[PylogError | None]] = []
         for part, batches in said.items():
             try:
@@ -211,28 +237,29 @@ class ShareFetches:
     # --- records -----------------------------------------------------------------------------------------------------
 
     def _records(
-        self, message: ShareFetchRequest, mine: ShareSession, isolation: Isolation
+        self, message: ShareFetchRequest, mine: ShareSession, config: ShareConfig
     ) -> Future[Portions]:  # fmt: skip
-        most = min(message.max_bytes, self._node.configs.current.fetch_max_bytes)
+        most = min(message.max_bytes, config.fetch_max_bytes)
         wish = _Wish(
             mine, mine.in_turn(message.share_session_epoch), message.max_records, message.batch_size,
             message.share_acquire_mode == RECORD_LIMIT, min(message.min_bytes, most), most,
-            isolation, self._clock.tick_ms() + max(message.max_wait_ms, 0),
+            config.isolation, self._clock.tick_ms() + max(message.max_wait_ms, 0),
         )  # fmt: skip
         if not wish.parts or wish.records <= 0 or most <= 0:
             return completed({})
-        found = _ParkedShareFetch(self, self._purgatory, wish)
+        portions: Portions = {}
         hosts: list[SharePartitionHost] = []
         for part in wish.parts:
             try:
                 host = self._host(mine, part, is_first=message.share_session_epoch == NEW_SESSION)
             except PylogError as error:
-                found.portions[part] = Portion(error=error.with_traceback(None))
+                portions[part] = Portion(error=error.with_traceback(None))
             else:
                 hosts.append(host)
-        found.hosts = hosts
-        loaded = gathered([host.loaded for host in hosts], lambda _: None)
-        loaded.add_done_callback(lambda _: found.resume())
+        if all(host.is_at_work for host in hosts) and self.attempt(wish, hosts, portions, is_last=False):
+            return completed(portions)
+        found = _ParkedShareFetch(self, self._purgatory, wish, hosts, portions)
+        gathered([host.loaded for host in hosts], lambda _: None).add_done_callback(lambda _: found.resume())
         return found
 
     def _host(self, mine: ShareSession, part: SharedPartition, *, is_first: bool) -> SharePartitionHost:
@@ -253,7 +280,7 @@ class ShareFetches:
             raise unknown_partition(image, TopicPartition(image.name, part.partition))
         leader = self._node.roles.leader(image.name, part.partition)
         made = SharePartitionHost(
-            group_id, part, leader, self._ask, self._clock, lambda: self._node.configs.of_group(group_id),
+            group_id, part, leader, self._ask, self._clock, partial(self._configs.of, group_id),
             self._host_changed,
         )  # fmt: skip
         with self._making:
@@ -286,9 +313,11 @@ class ShareFetches:
         """Let a member have what there is; False where that is too little, and it may wait. `is_last`: it may not."""
         if wish.session not in self.sessions:
             return True
-        at_work = [host for host in hosts if host.is_at_work]
+        at_work = []
         for host in hosts:
-            if not host.is_at_work:
+            if host.is_at_work:
+                at_work.append(host)
+            else:
                 portions[host.part] = Portion(error=host.loaded.result())
                 self._forget(host)
         # (Kafka: PartitionMaxBytesStrategy)
@@ -307,7 +336,8 @@ class ShareFetches:
             if portion.acquired or portion.error is not None:
                 self._given(host.name[0], len(portion.data))
                 portions[host.part] = portion
-                left -= sum(one.last_offset + 1 - one.first_offset for one in portion.acquired)
+                for one in portion.acquired:
+                    left -= one.last_offset + 1 - one.first_offset
         if wish.session not in self.sessions:
             # The session has ended meanwhile: its member does not acknowledge what it has just acquired.
             self._release(wish.session)
@@ -339,7 +369,7 @@ class ShareFetches:
         """The time by which deadlines go."""
         return self._clock.tick_ms()
 
-    def _leader_of(self, part: SharedPartition, error: PylogError | None) -> LeaderIdAndEpoch:
+    def _leader_of(self, part: SharedPartition, error: PylogError) -> LeaderIdAndEpoch:
         """The leader, where this node is another one."""
         if isinstance(error, NotLeaderOrFollower | FencedLeaderEpoch):
             image = self._node.image.with_id(part.topic_id)
@@ -397,11 +427,13 @@ class _ParkedShareFetch(Parked[Portions]):
 
     __slots__ = ("_fetches", "_parking", "_wish", "hosts", "portions")
 
-    def __init__(self, fetches: ShareFetches, purgatory: Purgatory, wish: _Wish) -> None:
+    def __init__(
+        self, fetches: ShareFetches, purgatory: Purgatory, wish: _Wish, hosts: list[SharePartitionHost],
+        portions: Portions,
+    ) -> None:  # fmt: skip
         super().__init__(purgatory)
         self._fetches, self._parking, self._wish = fetches, purgatory, wish
-        self.hosts: list[SharePartitionHost] = []
-        self.portions: Portions = {}
+        self.hosts, self.portions = hosts, portions
 
     def resume(self) -> None:
         """Read: when all share partitions are loaded, and when something of them has changed."""

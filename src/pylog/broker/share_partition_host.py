@@ -9,11 +9,11 @@ ends this: another one is loaded then, and what members hold is free. (Kafka: Sh
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pylog.broker.share_sessions import SharedPartition
-from pylog.config import GroupConfig
+from pylog.broker.share_batches import ReadBatches
+from pylog.broker.share_configs import ShareConfig
 from pylog.config.offset_reset import duration_ms
 from pylog.coordinator.share.runs import StateChange
 from pylog.coordinator.share.share_partition import (
@@ -29,7 +29,6 @@ from pylog.errors import (
     COORDINATOR_AWAY,
     Closed,
     CoordinatorNotAvailable,
-    CorruptBatch,
     FencedLeaderEpoch,
     FencedStateEpoch,
     GroupIdNotFound,
@@ -40,11 +39,10 @@ from pylog.errors import (
     UnknownServer,
     UnknownTopicOrPartition,
 )
-from pylog.kernel import CONTROL_BIT, TRANSACTIONAL_BIT, BatchSpan, walk
-from pylog.protocol.batch import Batch
-from pylog.protocol.isolation import Isolation, VisibleBatches
+from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import CONSUMER, Message, share_state
 from pylog.protocol.messages.records import EARLIEST, LATEST, NOTHING, FetchedPart, FetchPart, ListOffsetsPartition
+from pylog.protocol.messages.share import SharedPartition
 from pylog.protocol.messages.share_state import ReadShareGroupStateRequest, WriteShareGroupStateRequest
 from pylog.replica import Leader
 from pylog.runtime.clock import Clock
@@ -59,6 +57,10 @@ TRIES_MAX = 10
 """How often it reads on where what was read is for nobody."""
 READ_BYTES = 1 << 20
 """How many bytes are read at once at most, unless a member asks for more at least."""
+RECORD_BYTES = 1 << 10
+"""How many bytes a record is taken for before one was read."""
+FEW_BYTES = 16 << 10
+"""How many bytes are read at once at least, where there are so many."""
 
 
 @dataclass(slots=True)
@@ -78,52 +80,32 @@ class SharePartitionHost:
     or were acknowledged. `is_over` is set when it cannot go on.
     """
 
+    machine: SharePartition
+    """The machine, when it `is_at_work`."""
+
     def __init__(
         self, group_id: str, part: SharedPartition, leader: Leader, ask: Ask, clock: Clock,
-        config: Callable[[], GroupConfig], changed: Callable[["SharePartitionHost"], None],
+        config: Callable[[], ShareConfig], changed: Callable[["SharePartitionHost"], None],
     ) -> None:  # fmt: skip
         self.group_id, self.part, self.leader = group_id, part, leader
+        self.name = leader.partition.topic, leader.partition.number
+        """The topic and the partition."""
         self._ask, self._clock, self._config, self._changed = ask, clock, config, changed
         self.is_over = False
         self.loaded: Future[PylogError | None] = Future()
         """Done when it has a machine, or the error against that."""
         self.version = 0
         """It rises when records become free."""
-        self._machine: SharePartition | None = None
-        self._limits: tuple[GroupConfig | None, Limits] = None, Limits(0, 0, 0)
+        self.is_at_work = False
+        """Whether it is loaded, without an error."""
+        self._read: ReadBatches | None = None
+        """What was read last, as long as it is not acquired whole."""
+        self._record_bytes = RECORD_BYTES
+        """How many bytes a record of the partition takes, about."""
         self._answers: dict[StateChange, Future[PylogError | None]] = {}
         self._lock = WholeLock()
         # While one member's records are read and acquired, another one waits.
         self._reading = WholeLock()
-
-    @property
-    def name(self) -> tuple[str, int]:
-        """The topic and the partition."""
-        partition = self.leader.partition
-        return partition.topic, partition.number
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether it is loaded, without an error."""
-        return self._machine is not None
-
-    @property
-    def limits(self) -> Limits:
-        """The configs that the group goes by now."""
-        config, (known, limits) = self._config(), self._limits
-        if config is not known:
-            limits = Limits(
-                config.share_delivery_count_limit, config.share_partition_max_record_locks,
-                config.share_record_lock_duration_ms, config.share_renew_acknowledge_enable,
-            )  # fmt: skip
-            self._limits = config, limits
-        return limits
-
-    @property
-    def machine(self) -> SharePartition:
-        """The machine of a share partition that is loaded."""
-        assert self._machine is not None, "it is loaded before it is used"
-        return self._machine
 
     # --- loading -----------------------------------------------------------------------------------------------------
 
@@ -145,7 +127,8 @@ class SharePartitionHost:
             ]
             try:
                 start = found.start_offset if found.start_offset >= 0 else self._first_offset()
-                self._machine = SharePartition(start, found.state_epoch, batches)
+                self.machine = SharePartition(start, found.state_epoch, batches)
+                self.is_at_work = True
             except PylogError as failure:
                 error = failure
         self.is_over = error is not None
@@ -153,7 +136,7 @@ class SharePartitionHost:
 
     def _first_offset(self) -> int:
         """Where a group begins that has no start."""
-        reset, partition = self._config().share_auto_offset_reset, self.leader.partition
+        reset, partition = self._config().auto_offset_reset, self.leader.partition
         time = {"latest": LATEST, "earliest": EARLIEST}.get(reset)
         if time is None:
             time = max(self._clock.wall_ms() - duration_ms(reset), 0)
@@ -166,14 +149,14 @@ class SharePartitionHost:
     def can_acquire(self) -> bool:
         """Whether a member may get records, if there are any."""
         with self._lock:
-            return self.machine.can_acquire(self.limits)
+            return self.machine.can_acquire(self._config().limits)
 
     def available(self, max_bytes: int, isolation: Isolation) -> int:
         """About how many bytes a member would get now."""
         with self._lock:
             position = self.machine.next_fetch_offset
         try:
-            return self._read(position, max_bytes, isolation).size
+            return self._fetched(position, max_bytes, isolation).size
         except PylogError:
             # Whoever reads them is told.
             return max_bytes
@@ -181,26 +164,45 @@ class SharePartitionHost:
     def acquire(self, member: str, wanted: Wanted, max_bytes: int, isolation: Isolation) -> Portion:
         """Let a member have records."""
         with self._reading:
-            limits = self.limits
+            limits, machine, size = self._config().limits, self.machine, self._size(wanted.records, max_bytes)
             for _ in range(TRIES_MAX):
                 with self._lock:
-                    if not self.machine.can_acquire(limits):
+                    if not machine.can_acquire(limits):
                         break
-                    position = self.machine.next_fetch_offset
+                    position = machine.next_fetch_offset
                 try:
-                    found = self._read(position, max_bytes, isolation)
+                    read = self._batches(position, wanted.records, size, isolation)
                 except OffsetOutOfRange:
                     if not self._begin_where_the_log_does(position):
                         break
                     continue
                 except PylogError as error:
                     return Portion(error=error.with_traceback(None))
-                portion = self._acquire_of(member, position, found, wanted, limits)
-                if portion.acquired or portion.error or self.machine.next_fetch_offset == position:
+                portion = self._acquire_of(member, position, read, wanted, limits)
+                if portion.acquired or machine.next_fetch_offset == position:
                     return portion
+                size = max_bytes
         return Portion()
 
-    def _read(self, position: int, max_bytes: int, isolation: Isolation) -> FetchedPart:
+    def _size(self, records: int, max_bytes: int) -> int:
+        """The number of bytes to read for so many records."""
+        return min(max_bytes, max(FEW_BYTES, 2 * records * self._record_bytes))
+
+    def _batches(self, position: int, records: int, max_bytes: int, isolation: Isolation) -> ReadBatches:
+        """Batches from an offset on: those that were read before, where these are enough. Raises PylogError."""
+        read, leader = self._read, self.leader
+        if (
+            read is None
+            or not read.has(position, records, isolation)
+            or leader.has_ended
+            or position < leader.partition.start_offset
+        ):
+            self._read = None
+            read = self._read = ReadBatches(self._fetched(position, max_bytes, isolation), isolation)
+            self._record_bytes = read.record_bytes or self._record_bytes
+        return read
+
+    def _fetched(self, position: int, max_bytes: int, isolation: Isolation) -> FetchedPart:
         if self.leader.has_ended:
             raise NotLeaderOrFollower(f"this node does not lead {self.name[0]}-{self.name[1]} any more")
         asked = FetchPart(*self.name, position, max_bytes)
@@ -217,20 +219,17 @@ class SharePartitionHost:
         return position < start
 
     def _acquire_of(
-        self, member: str, position: int, found: FetchedPart, wanted: Wanted, limits: Limits
+        self, member: str, position: int, read: ReadBatches, wanted: Wanted, limits: Limits
     ) -> Portion:  # fmt: skip
-        spans, _, reason = walk(found.data, check_crc=False)
-        if reason is not None and not spans:
-            return Portion(error=CorruptBatch(reason, path=found.path, position=found.position))
-        batches = [range(span.base_offset, span.last_offset + 1) for span in spans]
-        aborted = _aborted(found, spans) if found.aborted else ()
+        batches, now_ms = read.batches(position), self._clock.tick_ms()
         with self._lock:
-            acquired = self.machine.acquire(member, position, batches, wanted, limits, self._clock.tick_ms(), aborted)
+            acquired = self.machine.acquire(member, position, batches, wanted, limits, now_ms, read.aborted)
         if not acquired:
             return Portion()
-        first, last = acquired[0].first_offset, acquired[-1].last_offset
-        kept = [span for span in spans if span.last_offset >= first and span.base_offset <= last]
-        return Portion(acquired, found.data[kept[0].position : kept[-1].position + kept[-1].size])
+        last = acquired[-1].last_offset
+        if last + 1 >= batches[-1].stop:
+            self._read = None
+        return Portion(acquired, read.bytes_of(acquired[0].first_offset, last))
 
     # --- acknowledging -----------------------------------------------------------------------------------------------
 
@@ -238,26 +237,27 @@ class SharePartitionHost:
         """Take what a member says of its records; answered when it is written down, with the error against it."""
         with self._lock:
             try:
-                change = self.machine.acknowledge(member, said, self.limits, self._clock.tick_ms())
+                change = self.machine.acknowledge(member, said, self._config().limits, self._clock.tick_ms())
             except ProtocolError as error:
                 return completed(error.with_traceback(None))
             if change is None:
                 return completed(None)
-            answer = self._answers[change] = Future[PylogError | None]()
+            answer: Future[PylogError | None] = Future()
+            self._answers[change] = answer
         self._write()
         return answer
 
     def release(self, member: str) -> None:
         """Free what a member has."""
         with self._lock:
-            change = self.machine.release(member, self.limits)
+            change = self.machine.release(member, self._config().limits)
         if change is not None:
             self._write()
 
     def expire(self, now_ms: int) -> None:
         """Free what members have held too long."""
         with self._lock:
-            change = self.machine.expire(self.limits, now_ms)
+            change = self.machine.expire(self._config().limits, now_ms)
         if change is not None:
             self._tell()
             self._write()
@@ -265,21 +265,22 @@ class SharePartitionHost:
     @property
     def due_ms(self) -> int | None:
         """When `expire` has something to do."""
-        return None if self._machine is None or self.is_over else self._machine.due_ms
+        return None if self.is_over or not self.is_at_work else self.machine.due_ms
 
     @property
     def is_idle(self) -> bool:
         """Whether it may be forgotten: all of its state is written down."""
         with self._lock:
-            return self.loaded.done() and (self._machine is None or self._machine.is_idle)
+            return self.loaded.done() and (not self.is_at_work or self.machine.is_idle)
 
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _write(self) -> None:
         """Write down what has changed, unless a write is under way: its end does then."""
-        while True:
+        machine = self.machine
+        while machine.has_changes:
             with self._lock:
-                write = self.machine.take_write()
+                write = machine.take_write()
             if write is None:
                 return
             answer = self._ask(self._request(write))
@@ -293,7 +294,12 @@ class SharePartitionHost:
         asked = data.PartitionData(
             partition=self.part.partition, state_epoch=self.machine.state_epoch, leader_epoch=self.leader.present_epoch,
             start_offset=write.start_offset, delivery_complete_count=write.delivery_complete_count,
-            state_batches=[share_state.StateBatch(**batch._asdict()) for batch in write.batches],
+            state_batches=[
+                share_state.StateBatch(
+                    first_offset=first, last_offset=last, delivery_state=state, delivery_count=deliveries
+                )
+                for first, last, state, deliveries in write.batches
+            ],
         )  # fmt: skip
         topics = [data(topic_id=self.part.topic_id, partitions=[asked])]
         return WriteShareGroupStateRequest(group_id=self.group_id, topics=topics)
@@ -303,11 +309,11 @@ class SharePartitionHost:
         self._write()
 
     def _written(self, answer: PendingAnswer) -> None:
-        error = _error_of(answer)
+        error, machine, limits = _error_of(answer), self.machine, self._config().limits
         with self._lock:
-            was_full = not self.machine.can_acquire(self._limits[1])
-            done = [self._answers.pop(change, None) for change in self.machine.written(error)]
-            is_news = was_full or self.machine.next_fetch_offset < self.machine.end_offset
+            was_full = not machine.can_acquire(limits)
+            done = [self._answers.pop(change, None) for change in machine.written(error)]
+            is_news = was_full or machine.next_fetch_offset < machine.end_offset
         if error is not None:
             self.is_over = not isinstance(error, CoordinatorNotAvailable)
             topic, partition = self.name
@@ -335,15 +341,3 @@ def _error_of(answer: PendingAnswer) -> ProtocolError | None:
     if isinstance(error, FencedLeaderEpoch | FencedStateEpoch):
         return NotLeaderOrFollower(str(error))
     return UnknownServer(str(error))
-
-
-def _aborted(found: FetchedPart, spans: Iterable[BatchSpan]) -> list[range]:
-    """The batches of aborted transactions."""
-    visible = VisibleBatches(found.aborted)
-    aborted = []
-    for span in spans:
-        if span.attributes & (CONTROL_BIT | TRANSACTIONAL_BIT):
-            batch = Batch(found.data[span.position : span.position + span.size])
-            if not visible.gives(batch) and not batch.is_control:
-                aborted.append(range(span.base_offset, span.last_offset + 1))
-    return aborted

@@ -4,28 +4,31 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
-from uuid import UUID
+from typing import Any, TypeVar
 
 from pylog.broker.share_partition_host import Portion
-from pylog.broker.share_sessions import MemberKey, SharedPartition
+from pylog.broker.share_sessions import MemberKey
 from pylog.coordinator.share.share_partition import Acknowledgement
-from pylog.coordinator.share.states import AcknowledgeType
 from pylog.errors import InvalidRecordState, InvalidRequest, PylogError
 from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.messages.share import (
+    GAP,
+    RENEW,
     AcquiredRecords,
     LeaderIdAndEpoch,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
+    SharedPartition,
     ShareFetchRequest,
     ShareFetchResponse,
 )
 
+T = TypeVar("T")
 MEMBER_ID_MAX = 36
+NOTHING_ACQUIRED, NO_LEADER = Portion(), LeaderIdAndEpoch()
 Said = dict[SharedPartition, Sequence[Acknowledgement]]
 Errors = Mapping[SharedPartition, PylogError | None]
-LeaderOf = Callable[[SharedPartition, PylogError | None], LeaderIdAndEpoch]
+LeaderOf = Callable[[SharedPartition, PylogError], LeaderIdAndEpoch]
 """The leader of a partition, where an error says that it is another node."""
 
 # --- requests --------------------------------------------------------------------------------------------------------
@@ -46,22 +49,22 @@ def check_renewal(message: ShareFetchRequest) -> None:
         raise InvalidRequest("a ShareFetch that renews locks has no max_bytes, min_bytes, max_records and max_wait_ms")
 
 
-def parts_of(topics: Iterable[Any]) -> list[SharedPartition]:
-    """The partitions in a request."""
-    return [SharedPartition(topic.topic_id, part.partition_index) for topic in topics for part in topic.partitions]
+def named_in(topics: Iterable[Any]) -> Said:
+    """The partitions in a request, each with its acknowledgements."""
+    found: Said = {}
+    for topic in topics:
+        for part in topic.partitions:
+            said: list[Acknowledgement] = []
+            for one in part.acknowledgement_batches:
+                said.append(Acknowledgement(one.first_offset, one.last_offset, one.acknowledge_types))  # noqa: PERF401
+            found[SharedPartition(topic.topic_id.int, part.partition_index)] = said
+    return found
 
 
-def said_in(topics: Iterable[Any]) -> Said:
-    """The acknowledgements in a request, by partition."""
-    return {
-        SharedPartition(topic.topic_id, part.partition_index): [
-            Acknowledgement(one.first_offset, one.last_offset, one.acknowledge_types)
-            for one in part.acknowledgement_batches
-        ]
-        for topic in topics
-        for part in topic.partitions
-        if part.acknowledgement_batches
-    }
+def forgotten_in(message: ShareFetchRequest) -> list[SharedPartition]:
+    """The partitions that a request takes out of its session."""
+    gone = message.forgotten_topics_data
+    return [SharedPartition(one.topic_id.int, part) for one in gone for part in one.partitions] if gone else []
 
 
 def check_said(batches: Sequence[Acknowledgement], *, is_renew: bool) -> None:
@@ -73,9 +76,9 @@ def check_said(batches: Sequence[Acknowledgement], *, is_renew: bool) -> None:
     for first, last, types in batches:
         if first > last or first < end - 1 or len(types) not in (1, last + 1 - first):
             raise InvalidRequest(f"acknowledgements of offsets {first} to {last} are not in order, or have other types")
-        if not all(AcknowledgeType.GAP <= one <= AcknowledgeType.RENEW for one in types):
+        if min(types) < GAP or max(types) > RENEW:
             raise InvalidRequest(f"acknowledgements of offsets {first} to {last} have types that are not known")
-        if AcknowledgeType.RENEW in types and not is_renew:
+        if RENEW in types and not is_renew:
             raise InvalidRequest(f"locks of offsets {first} to {last} are renewed by a request that renews none")
         if first < end:
             raise InvalidRecordState(f"offset {first} is acknowledged twice")
@@ -89,42 +92,43 @@ def fetched_response(
     errors: Errors, portions: Mapping[SharedPartition, Portion], leader_of: LeaderOf, lock_ms: int
 ) -> ShareFetchResponse:
     """The answer to a ShareFetch: the errors of its acknowledgements, and what was acquired."""
-    made = ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms)
-    topic = ShareFetchResponse.ShareFetchableTopicResponse
-    for topic_id, parts in _by_topic(dict.fromkeys([*portions, *errors])):
-        told = []
-        for part in parts:
-            got, error = portions.get(part) or Portion(), errors.get(part)
-            acquired = [
-                AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
-                for first, last, count in got.acquired
-            ]
-            told.append(topic.PartitionData(
-                partition_index=part.partition, error=got.error, acknowledge_error_code=error_code(error),
-                acknowledge_error_message=error_message(error), current_leader=leader_of(part, got.error or error),
-                records=got.data, acquired_records=acquired,
-            ))  # fmt: skip
-        made.responses.append(topic(topic_id=topic_id, partitions=told))
-    return made
+    made, told = ShareFetchResponse.ShareFetchableTopicResponse, {}
+    for part in {**portions, **errors}:
+        got, error = portions.get(part) or NOTHING_ACQUIRED, errors.get(part)
+        acquired = [
+            AcquiredRecords(first_offset=first, last_offset=last, delivery_count=count)
+            for first, last, count in got.acquired
+        ]
+        told[part] = made.PartitionData(
+            partition_index=part.partition, error=got.error, records=got.data, acquired_records=acquired,
+            current_leader=NO_LEADER,
+        )  # fmt: skip
+        if error is not None:
+            told[part].acknowledge_error_code = error_code(error)
+            told[part].acknowledge_error_message = error_message(error)
+        failure = got.error or error
+        if failure is not None:
+            told[part].current_leader = leader_of(part, failure)
+    return ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms, responses=_by_topic(made, told))
 
 
 def acknowledged_response(errors: Errors, leader_of: LeaderOf, lock_ms: int) -> ShareAcknowledgeResponse:
     """The answer to a ShareAcknowledge."""
-    made = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms)
-    topic = ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse
-    for topic_id, parts in _by_topic(errors):
-        told = [
-            topic.PartitionData(
-                partition_index=part.partition, error=errors[part], current_leader=leader_of(part, errors[part])
-            )
-            for part in parts
-        ]
-        made.responses.append(topic(topic_id=topic_id, partitions=told))
-    return made
+    made = ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse
+    told = {
+        part: made.PartitionData(
+            partition_index=part.partition,
+            error=error,
+            current_leader=NO_LEADER if error is None else leader_of(part, error),
+        )
+        for part, error in errors.items()
+    }
+    return ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms, responses=_by_topic(made, told))
 
 
-def _by_topic(parts: Iterable[SharedPartition]) -> list[tuple[UUID, list[SharedPartition]]]:
-    found: dict[UUID, list[SharedPartition]] = {}
-    for part in parts:
-        found.setdefault(part.topic_id, []).append(part)
-    return list(found.items())
+def _by_topic(made: Callable[..., T], told: Mapping[SharedPartition, object]) -> list[T]:
+    """The topics of a response, of these partitions."""
+    found: dict[int, tuple[SharedPartition, list[object]]] = {}
+    for part, data in told.items():
+        found.setdefault(part.topic, (part, []))[1].append(data)
+    return [made(topic_id=first.topic_id, partitions=parts) for first, parts in found.values()]

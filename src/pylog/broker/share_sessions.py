@@ -8,8 +8,7 @@ A session is that of a group's member. The epoch rises by one with each request,
 session ends with the connection that it began by. (Kafka: ShareSession, ShareSessionCache.)
 """
 
-import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,19 +18,12 @@ from pylog.errors import (
     ShareSessionLimitReached,
     ShareSessionNotFound,
 )
-from pylog.protocol.messages.share import FINAL_EPOCH, NEW_SESSION
+from pylog.protocol.messages.share import FINAL_EPOCH, NEW_SESSION, SharedPartition
 from pylog.runtime.signals import WholeLock
 
 EPOCH_MAX = (1 << 31) - 1
 PARTS_MAX = 1 << 18
 """How many partitions all sessions may have in all."""
-
-
-class SharedPartition(NamedTuple):
-    """A partition, as requests of share groups name it."""
-
-    topic_id: uuid.UUID
-    partition: int
 
 
 class MemberKey(NamedTuple):
@@ -69,13 +61,17 @@ class ShareSessions:
     def __contains__(self, session: ShareSession) -> bool:
         return self._sessions.get(session.member) is session
 
+    def get(self, member: MemberKey) -> ShareSession | None:
+        """The session of a member."""
+        return self._sessions.get(member)
+
     def of_group(self, group_id: str) -> list[ShareSession]:
         """The sessions of a group's members."""
         return [one for one in list(self._sessions.values()) if one.member.group_id == group_id]
 
     def fetch(
-        self, member: MemberKey, epoch: int, parts: Sequence[SharedPartition], forgotten: Iterable[SharedPartition], *,
-        connection: int, acknowledges: bool, sessions_max: int,
+        self, member: MemberKey, epoch: int, parts: Collection[SharedPartition],
+        forgotten: Iterable[SharedPartition], *, connection: int, acknowledges: bool, sessions_max: int,
     ) -> ShareSession:  # fmt: skip
         """The session of a ShareFetch, after its changes.
 
@@ -92,10 +88,12 @@ class ShareSessions:
                 session = self._sessions[member] = ShareSession(member, connection)
             else:
                 session = self._go_on(member, epoch)
-            session.parts |= dict.fromkeys(parts)
+            known = len(session.parts)
+            session.parts.update(dict.fromkeys(parts))
+            has_more = len(session.parts) > known
             for part in forgotten:
                 session.parts.pop(part, None)
-            if parts and sum(len(one.parts) for one in self._sessions.values()) > PARTS_MAX:
+            if has_more and sum(len(one.parts) for one in self._sessions.values()) > PARTS_MAX:
                 del self._sessions[member]
                 raise ShareSessionLimitReached(f"the share sessions have more than {PARTS_MAX} partitions")
             return session

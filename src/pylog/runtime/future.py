@@ -273,11 +273,13 @@ class _Gathered(Future[T]):
 def gathered(futures: Iterable[Future[S]], combine: Callable[[list[S]], T]) -> Future[T]:
     """The result of `combine` for all answers, when the last one is there; or the first error among them."""
     waited = list(futures)
+    values: list[Any] = []
     for future in waited:
         if not future._done or future._error is not None:
             break
+        values.append(future._value)
     else:
-        return completed(combine([future.result() for future in waited]))
+        return completed(combine(values))
     whole: Future[T] = _Gathered(waited)
     # The callback that finds nothing left to take is the last one: taking is one step.
     left = deque(waited[1:])

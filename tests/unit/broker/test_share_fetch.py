@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pylog
-from pylog.broker.share_partition_host import SharePartitionHost
+from pylog.broker.share_partition_host import FEW_BYTES, SharePartitionHost
 from pylog.errors import (
     CorruptBatch,
     InvalidRecordState,
@@ -24,6 +24,7 @@ from pylog.errors import (
 )
 from pylog.protocol.messages.share import RECORD_LIMIT, ShareFetchRequest
 from pylog.record import TopicPartition
+from pylog.replica import Leader
 from pylog.testing import SimClock
 from support.log_copies import copy_log
 from support.patience import HANG_SECONDS
@@ -714,3 +715,88 @@ def test_what_was_accepted_is_over_after_a_power_cut(tmp_path: Path) -> None:
         desk = ShareDesk(log, SimClock())
         assert desk.fetch(0) == [(2, 2, 1), (4, 4, 1), (5, 5, 2)]
         assert desk.stored()[0] in (0, 2)
+
+
+# --- threads that may not wait for the disk ---------------------------------------------------------------------------
+
+
+def quick(desk: ShareDesk, epoch: int, said: dict[tuple[int, int], list[int]] | None = None) -> Any:
+    """The answer to a ShareFetch in a thread that may not wait for the disk."""
+    return desk.fetching(epoch, said, max_records=1, share_acquire_mode=RECORD_LIMIT, may_block=False).result()
+
+
+def test_a_share_partition_is_loaded_by_a_thread_that_may_wait(desk: ShareDesk) -> None:
+    desk.produce(3)
+    assert quick(desk, 0) is None
+    assert desk.fetch(0, max_records=1, share_acquire_mode=RECORD_LIMIT) == [(0, 0, 1)]
+    assert acquired(quick(desk, 1, {(0, 0): ACCEPT})) == [(1, 1, 1)]
+    assert desk.stored() == (0, 1)
+
+
+def test_a_session_is_ended_by_a_thread_that_may_wait(desk: ShareDesk) -> None:
+    desk.produce(3)
+    desk.fetch(0, max_records=1, share_acquire_mode=RECORD_LIMIT)
+    assert quick(desk, FINAL, {(0, 0): ACCEPT}) is None
+    assert acquired(quick(desk, 1, {(0, 0): ACCEPT})) == [(1, 1, 1)]
+
+
+def test_what_is_synced_is_written_by_a_thread_that_may_wait() -> None:
+    with share_desk(flush="sync") as desk:
+        desk.begin()
+        desk.produce(3)
+        desk.fetch(0, max_records=1, share_acquire_mode=RECORD_LIMIT)
+        assert acquired(quick(desk, 1)) == [(1, 1, 1)]
+        assert quick(desk, 2, {(0, 1): ACCEPT}) is None
+        assert desk.stored() == (0, 0)
+        assert desk.fetch(2, {(0, 1): ACCEPT}) == [(2, 2, 1)]
+        assert desk.acknowledging(3, {(2, 2): ACCEPT}, may_block=False).result() is None
+        assert desk.acknowledge(3, {(2, 2): ACCEPT}) is None
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+def test_a_batch_that_is_acquired_little_by_little_is_read_once(
+    desk: ShareDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = counted_reads(monkeypatch)
+    desk.produce(20)
+    for epoch in range(10):
+        said = {(epoch - 1, epoch - 1): ACCEPT} if epoch else {}
+        assert desk.fetch(epoch, said, max_records=1, share_acquire_mode=RECORD_LIMIT) == [(epoch, epoch, 1)]
+    assert desk.fetch(10, {(9, 9): RELEASE}, max_records=1, share_acquire_mode=RECORD_LIMIT) == [(9, 9, 2)]
+    assert len(reads) == 1
+
+
+def test_what_was_read_before_is_not_given_once_it_is_deleted(desk: ShareDesk) -> None:
+    desk.produce(20)
+    assert desk.fetch(0, max_records=1, share_acquire_mode=RECORD_LIMIT) == [(0, 0, 1)]
+    desk.log.admin.delete_records({TopicPartition("t", 0): 5})
+    assert desk.fetch(1, max_records=1, share_acquire_mode=RECORD_LIMIT) == [(5, 5, 1)]
+
+
+def test_few_bytes_are_read_for_few_records(desk: ShareDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = counted_reads(monkeypatch)
+    for _ in range(1000):
+        desk.produce(1)
+    assert desk.fetch(0, max_records=1, share_acquire_mode=RECORD_LIMIT) == [(0, 0, 1)]
+    assert desk.fetch(1) == [(1, 500, 1)]
+    assert [size for size in reads if size < 1 << 20] == [FEW_BYTES, 500 * 2 * (size_of_one(desk) + 1)]
+
+
+def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes each read of a share partition asks for."""
+    reads: list[int] = []
+    fetch = Leader.fetch
+
+    def counted(leader: Leader, asked: Any, **how: Any) -> Any:
+        reads.append(asked.max_bytes)
+        return fetch(leader, asked, **how)
+
+    monkeypatch.setattr(Leader, "fetch", counted)
+    return reads
+
+
+def size_of_one(desk: ShareDesk) -> int:
+    """The bytes of a batch of one record."""
+    return desk.log.topic("t")[0].size // 1000

@@ -1,14 +1,13 @@
 """A share partition whose coordinator takes its time, or refuses."""
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import pylog
+from pylog.broker.share_configs import ShareConfig
 from pylog.broker.share_partition_host import SharePartitionHost
-from pylog.broker.share_sessions import SharedPartition
 from pylog.config import GroupConfig
 from pylog.coordinator.share.share_partition import Acknowledgement, Wanted
 from pylog.errors import (
@@ -20,13 +19,18 @@ from pylog.errors import (
     UnknownServer,
 )
 from pylog.protocol.isolation import Isolation
+from pylog.protocol.messages.share import SharedPartition
 from pylog.protocol.messages.share_state import PartitionResult, ReadShareGroupStateRequest, StateBatch, StateRequest
 from pylog.replica import Leader
 from pylog.runtime.future import Future
 from pylog.testing import SimClock
 
-PART = SharedPartition(uuid.UUID(int=1), 0)
+PART = SharedPartition(1, 0)
 WANTED = Wanted(500, 500)
+
+
+def config() -> ShareConfig:
+    return ShareConfig.of(GroupConfig(), 1 << 20, 100)
 
 
 class Desk:
@@ -36,7 +40,7 @@ class Desk:
         self.clock = SimClock()
         self.asked: list[tuple[StateRequest[Any], Future[Any]]] = []
         self.told = 0
-        self.host = SharePartitionHost("g", PART, leader, self.ask, self.clock, GroupConfig, self.changed)
+        self.host = SharePartitionHost("g", PART, leader, self.ask, self.clock, config, self.changed)
 
     def ask(self, message: Any) -> Future[Any]:
         answer: Future[Any] = Future()
@@ -140,7 +144,7 @@ def test_a_coordinator_that_fails(desk: Desk) -> None:
 
 
 def test_a_state_is_loaded_with_what_was_never_delivered_between(desk: Desk) -> None:
-    desk.host = SharePartitionHost("g", PART, desk.host.leader, desk.ask, desk.clock, GroupConfig, desk.changed)
+    desk.host = SharePartitionHost("g", PART, desk.host.leader, desk.ask, desk.clock, config, desk.changed)
     desk.host.load()
     assert not desk.host.is_at_work
     asked = desk.answer(None, 1, (2, 3, 2, 1), (5, 5, 0, 4), (6, 6, 4, 5))
@@ -151,7 +155,7 @@ def test_a_state_is_loaded_with_what_was_never_delivered_between(desk: Desk) -> 
 
 
 def test_a_state_that_cannot_be_loaded(desk: Desk) -> None:
-    desk.host = SharePartitionHost("g", PART, desk.host.leader, desk.ask, desk.clock, GroupConfig, desk.changed)
+    desk.host = SharePartitionHost("g", PART, desk.host.leader, desk.ask, desk.clock, config, desk.changed)
     desk.host.load()
     desk.answer(UnknownServer("broken"))
     assert isinstance(desk.host.loaded.result(), UnknownServer)

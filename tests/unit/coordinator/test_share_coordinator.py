@@ -33,7 +33,7 @@ from pylog.protocol.messages.share_state import (
 from support.group_host import FixedTopics
 
 ID = uuid.UUID("01020304-0506-0708-090a-0b0c0d0e0f10")
-KEY = ShareKey("g-1", ID, 4)
+KEY = ShareKey.of("g-1", ID, 4)
 BATCHES = [StoredBatch(10, 14, 2, 1), StoredBatch(15, 15, 0, 2)]
 STATE = ShareState(3, 2, 7, 10, 5, 1_700_000_000_000, 1_700_000_000_001, BATCHES)
 KEY_HEX = "00000003672d310102030405060708090a0b0c0d0e0f1000000004"
@@ -181,7 +181,7 @@ def test_an_older_state_epoch_is_fenced() -> None:
     assert isinstance(desk.write(state_epoch=3).error, FencedStateEpoch)
     assert isinstance(desk.begin(state_epoch=3).error, FencedStateEpoch)
     assert desk.begin(state_epoch=5, start_offset=2).error is None
-    assert desk.machine.states[ShareKey("g", TOPIC, 0)] == ShareState(1, 5, 0, 2, 0, T0, T0, [])
+    assert desk.machine.states[ShareKey.of("g", TOPIC, 0)] == ShareState(1, 5, 0, 2, 0, T0, T0, [])
 
 
 def test_a_leader_that_reads_fences_the_one_before() -> None:

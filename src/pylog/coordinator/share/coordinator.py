@@ -73,7 +73,7 @@ class ShareCoordinator:
         self._config = config
         self._topics = topics
         self._named: Mapping[str, TopicInfo] = {}
-        self._by_id: dict[uuid.UUID, TopicInfo] = {}
+        self._by_id: dict[int, TopicInfo] = {}
         self._states: dict[ShareKey, _Known] = {}
         self.safe_end = 0
         self._has_old = False
@@ -96,24 +96,27 @@ class ShareCoordinator:
     def appended(self, append: Append, end: int) -> None:
         """Take over an Append of its own, as `replay` would with each of its records."""
         for key, content in append.says:
-            self._take(key, content)
-            if key in self._states:
-                self._states[key].end = end
+            known = self._take(key, content)
+            if known is not None:
+                known.end = end
         if append.context is not None:
             self._has_old, self._written_whole = False, (end - len(append.records), end)
 
-    def _take(self, key: ShareKey, content: Content) -> None:
+    def _take(self, key: ShareKey, content: Content) -> _Known | None:
+        """Take over what was written of a state; gives what it is from now on."""
         known = self._states.get(key)
         self._has_old = self._has_old or known is not None or content is None
         if content is None:
             self._states.pop(key, None)
-        elif isinstance(content, ShareState):
+            return None
+        if isinstance(content, ShareState):
             leader_epoch = content.leader_epoch if known is None else max(known.leader_epoch, content.leader_epoch)
-            self._states[key] = _Known(content, leader_epoch)
+            known = self._states[key] = _Known(content, leader_epoch)
         elif known is not None:
             known.state = _updated(known.state, content)
             known.leader_epoch = max(known.leader_epoch, content.leader_epoch)
             known.updates += 1
+        return known
 
     def replay_marker(self, stamp: Stamp, *, committed: bool) -> None:
         """Do nothing: this log has no transactions."""
@@ -141,36 +144,37 @@ class ShareCoordinator:
             nonlocal tells
             if asked.partition < 0:
                 raise InvalidRequest("The partition id cannot be a negative number.")
-            key = ShareKey(message.group_id, topic_id, asked.partition)
-            if key in self._states:
-                tells = max(tells, self._states[key].end)
-            return self._part(message, key, asked, now, changes)
+            key = ShareKey(message.group_id, topic_id.int, asked.partition)
+            known = self._states.get(key)
+            if known is not None:
+                tells = max(tells, known.end)
+            return self._part(message, key, known, asked, now, changes)
 
         answer = Answer(ticket, message.answered(part))
         records = [record_of(*change) for change in changes]
         return [Append(records, [answer], says=changes, tells=tells)]
 
     def _part(
-        self, message: object, key: ShareKey, asked: Any, now: Now, changes: list[tuple[ShareKey, Content]]
-    ) -> object:
+        self, message: object, key: ShareKey, known: _Known | None, asked: Any, now: Now,
+        changes: list[tuple[ShareKey, Content]],
+    ) -> object:  # fmt: skip
         match message:
-            case InitializeShareGroupStateRequest():
-                changes.append((key, self._begun(key, asked, now)))
-            case ReadShareGroupStateRequest():
-                return self._read(key, asked, now, changes)
             case WriteShareGroupStateRequest():
-                changes.append((key, self._written(key, asked, now)))
+                changes.append((key, self._written(key, _found(known, "Write"), asked, now)))
+            case ReadShareGroupStateRequest():
+                return self._read(key, _found(known, "Read"), asked, now, changes)
+            case InitializeShareGroupStateRequest():
+                changes.append((key, self._begun(key, known, asked, now)))
             case DeleteShareGroupStateRequest():
                 self._check_there(key)
-                if key in self._states:
+                if known is not None:
                     changes.append((key, None))
             case _:
                 assert isinstance(message, ReadShareGroupStateSummaryRequest), "there are five requests"
-                return self._summary(key)
+                return self._summary(key, known)
         return PartitionResult(partition=key.partition)
 
-    def _begun(self, key: ShareKey, asked: Any, now: Now) -> ShareState:
-        known = self._states.get(key)
+    def _begun(self, key: ShareKey, known: _Known | None, asked: Any, now: Now) -> ShareState:
         if known is not None:
             _check_state_epoch(known.state, asked.state_epoch)
         self._check_there(key)
@@ -178,8 +182,9 @@ class ShareCoordinator:
         count = UNTOLD if asked.start_offset == UNTOLD else 0
         return ShareState(epoch, asked.state_epoch, 0, asked.start_offset, count, now.wall, now.wall, [])
 
-    def _read(self, key: ShareKey, asked: Any, now: Now, changes: list[tuple[ShareKey, Content]]) -> object:
-        known = self._found(key, "Read")
+    def _read(
+        self, key: ShareKey, known: _Known, asked: Any, now: Now, changes: list[tuple[ShareKey, Content]]
+    ) -> object:
         _check_leader_epoch(known, asked.leader_epoch)
         self._check_there(key)
         state = known.state
@@ -193,8 +198,7 @@ class ShareCoordinator:
             state_batches=batches,
         )  # fmt: skip
 
-    def _written(self, key: ShareKey, asked: Any, now: Now) -> ShareState | ShareUpdate:
-        known = self._found(key, "Write")
+    def _written(self, key: ShareKey, known: _Known, asked: Any, now: Now) -> ShareState | ShareUpdate:
         _check_leader_epoch(known, asked.leader_epoch)
         _check_state_epoch(known.state, asked.state_epoch)
         self._check_there(key)
@@ -205,9 +209,8 @@ class ShareCoordinator:
         count = asked.delivery_complete_count
         return self._change(known, known.state.leader_epoch, asked.start_offset, count, batches, now)
 
-    def _summary(self, key: ShareKey) -> object:
+    def _summary(self, key: ShareKey, known: _Known | None) -> object:
         self._check_there(key)
-        known = self._states.get(key)
         if known is None:
             return SummaryResult(partition=key.partition, start_offset=UNTOLD)
         state = known.state
@@ -231,25 +234,20 @@ class ShareCoordinator:
 
     # --- what a request has to hold to -------------------------------------------------------------------------------
 
-    def _found(self, key: ShareKey, what: str) -> _Known:
-        known = self._states.get(key)
-        if known is None:
-            raise InvalidRequest(f"{what} operation on uninitialized share partition not allowed.")
-        return known
-
     def _check_there(self, key: ShareKey) -> None:
         named = self._topics.named()
         if named is not self._named:
-            self._named, self._by_id = named, {info.id: info for info in named.values()}
-        info = self._by_id.get(key.topic_id)
+            self._named, self._by_id = named, {info.id.int: info for info in named.values()}
+        info = self._by_id.get(key.topic)
         if info is None or key.partition >= info.partitions:
-            raise UnknownTopicOrPartition(f"there is no partition {key.partition} of a topic with id {key.topic_id}")
+            topic_id = uuid.UUID(int=key.topic)
+            raise UnknownTopicOrPartition(f"there is no partition {key.partition} of a topic with id {topic_id}")
 
     # --- topics, time ------------------------------------------------------------------------------------------------
 
     def topic_deleted(self, name: str, topic_id: uuid.UUID, now: Now) -> list[Effect]:
         """Delete the states of a topic that is gone."""
-        gone: list[tuple[ShareKey, Content]] = [(key, None) for key in self._states if key.topic_id == topic_id]
+        gone: list[tuple[ShareKey, Content]] = [(key, None) for key in self._states if key.topic == topic_id.int]
         return [Append([record_of(*change) for change in gone], says=gone)] if gone else []
 
     @property
@@ -312,6 +310,12 @@ def _updated(state: ShareState, update: ShareUpdate) -> ShareState:
         start_offset=start_offset, delivery_complete_count=update.delivery_complete_count,
         batches=combined(state.batches, update.batches, start_offset),
     )  # fmt: skip
+
+
+def _found(known: _Known | None, what: str) -> _Known:
+    if known is None:
+        raise InvalidRequest(f"{what} operation on uninitialized share partition not allowed.")
+    return known
 
 
 def _check_leader_epoch(known: _Known, leader_epoch: int) -> None:

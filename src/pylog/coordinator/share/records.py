@@ -13,6 +13,7 @@ Invariants: as those of the records of groups, see `coordinator.group.records`.
 """
 
 import uuid
+from functools import lru_cache
 from typing import NamedTuple
 
 from pylog.coordinator.effects import LogRecord
@@ -23,17 +24,24 @@ from pylog.protocol.schema import MessageSchema, Struct, message
 SNAPSHOT, UPDATE = 0, 1
 VALUE_VERSION = 0
 _VERSION_BYTES = 2
+KEYS_MAX = 1000
+"""How many keys are kept as bytes: a share partition is written of again and again."""
 
 _KEYS = message("ShareSnapshotKey"), message("ShareUpdateKey")
 _SNAPSHOT_VALUE, _UPDATE_VALUE = message("ShareSnapshotValue"), message("ShareUpdateValue")
 
 
 class ShareKey(NamedTuple):
-    """A partition of a share group."""
+    """A partition of a share group. `topic` is the number of its topic's id: a UUID takes long to hash."""
 
     group_id: str
-    topic_id: uuid.UUID
+    topic: int
     partition: int
+
+    @classmethod
+    def of(cls, group_id: str, topic_id: uuid.UUID, partition: int) -> "ShareKey":
+        """A partition of the topic with an id."""
+        return cls(group_id, topic_id.int, partition)
 
 
 class ShareState(NamedTuple):
@@ -86,8 +94,9 @@ def record_of(key: ShareKey, content: ShareState | ShareUpdate | None) -> LogRec
     return LogRecord(_key_bytes(SNAPSHOT, key), _versioned(_SNAPSHOT_VALUE, fields))
 
 
+@lru_cache(KEYS_MAX)
 def _key_bytes(kind: int, key: ShareKey) -> bytes:
-    fields = {"groupId": key.group_id, "topicId": key.topic_id, "partition": key.partition}
+    fields = {"groupId": key.group_id, "topicId": uuid.UUID(int=key.topic), "partition": key.partition}
     return kind.to_bytes(_VERSION_BYTES, "big") + _KEYS[kind].encode(0, fields)
 
 
@@ -115,7 +124,7 @@ def read(record: LogRecord) -> tuple[ShareKey, ShareState | ShareUpdate | None]:
             f"__share_group_state has records of type {kind}: a newer version wrote them, use that one"
         )
     found, _ = _KEYS[kind].decode(0, record.key, _VERSION_BYTES)
-    key = ShareKey(found["groupId"], found["topicId"], found["partition"])
+    key = ShareKey.of(found["groupId"], found["topicId"], found["partition"])
     if record.value is None:
         return key, None
     schema = _SNAPSHOT_VALUE if kind == SNAPSHOT else _UPDATE_VALUE

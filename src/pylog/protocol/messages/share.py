@@ -6,7 +6,8 @@ The state of their partitions, which nodes keep for them, is in `share_state`. `
 import uuid
 from collections.abc import Iterable
 from dataclasses import field
-from typing import cast
+from functools import lru_cache
+from typing import NamedTuple, cast
 
 from pylog.errors import PylogError
 from pylog.protocol.error_codes import of_code, untold
@@ -33,6 +34,31 @@ BATCH_OPTIMIZED, RECORD_LIMIT = range(2)
 
 NEW_SESSION, FINAL_EPOCH = 0, -1
 """The epochs of a share session's first and last request."""
+
+TOPICS_MAX = 1000
+"""How many ids are kept."""
+
+
+@lru_cache(TOPICS_MAX)
+def _id_of(topic: int) -> uuid.UUID:
+    return uuid.UUID(int=topic)
+
+
+class SharedPartition(NamedTuple):
+    """A partition, as requests of share groups name it, by the number of its topic's id: a UUID takes long to hash."""
+
+    topic: int
+    partition: int
+
+    @property
+    def topic_id(self) -> uuid.UUID:
+        """The id of its topic."""
+        return _id_of(self.topic)
+
+    @classmethod
+    def of(cls, topic_id: uuid.UUID, partition: int) -> "SharedPartition":
+        """A partition of the topic with an id."""
+        return cls(topic_id.int, partition)
 
 
 # --- members ---------------------------------------------------------------------------------------------------------
@@ -223,6 +249,10 @@ class ShareFetchRequest(ApiRequest[ShareFetchResponse]):
     """True where an acknowledgement is a RENEW. Nothing is acquired then."""
     topics: list[FetchTopic] = field(default_factory=list)
     forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)
+    may_block: bool = field(default=True, metadata=OURS)
+    """Whether its thread may wait for a disk. Where it may not and would have to, the answer is None, and nothing was
+    done.
+    """
 
 
 @api_message
@@ -264,6 +294,8 @@ class ShareAcknowledgeRequest(ApiRequest[ShareAcknowledgeResponse]):
     share_session_epoch: int
     is_renew_ack: bool = False
     topics: list[AcknowledgeTopic] = field(default_factory=list)
+    may_block: bool = field(default=True, metadata=OURS)
+    """As in ShareFetchRequest."""
 
 
 # --- how far a group is ----------------------------------------------------------------------------------------------

@@ -7,15 +7,19 @@ import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Self, TypeVar
 
 from pylog.errors import PylogError
 from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
 
 R = TypeVar("R", covariant=True)
+NAMES_MAX = 1000
+"""How many names are kept: a share partition is asked for again and again."""
 _TOPIC_ID, _NUMBER = re.compile(r"[\w-]{22}", re.ASCII), re.compile(r"-?[0-9]{1,10}")
 
 
+@lru_cache(NAMES_MAX)
 def share_partition_name(group_id: str, topic_id: uuid.UUID, partition: int) -> str:
     """The name by which the coordinator of a share partition is found (Kafka: SharePartitionKey)."""
     return f"{group_id}:{urlsafe_b64encode(topic_id.bytes).rstrip(b'=').decode()}:{partition}"
