@@ -19,10 +19,11 @@ from pylog.errors import (
     PylogError,
     ShareSessionNotFound,
 )
-from pylog.protocol.messages.share import ACCEPT, GAP, REJECT, RENEW, ShareGroupHeartbeatResponse
+from pylog.protocol.messages.share import ACCEPT, GAP, REJECT, RENEW, SharedPartition, ShareGroupHeartbeatResponse
 from pylog.record import TopicPartition
 
 T = uuid.UUID(int=7)
+T0, T1 = SharedPartition.of(T, 0), SharedPartition.of(T, 1)
 RETRY_MS = 100
 
 
@@ -137,13 +138,13 @@ def test_a_member_leaves_once() -> None:
 
 def test_a_session_says_what_has_changed() -> None:
     session = LeaderSession(ShareConsumerConfig(group_id="g"), "m")
-    first = session.fetch({(T, 0), (T, 1)}, {}, 5)
+    first = session.fetch({T0, T1}, {}, 5)
     assert first.share_session_epoch == 0 and len(first.topics[0].partitions) == 2
     session.answered(None)
-    again = session.fetch({(T, 0), (T, 1)}, {}, 5)
+    again = session.fetch({T0, T1}, {}, 5)
     assert (again.share_session_epoch, again.topics, again.forgotten_topics_data) == (1, [], [])
     session.answered(InvalidRequest("no"))
-    less = session.fetch({(T, 1)}, {(T, 1): {4: ACCEPT}}, 5)
+    less = session.fetch({T1}, {T1: {4: ACCEPT}}, 5)
     assert less.share_session_epoch == 2 and less.forgotten_topics_data[0].partitions == [0]
     (part,) = less.topics[0].partitions
     assert (part.partition_index, part.acknowledgement_batches) == (1, batches({4: ACCEPT}))
@@ -152,16 +153,16 @@ def test_a_session_says_what_has_changed() -> None:
 @pytest.mark.parametrize("error", [ShareSessionNotFound("gone"), NetworkError("cut"), CoordinatorNotAvailable("soon")])
 def test_a_session_begins_again_after_its_end(error: PylogError) -> None:
     session = LeaderSession(ShareConsumerConfig(group_id="g"), "m")
-    session.fetch({(T, 0)}, {}, 5)
+    session.fetch({T0}, {}, 5)
     session.answered(None)
-    session.acknowledge({(T, 0): {1: ACCEPT}})
+    session.acknowledge({T0: {1: ACCEPT}})
     session.answered(error)
     assert session.is_new is not isinstance(error, CoordinatorNotAvailable)
 
 
 def test_a_session_ends() -> None:
     session = LeaderSession(ShareConsumerConfig(group_id="g"), "m")
-    session.fetch({(T, 0)}, {}, 5)
+    session.fetch({T0}, {}, 5)
     session.answered(None)
     assert session.acknowledge({}, is_final=True).share_session_epoch == -1
     session.answered(None)
@@ -181,12 +182,12 @@ def test_runs_of_offsets_of_one_type_are_one_batch() -> None:
 def test_a_decision_takes_the_place_of_a_renewal() -> None:
     kept = Acknowledgements(is_implicit=True)
     for offset in (0, 1):
-        kept.give(("t", 0, offset), 1, T)
+        kept.give(("t", 0), 1, T0, [offset])
         kept.acknowledge(("t", 0, offset), "renew")
     kept.acknowledge(("t", 0, 0), "reject")
-    kept.add(1, (T, 0), {0: REJECT})
-    assert kept.take(1, renews=True) == {(T, 0): {1: RENEW}}
+    kept.add(1, T0, {0: REJECT})
+    assert kept.take(1, renews=True) == {T0: {1: RENEW}}
     kept.settle()
-    assert kept.take(1) == {(T, 0): {0: REJECT, 1: ACCEPT}}
-    kept.answered({(T, 0): {0: REJECT, 1: ACCEPT}}, {(T, 0): None})
+    assert kept.take(1) == {T0: {0: REJECT, 1: ACCEPT}}
+    kept.answered({T0: {0: REJECT, 1: ACCEPT}}, {T0: None})
     assert kept.take_results() == {TopicPartition("t", 0): ({0, 1}, None)} and kept.take_results() == {}

@@ -144,7 +144,8 @@ class ShareConsumerClient:
             if self._is_woken or self.requests.is_ended:
                 self._raise_why_it_ends()
             self.requests.deliver()
-            self._tell()
+            if self._acknowledgements.results:
+                self._tell()
             # Heartbeats have a thread of their own: what is there goes out before anything is asked.
             if self._fetcher.has_something:
                 records = self._fetcher.take(count)

@@ -7,40 +7,51 @@ have it, and it is not given any more. (Kafka: ShareConsumeRequestManager, Share
 
 from collections import deque
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 from uuid import UUID
 
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.fetcher import deserializing
 from pylog.client.consumer.leader_lookup import QUIET
 from pylog.client.consumer.pending_requests import PendingRequest, PendingRequests
-from pylog.client.share_consumer.acknowledgements import Acknowledgements, Place, Slot, Types
+from pylog.client.share_consumer.acknowledgements import Acknowledgements, Types
 from pylog.client.share_consumer.acquired import AcquiredBatches
 from pylog.client.share_consumer.session import ENDED, LeaderSession
 from pylog.config.share_consumer import RECORD_LIMIT, ShareConsumerConfig
 from pylog.errors import DeserializationError, NetworkError, PylogError, ShareSessionNotFound, UnknownTopicOrPartition
-from pylog.protocol.messages.share import RELEASE, ShareAcknowledgeResponse, ShareFetchResponse
+from pylog.protocol.messages.share import RELEASE, ShareAcknowledgeResponse, SharedPartition, ShareFetchResponse
 from pylog.record import ConsumerRecord, ShareRecord, TopicPartition
 from pylog.runtime.clock import Clock
 
+NO_PARTITIONS: AbstractSet[SharedPartition] = frozenset()
+_new: Any = tuple.__new__
+_fields = attrgetter(*ShareRecord._fields[:-1])
 PASSING = (*QUIET, *ENDED, NetworkError, UnknownTopicOrPartition)
 """Errors that go by themselves: the partitions are looked for again."""
 
 
-class _Ready(NamedTuple):
-    """A record that was acquired, and not given to the program yet."""
+@dataclass(slots=True)
+class _Ready:
+    """Records of one partition that were acquired, each with its delivery count, and not given to the program yet."""
 
-    record: ConsumerRecord
-    delivery_count: int
+    key: TopicPartition
     node: int
-    topic_id: UUID
+    part: SharedPartition
     until_ms: int
+    records: list[tuple[ConsumerRecord, int]]
 
     @property
-    def place(self) -> Place:
-        return self.record.topic, self.record.partition, self.record.offset
+    def offsets(self) -> list[int]:
+        return [record.offset for record, _ in self.records]
+
+    def of(self, records: list[tuple[ConsumerRecord, int]]) -> "_Ready":
+        """These records of it."""
+        return replace(self, records=records)
 
 
 class ShareFetcher:
@@ -65,7 +76,9 @@ class ShareFetcher:
         self._batches: dict[TopicPartition, AcquiredBatches] = {}
         self._last_node = -1
         """The node that was asked last, where they are asked in turn."""
-        self._names: dict[UUID, str] = {}
+        self._names: dict[int, str] = {}
+        self._placed: tuple[Mapping[TopicPartition, UUID], dict[int, AbstractSet[SharedPartition]]] = {}, {}
+        """The assignment that was seen last, and the partitions of each leader."""
         self.acquired = 0
         """How many records were acquired."""
 
@@ -90,56 +103,64 @@ class ShareFetcher:
                 one = self._ready.popleft()
                 if one.until_ms <= now_ms:
                     continue
+                left = count - len(taken)
+                if len(one.records) > left:
+                    self._ready.appendleft(one.of(one.records[left:]))
+                    one = one.of(one.records[:left])
                 given.append(one)
-                self._acknowledgements.give(one.place, one.node, one.topic_id)
-                taken.append(self._made(one))
+                self._make(one, taken)
         except DeserializationError:
-            poison = given.pop()
+            self._set_aside(given, len(taken))
             if not taken:
-                self._acknowledgements.give(poison.place, poison.node, poison.topic_id, RELEASE)
                 raise
-            # What stands before it goes out first.
-            self._take_back([poison])
         except BaseException:
-            self._take_back(given)
+            self._ready.extendleft(reversed(given))
             raise
+        for one in given:
+            self._acknowledgements.give(one.key, one.node, one.part, one.offsets)
         self._given = given
         return taken
 
-    def _made(self, one: _Ready) -> ShareRecord[Any, Any]:
-        record = one.record if self._deserialize is None else self._deserialize(one.record)
-        return ShareRecord(
-            record.topic, record.partition, record.offset, record.timestamp, record.timestamp_type, record.key,
-            record.value, record.headers, record.leader_epoch, one.delivery_count,
-        )  # fmt: skip
+    def _make(self, one: _Ready, taken: list[ShareRecord[Any, Any]]) -> None:
+        """Add the records as the program gets them. Raises DeserializationError, and what deserializers raise."""
+        if self._deserialize is None:
+            taken += [_new(ShareRecord, (*_fields(record), count)) for record, count in one.records]
+            return
+        for record, count in one.records:
+            taken.append(_new(ShareRecord, (*_fields(self._deserialize(record)), count)))
 
-    def _take_back(self, given: list[_Ready]) -> None:
-        self._acknowledgements.take_back([one.place for one in given])
-        self._ready.extendleft(reversed(given))
+    def _set_aside(self, given: list[_Ready], made: int) -> None:
+        """So many of these were made; the next one cannot be. What stands before it goes out first."""
+        last = given.pop()
+        made -= sum(len(one.records) for one in given)
+        if made:
+            given.append(last.of(last.records[:made]))
+        if not given:
+            poison = last.of(last.records[:1])
+            self._acknowledgements.give(poison.key, poison.node, poison.part, poison.offsets, RELEASE)
+            made = 1
+        if made < len(last.records):
+            self._ready.appendleft(last.of(last.records[made:]))
 
     def keep(self, records: list[ShareRecord[Any, Any]]) -> None:
         """Give these out again later: the program did not get them."""
-        self._take_back(self._given[-len(records) :])
+        left = len(records)
+        while left > 0 and self._given:
+            one = self._given.pop()
+            back = one.of(one.records[-left:])
+            self._acknowledgements.take_back(back.key, back.offsets)
+            self._ready.appendleft(back)
+            left -= len(back.records)
 
     # --- what is asked -----------------------------------------------------------------------------------------------
 
     def fetch(self, assigned: Mapping[TopicPartition, UUID], max_wait_ms: int) -> bool:
         """Ask each leader of these partitions for records, unless there are some; whether it was asked, or is."""
-        now_ms, by_node = self._clock.tick_ms(), dict[int, set[Slot]]()
-        for key, topic_id in assigned.items():
-            self._names[topic_id] = key.topic
-            node = self._cluster.known_leader(key)
-            if node is None:
-                self._cluster.renew(key.topic)
-            else:
-                by_node.setdefault(node, set()).add((topic_id, key.partition))
-        for key in self._batches.keys() - assigned.keys():
-            del self._batches[key]
-        asked = False
+        now_ms, by_node, asked = self._clock.tick_ms(), self._by_node(assigned), False
         for node in self._in_turn(
             by_node.keys() | {one for one, session in self._sessions.items() if session.partitions}, now_ms
         ):
-            session, wanted = self._session(node), by_node.get(node, set())
+            session, wanted = self._session(node), by_node.get(node, NO_PARTITIONS)
             if not (wanted or session.partitions):
                 continue
             if not session.is_busy and now_ms >= session.retry_ms:
@@ -149,11 +170,33 @@ class ShareFetcher:
             asked |= session.is_busy
         return asked
 
+    def _by_node(self, assigned: Mapping[TopicPartition, UUID]) -> dict[int, AbstractSet[SharedPartition]]:
+        """The partitions that each leader has. Another view of the cluster comes with another assignment."""
+        seen, placed = self._placed
+        if seen is assigned:
+            return placed
+        found: dict[int, set[SharedPartition]] = {}
+        is_whole = True
+        for key, topic_id in assigned.items():
+            self._names[topic_id.int] = key.topic
+            node = self._cluster.known_leader(key)
+            if node is None:
+                self._cluster.renew(key.topic)
+                is_whole = False
+            else:
+                found.setdefault(node, set()).add(SharedPartition.of(topic_id, key.partition))
+        for key in self._batches.keys() - assigned.keys():
+            del self._batches[key]
+        placed = {**found}
+        if is_whole:
+            self._placed = assigned, placed
+        return placed
+
     def _in_turn(self, nodes: Collection[int], now_ms: int) -> Collection[int]:
         """The nodes to ask now. With share_acquire_mode="record_limit" one is asked after the other: records of others
         would wait here, locked, for a program that takes one at a time. (Kafka: fetchRecordsNodeId)
         """
-        if self._config.share_acquire_mode != RECORD_LIMIT:
+        if len(nodes) == 1 or self._config.share_acquire_mode != RECORD_LIMIT:
             return nodes
         if busy := {node for node in nodes if self._session(node).is_busy}:
             return busy
@@ -209,13 +252,15 @@ class ShareFetcher:
             session = self._sessions[node] = LeaderSession(self._config, self._member_id)
         return session
 
-    def _send(self, node: int, message: Any, acks: Mapping[Slot, Types], wait_ms: int = 0) -> None:
+    def _send(self, node: int, message: Any, acks: Mapping[SharedPartition, Types], wait_ms: int = 0) -> None:
         then = partial(self._answered, node, acks, self._clock.tick_ms())
         self._requests.add(self._cluster.send(node, message), then, wait_ms)
 
     # --- what is answered --------------------------------------------------------------------------------------------
 
-    def _answered(self, node: int, acks: Mapping[Slot, Types], sent_ms: int, _: PendingRequest, answer: Any) -> None:
+    def _answered(
+        self, node: int, acks: Mapping[SharedPartition, Types], sent_ms: int, _: PendingRequest, answer: Any
+    ) -> None:  # fmt: skip
         session = self._sessions[node]
         error = answer if isinstance(answer, PylogError) else answer.error
         session.answered(error)
@@ -227,49 +272,53 @@ class ShareFetcher:
         else:
             assert isinstance(answer, ShareAcknowledgeResponse), "there are two kinds of requests"
             errors = {
-                (one.topic_id, part.partition_index): part.error for one in answer.responses for part in one.partitions
+                SharedPartition.of(one.topic_id, part.partition_index): part.error
+                for one in answer.responses
+                for part in one.partitions
             }
             self._acknowledgements.answered(acks, errors)
-            for slot, failure in errors.items():
-                self._heard(slot, failure)
+            for one, failure in errors.items():
+                self._heard(one, failure)
 
     def _refused(self, session: LeaderSession, error: PylogError) -> None:
         session.retry_ms = self._clock.tick_ms() + self._config.retry_backoff_ms
         if not isinstance(error, PASSING):
             self._errors.append(error)
 
-    def _heard(self, slot: Slot, error: PylogError | None) -> None:
-        name = self._names.get(slot[0])
+    def _heard(self, part: SharedPartition, error: PylogError | None) -> None:
+        name = self._names.get(part.topic)
         if error is not None and name is not None:
-            self._cluster.heard(TopicPartition(name, slot[1]), error)
+            self._cluster.heard(TopicPartition(name, part.partition), error)
 
     def _received(
-        self, node: int, session: LeaderSession, acks: Mapping[Slot, Types], sent_ms: int, answer: ShareFetchResponse
-    ) -> None:
-        errors: dict[Slot, PylogError | None] = {}
+        self, node: int, session: LeaderSession, acks: Mapping[SharedPartition, Types], sent_ms: int,
+        answer: ShareFetchResponse,
+    ) -> None:  # fmt: skip
+        errors: dict[SharedPartition, PylogError | None] = {}
         # Not before the request was sent: an answer may have lain in the socket while this process stood still.
         until_ms = sent_ms + answer.acquisition_lock_timeout_ms
         for topic in answer.responses:
-            name = self._names.get(topic.topic_id)
+            name = self._names.get(topic.topic_id.int)
             for part in topic.partitions:
-                slot = topic.topic_id, part.partition_index
-                errors[slot] = part.acknowledge_error
+                place = SharedPartition(topic.topic_id.int, part.partition_index)
+                errors[place] = part.acknowledge_error if part.acknowledge_error_code else None
                 if part.error is not None:
-                    self._heard(slot, part.error)
+                    self._heard(place, part.error)
                     self._refused(session, part.error)
                 elif name is not None and part.acquired_records:
-                    self._acquired(TopicPartition(name, part.partition_index), node, slot, part, until_ms)
+                    self._acquired(TopicPartition(name, part.partition_index), node, place, part, until_ms)
         self._acknowledgements.answered(acks, errors)
 
-    def _acquired(self, key: TopicPartition, node: int, slot: Slot, part: Any, until_ms: int) -> None:
+    def _acquired(self, key: TopicPartition, node: int, place: SharedPartition, part: Any, until_ms: int) -> None:
         data = memoryview(b"") if part.records is None else part.records
         batches = self._batches.get(key)
         if batches is None:
             batches = self._batches[key] = AcquiredBatches(key, self._config)
         records, gaps, error = batches.found(data, part.acquired_records)
         self.acquired += len(records)
-        self._ready.extend(_Ready(record, count, node, slot[0], until_ms) for record, count in records)
+        if records:
+            self._ready.append(_Ready(key, node, place, until_ms, records))
         if gaps:
-            self._acknowledgements.add(node, slot, gaps)
+            self._acknowledgements.add(node, place, gaps)
         if error is not None:
             self._errors.append(error)

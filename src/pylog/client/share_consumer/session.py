@@ -7,10 +7,11 @@ error of the session the next request begins a new one; what was acquired stays 
 the node has seen that the connection is gone. (Kafka: ShareSessionHandler)
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from uuid import UUID
 
-from pylog.client.share_consumer.acknowledgements import Slot, Types, batches
+from pylog.client.share_consumer.acknowledgements import Types, batches
 from pylog.config.share_consumer import RECORD_LIMIT, ShareConsumerConfig
 from pylog.errors import (
     InvalidShareSessionEpoch,
@@ -25,6 +26,7 @@ from pylog.protocol.messages.share import (
     FINAL_EPOCH,
     NEW_SESSION,
     ShareAcknowledgeRequest,
+    SharedPartition,
     ShareFetchRequest,
 )
 
@@ -38,7 +40,7 @@ class LeaderSession:
         self._config = config
         self._member_id = member_id
         self.epoch = NEW_SESSION
-        self.partitions: set[Slot] = set()
+        self.partitions: AbstractSet[SharedPartition] = frozenset()
         self._under_way = 0
         self.is_polling = False
         """True while a fetch is the one request that is not answered."""
@@ -60,34 +62,39 @@ class LeaderSession:
         """True if the node does not know it."""
         return self.epoch == NEW_SESSION
 
-    def fetch(self, wanted: Collection[Slot], acks: Mapping[Slot, Types], max_wait_ms: int) -> ShareFetchRequest:
+    def fetch(
+        self, wanted: AbstractSet[SharedPartition], acks: Mapping[SharedPartition, Types], max_wait_ms: int
+    ) -> ShareFetchRequest:
         """The request for records of these partitions, with acknowledgements, which a new session cannot have."""
         config, topic = self._config, ShareFetchRequest.FetchTopic
-        added = [slot for slot in wanted if slot not in self.partitions]
-        gone = [slot for slot in self.partitions if slot not in wanted]
-        topics = {topic_id: topic(topic_id=topic_id, partitions=[]) for topic_id, _ in (*added, *acks)}
-        for slot in dict.fromkeys((*added, *acks)):
-            part = topic.FetchPartition(partition_index=slot[1], acknowledgement_batches=batches(acks.get(slot, {})))
-            topics[slot[0]].partitions.append(part)
-        self.partitions = set(wanted)
+        known, self.partitions = self.partitions, wanted
+        added, gone = (wanted - known, known - wanted) if wanted is not known else ((), ())
+        topics: dict[int, ShareFetchRequest.FetchTopic] = {}
+        for one in dict.fromkeys((*added, *acks)):
+            said = batches(acks[one]) if one in acks else []
+            part = topic.FetchPartition(partition_index=one.partition, acknowledgement_batches=said)
+            if one.topic in topics:
+                topics[one.topic].partitions.append(part)
+            else:
+                topics[one.topic] = topic(topic_id=one.topic_id, partitions=[part])
         self._under_way, self.is_polling = 1, True
         return ShareFetchRequest(
             group_id=config.group_id, member_id=self._member_id, share_session_epoch=self.epoch,
             max_wait_ms=max_wait_ms, min_bytes=config.fetch_min_bytes, max_bytes=config.fetch_max_bytes,
             max_records=config.max_poll_records, batch_size=config.max_poll_records,
             share_acquire_mode=int(config.share_acquire_mode == RECORD_LIMIT), topics=[*topics.values()],
-            forgotten_topics_data=_forgotten(gone),
+            forgotten_topics_data=_forgotten(gone) if gone else [],
         )  # fmt: skip
 
     def acknowledge(
-        self, acks: Mapping[Slot, Types], *, is_final: bool = False, renews: bool = False
+        self, acks: Mapping[SharedPartition, Types], *, is_final: bool = False, renews: bool = False
     ) -> ShareAcknowledgeRequest:
         """The request that acknowledges, or ends the session."""
         topic = ShareAcknowledgeRequest.AcknowledgeTopic
-        topics = {topic_id: topic(topic_id=topic_id, partitions=[]) for topic_id, _ in acks}
-        for (topic_id, number), types in acks.items():
-            part = topic.AcknowledgePartition(partition_index=number, acknowledgement_batches=batches(types))
-            topics[topic_id].partitions.append(part)
+        topics = {one.topic: topic(topic_id=one.topic_id, partitions=[]) for one in acks}
+        for one, types in acks.items():
+            part = topic.AcknowledgePartition(partition_index=one.partition, acknowledgement_batches=batches(types))
+            topics[one.topic].partitions.append(part)
         self._under_way, self.is_polling = self._under_way + 1, False
         if is_final:
             self.epoch = FINAL_EPOCH
@@ -105,7 +112,7 @@ class LeaderSession:
             self.epoch = self.epoch % 0x7FFFFFFF + 1
         elif not self._under_way:
             self.epoch = NEW_SESSION
-            self.partitions = set()
+            self.partitions = frozenset()
 
 
 def _goes_on(error: PylogError) -> bool:
@@ -113,9 +120,9 @@ def _goes_on(error: PylogError) -> bool:
     return isinstance(error, ProtocolError) and not isinstance(error, (*ENDED, NetworkError, RequestTimedOut))
 
 
-def _forgotten(slots: Iterable[Slot]) -> list[ShareFetchRequest.ForgottenTopic]:
+def _forgotten(parts: Iterable[SharedPartition]) -> list[ShareFetchRequest.ForgottenTopic]:
     found: dict[UUID, list[int]] = {}
-    for topic_id, number in slots:
-        found.setdefault(topic_id, []).append(number)
+    for one in parts:
+        found.setdefault(one.topic_id, []).append(one.partition)
     made = ShareFetchRequest.ForgottenTopic
     return [made(topic_id=topic_id, partitions=numbers) for topic_id, numbers in found.items()]
