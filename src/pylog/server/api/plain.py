@@ -19,7 +19,6 @@ from pylog.transport import Handle
 
 LONG = frozenset({"DescribeProducers"})
 AT_ONCE = frozenset({"OffsetForLeaderEpoch"})
-OF_CONNECTION = frozenset({"ShareFetch"})
 
 
 def handed_on(request: Request, node: ServedNode) -> Outcome:
@@ -88,7 +87,6 @@ APIS: tuple[Api, ...] = tuple(
         handed_on,
         may_wait=name not in AT_ONCE,
         is_long=name in LONG,
-        is_of_connection=name in OF_CONNECTION,
         into=kind,
     )
     for name, kind in REQUESTS.items()

@@ -23,6 +23,7 @@ from pylog.server.api import (
     quotas,
     replicas,
     security_off,
+    share,
     share_states,
     telemetry,
     transactions,
@@ -45,7 +46,7 @@ _BY_NAME |= {
         describe_configs.API,
         describe_groups.API, list_config_resources.API, describe_quorum.API,
         update_features.API, *replicas.APIS, *quotas.APIS, *acls.APIS, *security_off.APIS, *telemetry.APIS,
-        *membership.APIS, *offsets.APIS, *transactions.APIS, *share_states.APIS,
+        *membership.APIS, *offsets.APIS, *transactions.APIS, *share.APIS, *share_states.APIS,
         api(api_versions.NAME, _versions),
     )
 }  # fmt: skip
