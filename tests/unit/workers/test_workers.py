@@ -5,7 +5,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ class Ending:
         self._work = work
         self._left = ends
         self._lock = threading.Lock()
-        self.workers: Workers | None = None
+        self.workers: Future[Workers] = Future()
         self.calls: list[tuple[Any, int]] = []
 
     def __call__(self, record: Job) -> None:
@@ -84,15 +84,14 @@ class Ending:
             self._work(record)
         finally:
             if is_last:
-                assert self.workers is not None
-                self.workers.stop()
+                self.workers.result(HANG_SECONDS).stop()
 
 
 def run(log: pylog.Log, work: Callable[[Job], object], ends: int, **config: Any) -> tuple[Workers, Ending]:
     """Work until the function was called so often."""
     ending = Ending(work, ends)
     with crew(log, ending, **config) as workers:
-        ending.workers = workers
+        ending.workers.set_result(workers)
         workers.run()
     return workers, ending
 
@@ -221,7 +220,7 @@ def test_workers_by_a_network(log: pylog.Log) -> None:
     with log.serve("127.0.0.1:0") as server, pylog.connect(server.bootstrap_servers) as connected:
         ending = Ending(work, 10)
         with Workers(connected, ["jobs"], ending, group_id="g", threads=2, dead_letter="jobs.dead") as workers:
-            ending.workers = workers
+            ending.workers.set_result(workers)
             workers.run()
     assert (workers.done, workers.dead, left(log)) == (9, 1, 0)
 
