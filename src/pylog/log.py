@@ -293,6 +293,7 @@ class Log(ClientHalf[TopicView]):
         ...     server.bootstrap_servers
         '127.0.0.1:...'
         """
+        from pylog.server.quotas import ClientQuotas
         from pylog.server.security import LogUsers, authorizer_of
         from pylog.server.served_node import ServedNode
         from pylog.server.server import Server
@@ -300,7 +301,10 @@ class Log(ClientHalf[TopicView]):
         self._check_open()
         broker = self.broker
         authorizer = authorizer_of(security, lambda: broker.image.acls, broker.config)
-        node = ServedNode(broker.handle, broker.node_id, broker.configs, self._clock, authorizer=authorizer)
+        quotas = ClientQuotas(lambda: broker.image.quotas, self._clock)
+        node = ServedNode(
+            broker.handle, broker.node_id, broker.configs, self._clock, authorizer=authorizer, quotas=quotas
+        )  # fmt: skip
         server = Server(
             node, listen, advertise=advertise, security=security,
             users=LogUsers(lambda: broker.image.users, broker.directory_id.bytes),

@@ -60,6 +60,7 @@ from pylog.protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     ResourceChange,
 )
+from pylog.protocol.messages.quotas import AlterClientQuotasRequest
 from pylog.protocol.messages.records import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -197,6 +198,7 @@ class Broker:
             AlterUserScramCredentialsRequest: at_once(node.cluster_changes.alter_users),
             CreateAclsRequest: at_once(node.cluster_changes.create_acls),
             DeleteAclsRequest: at_once(node.cluster_changes.delete_acls),
+            AlterClientQuotasRequest: at_once(node.cluster_changes.alter_quotas),
         }
 
     @property

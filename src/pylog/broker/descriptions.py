@@ -6,12 +6,14 @@ from typing import Any
 
 from pylog.broker.describe import describe_log_dirs
 from pylog.broker.describe_configs import describe_configs, list_config_resources
+from pylog.broker.describe_quotas import describe_quotas
 from pylog.broker.describe_users import describe_users
 from pylog.config import DynamicBrokerConfig
 from pylog.errors import PylogError
 from pylog.files import Files
 from pylog.protocol.messages.acls import DescribeAclsRequest, DescribeAclsResponse
 from pylog.protocol.messages.configs import DescribeConfigsRequest, ListConfigResourcesRequest
+from pylog.protocol.messages.quotas import DescribeClientQuotasRequest
 from pylog.protocol.messages.topics import DescribeLogDirsRequest
 from pylog.protocol.messages.users import DescribeUserScramCredentialsRequest
 from pylog.protocol.metadata_image import MetadataImage
@@ -39,6 +41,7 @@ def descriptions(
     return {
         DescribeLogDirsRequest: at_once(partial(describe_log_dirs, files, paths, failures)),
         DescribeUserScramCredentialsRequest: at_once(lambda message: describe_users(image(), message)),
+        DescribeClientQuotasRequest: at_once(lambda message: describe_quotas(image(), message)),
         DescribeAclsRequest: at_once(lambda message: describe_acls(image(), message)),
         DescribeConfigsRequest: at_once(lambda message: describe_configs(image(), configs, node_id, message)),
         ListConfigResourcesRequest: at_once(lambda message: list_config_resources(image(), node_id, message)),

@@ -12,6 +12,7 @@ them. A refused request gives no records: its error is raised, or is a value in 
     configs         configs set on topics, the node, all nodes and groups
     users           the credentials of users
     acls            ACLs made and deleted
+    quotas          quotas of clients
     nodes           the followers that are known, by their log directories
     producer_ids    blocks of producer ids
 

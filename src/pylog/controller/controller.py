@@ -8,6 +8,7 @@ from pylog.controller.configs import ConfigControl
 from pylog.controller.nodes import NodeControl
 from pylog.controller.partitions import PartitionControl
 from pylog.controller.producer_ids import ProducerIdControl
+from pylog.controller.quotas import QuotaControl
 from pylog.controller.topics import TopicControl
 from pylog.controller.users import UserControl
 from pylog.protocol.metadata_image import MetadataImage
@@ -28,5 +29,6 @@ class Controller:
         self.configs = ConfigControl(node_id, configs, image)
         self.users = UserControl(image)
         self.acls = AclControl(image)
+        self.quotas = QuotaControl(image)
         self.nodes = NodeControl(node_id, image)
         self.producer_ids = ProducerIdControl(node_id, image)

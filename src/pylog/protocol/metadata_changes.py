@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pylog.protocol.acls import AclBinding
 from pylog.protocol.messages.configs import ConfigResource, ResourceType
+from pylog.protocol.messages.quotas import QuotaEntity
 from pylog.protocol.metadata_image import MetadataImage, PartitionImage, encode_record
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
 
@@ -135,6 +136,13 @@ def remove_acl(acl_id: UUID) -> list[bytes]:
     return [encode_record("RemoveAccessControlEntryRecord", {"id": acl_id})]
 
 
+def change_quota(entity: QuotaEntity, key: str, value: float | None) -> list[bytes]:
+    """A quota of an entity set; None removes it. (Kafka: ClientQuotaControlManager)"""
+    parts = [{"entityType": kind, "entityName": name} for kind, name in entity]
+    told = {"entity": parts, "key": key, "value": 0.0 if value is None else value, "remove": value is None}
+    return [encode_record("ClientQuotaRecord", told)]
+
+
 def abort_transaction(reason: str) -> list[bytes]:
     """The end of a metadata transaction whose records do not count (KIP-868)."""
     return [encode_record("AbortTransactionRecord", {"reason": reason})]
@@ -187,6 +195,9 @@ def image_records(image: MetadataImage) -> Iterator[bytes]:
         yield from set_user(name, credential)
     for acl_id, acl in image.acls.by_id.items():
         yield from add_acl(acl_id, acl)
+    for entity, values in image.quotas.items():
+        for key, value in values.items():
+            yield from change_quota(entity, key, value)
     if image.next_producer_id:
         yield from allocate_producer_ids(NO_NODE, NO_NODE, image.next_producer_id)
     yield from image.others

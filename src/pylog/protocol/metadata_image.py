@@ -23,6 +23,7 @@ from pylog.config.options import INT_MAX
 from pylog.errors import CorruptBatch, StorageError, UnknownTopicId, UnsupportedFormat
 from pylog.protocol.acls import AclBinding, AclOperation, AclPermissionType, AclResourceType, Acls, PatternType
 from pylog.protocol.messages.configs import ConfigResource, ResourceType
+from pylog.protocol.messages.quotas import QuotaEntity, quota_entity
 from pylog.protocol.messages.records import NO_ID
 from pylog.protocol.persistent_map import PersistentMap
 from pylog.protocol.sasl.credentials import ScramCredential, ScramMechanism
@@ -105,7 +106,7 @@ class MetadataDelta:
     """The topics, partitions and configs that the records of one change have made, changed or removed. (Kafka:
     MetadataDelta)
 
-    The values are in the image after it. Users, ACLs, nodes and features are looked up there at each use.
+    The values are in the image after it. Users, ACLs, quotas, nodes and features are looked up there at each use.
     """
 
     def __init__(self) -> None:
@@ -155,6 +156,8 @@ class MetadataImage:
         """The credentials of users, each for one mechanism."""
         self.acls = Acls()
         """The ACLs; the same object until one of them changes."""
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
+        """The quotas of clients; the same object until one of them changes."""
         self.configs = PersistentMap[ConfigResource, dict[str, str]]()
         """The configs set on brokers and groups."""
         self.replicas_in: dict[UUID, int] = {}
@@ -174,6 +177,8 @@ class MetadataImage:
         """The topics that no other image has."""
         self._owns_acls = True
         """Whether no other image has `acls`."""
+        self._owns_quotas = True
+        """Whether no other image has `quotas`."""
         self._own_configs: set[ConfigResource] = set()
         """The keys of those `configs` that no other image has."""
         self._delta: MetadataDelta | None = None
@@ -211,6 +216,7 @@ class MetadataImage:
         image._namesakes, image.replicas_in = self._namesakes.successor(), dict(self.replicas_in)
         image.nodes, image.features, image.users = dict(self.nodes), dict(self.features), self.users.successor()
         image.configs, image.acls, image._owns_acls = self.configs.successor(), self.acls, False
+        image.quotas, image._owns_quotas = self.quotas, False
         image.next_producer_id, image.removed = self.next_producer_id, self.removed.successor()
         image.replicated_before = self.replicated_before.successor()
         image.others, image._delta = list(self.others), delta
@@ -416,6 +422,16 @@ class MetadataImage:
             raise CorruptBatch("a metadata record removes an ACL that no earlier record made")
         self._changing_acls().remove(value["id"])
 
+    def _change_quota(self, value: Struct) -> None:
+        if not self._owns_quotas:
+            self.quotas, self._owns_quotas = dict(self.quotas), True
+        entity = quota_entity({part["entityType"]: part["entityName"] for part in value["entity"]})
+        values = {key: bound for key, bound in self.quotas.pop(entity, {}).items() if key != value["key"]}
+        if not value["remove"]:
+            values[value["key"]] = value["value"]
+        if values:
+            self.quotas[entity] = values
+
     def _register_node(self, value: Struct) -> None:
         directories = tuple(value.get("logDirs", ()))
         node = NodeImage(value["brokerId"], value["incarnationId"], value["brokerEpoch"], directories)
@@ -484,6 +500,7 @@ _REPLAYS: dict[str, Callable[[MetadataImage, Struct], None]] = {
     "RemoveUserScramCredentialRecord": MetadataImage._remove_user,
     "AccessControlEntryRecord": MetadataImage._add_acl,
     "RemoveAccessControlEntryRecord": MetadataImage._remove_acl,
+    "ClientQuotaRecord": MetadataImage._change_quota,
 }
 _USED = _TRANSACTION_ENDS | {"BeginTransactionRecord"} | _REPLAYS.keys()
 

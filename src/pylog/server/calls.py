@@ -27,6 +27,7 @@ from pylog.runtime.pool import Pool
 from pylog.server.api.call import Fate, Framed, Later, Made, NoResponse, Outcome, Reply
 from pylog.server.connection import Connection, Pending
 from pylog.server.dispatch import ServedCall, read_head, refusal, response
+from pylog.server.throttling import throttled
 from pylog.transport import PendingAnswer
 
 UNANSWERED = "a request of %s could not be answered"
@@ -133,6 +134,8 @@ class Calls:
             counts.note_answer(call.api.name, begun_ns, size)
             return
         pending = connection.begun(call, outcome, len(frame), begun_ns)
+        if connection.node.quotas.is_active:
+            pending.spent_ns = stopwatch_ns() - begun_ns
         pending.fate = connection.judged(fate)
         self._take(connection, pending, outcome)
 
@@ -202,11 +205,13 @@ class Calls:
 
     def _call_later(self, connection: Connection, pending: Pending, later: Later) -> None:
         """In a thread of a pool."""
+        begun_ns = stopwatch_ns()
         try:
             outcome = later.call()
         except Exception as error:  # noqa: BLE001
             self._agenda.post(partial(self._fail, connection, error))
         else:
+            pending.spent_ns += stopwatch_ns() - begun_ns
             self._make(connection, pending, outcome)
 
     def _make(self, connection: Connection, pending: Pending, outcome: Outcome) -> None:
@@ -215,7 +220,7 @@ class Calls:
             self._agenda.post(partial(self._take_late, connection, pending, outcome))
             return
         try:
-            made = body_of(outcome) if isinstance(outcome, Reply) else outcome
+            made = self._judged(connection, pending, outcome)
             given = made, *response(pending.call, made, is_large=True)
         except Exception as error:  # noqa: BLE001
             self._agenda.post(partial(self._fail, connection, error))
@@ -259,12 +264,35 @@ class Calls:
             self._large.submit(partial(self._make, connection, pending, outcome))
             return
         try:
-            made = body_of(outcome) if isinstance(outcome, Reply) else outcome
+            made = self._judged(connection, pending, outcome)
             pieces, size = response(pending.call, made)
         except Exception as error:  # noqa: BLE001
             self._fail(connection, error)
             return
         self._give(connection, pending, made, pieces, size)
+
+    @staticmethod
+    def _judged(connection: Connection, pending: Pending, outcome: Made | Reply) -> Made:
+        """The body of an outcome, with the throttle time of its client."""
+        begun_ns = stopwatch_ns()
+        made = body_of(outcome) if isinstance(outcome, Reply) else outcome
+        quotas = connection.node.quotas
+        if quotas.is_active:
+            pending.spent_ns += stopwatch_ns() - begun_ns
+            made, pending.throttle_ms = throttled(
+                quotas, pending.call, made, pending.frame_bytes, pending.spent_ns
+            )  # fmt: skip
+        return made
+
+    def _mute(self, connection: Connection, ms: int) -> None:
+        """Pass over a client for so long (KIP-219)."""
+        connection.mutes += 1
+        self._agenda.later(ms, partial(self._unmute, connection))
+
+    def _unmute(self, connection: Connection) -> None:
+        connection.mutes -= 1
+        if not connection.is_closed:
+            self._sockets.go_on(connection)
 
     def _give_late(self, connection: Connection, pending: Pending, made: Made, pieces: list[Piece], size: int) -> None:
         if connection.is_closed:
@@ -275,6 +303,8 @@ class Calls:
 
     def _give(self, connection: Connection, pending: Pending, made: Made, pieces: list[Piece], size: int) -> None:
         pending.pieces, pending.size = pieces, size
+        if pending.throttle_ms:
+            self._mute(connection, pending.throttle_ms)
         self._counts.note_answer(pending.call.api.name, pending.begun_ns, size)
         if isinstance(made, NoResponse) and made.error is not None:
             self._sockets.refuse(connection, made.error)

@@ -62,6 +62,11 @@ class Pending:
     """What its response waits for."""
     is_large: bool = False
     """Whether it is decoded and answered outside the loop's thread."""
+    frame_bytes: int = 0
+    spent_ns: int = 0
+    """How long threads were at it so far, where there are quotas."""
+    throttle_ms: int = 0
+    """How long its client is passed over, as a quota is used up."""
 
 
 class Connection:
@@ -69,7 +74,7 @@ class Connection:
 
     __slots__ = (
         "address", "answers", "appointments", "authentication", "framer", "frames", "host", "is_closed", "is_ended",
-        "is_exclusive", "mask", "node", "number", "outgoing", "prepared", "prepares", "principal", "socket",
+        "is_exclusive", "mask", "mutes", "node", "number", "outgoing", "prepared", "prepares", "principal", "socket",
         "tls", "under_way", "used_ms",
     )  # fmt: skip
 
@@ -99,6 +104,8 @@ class Connection:
         self.is_ended = False
         """Whether the client has ended its side: no more requests come."""
         self.is_closed = False
+        self.mutes = 0
+        """How many quotas the client is over: meanwhile nothing is received from it, and no request begins."""
         self.under_way = 0
         """How many bytes of records have begun to be appended and are not answered."""
         self.number = 0
@@ -115,7 +122,7 @@ class Connection:
     @property
     def is_reading(self) -> bool:
         """Whether more may be received."""
-        if self.is_ended or self.frames or self.outgoing.size >= UNSENT_BYTES:
+        if self.is_ended or self.frames or self.mutes or self.outgoing.size >= UNSENT_BYTES:
             return False
         # TLS answers some records by itself.
         return self.tls is None or len(self.tls.unsent) < UNSENT_BYTES
@@ -123,7 +130,7 @@ class Connection:
     @property
     def may_begin(self) -> bool:
         """Whether the first of `frames` may begin."""
-        if self.outgoing.size >= UNSENT_BYTES:
+        if self.mutes or self.outgoing.size >= UNSENT_BYTES:
             return False
         if not self.answers:
             return True
@@ -140,7 +147,8 @@ class Connection:
     @property
     def is_at_rest(self) -> bool:
         """Whether it waits for the next request, and for nothing else."""
-        return not (self.answers or self.frames or self.outgoing.size or self.is_ended or self.tls is not None)
+        is_busy = self.answers or self.frames or self.outgoing.size or self.mutes
+        return not (is_busy or self.is_ended or self.tls is not None)
 
     @property
     def is_idle(self) -> bool:
@@ -184,14 +192,15 @@ class Connection:
     def _read(self, frame: bytearray, elements_max: int) -> ServedCall:
         if self.authentication is not None:
             return self.authentication.read(frame, elements_max)
-        for one in self.prepared:
+        has_quotas = self.node.quotas.is_active
+        for one in () if has_quotas else self.prepared:
             call = one.read(frame)
             if call is not None:
                 return call
         if self.tls is not None and self.principal is None:
             self.principal = self.tls.principal
         call = read_request(frame, self.host, self.principal, elements_max)
-        if self.prepares and call.api.is_pipelined and call.request is not None:
+        if self.prepares and not has_quotas and call.api.is_pipelined and call.request is not None:
             made = PreparedProduce.of(frame, call, call.request)
             if made is not None:
                 self.prepared = [made, *self.prepared[: PREPARED_MAX - 1]]
@@ -222,7 +231,8 @@ class Connection:
         self, call: ServedCall, outcome: object, size: int, begun_ns: int, *, is_large: bool = False
     ) -> Pending:  # fmt: skip
         """Note that a request of `size` bytes has begun, and give the place of its answer. A large one is alone."""
-        pending = Pending(call, size if is_large or call.api.is_pipelined else 0, begun_ns, is_large=is_large)
+        held = size if is_large or call.api.is_pipelined else 0
+        pending = Pending(call, held, begun_ns, is_large=is_large, frame_bytes=size)
         self.answers.append(pending)
         self.under_way += pending.held
         self.is_exclusive = is_large or isinstance(outcome, Later) or not call.api.is_pipelined

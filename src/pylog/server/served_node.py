@@ -16,6 +16,7 @@ from pylog.server.client_log import ClientLog
 from pylog.server.fetch_sessions import FetchSessions
 from pylog.server.gate.gate import Gate
 from pylog.server.listeners import ListenAddress, Place
+from pylog.server.quotas import NO_QUOTAS, ClientQuotas
 from pylog.transport import Handle
 
 R = TypeVar("R")
@@ -39,6 +40,7 @@ class ServedNode:
     """Decides what clients may do; None: everything."""
     admit: Handle = field(init=False)
     """`handle` for messages of clients: they get what they may have. The server's own go to `handle`."""
+    quotas: ClientQuotas = NO_QUOTAS
     sessions: FetchSessions = field(init=False)
     log: ClientLog = field(init=False)
     _trusted: frozenset[str] = field(init=False)

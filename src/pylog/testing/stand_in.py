@@ -29,6 +29,7 @@ from pylog.schema_registry import SchemaRegistryServer
 from pylog.server.api.call import Fate, Outcome
 from pylog.server.api.table import APIS
 from pylog.server.dispatch import ServedCall
+from pylog.server.quotas import ClientQuotas
 from pylog.server.served_node import ServedNode
 from pylog.server.server import Server
 from pylog.testing.assertions import Expected, assert_records
@@ -101,7 +102,8 @@ class StandIn:
             self._files, ["log"], config=self._config, clock=self.clock, transport=transport, node_id=None, flush="none"
         )
         self.log = Log(":memory:", broker, broker, transport, self.clock)
-        node = ServedNode(broker.handle, broker.node_id, broker.configs, self.clock)
+        quotas = ClientQuotas(lambda: broker.image.quotas, self.clock)
+        node = ServedNode(broker.handle, broker.node_id, broker.configs, self.clock, quotas=quotas)
         with ExitStack() as undo:
             undo.callback(self.log.close)
             self._server = Server(node, listen, intercept=self._intercept)

@@ -20,6 +20,7 @@ from pylog.logdirs.metadata_snapshots import (
 from pylog.protocol.messages import ConfigResource, ResourceType
 from pylog.protocol.metadata_changes import (
     allocate_producer_ids,
+    change_quota,
     create_topic,
     image_records,
     register_node,
@@ -32,7 +33,7 @@ from tests.support.faults import FaultFiles
 
 DIRECTORY = UUID(int=900)
 FIRST, SECOND = SnapshotId(3, 10), SnapshotId(3, 25)
-QUOTA = encode_record("ClientQuotaRecord", {"entity": [], "key": "producer_byte_rate", "value": 1.0, "remove": False})
+(QUOTA,) = change_quota((("user", None),), "producer_byte_rate", 1.0)
 BROKER_CONFIG = encode_record(
     "ConfigRecord", {"resourceType": 4, "resourceName": "", "name": "min.insync.replicas", "value": "1"}
 )
@@ -99,7 +100,8 @@ def cut(files: MemoryFiles, snapshot: SnapshotId, size: int) -> None:
 def test_a_snapshot_has_all_of_the_log() -> None:
     image = everything()
     assert facts(image_of(*image_records(image))) == facts(image)
-    assert (len(image.nodes[1].records), image.others) == (2, [METRICS, QUOTA, UNKNOWN])
+    assert (len(image.nodes[1].records), image.others) == (2, [METRICS, UNKNOWN])
+    assert image.quotas == {(("user", None),): {"producer_byte_rate": 1.0}}
     assert image.configs_of(ConfigResource(ResourceType.BROKER, "")) == {"min.insync.replicas": "1"}
     assert image.topics["t1"].partitions[0].others["lastKnownElr"] == [1]
     files = written(FIRST, image=image)

@@ -46,20 +46,19 @@ def test_a_client_without_a_name_gets_no_token(node: WireNode, version: int) -> 
         assert node.ask("ExpireDelegationToken", version, {"hmac": b"x"})["errorCode"] == 64
 
 
-def test_no_quota_can_be_set_or_is_there(node: WireNode) -> None:
-    def entry(kind: str | None, *, remove: bool = False) -> dict[str, Any]:
+def test_a_quota_of_what_is_not_kept_is_refused(node: WireNode) -> None:
+    def entry(kind: str | None, key: str, *, remove: bool = False) -> dict[str, Any]:
         entity = [] if kind is None else [{"entityType": kind, "entityName": "a"}]
-        return {"entity": entity, "ops": [{"key": "producer_byte_rate", "value": 1.0, "remove": remove}]}
+        return {"entity": entity, "ops": [{"key": key, "value": 1.0, "remove": remove}]}
 
-    nothing = {**entry("user"), "ops": []}
-    entries = [entry("user"), entry("user", remove=True), entry("what"), entry(None), nothing]
+    key = "controller_mutation_rate"
+    entries = [entry("user", key), entry("client-id", key, remove=True), entry("what", key), entry(None, key)]
     answers = node.ask("AlterClientQuotas", 1, {"entries": entries, "validateOnly": False})["entries"]
     assert [(one["errorCode"], one["errorMessage"]) for one in answers] == [
-        (42, "pylog has no quotas: nothing would hold to this one"),
+        (42, "pylog has no quota controller_mutation_rate: nothing would hold to it"),
         (0, None),
         (42, "Unhandled client quota entity type: what"),
         (42, "Invalid empty client quota entity"),
-        (0, None),
     ]
     assert answers[0]["entity"] == [{"entityType": "user", "entityName": "a"}]
 

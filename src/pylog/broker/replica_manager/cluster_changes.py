@@ -1,4 +1,4 @@
-"""Changes of configs, users, ACLs and producer ids. Each is in the metadata log before it takes effect."""
+"""Changes of configs, users, ACLs, quotas and producer ids. Each is in the metadata log before it takes effect."""
 
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
@@ -8,6 +8,7 @@ from pylog.controller.controller import Controller
 from pylog.errors import PylogError
 from pylog.protocol.messages import ResourceChange
 from pylog.protocol.messages.acls import CreateAclsRequest, CreateAclsResponse, DeleteAclsRequest, DeleteAclsResponse
+from pylog.protocol.messages.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from pylog.protocol.messages.users import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from pylog.runtime.signals import WholeLock
 
@@ -85,6 +86,16 @@ class ClusterChanges:
         """
         with self._lock:
             records, answer = self._controller.acls.delete(asked)
+            self._commit(records)
+            return answer
+
+    def alter_quotas(self, asked: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+        """Set and remove quotas, all of them in one step but those of entities with an error.
+
+        Raises PolicyViolation, DiskFull, DurabilityUnknown.
+        """
+        with self._lock:
+            records, answer = self._controller.quotas.alter(asked)
             self._commit(records)
             return answer
 

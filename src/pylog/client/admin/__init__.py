@@ -10,4 +10,5 @@ offset_moves   where a group goes when its offsets are reset
 transactions   transactions, producers, what hangs
 users          users and their passwords
 acls           who may do what
+quotas         how much clients may send, receive and ask
 """

@@ -5,6 +5,7 @@ from typing import NoReturn
 from pylog.client.admin.acls import AclAdmin
 from pylog.client.admin.configs import ConfigAdmin
 from pylog.client.admin.offsets import OffsetAdmin
+from pylog.client.admin.quotas import QuotaAdmin
 from pylog.client.admin.share_offsets import ShareOffsetAdmin
 from pylog.client.admin.topics import TopicAdmin
 from pylog.client.admin.transactions import TransactionAdmin
@@ -13,7 +14,7 @@ from pylog.client.cluster import Cluster
 from pylog.runtime.closing import Lease
 
 
-class Admin(TopicAdmin, ConfigAdmin, OffsetAdmin, ShareOffsetAdmin, TransactionAdmin, UserAdmin, AclAdmin):
+class Admin(TopicAdmin, ConfigAdmin, OffsetAdmin, ShareOffsetAdmin, TransactionAdmin, UserAdmin, AclAdmin, QuotaAdmin):
     """Administration of the nodes behind a transport. Thread-safe.
 
     Calls raise NetworkError or RequestTimedOut where no node answers.

@@ -5,6 +5,7 @@ from pylog.protocol.messages import (
     configs,
     groups,
     offsets,
+    quotas,
     records,
     share,
     share_state,
@@ -16,7 +17,7 @@ from pylog.protocol.messages.api import ApiRequest
 
 REQUESTS: dict[str, type[ApiRequest[object]]] = {
     kind.api_name(): kind
-    for room in (acls, configs, groups, offsets, records, share, share_state, topics, transactions, users)
+    for room in (acls, configs, groups, offsets, quotas, records, share, share_state, topics, transactions, users)
     for kind in vars(room).values()
     if isinstance(kind, type) and issubclass(kind, ApiRequest) and hasattr(kind, "__dataclass_fields__")
 }

@@ -3,7 +3,7 @@
     call           requests and the kinds of their outcome
     plain          the keys that go to the node as they are (`messages/requests`)
     replicas       keys that would change roles, which are given by hand
-    security_off, quotas, telemetry, update_features
+    security_off, telemetry, update_features
                    keys of what is not there
     table          all keys, by number, with the versions that are served
 

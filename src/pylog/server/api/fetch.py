@@ -40,6 +40,7 @@ from pylog.server.fetch_sessions import (
     completed_parts,
     key_of,
 )
+from pylog.server.quotas import CONSUME
 from pylog.server.served_node import ServedNode
 
 SESSIONS_FROM = 7
@@ -96,9 +97,15 @@ def _read(
     message.as_extents = True
     # (Kafka: KafkaApis.handleFetchRequest)
     message.max_bytes = min(message.max_bytes, node.config.fetch_max_bytes)
+    has_quotas = node.quotas.is_active and message.replica_id <= CONSUMER
+    if has_quotas and (at_once := node.quotas.bytes_at_once(request.session)) is not None:
+        message.max_bytes = min(message.max_bytes, at_once)
     session_id = NO_SESSION if session is None else session.id
 
     def response(given: Fetched) -> Body:
+        size = sum(part.size for part in given.parts)
+        if has_quotas and (ms := node.quotas.throttle_ms(CONSUME, request.session, size, takes_back=True)):
+            return _throttled(version, session, node, ms, is_full=is_full)
         pairs = completed_parts(parts, given.parts)
         if any(part.error is not None for _, part in pairs):
             pairs = [_as_named(pair, session, request, node) for pair in pairs]
@@ -117,6 +124,17 @@ def _read(
         return Reply(node.admit(message, request.session), response, refused)
     except PylogError as error:
         return refused(error)
+
+
+def _throttled(
+    version: int, session: FetchSession | None, node: ServedNode, throttle_ms: int, *, is_full: bool
+) -> Body:  # fmt: skip
+    """An answer without records: the client asks for the same later. (Kafka: FetchContext.getThrottledResponse)"""
+    if session is not None and is_full:
+        with node.sessions.lock:
+            node.sessions.end(session.id)
+    session_id = NO_SESSION if session is None or is_full else session.id
+    return {**fetched([], version, session_id=session_id), "throttleTimeMs": throttle_ms}
 
 
 def _as_named(pair: Pair, session: FetchSession | None, request: Request, node: ServedNode) -> Pair:

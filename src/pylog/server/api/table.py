@@ -20,7 +20,6 @@ from pylog.server.api import (
     offsets,
     plain,
     produce,
-    quotas,
     replicas,
     security_off,
     share,
@@ -45,7 +44,7 @@ _BY_NAME |= {
         find_coordinator.API, describe_cluster.API, describe_topic_partitions.API,
         describe_configs.API,
         describe_groups.API, list_config_resources.API, describe_quorum.API,
-        update_features.API, *replicas.APIS, *quotas.APIS, *acls.APIS, *security_off.APIS, *telemetry.APIS,
+        update_features.API, *replicas.APIS, *acls.APIS, *security_off.APIS, *telemetry.APIS,
         *membership.APIS, *offsets.APIS, *transactions.APIS, *share.APIS, *share_states.APIS,
         api(api_versions.NAME, _versions),
     )

@@ -26,6 +26,7 @@ from pylog.protocol.messages.offsets import (
     OffsetFetchRequest,
     TxnOffsetCommitRequest,
 )
+from pylog.protocol.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from pylog.protocol.messages.records import DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 from pylog.protocol.messages.share import (
     AlterShareGroupOffsetsRequest,
@@ -121,6 +122,8 @@ RULES: dict[type, Rule] = {
     # users and ACLs
     DescribeUserScramCredentialsRequest: _cluster(_O.DESCRIBE),
     AlterUserScramCredentialsRequest: _cluster(_O.ALTER),
+    DescribeClientQuotasRequest: _cluster(_O.DESCRIBE_CONFIGS),
+    AlterClientQuotasRequest: _cluster(_O.ALTER_CONFIGS),
     DescribeAclsRequest: _cluster(_O.DESCRIBE),
     CreateAclsRequest: _cluster(_O.ALTER),
     DeleteAclsRequest: _cluster(_O.ALTER),
