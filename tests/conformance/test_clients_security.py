@@ -10,7 +10,13 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
+    ResourcePatternType,
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
@@ -169,3 +175,20 @@ def test_aiokafka_says_that_a_password_is_wrong(server: Server) -> None:
             await producer.stop()
 
     run(work())
+
+
+def test_confluents_admin_changes_acls() -> None:
+    with pylog.serve(config={"super.users": "User:ANONYMOUS"}, authorizer="standard") as server:
+        admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+        binding = AclBinding(
+            ResourceType.TOPIC, "t-", ResourcePatternType.PREFIXED, "User:alice", "*", AclOperation.WRITE,
+            AclPermissionType.ALLOW,
+        )  # fmt: skip
+        for answer in admin.create_acls([binding]).values():
+            answer.result(SECONDS)
+        every = AclBindingFilter(
+            ResourceType.TOPIC, "t-1", ResourcePatternType.MATCH, None, None, AclOperation.ANY, AclPermissionType.ANY
+        )
+        assert admin.describe_acls(every).result(SECONDS) == [binding]
+        assert [answer.result(SECONDS) for answer in admin.delete_acls([every]).values()] == [[binding]]
+        assert admin.describe_acls(every).result(SECONDS) == []

@@ -1,6 +1,6 @@
 """The gate of a server with an authorizer: each API key, by what one ACL allows, and what leaks to those without one.
 
-Codes are those of Kafka 4.3.1 (`make acls` asks both).
+Codes are those of Kafka 4.3.1: `conformance/test_kafka_acls.py` asks both.
 """
 
 from collections.abc import Iterator
@@ -166,7 +166,6 @@ def test_one_acl_is_what_a_key_needs(
     [
         ("OffsetCommit", [(O.READ, GROUP, "every"), (O.READ, TOPIC, "t")]),
         ("OffsetFetch", [(O.DESCRIBE, GROUP, "every"), (O.DESCRIBE, TOPIC, "t")]),
-        ("OffsetDelete", [(O.DELETE, GROUP, "absent"), (O.READ, TOPIC, "t")]),
         ("AddOffsetsToTxn", [(O.WRITE, TRANSACTIONAL_ID, "absent"), (O.READ, GROUP, "absent")]),
         (
             "TxnOffsetCommit",
@@ -181,6 +180,16 @@ def test_several_acls_are_what_some_keys_need(
         assert refusal(kind).kafka_name in node.errors(name, "User:alice"), kind
         node.allow(operation, kind, resource)
     assert not node.errors(name, "User:alice") & REFUSALS
+
+
+def test_where_a_partition_is_refused_none_joins_a_transaction(node: Guarded) -> None:
+    for kind, name in ((TRANSACTIONAL_ID, "id"), (TOPIC, "t"), (TOPIC, "absent")):
+        node.allow(O.WRITE, kind, name)
+    topics = [{"name": name, "partitions": [0]} for name in ("t", "u", "absent", "__consumer_offsets")]
+    body = {"v3AndBelowTransactionalId": "id", "v3AndBelowProducerId": 1, "v3AndBelowProducerEpoch": 0}
+    told = node.ask("AddPartitionsToTxn", 3, {**body, "v3AndBelowTopics": topics}, "User:alice")
+    found = {one["name"]: one["resultsByPartition"][0] for one in told["resultsByTopicV3AndBelow"]}
+    assert [found[one["name"]]["partitionErrorCode"] for one in topics] == [55, 29, 3, 29]
 
 
 # --- partial answers --------------------------------------------------------------------------------------------------
@@ -279,6 +288,21 @@ def test_offsets_of_all_topics_are_those_that_may_be_described(node: Guarded) ->
     (told,) = node.ask("OffsetFetch", 9, {"groups": [{"groupId": "g", "topics": named}]}, "User:alice")["groups"]
     found = {topic["name"]: topic["partitions"][0] for topic in told["topics"]}
     assert [(found[name]["errorCode"], found[name]["committedOffset"]) for name in ("u", "t")] == [(29, -1), (0, 1)]
+
+
+def test_offsets_are_deleted_of_topics_that_may_be_read(node: Guarded) -> None:
+    node.log.create_topic("u")
+    with node.log.consumer(group_id="g") as consumer:
+        consumer.commit({pylog.TopicPartition(name, 0): 1 for name in ("t", "u")})
+    topics = [{"name": name, "partitions": [{"partitionIndex": 0}]} for name in ("t", "u")]
+    body = {"groupId": "g", "topics": topics}
+    assert node.ask("OffsetDelete", 0, body, "User:alice")["errorCode"] == 30
+    node.allow(O.DELETE, GROUP, "g")
+    assert node.ask("OffsetDelete", 0, {**body, "groupId": "absent"}, "User:alice")["errorCode"] == 30
+    node.allow(O.READ, TOPIC, "t")
+    told = node.ask("OffsetDelete", 0, body, "User:alice")["topics"]
+    assert {one["name"]: one["partitions"][0]["errorCode"] for one in told} == {"t": 0, "u": 29}
+    assert list(node.log.admin.committed("g")) == [pylog.TopicPartition("u", 0)]
 
 
 def test_a_topic_is_deleted_by_those_who_may_and_its_name_is_kept_from_others(node: Guarded) -> None:
@@ -400,8 +424,10 @@ def test_offsets_of_a_share_group_are_those_of_topics_that_may_be_read(node: Gua
     (told,) = node.ask("AlterShareGroupOffsets", 0, altered, "User:alice")["responses"]
     assert told["partitions"][0]["errorCode"] == 29
     deleted = {"groupId": "g", "topics": [{"topicName": "t"}]}
+    assert node.ask("DeleteShareGroupOffsets", 0, deleted, "User:alice")["errorCode"] == 69, "there is no group"
+    node.log.admin.alter_share_offsets("g", {pylog.TopicPartition("t", 0): 0})
     (told,) = node.ask("DeleteShareGroupOffsets", 0, deleted, "User:alice")["responses"]
-    assert told["errorCode"] == 29
+    assert (told["topicName"], told["errorCode"]) == ("t", 29)
     asked = {"groups": [{"groupId": "g", "topics": [{"topicName": "t", "partitions": [0]}]}]}
     (group,) = node.ask("DescribeShareGroupOffsets", 0, asked, "User:alice")["groups"]
     assert group["topics"][0]["partitions"][0]["errorCode"] == 29

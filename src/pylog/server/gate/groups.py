@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from pylog.errors import OperationNotAttempted, TopicAuthorization
+from pylog.errors import OperationNotAttempted, PylogError, TopicAuthorization, UnknownTopicOrPartition
 from pylog.protocol.acls import AclOperation, AclResourceType
 from pylog.protocol.messages import INTERNAL_TOPICS
 from pylog.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
@@ -178,8 +178,6 @@ def delete_share_offsets(caller: Caller, message: DeleteShareGroupOffsetsRequest
         others = [result(topic_name=name, error=refusal(TOPIC)) for name in sorted(refused)]
         return replace(answer, responses=answer.responses + others)
 
-    if refused and not left:
-        return completed(told(message.response()))
     return then(caller.send(replace(message, topics=left)), told)
 
 
@@ -203,12 +201,17 @@ def add_partitions(caller: Caller, message: AddPartitionsToTxnRequest) -> Pendin
         return completed(message.refused(refusal(TRANSACTIONAL_ID)))
     names = {topic.name for topic in one.topics}
     refused = caller.refused(WRITE, TOPIC, names) | (names & set(INTERNAL_TOPICS))
-    return completed(_not_added(one, refused)) if refused else caller.send(message)
+    if not refused:
+        return caller.send(message)
+    errors: dict[str, PylogError] = dict.fromkeys(refused, refusal(TOPIC))
+    there = {topic.name or "" for topic in caller.topics(names - refused)}
+    errors |= dict.fromkeys(names - refused - there, UnknownTopicOrPartition("there is no such topic"))
+    return completed(_not_added(one, errors))
 
 
-def _not_added(one: PartitionsToAdd, refused: set[str]) -> AddPartitionsToTxnResponse:
-    error, others = refusal(TOPIC), OperationNotAttempted("another partition of the request was refused")
-    told = one.results({key: error if key.topic in refused else others for key in one.partitions()})
+def _not_added(one: PartitionsToAdd, errors: dict[str, PylogError]) -> AddPartitionsToTxnResponse:
+    others = OperationNotAttempted("another partition of the request was refused")
+    told = one.results({key: errors.get(key.topic, others) for key in one.partitions()})
     return AddPartitionsToTxnResponse(results_by_transaction=[told])
 
 

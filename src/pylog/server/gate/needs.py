@@ -68,8 +68,11 @@ def whole(*needs: Need, rest: Rule = anyone) -> Rule:
     return rule
 
 
-def by_topic(operation: AclOperation) -> Rule:
-    """A rule for a request about partitions: each needs the operation with its topic."""
+def by_topic(operation: AclOperation, *, is_sent_empty: bool = False) -> Rule:
+    """A rule for a request about partitions: each needs the operation with its topic.
+
+    `is_sent_empty`: a request is sent without partitions, too.
+    """
 
     def rule(caller: Caller, message: PartitionsRequest[Any, Any]) -> PendingAnswer:
         name = message.fields.name
@@ -79,7 +82,7 @@ def by_topic(operation: AclOperation) -> Rule:
         error = refusal(TOPIC)
         errors = {key: error for key in message.partitions() if key.topic in names}
         left = message.without(errors)
-        if not left.topics:
+        if not left.topics and not is_sent_empty:
             return completed(message.results(errors))
         return then(caller.send(left), lambda answer: message.with_errors(errors, answer))
 

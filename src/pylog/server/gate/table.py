@@ -101,7 +101,7 @@ RULES: dict[type, Rule] = {
     DeleteGroupsRequest: by_name(_O.DELETE, GROUP, groups.show_nothing_more),
     OffsetCommitRequest: whole(_group(_O.READ), rest=by_topic(_O.READ)),
     OffsetFetchRequest: groups.offsets("name"),
-    OffsetDeleteRequest: whole(_group(_O.DELETE), rest=by_topic(_O.READ)),
+    OffsetDeleteRequest: whole(_group(_O.DELETE), rest=by_topic(_O.READ, is_sent_empty=True)),
     # share groups
     ShareGroupHeartbeatRequest: whole(_group(_O.READ), rest=groups.heartbeat),
     ShareGroupDescribeRequest: by_name(_O.DESCRIBE, GROUP, groups.show_members),
