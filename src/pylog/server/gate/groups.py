@@ -133,7 +133,8 @@ def share_records(caller: Caller, message: ShareFetchRequest | ShareAcknowledgeR
     """READ on each topic, those of the session, too."""
 
     def told(answer: Any) -> Any:
-        if answer.error is not None:
+        # None: the node has done nothing, as it would have to wait for a disk.
+        if answer is None or answer.error is not None:
             return answer
         hidden = _unreadable(caller, [topic.topic_id for topic in answer.responses])
         topics = [_refused_topic(answer, topic) if topic.topic_id in hidden else topic for topic in answer.responses]
