@@ -2,6 +2,7 @@
 
 import logging
 from collections import deque
+from math import inf
 from typing import Any, Protocol
 
 from pylog.client.network.address import Address
@@ -33,8 +34,8 @@ from pylog.runtime.future import Future, LentSocket
 from pylog.transport import Handle, PendingAnswer
 
 __all__ = [
-    "HARMLESS_TWICE", "IDENTITY_REFUSED", "LEADER_BOUND", "Call", "NetworkFuture", "coordinator_of", "lane_of",
-    "patience_ms",
+    "HARMLESS_TWICE", "IDENTITY_REFUSED", "LEADER_BOUND", "READ_BY_CALLER", "Call", "NetworkFuture", "coordinator_of",
+    "lane_of", "patience_ms",
 ]  # fmt: skip
 
 logger = logging.getLogger("pylog.client")
@@ -46,6 +47,10 @@ LEADER_BOUND = (
     ProduceRequest, Fetch, ShareFetchRequest, ShareAcknowledgeRequest,
     ListOffsetsRequest, DeleteRecordsRequest, DescribeProducersRequest, WriteTxnMarkersRequest,
 )  # fmt: skip
+READ_BY_CALLER: dict[type, float] = {ProduceRequest: inf, ShareFetchRequest: 0.01, ShareAcknowledgeRequest: 0.01}
+"""The messages whose answers a waiting caller reads itself (decision 0037), and for how many seconds at most. A share
+consumer waits for more than one thing: a `wakeup`, the end of its log.
+"""
 HARMLESS_TWICE = (
     MetadataRequest, FindCoordinator, ListGroupsRequest, ListTransactionsRequest, DescribeGroupsRequest,
     ConsumerGroupDescribeRequest, ShareGroupDescribeRequest, DescribeTransactionsRequest,
@@ -72,7 +77,7 @@ class Bringer(Protocol):
 class NetworkFuture(Future[Any]):
     """An answer that a network brings. The thread that brings answers must not wait for one."""
 
-    __slots__ = ("_bringer", "link")
+    __slots__ = ("_bringer", "drive_seconds", "link")
 
     def __init__(self, bringer: Bringer) -> None:
         # As `Future` does. A client adds a callback to each of them.
@@ -82,6 +87,8 @@ class NetworkFuture(Future[Any]):
         self._bringer = bringer
         self.link: Any = None
         """The connection that its caller has sent the request by, and may read the answer from."""
+        self.drive_seconds = 0.0
+        """How long its caller reads at most: then it waits for other things, too."""
 
     def drive(self, timeout: float | None = None) -> None:
         """See `Future.drive`: receive the answer in this thread, where its connection has no other one to bring."""

@@ -17,10 +17,11 @@ import ssl
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from time import monotonic
 
 from pylog.client.network.address import Address
-from pylog.client.network.call import Call, NetworkFuture
+from pylog.client.network.call import READ_BY_CALLER, Call, NetworkFuture
 from pylog.client.network.dialogue import Answered
 from pylog.client.network.dispatch import Dispatch
 from pylog.client.network.link import Link, LinkState
@@ -38,7 +39,7 @@ from pylog.errors import (
     ThreadsExhausted,
 )
 from pylog.metrics.snapshot import Metrics
-from pylog.protocol.messages import Fetch, ProduceRequest, Session
+from pylog.protocol.messages import Fetch, Session
 from pylog.protocol.messages.topics import MetadataResponse
 from pylog.runtime.agenda import Agenda
 from pylog.runtime.clock import Clock
@@ -120,22 +121,22 @@ class Network:
         error = self._use(link, 0, answers)
         if answers or error is not None:
             self._post(partial(self._conclude, link, answers, error))
-        elif isinstance(call.message, ProduceRequest) and isinstance(call.future, NetworkFuture):
-            call.future.link = link
+        elif isinstance(call.future, NetworkFuture) and (seconds := READ_BY_CALLER.get(type(call.message))):
+            call.future.drive_seconds, call.future.link = seconds, link
         return True
 
     def drive(self, future: NetworkFuture, timeout: float | None) -> None:
         """Receive an answer in the thread that waits for it, for up to `timeout` seconds. Where the network's thread is
         at work, or there are others to answer, that thread brings it: then this does nothing.
         """
-        deadline = None if timeout is None else monotonic() + timeout
-        left, link = timeout, future.link
+        left, link = min(inf if timeout is None else timeout, future.drive_seconds), future.link
+        deadline = monotonic() + left
         with FIRM:
-            while left is None or left > 0:
+            while left > 0:
                 if not self._lend(link, future, future):
                     return
                 try:
-                    link.wait(SLICE if left is None else min(left, SLICE))
+                    link.wait(min(left, SLICE))
                 finally:
                     self._take_back(link, future, SLICE)
                 if future.done():
@@ -143,7 +144,7 @@ class Network:
                 with opened():
                     # A handler of a signal strikes here, where the socket is not lent.
                     pass
-                left = None if deadline is None else deadline - monotonic()
+                left = deadline - monotonic()
 
     def _lend(self, link: Link, future: NetworkFuture, borrower: object) -> bool:
         """In a FIRM block: lend the connection that brings an answer; `_take_back` is owed, if that may be."""

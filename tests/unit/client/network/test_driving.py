@@ -116,6 +116,15 @@ def offset(future: NetworkFuture) -> int:
     return answer.parts[0].base_offset
 
 
+def test_a_caller_that_waits_for_other_things_too_reads_for_a_while_only(network: Network, node: Node) -> None:
+    future = sent(network)
+    future.drive_seconds = MILLISECOND
+    future.drive(HANG_SECONDS)
+    assert not future.done() and not link_of(future).is_lent
+    node.answer(5)
+    assert offset(future) == 5
+
+
 def test_a_caller_that_waits_receives_its_answer_itself(
     network: Network, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
