@@ -19,6 +19,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, Unpack
 
 from pylog.broker.broker import Broker
@@ -300,7 +301,9 @@ class Log(ClientHalf[TopicView]):
 
         self._check_open()
         broker = self.broker
-        authorizer = authorizer_of(security, lambda: broker.image.acls, broker.config)
+        # Each request looks at it.
+        acls = partial(attrgetter("image.acls"), broker.node.topics.metadata_log)
+        authorizer = authorizer_of(security, acls, broker.config)
         quotas = ClientQuotas(lambda: broker.image.quotas, self._clock)
         node = ServedNode(
             broker.handle, broker.node_id, broker.configs, self._clock, authorizer=authorizer, quotas=quotas

@@ -82,7 +82,6 @@ class StandardAuthorizer:
         """Whether a client may do this with that resource."""
         question = principal, host, operation, resource_type, name
         known = self._known
-        # The way of each request: no call but this one.
         if known.acls is not self._acls():
             known = self._begun_anew()
         decided = known.decisions.get(question)
@@ -90,6 +89,11 @@ class StandardAuthorizer:
             decided = self._decide(known.acls, principal, host, operation, (resource_type, name))
             self._remember(known, question, decided)
         return decided
+
+    def has_allowed(self, question: Question) -> bool:
+        """Whether it was decided that this is allowed, and no ACL has changed since."""
+        known = self._known
+        return known.acls is self._acls() and known.decisions.get(question, False)
 
     def authorize_any(
         self, principal: str, host: str, operation: AclOperation, resource_type: AclResourceType, /

@@ -342,6 +342,21 @@ def test_a_user_called_anonymous_is_not_a_client_without_a_name(node: Guarded) -
     node.allow(O.DESCRIBE, CLUSTER, KAFKA_CLUSTER, "User:ANONYMOUS")
     assert node.errors("DescribeAcls", None) == set()
     assert node.errors("DescribeAcls", "User:ANONYMOUS") == {"CLUSTER_AUTHORIZATION_FAILED"}
+    for operation, name in ((O.WRITE, "Produce"), (O.READ, "Fetch")):
+        node.allow(operation, TOPIC, "t", "User:ANONYMOUS")
+        for _ in range(2):
+            assert node.errors(name, None) == set()
+        assert node.errors(name, "User:ANONYMOUS") == {NO_TOPIC}
+
+
+def test_what_was_allowed_before_is_allowed_until_an_acl_changes(node: Guarded) -> None:
+    node.allow(O.ALL, TOPIC, "t")
+    for name in ("Produce", "Fetch"):
+        for _ in range(2):
+            assert node.errors(name, "User:alice") == set()
+        assert node.errors(name, "User:bob") == {NO_TOPIC}
+    node.deny(O.ALL, TOPIC, "t")
+    assert [node.errors(name, "User:alice") for name in ("Produce", "Fetch")] == [{NO_TOPIC}] * 2
 
 
 # --- share groups -----------------------------------------------------------------------------------------------------

@@ -118,12 +118,15 @@ def _completed(found: MetadataResponse, hidden: set[str], request: Request, node
 
 def _seen(topics: list[MetadataTopic], request: Request, node: ServedNode) -> list[MetadataTopic]:
     """The topics that a client may see. One that it has asked for by the id keeps that, which is no secret."""
+    asked: MetadataRequest = request.body
+    if asked.topics and not asked.is_by_id:
+        # They were looked at by their names.
+        return topics
     refused = node.refused(
         request.session, AclOperation.DESCRIBE, AclResourceType.TOPIC, [topic.name or "" for topic in topics]
     )  # fmt: skip
     if not refused:
         return topics
-    asked: MetadataRequest = request.body
     ids = {one.topic_id for one in asked.topics or ()} - {NO_ID}
     seen = [topic for topic in topics if topic.name not in refused]
     others = [topic.topic_id for topic in topics if topic.name in refused and topic.topic_id in ids]

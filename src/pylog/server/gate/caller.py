@@ -18,11 +18,6 @@ NOBODY_BY_NAME = "User:"
 """The principal of a user who is called ANONYMOUS: ACLs with that name mean the clients without one."""
 
 
-def _principal(session: Session) -> str:
-    is_other = session.is_proved and session.principal == ANONYMOUS
-    return NOBODY_BY_NAME if is_other else session.principal
-
-
 class Caller:
     """One client at the gate."""
 
@@ -30,7 +25,10 @@ class Caller:
 
     def __init__(self, authorizer: Authorizer, handle: Handle, session: Session) -> None:
         self._authorizer, self._handle, self.session = authorizer, handle, session
-        self.principal, self.host = _principal(session), session.host.removeprefix("/")
+        principal = session.principal
+        self.principal = NOBODY_BY_NAME if principal == ANONYMOUS and session.is_proved else principal
+        self.host = session.host[1:]
+        """A session has it behind a slash."""
 
     def may(self, operation: AclOperation, kind: AclResourceType, name: str = CLUSTER_NAME) -> bool:
         """Whether it may do this with that resource. An authorizer that raises allows nothing."""
