@@ -122,11 +122,20 @@ class World:
                     self._bury(offset)
         self._give(member, given)
         self._check_portions(given, read, wanted, before, in_flight)
+        if given and given[-1].last_offset >= before:
+            self._keep_the_rest(given[-1].last_offset + 1, read)
         self.end = max(self.end, self.machine.end_offset)
         for offset in range(self.start, self.end):
             assert offset in self.entries, f"{offset} was passed over"
         self._move_on()
         return given
+
+    def _keep_the_rest(self, end: int, read: list[range]) -> None:
+        """What is in flight ends with a batch: what nobody has of the last one is free."""
+        stop = next((batch.stop for batch in read if batch.start < end <= batch.stop), end)
+        assert self.machine.end_offset >= stop, f"{end} to {stop} are left out of a batch that is in flight"
+        for offset in range(end, stop):
+            self.entries.setdefault(offset, Entry())
 
     def _bury(self, offset: int) -> None:
         if offset < self.start:

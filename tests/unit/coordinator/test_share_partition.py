@@ -2,43 +2,11 @@
 
 import pytest
 
-from pylog.coordinator.share.share_partition import (
-    Acknowledgement,
-    Acquired,
-    Limits,
-    SharePartition,
-    StateWrite,
-    Wanted,
-)
+from pylog.coordinator.share.share_partition import Acknowledgement, SharePartition, StateWrite, Wanted
 from pylog.coordinator.share.states import StoredBatch, combined
 from pylog.errors import CoordinatorNotAvailable, InvalidRecordState, InvalidRequest
 from simulation.share_partition_world import World
-
-LIMITS = Limits(delivery_count=5, record_locks=2000, lock_ms=100)
-ALL = Wanted(500, 500)
-GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
-
-
-def taken(
-    machine: SharePartition, *batches: range, wanted: Wanted = ALL, limits: Limits = LIMITS, member: str = "ann",
-    now_ms: int = 0, aborted: tuple[range, ...] = (),
-) -> list[Acquired]:  # fmt: skip
-    found = machine.acquire(member, machine.next_fetch_offset, batches, wanted, limits, now_ms, aborted)
-    machine.check()
-    return found
-
-
-def said(machine: SharePartition, first: int, last: int, *types: int, member: str = "ann", now_ms: int = 0) -> None:
-    machine.acknowledge(member, [Acknowledgement(first, last, types)], LIMITS, now_ms)
-    machine.check()
-
-
-def written(machine: SharePartition) -> StateWrite | None:
-    write = machine.take_write()
-    if write is not None:
-        machine.written()
-        machine.check()
-    return write
+from support.share_machine import ACCEPT, GAP, LIMITS, REJECT, RELEASE, RENEW, said, taken, written
 
 
 def test_a_range_begins_with_a_batch_and_has_so_many_records_at_least() -> None:
@@ -52,7 +20,30 @@ def test_the_rest_of_a_batch_comes_with_it_unless_the_limit_is_strict() -> None:
     machine = SharePartition(0, 0)
     assert taken(machine, range(10), wanted=Wanted(3, 500)) == [(0, 9, 1)]
     assert taken(machine, range(10, 20), wanted=Wanted(3, 500, is_strict=True)) == [(10, 12, 1)]
-    assert machine.next_fetch_offset == 13
+    assert (machine.next_fetch_offset, machine.end_offset) == (13, 20)
+
+
+def test_the_rest_of_a_batch_comes_with_it_however_often_it_was_delivered() -> None:
+    machine = SharePartition(0, 0, [StoredBatch(0, 0, 0, 1), StoredBatch(1, 1, 2, 1), StoredBatch(2, 3, 0, 0)])
+    assert taken(machine, range(4), range(4, 6), wanted=Wanted(1, 500)) == [(0, 0, 2), (2, 3, 1)]
+
+
+def test_what_is_left_of_a_batch_is_in_flight_and_nobody_has_it() -> None:
+    machine = SharePartition(0, 0)
+    strict = Wanted(3, 500, is_strict=True)
+    assert taken(machine, range(5), range(5, 10), wanted=strict) == [(0, 2, 1)]
+    with pytest.raises(InvalidRecordState, match="3 to 4 are not acquired"):
+        said(machine, 0, 4, ACCEPT)
+    assert taken(machine, range(5), range(5, 10), member="ben", wanted=strict) == [(3, 5, 1)]
+    assert machine.end_offset == 10
+
+
+def test_the_rest_of_a_batch_may_be_more_than_may_be_in_flight() -> None:
+    machine, few = SharePartition(0, 0), LIMITS._replace(record_locks=4)
+    assert taken(machine, range(3), range(3, 6), wanted=Wanted(500, 1, is_strict=True), limits=few) == [(0, 3, 1)]
+    assert machine.can_acquire(few)
+    assert taken(machine, range(3, 6), range(6, 9), limits=few) == [(4, 5, 1)]
+    assert not machine.can_acquire(few)
 
 
 def test_nothing_is_acquired_of_nothing() -> None:

@@ -184,12 +184,13 @@ class SharePartition:
         if end > known:
             # As if they were in flight: what is not acquired of them is taken out again.
             runs.append(Run(known, AVAILABLE), end)
+            runs.join(known, end)
         for gone in (range(position, batches[0].start), *aborted):
             if gone:
                 self._archive(gone)
         taken = self._take(member, position, batches, count, wanted.is_strict, limits, now_ms + limits.lock_ms)
         if end > known:
-            self._give_back(known)
+            self._give_back(known, batches)
         self._move_on()
         return taken if wanted.is_strict else _in_portions(taken, batches, wanted.batch_size)
 
@@ -216,16 +217,17 @@ class SharePartition:
         due_ms: int,
     ) -> list[Acquired]:  # fmt: skip
         taken: list[Acquired] = []
-        count = 0
+        count = rest = 0
         for run, first, end in self._runs.spans(position, batches[-1].stop):
             if run.state is not AVAILABLE:
                 continue
             most = _portion(run.deliveries, end - first, limits.delivery_count)
-            if count >= records or (most is not None and taken):
+            if (count >= records and first >= rest) or (most is not None and taken):
                 break
-            stop = min(end, first + (most or end), first + records - count)
+            stop = min(end, first + (most or end), max(first + records - count, rest))
             if most is None and not is_strict:
-                stop = min(end, max(stop, _end_of_batch(batches, stop)))
+                rest = _end_of_batch(batches, stop)
+                stop = min(end, rest)
             for part in self._runs.cut_out(first, stop):
                 part.state, part.member, part.due_ms = ACQUIRED, member, due_ms
                 part.deliveries += 1
@@ -238,14 +240,16 @@ class SharePartition:
             self._runs.join(taken[0].first_offset, taken[-1].last_offset + 1)
         return taken
 
-    def _give_back(self, known: int) -> None:
-        """Take out of flight what was read and not acquired, behind the end as it was."""
-        for run, first, end in self._runs.spans(known, self._runs.end):
+    def _give_back(self, known: int, batches: Sequence[range]) -> None:
+        """Take out of flight what was read and not acquired, behind the end as it was: whole batches."""
+        for run, first, free in self._runs.spans(known, self._runs.end):
             if run.state is AVAILABLE and not run.deliveries:
-                if end < self._runs.end:
+                end = _end_of_batch(batches, first) if first > known else first
+                if free < self._runs.end:
                     gone = self._runs.spans(end, self._runs.end)
                     self._complete -= sum(stop - at for done, at, stop in gone if done.is_final)
-                self._runs.cut_off(first)
+                self._runs.cut_off(end)
+                self._may_have_available |= end > first
                 return
 
     # --- acknowledging -----------------------------------------------------------------------------------------------
