@@ -30,12 +30,20 @@ class ReadBatches:
         self.record_bytes = end // sum(map(len, self._batches)) + 1 if spans else 0
         """How many bytes a record takes, about."""
 
-    def has(self, position: int, records: int, isolation: Isolation) -> bool:
-        """Whether there are so many records from an offset on."""
+    def has(self, position: int, records: int, max_bytes: int, isolation: Isolation) -> bool:
+        """Whether there are so many records from an offset on, in no more bytes, or in one batch."""
         batches, at = self._batches, self._at
-        return at < len(batches) and (
-            batches[at].start <= position and position + records <= batches[-1].stop and self._isolation is isolation
+        return (
+            at < len(batches)
+            and batches[at].start <= position
+            and position + records <= batches[-1].stop
+            and (len(self._data) - self._spans[at].position <= max_bytes or at + 1 == len(batches))
+            and self._isolation is isolation
         )
+
+    def first_bytes(self, position: int) -> int:
+        """The size of the batch that has an offset, or is the next behind it."""
+        return self._spans[self._at].size if self.batches(position) else 0
 
     def batches(self, position: int) -> list[range]:
         """The offsets of each batch from the one on that has an offset, or is the next behind it."""

@@ -327,15 +327,19 @@ class ShareFetches:
             there = sum(host.available(most, wish.isolation) for host in at_work if host.can_acquire())
             if there < wish.min_bytes:
                 return False
-        left = wish.records
+        left, bytes_left = wish.records, wish.max_bytes
         for host in at_work:
-            if left <= 0:
+            if left <= 0 or bytes_left <= 0:
                 break
             wanted = Wanted(left, wish.batch_size, wish.is_strict)
-            portion = host.acquire(wish.session.member.member_id, wanted, most, wish.isolation)
+            portion = host.acquire(
+                wish.session.member.member_id, wanted, min(most, bytes_left), wish.isolation,
+                is_first=bytes_left == wish.max_bytes,
+            )  # fmt: skip
             if portion.acquired or portion.error is not None:
                 self._given(host.name[0], len(portion.data))
                 portions[host.part] = portion
+                bytes_left -= len(portion.data)
                 for one in portion.acquired:
                     left -= one.last_offset + 1 - one.first_offset
         if wish.session not in self.sessions:

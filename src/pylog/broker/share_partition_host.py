@@ -161,8 +161,12 @@ class SharePartitionHost:
             # Whoever reads them is told.
             return max_bytes
 
-    def acquire(self, member: str, wanted: Wanted, max_bytes: int, isolation: Isolation) -> Portion:
-        """Let a member have records."""
+    def acquire(
+        self, member: str, wanted: Wanted, max_bytes: int, isolation: Isolation, *, is_first: bool = True
+    ) -> Portion:  # fmt: skip
+        """Let a member have records. The first batch may have more than `max_bytes`, unless another partition has given
+        records before (KIP-74).
+        """
         with self._reading:
             limits, machine, size = self._config().limits, self.machine, self._size(wanted.records, max_bytes)
             for _ in range(TRIES_MAX):
@@ -171,13 +175,15 @@ class SharePartitionHost:
                         break
                     position = machine.next_fetch_offset
                 try:
-                    read = self._batches(position, wanted.records, size, isolation)
+                    read = self._batches(position, wanted.records, size, max_bytes, isolation)
                 except OffsetOutOfRange:
                     if not self._begin_where_the_log_does(position):
                         break
                     continue
                 except PylogError as error:
                     return Portion(error=error.with_traceback(None))
+                if not is_first and read.first_bytes(position) > max_bytes:
+                    break
                 portion = self._acquire_of(member, position, read, wanted, limits)
                 if portion.acquired or machine.next_fetch_offset == position:
                     return portion
@@ -188,17 +194,21 @@ class SharePartitionHost:
         """The number of bytes to read for so many records."""
         return min(max_bytes, max(FEW_BYTES, 2 * records * self._record_bytes))
 
-    def _batches(self, position: int, records: int, max_bytes: int, isolation: Isolation) -> ReadBatches:
-        """Batches from an offset on: those that were read before, where these are enough. Raises PylogError."""
+    def _batches(
+        self, position: int, records: int, size: int, max_bytes: int, isolation: Isolation
+    ) -> ReadBatches:  # fmt: skip
+        """Batches from an offset on, of `size` bytes: those that were read before, where these are enough. Raises
+        PylogError.
+        """
         read, leader = self._read, self.leader
         if (
             read is None
-            or not read.has(position, records, isolation)
+            or not read.has(position, records, max_bytes, isolation)
             or leader.has_ended
             or position < leader.partition.start_offset
         ):
             self._read = None
-            read = self._read = ReadBatches(self._fetched(position, max_bytes, isolation), isolation)
+            read = self._read = ReadBatches(self._fetched(position, size, isolation), isolation)
             self._record_bytes = read.record_bytes or self._record_bytes
         return read
 

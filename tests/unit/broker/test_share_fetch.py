@@ -128,6 +128,28 @@ def test_partitions_take_turns() -> None:
         assert (acquired(third, 0), acquired(third, 1)) == ([(2, 3, 1)], [])
 
 
+def test_a_batch_that_is_too_large_comes_first_or_later() -> None:
+    with share_desk(partitions=2) as desk:
+        desk.begin(partitions=(0, 1))
+        for partition in (0, 1):
+            desk.produce(4, partition)
+        first = desk.fetching(0, partitions=(0, 1), max_bytes=1).result()
+        assert (acquired(first, 0), acquired(first, 1)) == ([(0, 3, 1)], [])
+        second = desk.fetching(1, partitions=(), max_bytes=1).result()
+        assert (acquired(second, 0), acquired(second, 1)) == ([], [(0, 3, 1)])
+
+
+def test_a_batch_that_does_not_fit_beside_others_waits() -> None:
+    with share_desk(partitions=2) as desk:
+        desk.begin(partitions=(0, 1))
+        desk.produce(1)
+        desk.produce(40, 1)
+        size = desk.log.topic("t")[0].size
+        first = desk.fetching(0, partitions=(0, 1), max_bytes=2 * size).result()
+        assert (acquired(first, 0), acquired(first, 1)) == ([(0, 0, 1)], [])
+        assert acquired(desk.fetching(1, partitions=(), max_bytes=2 * size).result(), 1) == [(0, 39, 1)]
+
+
 def test_no_more_records_are_in_flight_than_may_be() -> None:
     with share_desk(group_share_partition_max_record_locks=100) as desk:
         desk.begin()
@@ -263,8 +285,8 @@ def test_a_fetch_whose_session_ends_while_it_takes_records_holds_nothing(
     waiting = desk.fetching(0, max_wait_ms=500)
     acquire, endings = SharePartitionHost.acquire, [FINAL]
 
-    def acquired_late(*asked: Any) -> Any:
-        portion = acquire(*asked)
+    def acquired_late(*asked: Any, **how: Any) -> Any:
+        portion = acquire(*asked, **how)
         while endings:
             desk.fetch(endings.pop())
         return portion
@@ -532,6 +554,29 @@ def test_aborted_records_are_for_nobody_where_the_group_reads_committed_ones() -
             epoch += 1
             assert epoch < 5, f"{ranges} have not the record that was committed"
         assert not any(first <= 0 <= last for first, last, _ in ranges)
+
+
+def test_alter_isolation_level() -> None:
+    """A group goes by the level that its config has now, also with what it released."""
+    with share_desk() as desk, desk.log.producer(transactional_id="x") as producer:
+        desk.begin()
+
+        def abort() -> None:
+            with suppress(KeyError), producer.transaction():
+                producer.send("t", b"no")
+                producer.flush()
+                raise KeyError
+
+        abort()
+        assert desk.fetch(0) == [(0, 1, 1)]
+        desk.log.admin.alter_group_config("g", {"share.isolation.level": "read_committed"})
+        abort()
+        assert desk.fetch(1) == [(3, 3, 1)]
+        assert desk.acknowledge(2, {(0, 1): RELEASE}) is None
+        assert desk.fetch(3) == [(1, 1, 2)]
+        desk.log.admin.alter_group_config("g", {"share.isolation.level": "read_uncommitted"})
+        abort()
+        assert desk.fetch(4) == [(4, 5, 1)]
 
 
 def test_who_waits_for_uncommitted_records_does_not_wait_for_the_commit(tmp_path: Path) -> None:
