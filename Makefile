@@ -342,8 +342,8 @@ attach-kill: .venv/dev.stamp ## kill, stop or close the owner of a log under fiv
 
 .PHONY: share-kill
 share-kill: BUDGET = 500
-share-kill: .venv/dev.stamp ## kill, stop or end the workers of a share group, and the owner of their log (BUDGET=500 times)
-	@PYTHONPATH=src $(BIN)/python -m tests.crash.share_kill $(BUDGET)
+share-kill: .venv/dev.stamp ## kill, stop or end the workers of a share group, and the owner of their log, or its server (BUDGET=500 times SERVED=1)
+	@PYTHONPATH=src $(BIN)/python -m tests.crash.share_kill $(BUDGET) $(if $(SERVED),--served)
 
 .PHONY: schedule-kill
 schedule-kill: BUDGET = 300

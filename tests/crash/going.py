@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from contextlib import suppress
@@ -14,6 +15,7 @@ from tests.crash.attach_kill import Worker
 
 KILLS, STOPS = 0.7, 0.15
 """The shares of the ways in which a process goes; the rest of them ends when it is asked."""
+END_SECONDS = 10.0
 OWNERS = 0.4
 """The share of the owner among those that go."""
 
@@ -33,6 +35,13 @@ class Going:
     def __repr__(self) -> str:
         return ", ".join(f"{count} {way}" for way, count in sorted(self.ways.items()))
 
+    def _await_end(self, number: int) -> None:
+        for worker in self._workers:
+            if worker.process.pid == number:
+                # One that ends takes its time, and is started anew later.
+                with suppress(subprocess.TimeoutExpired):
+                    worker.process.wait(END_SECONDS)
+
     def one_goes(self) -> None:
         """Let one go, and start those anew that have gone."""
         notice = read_notice(DiskFiles(read_only=True), str(self._directory))
@@ -50,5 +59,6 @@ class Going:
                 os.kill(number, signal.SIGCONT)
             else:
                 os.kill(number, signal.SIGKILL if way == "killed" else signal.SIGTERM)
+                self._await_end(number)
         for worker in self._workers:
             worker.revive()

@@ -2,6 +2,7 @@
 
     python -m tests.crash.share_kill 500                  so many kills
     python -m tests.crash.share_kill 50 --seed 7          with other moments
+    python -m tests.crash.share_kill 50 --served          the workers are clients of a server, which goes as well
 
 Five processes share a directory, and work on the jobs of a topic; each accepts, releases or rejects what it is given.
 Jobs are sent meanwhile. One of the workers, or the owner of the moment, is killed, stopped for longer than a lock
@@ -18,6 +19,7 @@ import argparse
 import json
 import logging
 import random
+import socket
 import sys
 import tempfile
 import time
@@ -40,7 +42,7 @@ JOBS = 20
 class Campaign:
     """A log, its workers, and the jobs that were sent."""
 
-    def __init__(self, work: Path, chance: random.Random) -> None:
+    def __init__(self, work: Path, chance: random.Random, *, is_served: bool) -> None:
         self._directory, self._histories = work / "log", work / "histories"
         self._histories.mkdir()
         self._chance = chance
@@ -48,8 +50,13 @@ class Campaign:
         with pylog.open(self._directory, config=CONFIG) as log:
             log.create_topic(TOPIC, partitions=PARTITIONS)
             log.admin.alter_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
-        command = "tests.crash.share_worker", str(self._directory)
-        self._workers = [Worker(str(number), self._histories, *command) for number in range(WORKERS)]
+        module, place = "tests.crash.share_worker", str(self._directory)
+        self._workers = []
+        if is_served:
+            address = f"127.0.0.1:{free_port()}"
+            self._workers = [Worker("server", self._histories, module, place, address)]
+            place = address
+        self._workers += [Worker(str(number), self._histories, module, place) for number in range(WORKERS)]
         self.going = Going(self._directory, self._workers, chance, 1.2 * LOCK_MS / 1000)
 
     def run(self, times: int) -> None:
@@ -64,7 +71,7 @@ class Campaign:
                     self._send(producer)
                     time.sleep(self._chance.uniform(0, 2 * ALIVE_SECONDS))
                     self.going.one_goes()
-            for worker in self._workers:
+            for worker in reversed(self._workers):
                 worker.end()
             is_whole = True
         finally:
@@ -136,20 +143,28 @@ class Campaign:
         return left
 
 
+def free_port() -> int:
+    """A port that no other process has."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Kill the workers of a share group, and the owner of their log.")
     parser.add_argument("times", type=int)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--served", action="store_true")
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    print(run(arguments.times, arguments.seed))
+    print(run(arguments.times, arguments.seed, is_served=arguments.served))
     return 0
 
 
-def run(times: int, seed: int = 0) -> str:
+def run(times: int, seed: int = 0, *, is_served: bool = False) -> str:
     """Let processes go so many times. Gives what was seen. Raises AssertionError."""
     with tempfile.TemporaryDirectory(prefix="pylog-share-") as work:
-        campaign = Campaign(Path(work), random.Random(seed))
+        campaign = Campaign(Path(work), random.Random(seed), is_served=is_served)
         campaign.run(times)
         told = campaign.judge()
         return f"{campaign.going}; {told}"

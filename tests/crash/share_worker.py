@@ -1,6 +1,8 @@
 """A worker of a share group, with a history of what it was given and what it was told: `share_kill` kills it.
 
-    python -m tests.crash.share_worker DIRECTORY HISTORY
+    python -m tests.crash.share_worker DIRECTORY HISTORY        it opens the log, and owns it or is attached
+    python -m tests.crash.share_worker HOST:PORT HISTORY        it works through a server
+    python -m tests.crash.share_worker DIRECTORY HOST:PORT HISTORY        it is that server, and does no job
 
 A line of the history is written before the next step: ["given", job, delivery_count, time, partition, offset],
 ["said", job, word], ["done", job, word, time, when it was given] where it was taken, ["refused", job, word, error],
@@ -14,10 +16,12 @@ import random
 import signal
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import pylog
 from pylog import ShareRecord, TopicPartition
 from pylog.client.share_consumer.share_consumer import ShareConsumer
+from pylog.errors import NetworkError
 from tests.crash.attach_worker import Asked, History
 
 TOPIC, GROUP, PARTITIONS = "jobs", "workers", 3
@@ -30,6 +34,7 @@ CONFIG = {
     "group.share.record.lock.duration.ms": LOCK_MS,
 }  # fmt: skip
 """A member that was killed is gone soon, and the locks of one that was stopped."""
+WAIT_SECONDS = 30.0
 RELEASES, REJECTS = 0.15, 0.05
 """The shares of the words that are not "accept"."""
 
@@ -76,13 +81,35 @@ def job(record: ShareRecord[bytes, bytes]) -> str:
     return record.value.decode()
 
 
+def opened(place: str, asked: Asked) -> AbstractContextManager["pylog.Log | pylog.ConnectedLog | None"]:
+    """The log in a directory, or behind a server as soon as that is there; None: the process is to end before."""
+    if os.path.isdir(place):
+        return pylog.open(place, config=CONFIG, flush="none")
+    while not asked:
+        with suppress(NetworkError):
+            return pylog.connect(place)
+    return nullcontext()
+
+
+def serve(directory: str, address: str, asked: Asked) -> None:
+    """Serve the log, as its owner, until it is asked to end."""
+    with pylog.open(directory, mode="own", config=CONFIG, flush="none", wait=WAIT_SECONDS) as log, log.serve(address):
+        while not asked:
+            time.sleep(0.02)
+
+
 def main() -> int:
     faulthandler.register(signal.SIGUSR1)
     logging.disable(logging.CRITICAL)
-    directory, path = sys.argv[1:]
+    *places, path = sys.argv[1:]
     history, asked, chance = History(path), Asked(), random.Random(path)
     try:
-        with pylog.open(directory, config=CONFIG, flush="none") as log:
+        if len(places) == 2:
+            serve(*places, asked)
+            return 0
+        with opened(*places, asked) as log:
+            if log is None:
+                return 0
             settings = {"max_poll_records": chance.choice([1, 5, 50]), "acknowledgement": "explicit"}
             with log.share_consumer(TOPIC, group_id=GROUP, **settings) as consumer:
                 work(consumer, history, chance, asked)
