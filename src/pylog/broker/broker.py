@@ -153,8 +153,9 @@ class Broker:
         self._isr_changes = IsrChanges(self.node.roles, clock, config, self._shrunk)
         self._promotion = Promotion(self.node, self._coordinating, self.apply, self._guarantees.advance)
         self.measure = Measures(
-            self.node, self._produce, self._reads, self._purgatory, self._coordinating, self.housekeeping
-        ).measure
+            self.node, self._produce, self._reads, self._purgatory, self._coordinating, self.housekeeping,
+            self._share_fetches,
+        ).measure  # fmt: skip
         self._routes = self._routes_of() | descriptions(
             files, paths, self.node.directories.failures, lambda: self.image, self.configs, self.node.id
         )  # fmt: skip

@@ -12,10 +12,13 @@ from pylog.broker.produce import ProduceHandler
 from pylog.broker.purgatory import Purgatory
 from pylog.broker.reads import Reads
 from pylog.broker.replica_manager import ReplicaManager
+from pylog.broker.share_fetch import ShareFetches
 from pylog.metrics import table
 from pylog.metrics.snapshot import Metrics
 from pylog.partition import Partition
 from pylog.replica import Leader
+
+BY_STATE = {"consumer": table.CONSUMER_GROUP_COUNT, "share": table.SHARE_GROUP_COUNT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Measures:
     purgatory: Purgatory
     coordinators: CoordinatorRouter
     housekeeping: Housekeeping
+    share_fetches: ShareFetches
 
     def measure(self, found: Metrics) -> None:
         """Add the numbers of now."""
@@ -35,9 +39,11 @@ class Measures:
         self._replicas(found)
         self._cleaning(found)
         self._groups(found)
-        produces, fetches = self.purgatory.sizes
+        self.share_fetches.measure(found)
+        produces, fetches, share_fetches = self.purgatory.sizes
         found.add(table.PURGATORY_SIZE, produces, delayedOperation="Produce")
         found.add(table.PURGATORY_SIZE, fetches, delayedOperation="Fetch")
+        found.add(table.PURGATORY_SIZE, share_fetches, delayedOperation="ShareFetch")
         found.add(table.OFFLINE_LOG_DIRECTORIES, len(self.node.directories.failures))
 
     def _topics(self, found: Metrics) -> None:
@@ -90,7 +96,7 @@ class Measures:
         found.add(table.BUFFER_UTILIZATION_PERCENT, 0 if last is None else 100 * last.map_fill)
 
     def _groups(self, found: Metrics) -> None:
-        protocols, states = Counter({"classic": 0, "consumer": 0}), Counter[str]()
+        protocols, states = Counter({"classic": 0, "consumer": 0, "share": 0}), Counter[tuple[str, str]]()
         commits = classic = consumer = 0
         for census in self.coordinators.census():
             commits += census.offset_commits
@@ -98,7 +104,7 @@ class Measures:
             consumer += census.consumer_rebalances
             for group, committed in census.groups:
                 protocols[group.group_type] += 1
-                states[group.group_state.lower()] += group.group_type == "consumer"
+                states[group.group_type, group.group_state.lower()] += 1
                 for key, at in committed.items():
                     role = self.node.roles.held(*key)
                     if role is not None:
@@ -108,9 +114,9 @@ class Measures:
                         found.add(table.GROUP_LAG, behind, **tags)
         for protocol, count in protocols.items():
             found.add(table.GROUP_COUNT, count, protocol=protocol)
-        for state, count in states.items():
-            if count:
-                found.add(table.CONSUMER_GROUP_COUNT, count, state=state)
+        for (kind, state), count in states.items():
+            if kind in BY_STATE:
+                found.add(BY_STATE[kind], count, state=state)
         found.add(table.OFFSET_COMMITS, commits)
         found.add(table.CLASSIC_REBALANCES, classic)
         found.add(table.CONSUMER_REBALANCES, consumer)

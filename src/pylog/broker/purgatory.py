@@ -137,12 +137,13 @@ class Purgatory:
             return self._delayed.next_deadline
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """The number of Produces and of Fetches that wait."""
+    def sizes(self) -> tuple[int, int, int]:
+        """The number of Produces, of Fetches and of ShareFetches that wait."""
         with self._lock:
             waiting = list(self._delayed.items.values())
         produces = sum(isinstance(item, tuple) for item in waiting)
-        return produces, sum(isinstance(item, _DelayedFetch) for item in waiting)
+        fetches = sum(isinstance(item, _DelayedFetch) for item in waiting)
+        return produces, fetches, sum(isinstance(item, Parked) for item in waiting)
 
     def produce(
         self, produced: T, parts: list[ProducedPart], leaders: list[Leader | None], waiting: set[int],

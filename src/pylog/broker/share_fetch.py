@@ -20,6 +20,7 @@ from pylog.broker.describe import unknown_partition
 from pylog.broker.purgatory import Parked, Purgatory, Wants
 from pylog.broker.replica_manager import ReplicaManager
 from pylog.broker.share_configs import ShareConfig, ShareConfigs
+from pylog.broker.share_counts import ShareCounts, measure_host
 from pylog.broker.share_partition_host import READ_BYTES, Ask, Portion, SharePartitionHost
 from pylog.broker.share_requests import (
     NOTHING_ACQUIRED,
@@ -35,6 +36,7 @@ from pylog.broker.share_requests import (
 )
 from pylog.broker.share_sessions import MemberKey, ShareSession, ShareSessions
 from pylog.coordinator.share.share_partition import Wanted
+from pylog.coordinator.share.standing import Standing
 from pylog.errors import (
     FencedLeaderEpoch,
     NotLeaderOrFollower,
@@ -46,6 +48,8 @@ from pylog.errors import (
     UnknownTopicOrPartition,
 )
 from pylog.kernel.format import OFFSET_MAX
+from pylog.metrics import table
+from pylog.metrics.snapshot import Metrics
 from pylog.protocol.isolation import Isolation
 from pylog.protocol.messages import ClientGone, Session
 from pylog.protocol.messages.share import (
@@ -104,6 +108,7 @@ class ShareFetches:
         self._node, self._clock, self._purgatory, self._ask, self._wake = node, clock, purgatory, ask, wake
         self._given, self._hurry, self._may_block = given, hurry, may_block
         self.sessions = ShareSessions()
+        self.counts = ShareCounts()
         self._hosts: dict[tuple[str, SharedPartition], SharePartitionHost] = {}
         self._making = WholeLock()
         self._gone: deque[int] = deque()
@@ -140,9 +145,12 @@ class ShareFetches:
         is_empty = is_last or message.is_renew_ack
         portions = completed(Portions()) if is_empty else self._records(message, mine, config)
         is_first = message.share_session_epoch == NEW_SESSION
+        self.counts.note(self.counts.fetches, mine.parts)
 
         def answer(parts: list[Any]) -> ShareFetchResponse:
             errors, portions = parts
+            failed = [part for part, one in portions.items() if one.error is not None]
+            self.counts.note(self.counts.failed_fetches, failed)
             if is_first:
                 # The first answer has them all.
                 portions = dict.fromkeys(mine.parts, NOTHING_ACQUIRED) | portions
@@ -163,8 +171,11 @@ class ShareFetches:
         said = {part: batches for part, batches in named.items() if batches}
         acknowledged = self._acknowledge(member, said, is_renew=message.is_renew_ack)
         lock_ms = self._configs.of(member.group_id).limits.lock_ms
+        self.counts.note(self.counts.acknowledges, said)
 
         def answer(errors: list[Errors]) -> ShareAcknowledgeResponse:
+            failed = [part for part, error in errors[0].items() if error is not None]
+            self.counts.note(self.counts.failed_acknowledges, failed)
             told = {part: errors[0].get(part) for part in named}
             return acknowledged_response(told, self._leader_of, lock_ms)
 
@@ -219,6 +230,7 @@ class ShareFetches:
                 if host is None or not host.is_at_work or self._is_over(host):
                     raise self._absence(part)
                 waiting.append(host.acknowledge(member.member_id, batches))
+                self.counts.note_types(batches)
             except PylogError as error:
                 waiting.append(completed(error.with_traceback(None)))
         return gathered(waiting, lambda errors: dict(zip(said, errors, strict=True)))
@@ -381,6 +393,23 @@ class ShareFetches:
             if found is not None:
                 return LeaderIdAndEpoch(leader_id=found.leader, leader_epoch=found.leader_epoch)
         return LeaderIdAndEpoch()
+
+    # --- what is told ------------------------------------------------------------------------------------------------
+
+    def standings(self, group_id: str) -> list[tuple[TopicPartition, Standing]]:
+        """The standing of a group in the partitions that are at work here, in order."""
+        hosts = [one for one in list(self._hosts.values()) if one.group_id == group_id and one.is_at_work]
+        return sorted((TopicPartition(*host.name), host.standing()) for host in hosts)
+
+    def measure(self, found: Metrics) -> None:
+        """Add the numbers of now."""
+        image = self._node.image
+        self.counts.measure(found, lambda topic_id: None if (topic := image.with_id(topic_id)) is None else topic.name)
+        found.add(table.SHARE_SESSIONS, self.sessions.size)
+        found.add(table.SHARE_SESSION_PARTITIONS, self.sessions.parts_size)
+        for host in list(self._hosts.values()):
+            if host.is_at_work:
+                measure_host(found, host)
 
     # --- ends --------------------------------------------------------------------------------------------------------
 

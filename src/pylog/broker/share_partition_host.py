@@ -24,6 +24,7 @@ from pylog.coordinator.share.share_partition import (
     StateWrite,
     Wanted,
 )
+from pylog.coordinator.share.standing import Standing
 from pylog.coordinator.share.states import StoredBatch
 from pylog.errors import (
     COORDINATOR_AWAY,
@@ -102,6 +103,8 @@ class SharePartitionHost:
         """What was read last, as long as it is not acquired whole."""
         self._record_bytes = RECORD_BYTES
         """How many bytes a record of the partition takes, about."""
+        self.timeouts = 0
+        """How many records came free as their locks had ended."""
         self._answers: dict[StateChange, Future[PylogError | None]] = {}
         self._lock = WholeLock()
         # While one member's records are read and acquired, another one waits.
@@ -269,8 +272,14 @@ class SharePartitionHost:
         with self._lock:
             change = self.machine.expire(self._config().limits, now_ms)
         if change is not None:
+            self.timeouts += sum(one.last_offset + 1 - one.first_offset for one in change.batches)
             self._tell()
             self._write()
+
+    def standing(self) -> Standing:
+        """The standing of its records."""
+        with self._lock:
+            return self.machine.standing(self._config().limits.lock_ms, self._clock.tick_ms())
 
     @property
     def due_ms(self) -> int | None:

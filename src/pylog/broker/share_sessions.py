@@ -65,6 +65,16 @@ class ShareSessions:
         """The session of a member."""
         return self._sessions.get(member)
 
+    @property
+    def size(self) -> int:
+        """The number of sessions."""
+        return len(self._sessions)
+
+    @property
+    def parts_size(self) -> int:
+        """The number of partitions that they have in all."""
+        return sum(len(one.parts) for one in list(self._sessions.values()))
+
     def of_group(self, group_id: str) -> list[ShareSession]:
         """The sessions of a group's members."""
         return [one for one in list(self._sessions.values()) if one.member.group_id == group_id]
@@ -93,7 +103,7 @@ class ShareSessions:
             has_more = len(session.parts) > known
             for part in forgotten:
                 session.parts.pop(part, None)
-            if has_more and sum(len(one.parts) for one in self._sessions.values()) > PARTS_MAX:
+            if has_more and self.parts_size > PARTS_MAX:
                 del self._sessions[member]
                 raise ShareSessionLimitReached(f"the share sessions have more than {PARTS_MAX} partitions")
             return session

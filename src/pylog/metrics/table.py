@@ -111,9 +111,12 @@ FOLLOWER_LAG = Metric(
 )  # fmt: skip
 PURGATORY_SIZE = Metric(
     "kafka.server:type=DelayedOperationPurgatory", "PurgatorySize", GAUGE,
-    "Requests that wait: a Produce for followers, a Fetch for records.", ("delayedOperation",),
+    "Requests that wait: a Produce for followers, a Fetch or a ShareFetch for records.", ("delayedOperation",),
 )  # fmt: skip
-GROUP_COUNT = Metric(_GROUPS, "group-count", GAUGE, "Groups, by their protocol: classic or consumer.", ("protocol",))
+GROUP_COUNT = Metric(
+    _GROUPS, "group-count", GAUGE, "Groups, by their protocol: classic, consumer or share.", ("protocol",)
+)
+SHARE_GROUP_COUNT = Metric(_GROUPS, "share-group-count", GAUGE, "Share groups.", ("state",))
 CONSUMER_GROUP_COUNT = Metric(_GROUPS, "consumer-group-count", GAUGE, "Groups of the consumer protocol.", ("state",))
 CLASSIC_REBALANCES = Metric(
     _GROUPS,
@@ -132,6 +135,53 @@ GROUP_OFFSET = Metric(
 GROUP_LAG = Metric(
     _GROUP_LAG, "lag", GAUGE, "How many offsets a group is behind the high watermark with what it has committed.",
     ("consumergroup", "topic", "partition"),
+)  # fmt: skip
+
+# --- the share groups of a node ---------------------------------------------------------------------------------------
+
+_SHARE = "kafka.server:type=SharePartitionMetrics"
+_OUR_SHARE = "pylog.server:type=SharePartitionMetrics"
+_SHARE_SESSIONS = "kafka.server:type=ShareSessionCache"
+_OF_SHARE = ("group", "topic", "partition")
+
+SHARE_FETCH_REQUESTS = Metric(
+    _TOPIC, "TotalShareFetchRequestsPerSec", COUNTER, "ShareFetches of sessions with partitions of a topic.", ("topic",)
+)
+FAILED_SHARE_FETCH_REQUESTS = Metric(
+    _TOPIC, "FailedShareFetchRequestsPerSec", COUNTER, "ShareFetches with an error for a topic.", ("topic",)
+)
+SHARE_ACKNOWLEDGE_REQUESTS = Metric(
+    _TOPIC, "TotalShareAcknowledgementRequestsPerSec", COUNTER,
+    "ShareAcknowledges for a topic. Acknowledgements in a ShareFetch are not among them.", ("topic",),
+)  # fmt: skip
+FAILED_SHARE_ACKNOWLEDGE_REQUESTS = Metric(
+    _TOPIC, "FailedShareAcknowledgementRequestsPerSec", COUNTER, "ShareAcknowledges with an error for a topic.",
+    ("topic",),
+)  # fmt: skip
+RECORD_ACKNOWLEDGEMENTS = Metric(
+    "kafka.server:type=ShareGroupMetrics", "RecordAcknowledgementsPerSec", COUNTER,
+    "Records that members of share groups have acknowledged: Accept, Release, Reject, Renew.", ("ackType",),
+)  # fmt: skip
+SHARE_SESSIONS = Metric(_SHARE_SESSIONS, "ShareSessionsCount", GAUGE, "Share sessions that are open.")
+SHARE_SESSION_PARTITIONS = Metric(_SHARE_SESSIONS, "SharePartitionsCount", GAUGE, "Partitions in all share sessions.")
+ACQUISITION_LOCK_TIMEOUTS = Metric(
+    _SHARE, "AcquisitionLockTimeoutPerSec", COUNTER, "Records that came free as their locks had ended.", _OF_SHARE
+)
+IN_FLIGHT_MESSAGES = Metric(
+    _SHARE, "InFlightMessageCount", GAUGE, "Offsets from the first record that is not done to the last delivered.",
+    _OF_SHARE,
+)  # fmt: skip
+IN_FLIGHT_BATCHES = Metric(
+    _SHARE, "InFlightBatchCount", GAUGE, "Runs of neighbours among them that are in one state.", _OF_SHARE
+)
+ACQUIRED_MESSAGES = Metric(_OUR_SHARE, "AcquiredMessageCount", GAUGE, "Records that members have now.", _OF_SHARE)
+DELIVERED_MESSAGES = Metric(
+    _OUR_SHARE, "DeliveredMessageCount", GAUGE, "Records that are not done, by how often they were delivered.",
+    (*_OF_SHARE, "deliveries"),
+)  # fmt: skip
+OLDEST_LOCK = Metric(
+    _OUR_SHARE, "OldestLockMs", GAUGE, "How long ago the oldest lock has begun, or was renewed; 0: none is held.",
+    _OF_SHARE,
 )  # fmt: skip
 
 # --- a server ---------------------------------------------------------------------------------------------------------
@@ -196,6 +246,34 @@ ASSIGNED_PARTITIONS = Metric(_MEMBER, "assigned-partitions", GAUGE, "Partitions 
 COMMITS = Metric(_MEMBER, "commit-total", COUNTER, "Commits sent.", ("client-id",))
 HEARTBEATS = Metric(_MEMBER, "heartbeat-total", COUNTER, "Heartbeats sent.", ("client-id",))
 REBALANCES = Metric(_MEMBER, "rebalance-total", COUNTER, "Assignments that the group has given.", ("client-id",))
+
+# --- share consumers --------------------------------------------------------------------------------------------------
+
+_SHARE_CONSUMER = "kafka.consumer:type=consumer-share-fetch-manager-metrics"
+_SHARE_MEMBER = "kafka.consumer:type=consumer-share-coordinator-metrics"
+
+SHARE_RECORDS = Metric(
+    _SHARE_CONSUMER, "records-consumed-total", COUNTER, "Records that were acquired for a share consumer.",
+    ("client-id",),
+)  # fmt: skip
+SHARE_BYTES = Metric(_SHARE_CONSUMER, "bytes-consumed-total", COUNTER, "Bytes fetched.", ("client-id",))
+SHARE_FETCHES = Metric(_SHARE_CONSUMER, "fetch-total", COUNTER, "ShareFetches sent.", ("client-id",))
+SHARE_ACKNOWLEDGEMENTS = Metric(
+    _SHARE_CONSUMER, "acknowledgements-send-total", COUNTER, "Records of which an acknowledgement was sent.",
+    ("client-id",),
+)  # fmt: skip
+SHARE_ACKNOWLEDGEMENT_ERRORS = Metric(
+    _SHARE_CONSUMER, "acknowledgements-error-total", COUNTER, "Records whose acknowledgement was refused.",
+    ("client-id",),
+)  # fmt: skip
+SHARE_FETCH_LATENCY = Metric(
+    "pylog.consumer:type=consumer-share-fetch-manager-metrics", "fetch-latency", HISTOGRAM,
+    "From a ShareFetch to its answer, its wait for records included.", ("client-id",),
+)  # fmt: skip
+SHARE_HEARTBEATS = Metric(_SHARE_MEMBER, "heartbeat-total", COUNTER, "Heartbeats sent.", ("client-id",))
+SHARE_REBALANCES = Metric(
+    _SHARE_MEMBER, "rebalance-total", COUNTER, "Assignments that the group has given.", ("client-id",)
+)
 
 # --- the connections of clients ---------------------------------------------------------------------------------------
 

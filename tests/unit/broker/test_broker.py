@@ -316,9 +316,9 @@ def test_a_fetch_of_many_partitions_that_rests_ends_with_its_client(
     monkeypatch.setattr(purgatory, "PARTS_PER_MS", 1e-9)
     waiting = fetch(log, max_wait_ms=HANG_SECONDS * 1000)
     log.topic("t")[0].append([Record(b"x")])
-    assert log.broker._purgatory.sizes == (0, 1) and not waiting.done()
+    assert log.broker._purgatory.sizes == (0, 1, 0) and not waiting.done()
     waiting.abandon()
-    assert log.broker._purgatory.sizes == (0, 0)
+    assert log.broker._purgatory.sizes == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`Log.metrics`: the numbers say what was done."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,18 @@ import pytest
 
 import pylog
 from pylog import aio
-from pylog.errors import Closed, UnknownTopicOrPartition
+from pylog.errors import Closed, InvalidRecordState, PylogError, UnknownTopicOrPartition
 from pylog.metrics import Histogram, MetricName, Metrics
+from pylog.protocol.messages.share import RECORD_LIMIT
 from pylog.record import Record, TopicPartition
+from pylog.testing import StandIn
 from support.clients.values import until
 from support.copies import QUICK, caught_up
 from support.other_process import other_process
+from support.share_desk import ACCEPT, LOCK_MS, REJECT, RELEASE, RENEW, share_desk
 
 T0 = TopicPartition("t", 0)
+ACK_KINDS = "Accept", "Release", "Reject", "Renew"
 
 
 def times(found: Metrics, name: str, **tags: object) -> Histogram:
@@ -154,6 +159,82 @@ def test_groups_have_counts_offsets_and_a_lag(protocol: Any) -> None:
             assert states == (1 if protocol == "consumer" else 0)
             log.delete_topic("t")
             assert log.metrics().total("lag", **tags) == 0
+
+
+def test_share_consumers_count_what_they_get_and_say() -> None:
+    with pylog.open(":memory:") as log:
+        log.create_topic("t")
+        send(log, 5)
+        log.admin.alter_group_config("g", {"share.auto.offset.reset": "earliest"})
+        with log.share_consumer("t", group_id="g", client_id="me", acknowledgement="explicit") as consumer:
+            records = consumer.poll(60_000)
+            for record in records[1:]:
+                consumer.acknowledge(record, "accept")
+            consumer.commit_sync()
+            found = log.metrics()
+            assert found.total("records-consumed-total", client_id="me") == 5
+            assert found.total("bytes-consumed-total", client_id="me") == found.total("BytesOutPerSec", topic="t")
+            assert found.total("acknowledgements-send-total", client_id="me") == 4
+            assert found.total("acknowledgements-error-total", client_id="me") == 0
+            assert found.total("fetch-total", client_id="me") == times(found, "fetch-latency", client_id="me").count
+            assert found.total("heartbeat-total", client_id="me") >= found.total("rebalance-total", client_id="me") >= 1
+        assert not [name for name in log.metrics() if ("client-id", "me") in name.tags]
+
+
+def test_a_refused_acknowledgement_is_an_error_of_the_consumer() -> None:
+    with StandIn() as kafka, pylog.connect(kafka.bootstrap_servers) as log:
+        log.create_topic("t")
+        send(log, 2)
+        log.admin.alter_group_config("g", {"share.auto.offset.reset": "earliest"})
+        with log.share_consumer("t", group_id="g", client_id="me") as consumer:
+            until(lambda: consumer.poll(100))
+            kafka.fail("ShareAcknowledge", InvalidRecordState)
+            consumer.commit_sync()
+            assert log.metrics().total("acknowledgements-error-total", client_id="me") == 2
+
+
+def test_a_node_counts_what_members_of_share_groups_ask_and_have() -> None:
+    of_part = {"group": "g", "topic": "t", "partition": 0}
+    with share_desk() as desk:
+        desk.begin()
+        desk.produce(6)
+        desk.fetch(0, max_records=4, share_acquire_mode=RECORD_LIMIT)
+        desk.acknowledge(1, {(0, 1): [*ACCEPT, *RELEASE], (2, 2): REJECT})
+        desk.acknowledge(2, {(3, 3): RENEW}, is_renew=True)
+        assert desk.acknowledge(3, {(0, 0): ACCEPT}) is None
+        found = desk.log.metrics()
+        kinds = {kind: found.total("RecordAcknowledgementsPerSec", ackType=kind) for kind in ACK_KINDS}
+        assert kinds == {"Accept": 2, "Release": 1, "Reject": 1, "Renew": 1}
+        assert found.total("TotalShareFetchRequestsPerSec", topic="t") == 1
+        assert found.total("TotalShareAcknowledgementRequestsPerSec", topic="t") == 3
+        assert (found.total("ShareSessionsCount"), found.total("SharePartitionsCount")) == (1, 1)
+        assert (found.total("InFlightMessageCount", **of_part), found.total("InFlightBatchCount", **of_part)) == (3, 3)
+        assert found.total("AcquiredMessageCount", **of_part) == 1
+        assert found.total("DeliveredMessageCount", **of_part, deliveries=1) == 2
+        assert found.total("group-count", protocol="share") == found.total("share-group-count") == 0
+        desk.pass_time(LOCK_MS)
+        found = desk.log.metrics()
+        assert found.total("AcquisitionLockTimeoutPerSec", **of_part) == 1
+        assert (found.total("AcquiredMessageCount", **of_part), found.total("OldestLockMs", **of_part)) == (0, 0)
+
+
+def test_share_requests_that_fail_or_wait_are_counted() -> None:
+    with share_desk() as desk:
+        desk.begin()
+        waiting = desk.fetching(0, max_wait_ms=500)
+        assert desk.log.metrics().total("PurgatorySize", delayedOperation="ShareFetch") == 1
+        desk.produce(1)
+        assert waiting.done()
+        assert desk.acknowledge(1, {(0, 0): ACCEPT}) is None
+        assert isinstance(desk.acknowledge(2, {(7, 7): ACCEPT}), PylogError)
+        found = desk.log.metrics()
+        assert found.total("FailedShareAcknowledgementRequestsPerSec", topic="t") == 1
+        assert found.total("FailedShareFetchRequestsPerSec", topic="t") == 0
+        with suppress(PylogError):
+            desk.fetch(0, member="ben", partitions=(7,))
+        assert desk.log.metrics().total("FailedShareFetchRequestsPerSec", topic="t") == 1
+        desk.log.delete_topic("t")
+        assert desk.log.metrics().total("TotalShareFetchRequestsPerSec", topic="t") == 0
 
 
 def test_a_coordinator_that_has_gone_counts_no_more() -> None:

@@ -54,6 +54,8 @@ class Acknowledgements:
         self.outgoing: dict[int, NodeAcknowledgements] = {}
         self.under_way = 0
         """How many requests with acknowledgements are not answered."""
+        self.sent = self.refused = 0
+        """How many records were acknowledged in requests, and how many of these were refused."""
         self.results: list[tuple[SharedPartition, Types, PylogError | None]] = []
         """What was answered, for the callback and for commits."""
 
@@ -153,6 +155,7 @@ class Acknowledgements:
         if out.is_empty:
             self.outgoing.pop(node, None)
         self.under_way += bool(taken)
+        self.sent += sum(map(len, taken.values()))
         return taken
 
     def answered(
@@ -161,7 +164,10 @@ class Acknowledgements:
         """Note the answer to what was sent in one request; a partition that it lacks has no error."""
         self.under_way -= bool(sent)
         for part, types in sent.items():
-            self.results.append((part, types, errors.get(part)))
+            error = errors.get(part)
+            if error is not None:
+                self.refused += len(types)
+            self.results.append((part, types, error))
 
     @property
     def is_done(self) -> bool:

@@ -50,7 +50,7 @@ class ShareConsumerClient:
         self.topics: frozenset[str] = frozenset()
         self._callback: OnAcknowledged | None = None
         self._clock = clock
-        client_id = config.client_id or f"share-consumer-{next(_numbers)}"
+        self._client_id = client_id = config.client_id or f"share-consumer-{next(_numbers)}"
         self._cluster = cluster = Cluster(
             transport, node, client_id, requests.answer, seconds=config.default_api_timeout_ms / 1000
         )
@@ -296,4 +296,7 @@ class ShareConsumerClient:
         self._cluster.release(CLOSED)
 
     def measure(self, found: Metrics) -> None:
-        """Add the numbers of now. None are counted yet."""
+        """Add the numbers of now; none after the close, as in Kafka. From any thread."""
+        if not self.requests.is_ended:
+            self._fetcher.measure(found, self._client_id)
+            self._member.measure(found, self._client_id)

@@ -24,6 +24,9 @@ from pylog.client.share_consumer.acquired import AcquiredBatches
 from pylog.client.share_consumer.session import ENDED, LeaderSession
 from pylog.config.share_consumer import RECORD_LIMIT, ShareConsumerConfig
 from pylog.errors import DeserializationError, NetworkError, PylogError, ShareSessionNotFound, UnknownTopicOrPartition
+from pylog.metrics import table
+from pylog.metrics.histogram import Times
+from pylog.metrics.snapshot import Metrics
 from pylog.protocol.messages.share import RELEASE, ShareAcknowledgeResponse, SharedPartition, ShareFetchResponse
 from pylog.record import ConsumerRecord, ShareRecord, TopicPartition
 from pylog.runtime.clock import Clock
@@ -81,6 +84,9 @@ class ShareFetcher:
         """The assignment that was seen last, and the partitions of each leader."""
         self.acquired = 0
         """How many records were acquired."""
+        self.bytes = self.fetches = 0
+        """How many bytes were fetched, by how many requests."""
+        self._times = Times()
 
     # --- what the program gets ---------------------------------------------------------------------------------------
 
@@ -166,6 +172,7 @@ class ShareFetcher:
             if not session.is_busy and now_ms >= session.retry_ms:
                 acks = {} if session.is_new else self._acknowledgements.take(node)
                 message = session.fetch(wanted, acks, max_wait_ms)
+                self.fetches += 1
                 self._send(node, message, acks, max_wait_ms)
             asked |= session.is_busy
         return asked
@@ -280,6 +287,16 @@ class ShareFetcher:
             for one, failure in errors.items():
                 self._heard(one, failure)
 
+    def measure(self, found: Metrics, client_id: str) -> None:
+        """Add the numbers of now."""
+        for metric, number in (
+            (table.SHARE_RECORDS, self.acquired), (table.SHARE_BYTES, self.bytes), (table.SHARE_FETCHES, self.fetches),
+            (table.SHARE_ACKNOWLEDGEMENTS, self._acknowledgements.sent),
+            (table.SHARE_ACKNOWLEDGEMENT_ERRORS, self._acknowledgements.refused),
+        ):  # fmt: skip
+            found.add(metric, number, client_id=client_id)
+        found.add(table.SHARE_FETCH_LATENCY, self._times.histogram, client_id=client_id)
+
     def _refused(self, session: LeaderSession, error: PylogError) -> None:
         session.retry_ms = self._clock.tick_ms() + self._config.retry_backoff_ms
         if not isinstance(error, PASSING):
@@ -295,6 +312,7 @@ class ShareFetcher:
         answer: ShareFetchResponse,
     ) -> None:  # fmt: skip
         errors: dict[SharedPartition, PylogError | None] = {}
+        self._times.add((self._clock.tick_ms() - sent_ms) * 1_000_000)
         # Not before the request was sent: an answer may have lain in the socket while this process stood still.
         until_ms = sent_ms + answer.acquisition_lock_timeout_ms
         for topic in answer.responses:
@@ -316,6 +334,7 @@ class ShareFetcher:
             batches = self._batches[key] = AcquiredBatches(key, self._config)
         records, gaps, error = batches.found(data, part.acquired_records)
         self.acquired += len(records)
+        self.bytes += len(data)
         if records:
             self._ready.append(_Ready(key, node, place, until_ms, records))
         if gaps:

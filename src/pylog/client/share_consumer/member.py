@@ -10,6 +10,8 @@ from pylog.client.consumer.pending_requests import PendingRequests
 from pylog.client.share_consumer.membership import ShareMembership, Slots
 from pylog.config.share_consumer import ShareConsumerConfig
 from pylog.errors import PylogError
+from pylog.metrics import table
+from pylog.metrics.snapshot import Metrics
 from pylog.protocol.messages.share import ShareGroupHeartbeatRequest
 from pylog.runtime.clock import Clock
 from pylog.runtime.future import failed
@@ -35,6 +37,7 @@ class ShareGroupMember:
         self._machine = ShareMembership(
             config.group_id, config.client_rack, config.retry_backoff_ms, clock.tick_ms()
         )  # fmt: skip
+        self._heartbeats_sent = 0
         self._lock = WholeLock()
         self._heartbeats = heartbeats.shift(self._due, self._tick)
 
@@ -68,6 +71,7 @@ class ShareGroupMember:
         return self._machine.assigned
 
     def _send(self, message: ShareGroupHeartbeatRequest) -> PendingAnswer:
+        self._heartbeats_sent += 1
         try:
             future = self._cluster.send(self._node, message)
         except PylogError as error:
@@ -93,6 +97,11 @@ class ShareGroupMember:
             message = self._machine.message(self._clock.tick_ms(), polls=False)
         if message is not None:
             self._send(message)
+
+    def measure(self, found: Metrics, client_id: str) -> None:
+        """Add the numbers of now."""
+        found.add(table.SHARE_HEARTBEATS, self._heartbeats_sent, client_id=client_id)
+        found.add(table.SHARE_REBALANCES, self._machine.rebalances, client_id=client_id)
 
     def go(self) -> PendingAnswer | None:
         """Leave the group; gives the answer to come, if there is something to leave. From any thread."""

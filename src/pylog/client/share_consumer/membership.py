@@ -27,6 +27,8 @@ class ShareMembership:
         self.epoch = JOIN_EPOCH
         self.topics: frozenset[str] = frozenset()
         self.assigned: Slots = {}
+        self.rebalances = 0
+        """How many assignments the group has given."""
         self.failure: PylogError | None = None
         """The error for the next poll."""
         self._group_id = group_id
@@ -98,6 +100,7 @@ class ShareMembership:
         self.epoch, self._interval_ms = answer.member_epoch, answer.heartbeat_interval_ms
         # The next one waits for news. A coordinator that keeps nothing back is not to be pressed.
         if answer.assignment is not None:
+            self.rebalances += 1
             self.assigned = {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
         if self.assigned:
             self._look_in_ms = self._retry_ms

@@ -23,6 +23,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from pylog.coordinator.share.runs import NEVER, Run, Runs, StateChange
+from pylog.coordinator.share.standing import Standing, standing
 from pylog.coordinator.share.states import AcknowledgeType, RecordState, StoredBatch, pruned
 from pylog.errors import InvalidRecordState, InvalidRequest, ProtocolError
 
@@ -411,6 +412,11 @@ class SharePartition:
                 break
         if start > self._runs.start:
             self._drop_before(start)
+
+    def standing(self, lock_ms: int, now_ms: int) -> Standing:
+        """The standing of its records, of which locks last for `lock_ms`."""
+        start, end = self.start_offset, self.end_offset
+        return standing(start, end, self._runs.spans(start, end), lock_ms, now_ms)
 
     def check(self) -> None:
         """Verify the invariants."""
