@@ -157,7 +157,8 @@ class Broker:
             self._share_fetches,
         ).measure  # fmt: skip
         self._routes = self._routes_of() | descriptions(
-            files, paths, self.node.directories.failures, lambda: self.image, self.configs, self.node.id
+            files, paths, self.node.directories.failures, lambda: self.image, self.configs, self.node.id,
+            self._share_fetches.standings,
         )  # fmt: skip
         try:
             self._coordinating.settle()

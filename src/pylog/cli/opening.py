@@ -7,17 +7,19 @@ Parts of pylog are loaded as they are needed, so that a command begins at once.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import pylog
 from pylog.cli.place import LogPlace
 from pylog.config.options import Config
+from pylog.errors import NoOwner
 from pylog.files import DiskFiles
 from pylog.handles.any_log import AnyLog
 from pylog.log import open_lazily
 from pylog.logdirs.foreign import refuse_foreign
 
-__all__ = ["changing", "looking", "owned"]
+__all__ = ["changing", "looking", "owned", "working"]
 
 LIMITS = ("request.timeout.ms", "socket.connection.setup.timeout.ms")
 
@@ -42,6 +44,16 @@ def looking(
     are none of the connection. Raises what `pylog.open` and `pylog.connect` raise.
     """
     return _connected(place, patience_ms, client) or open_lazily(place.paths, mode="read")
+
+
+def working(place: LogPlace, log: AnyLog) -> AbstractContextManager[AnyLog]:
+    """The log by way of its owner, which alone knows what goes on in it. Where nobody owns it, `log`, as it was opened
+    to be looked at.
+    """
+    if place.servers is None:
+        with suppress(NoOwner):
+            return _opened(place.paths, mode="attach")
+    return nullcontext(log)
 
 
 def changing(place: LogPlace, *, client: type[Config] | None = None, **options: object) -> AnyLog:

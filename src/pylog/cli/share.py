@@ -16,24 +16,29 @@ from pylog.cli import completion as complete
 from pylog.cli.arguments import Moment, moment, natural
 from pylog.cli.commands import CommandGroup
 from pylog.cli.group_moves import Where, chosen, forget, move, number_text, topics_option
-from pylog.cli.opening import changing, looking
+from pylog.cli.opening import changing, looking, working
 from pylog.cli.output import Column, agreed, print_line, print_table, say, tell
 from pylog.cli.params import argument, at_most_one, json_option, option, yes_option
 from pylog.cli.place import LogPlace
 from pylog.client.admin.groups import GroupDescription
 from pylog.client.admin.offset_moves import OffsetMove
+from pylog.client.admin.share_offsets import ShareStanding
 from pylog.errors import GroupIdNotFound, PylogError
 from pylog.handles.any_log import AnyLog
 from pylog.record import TopicPartition
 from pylog.runtime.clock import SystemClock
 from pylog.runtime.json_lines import json_line
-from pylog.runtime.words import count_text, plural
+from pylog.runtime.words import count_text, duration_text, plural
 
 __all__ = ["command"]
 
 STATES = ("empty", "stable")
 OFFSET_COLUMNS = (
     Column("topic"), Column("partition", True), Column("start", True), Column("end", True), Column("lag", True)
+)  # fmt: skip
+STANDING_COLUMNS = (
+    Column("topic"), Column("partition", True), Column("locked", True), Column("in flight", True),
+    Column("deliveries"), Column("oldest lock", True),
 )  # fmt: skip
 
 command = CommandGroup(
@@ -84,11 +89,17 @@ def list_groups(place: LogPlace, states: tuple[str, ...], as_json: bool) -> int:
 @a_group
 @json_option
 def describe(place: LogPlace, name: str, as_json: bool) -> int:
-    """State and members of a share group, and the partitions that each member reads; several may read one."""
+    """State and members of a share group, and the partitions that each member reads; several may read one.
+
+    Then, for each partition that is at work: how many records members have (locked), how many were delivered and are
+    not done, how many of them were delivered how often (deliveries: records), and the age of the oldest lock.
+    """
     with looking(place) as log:
         group = _described(log, name)
+        with working(place, log) as owner:
+            standing = owner.admin.share_standing(name)
     if as_json:
-        print_line(json_line(_as_json(group)))
+        print_line(json_line({**_as_json(group), "partitions": _standing_as_json(standing)}))
         return 0
     print_line(f"share group {group.group_id}: {group.state}, {plural(len(group.members), 'member')}")
     if group.members:
@@ -98,6 +109,16 @@ def describe(place: LogPlace, name: str, as_json: bool) -> int:
             (one.member_id, one.client_id or "-", one.host, _shown(one.assignment) or "-") for one in group.members
         ]  # fmt: skip
         print_table((Column("member"), Column("client"), Column("host"), Column("partitions")), rows)
+    if standing:
+        print_line("")
+        print_table(STANDING_COLUMNS, [
+            (
+                key.topic, str(key.partition), count_text(one.acquired), count_text(one.in_flight),
+                " ".join(f"{count}:{records}" for count, records in one.deliveries.items()) or "-",
+                "-" if one.oldest_lock_ms is None else duration_text(one.oldest_lock_ms),
+            )
+            for key, one in standing.items()
+        ])  # fmt: skip
     return 0
 
 
@@ -118,6 +139,12 @@ def _as_json(group: GroupDescription) -> dict[str, object]:
             for one in group.members
         ],
     }  # fmt: skip
+
+
+def _standing_as_json(standing: dict[TopicPartition, ShareStanding] | None) -> list[dict[str, object]] | None:
+    if standing is None:
+        return None
+    return [{**key._asdict(), **one._asdict(), "in_flight": one.in_flight} for key, one in standing.items()]
 
 
 @command.verb(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pylog.cli import commands
 from pylog.cli.interrupts import interrupted_later
-from pylog.cli.opening import changing, looking
+from pylog.cli.opening import changing, looking, working
 from pylog.cli.output import say
 from pylog.cli.params import option
 from pylog.cli.place import LogPlace
@@ -84,4 +84,5 @@ def _source(place: LogPlace, log: AnyLog, *, is_writable: bool) -> "Source":
     if place.servers is not None:
         return Source(str(place), log, change=(lambda: nullcontext(log)) if is_writable else None)
     change = partial(changing, place) if is_writable else None
-    return Source(str(place), log, DiskFiles(read_only=True), tuple(place.paths), change)
+    owner = partial(working, place, log)
+    return Source(str(place), log, DiskFiles(read_only=True), tuple(place.paths), change, owner)

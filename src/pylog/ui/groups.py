@@ -11,6 +11,7 @@ from starlette.responses import Response
 from pylog.client.admin.admin import Admin
 from pylog.client.admin.groups import ListedGroup
 from pylog.client.admin.offsets import PartitionLag
+from pylog.client.admin.share_offsets import ShareStanding
 from pylog.errors import PylogError
 from pylog.handles.any_log import AnyLog
 from pylog.record import TopicPartition
@@ -73,8 +74,18 @@ def group(request: Request) -> Response:
     drawn = level_line("Lag", history.of("lag of group", name), "{:,.0f}".format)
     return page(
         request, "group.html", drawn=[drawn], group=found, lags=sorted(lags.items()), total=_total(lags),
-        is_share=found.type == SHARE,
+        is_share=found.type == SHARE, standing=_standing(request, name) if found.type == SHARE else None,
     )  # fmt: skip
+
+
+def _standing(request: Request, name: str) -> dict[TopicPartition, ShareStanding] | None:
+    """The records that members of a share group have now; None where that is not known."""
+    try:
+        with seen(request).working() as owner:
+            return owner.admin.share_standing(name)
+    except PylogError:
+        # The owner is about to end, say.
+        return None
 
 
 def _partitions(log: AnyLog, words: Mapping[str, str]) -> list[TopicPartition] | None:

@@ -1,7 +1,7 @@
 """The log that the pages show."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from pylog.client.admin.topics import DescribedTopic
@@ -26,6 +26,12 @@ class Source:
     paths: tuple[str, ...] = ()
     change: Callable[[], AbstractContextManager[AnyLog]] | None = None
     """Give the log for the time of one change; None: nothing is changed."""
+    owner: Callable[[], AbstractContextManager[AnyLog]] | None = None
+    """Give the log by way of its owner, for one look; None: `log` is that."""
+
+    def working(self) -> AbstractContextManager[AnyLog]:
+        """The log by way of its owner, which alone knows what goes on in it."""
+        return nullcontext(self.log) if self.owner is None else self.owner()
 
     def local_files(self) -> Files:
         """The files. Raises NotLocal where the log is behind a network or in memory."""

@@ -68,13 +68,32 @@ def test_members_and_offsets_are_shown_beside_the_owner(workers: Run, tmp_path: 
         assert len(consumer.poll(WAIT_MS)) == 5
         described = workers("share", "describe", "workers")
         assert described.lines[0] == "share group workers: Stable, 1 member"
-        assert described.lines[-1].split()[1] == "one" and described.lines[-1].endswith("  jobs:0")
-        (member,) = json.loads(workers("share", "describe", "workers", "--json").out)["members"]
+        member, _, columns, jobs = described.lines[-4:]
+        assert member.split()[1] == "one" and member.endswith("  jobs:0")
+        assert columns.split() == ["topic", "partition", "locked", "in", "flight", "deliveries", "oldest", "lock"]
+        assert jobs.split()[:5] == ["jobs", "0", "5", "5", "1:5"] and jobs.endswith(("ms", "second", "seconds"))
+        told = json.loads(workers("share", "describe", "workers", "--json").out)
+        (member,), (part,) = told["members"], told["partitions"]
+        assert (part["topic"], part["acquired"], part["in_flight"], part["deliveries"]) == ("jobs", 5, 5, {"1": 5})
         assert (member["client_id"], member["assignment"]) == ("one", [{"topic": "jobs", "partition": 0}])
         assert workers("share", "offsets", "workers").lines[1].split() == ["jobs", "0", "0", "5", "5"]
         failed(workers("share", "delete", "workers", "--yes"), "is not empty")
         failed(workers("share", "reset", "workers", "--to", "latest", "--yes"), "has members")
     assert lag(workers) == 0
+    assert json.loads(workers("share", "describe", "workers", "--json").out)["partitions"] is None
+
+
+def test_a_server_tells_what_members_have(workers: Run, tmp_path: Path) -> None:
+    with (
+        pylog.open(tmp_path / "data") as log,
+        log.serve() as server,
+        log.share_consumer("jobs", group_id="workers", client_id="one") as consumer,
+    ):
+        record = consumer.poll(WAIT_MS)[0]
+        consumer.acknowledge(record, "release")
+        consumer.commit_sync()
+        described = workers("--bootstrap", server.bootstrap_servers, "share", "describe", "workers")
+        assert described.lines[-1].split() == ["jobs", "0", "0", "1", "1:1", "-"]
 
 
 @pytest.mark.parametrize(

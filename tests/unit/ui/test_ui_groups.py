@@ -9,10 +9,12 @@ from pylog.handles.topic_facts import readers_of_topic
 from pylog.protocol.batch import encode
 from pylog.record import TopicPartition
 from pylog.ui import groups, topics
+from pylog.ui.application import application
 from pylog.ui.sampling import sample
+from pylog.ui.security import Policy
 from pylog.ui.source import Source
 from support.visitor import Visitor
-from unit.ui.conftest import pages_of
+from unit.ui.conftest import PATIENT, pages_of
 
 KEY = TopicPartition("clicks", 0)
 HOSTILE = "a/b?<b>&#"
@@ -137,6 +139,25 @@ def test_a_share_group_shows_its_members_and_what_is_left(pages: Visitor, log: p
         words = pages.get("/group?id=sharing").words
     assert "1 member" in words and "worker-1" in words and "clicks:0 clicks:1 clicks:2" in words
     assert "Topic Partition Start End Lag clicks 0 10 30 20" in words and "shifted" not in words
+    assert "clicks 0 20 20 20 delivered once" in words
+    assert "Nobody has records now." in pages.get("/group?id=sharing").words
+
+
+def test_a_share_group_of_a_log_that_is_only_read_is_asked_of_its_owner(log: pylog.Log) -> None:
+    log.admin.alter_share_offsets("asked", {KEY: 10})
+    with pylog.open(log.path, mode="read") as reader:
+        blind = Visitor(application(Source("data", reader), Policy(), patience_seconds=PATIENT))
+        assert "It is not known here." in blind.get("/group?id=asked").words
+        source = Source("data", reader, owner=lambda: pylog.open(log.path, mode="attach"))
+        seeing = Visitor(application(source, Policy(), patience_seconds=PATIENT))
+        with log.share_consumer("clicks", group_id="asked", max_poll_records=20) as consumer:
+            records = consumer.poll(POLL_MS)
+            consumer.acknowledge(records[0], "release")
+            consumer.commit_sync()
+            assert "delivered once none" in seeing.get("/group?id=asked").words
+        gone = Source("data", reader, owner=lambda: pylog.open(log.path, mode="own"))
+        away = Visitor(application(gone, Policy(), patience_seconds=PATIENT))
+        assert "It is not known here." in away.get("/group?id=asked").words
 
 
 def test_a_share_group_is_reset_and_deleted(pages: Visitor, log: pylog.Log) -> None:

@@ -1,12 +1,14 @@
-"""Offsets of share groups: the progress of a group, and where it begins again (KIP-932)."""
+"""Offsets of share groups: the progress of a group, what its members have, and where it begins again (KIP-932)."""
 
+import json
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pylog.client.admin.groups import GroupAdmin
 from pylog.client.admin.offset_moves import OffsetMove, Reset, in_use
 from pylog.client.cluster import Cluster, about, checked_name, checked_names, raise_first
 from pylog.errors import GroupIdNotFound, PylogError
+from pylog.protocol.messages.configs import SHARE_STANDING, DescribeConfigsRequest, ResourceType
 from pylog.protocol.messages.share import (
     AlterShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequest,
@@ -25,6 +27,27 @@ class ShareOffset(NamedTuple):
     """How many records are not done; None where it is not known."""
 
 
+class ShareStanding(NamedTuple):
+    """The records of a partition that members of a share group were given, and have not done."""
+
+    start_offset: int
+    end_offset: int
+    """Behind the last record that was delivered."""
+    acquired: int
+    """How many records members have now."""
+    deliveries: dict[int, int]
+    """How many records were delivered so often, by the number of deliveries: those that members have, and those that
+    came free again.
+    """
+    oldest_lock_ms: int | None
+    """How long ago the oldest lock has begun, or was renewed; None: no record is locked."""
+
+    @property
+    def in_flight(self) -> int:
+        """The number of records that were delivered, and are not done."""
+        return sum(self.deliveries.values())
+
+
 class ShareOffsetAdmin(GroupAdmin):
     """Admin calls about the offsets of share groups."""
 
@@ -40,6 +63,26 @@ class ShareOffsetAdmin(GroupAdmin):
         {TopicPartition(topic='orders', partition=0): ShareOffset(start_offset=1, leader_epoch=0, lag=2)}
         """
         return share_offsets(self._cluster, group_id, partitions)
+
+    def share_standing(self, group_id: str) -> dict[TopicPartition, ShareStanding] | None:
+        """The records that members of a share group have now, in the partitions that the node leads and somebody
+        reads; None where that is not known: a Kafka broker does not tell it, nor does a log with mode="read". At a
+        cluster it is the partitions of one node. Raises errors of the node.
+
+        >>> admin.alter_group_config("tasks", {"share.auto.offset.reset": "earliest"})
+        >>> worker = log.share_consumer("orders", group_id="tasks")
+        >>> records = worker.poll(60_000)
+        >>> admin.share_standing("tasks")[orders].deliveries
+        {1: 3}
+        """
+        resource = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=ResourceType.GROUP, resource_name=checked_name("group_id", group_id),
+            configuration_keys=[SHARE_STANDING],
+        )  # fmt: skip
+        (result,) = self._cluster.ask(DescribeConfigsRequest(resources=[resource])).results
+        raise_first([result.error])
+        told = next((one.value for one in result.configs if one.name == SHARE_STANDING), None)
+        return None if told is None else dict(map(_standing, json.loads(told)))
 
     def alter_share_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Let a share group that has no members begin again from these offsets; a group that is not there is made.
@@ -120,6 +163,12 @@ def share_offsets(
         key: ShareOffset(_known(one.start_offset), one.leader_epoch, _known(one.lag))
         for key, one in sorted(message.found(answer).items())
     }
+
+
+def _standing(told: list[Any]) -> tuple[TopicPartition, ShareStanding]:
+    topic, partition, start, end, _, acquired, deliveries, oldest_ms = told
+    by_count = {int(count): records for count, records in deliveries.items()}
+    return TopicPartition(topic, partition), ShareStanding(start, end, acquired, by_count, oldest_ms)
 
 
 def _known(number: int) -> int | None:

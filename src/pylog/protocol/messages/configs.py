@@ -165,6 +165,10 @@ class AlterConfigsRequest(_AlterRequest[AlterConfigsResponse]):
     validate_only: bool = False
 
 
+SHARE_STANDING = "pylog.share.standing"
+"""A config of groups that holds what their members have now. Only a client that names it gets it."""
+
+
 @api_message
 class DescribeConfigsResponse(ApiResponse):
     @api_message
