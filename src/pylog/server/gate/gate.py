@@ -38,7 +38,7 @@ class Gate:
         kind, principal = type(message), session.principal
         if principal != ANONYMOUS or not session.is_proved:
             # No call but one, as each Produce comes by here.
-            if isinstance(message, ProduceRequest):
+            if isinstance(message, ProduceRequest) and len(message.topic_data) == 1:
                 name = message.topic_data[0].name
                 is_plain = message.transactional_id is None
                 if is_plain and self._has_allowed((principal, session.host[1:], WRITE, TOPIC, name)):
