@@ -490,3 +490,23 @@ def test_in_the_process_of_the_node_everything_is_allowed(node: Guarded) -> None
     with node.log.producer() as producer:
         producer.send("t", b"x").result()
     assert len(list(node.log.topic("t")[0].records(0))) == 1
+
+
+def test_a_topic_without_partitions_tells_nothing(node: Guarded) -> None:
+    node.allow(O.READ, GROUP, "g")
+    altered = {"groupId": "g", "topics": [{"topicName": "t", "partitions": []}]}
+    assert node.ask("AlterShareGroupOffsets", 0, altered, "User:alice")["responses"] == []
+
+
+def test_every_version_can_say_that_it_is_refused(node: Guarded) -> None:
+    node.allow(O.CREATE, CLUSTER, KAFKA_CLUSTER, "User:bob")
+    for name, (body, _) in requests_for("t", node.topic_id).items():
+        api = next(one for one in APIS.values() if one.name == name)
+        for version in range(api.low, api.high + 1):
+            for user in ("User:alice", "User:bob"):
+                node.ask(name, version, fitting(load(f"{name}Request").fields, version, body), user)
+
+
+def test_a_group_without_a_name_is_judged_like_any_other(node: Guarded) -> None:
+    (told,) = node.ask("OffsetFetch", 9, {"groups": [{"groupId": "", "topics": None}]}, "User:alice")["groups"]
+    assert told["errorCode"] == 30

@@ -39,7 +39,7 @@ def answer(request: Request, node: ServedNode) -> Outcome:
     return {"topics": topics, "nodes": [{"nodeId": node.node_id, "listeners": [listener]}] if is_there else []}
 
 
-def _refused(body: Body, code: int, text: str) -> Body:
+def _refused(request: Request, code: int, text: str) -> Body:
     return {"errorCode": code, "topics": []}
 
 

@@ -51,7 +51,7 @@ def not_trusted(request: Request) -> ClusterAuthorization:
     return ClusterAuthorization(f"{request.session.principal} may not do what is between nodes: see super.users")
 
 
-def needing(operation: AclOperation, answer: Answer, refused: Callable[[Any, int, str], Body]) -> Answer:
+def needing(operation: AclOperation, answer: Answer, refused: Callable[[Request, int, str], Body]) -> Answer:
     """An answer of the server itself that needs an operation with the cluster. `refused` makes the response of the
     request, a code and a text.
     """
@@ -59,12 +59,12 @@ def needing(operation: AclOperation, answer: Answer, refused: Callable[[Any, int
     def judged(request: Request, node: ServedNode) -> Outcome:
         if node.allows(request.session, operation):
             return answer(request, node)
-        return refused(request.body, ClusterAuthorization.code, "Cluster authorization failed.")
+        return refused(request, ClusterAuthorization.code, "Cluster authorization failed.")
 
     return judged
 
 
-def whole_error(body: Body, code: int, text: str) -> Body:
+def whole_error(request: Request, code: int, text: str) -> Body:
     """The response with an error for all of a request."""
     return {"errorCode": code, "errorMessage": text}
 

@@ -92,13 +92,14 @@ def _election(number: int, part: Part | None, kind: int) -> Body:
     return {"partitionId": number, "errorCode": error.code, "errorMessage": str(error)}
 
 
-def _no_elections(body: Body, code: int, text: str) -> Body:
+def _no_elections(request: Request, code: int, text: str) -> Body:
     error: Body = {"errorCode": code, "errorMessage": text}
     results = [
         {"topic": one["topic"], "partitionResult": [{"partitionId": number, **error} for number in one["partitions"]]}
-        for one in body["topicPartitions"] or ()
+        for one in request.body["topicPartitions"] or ()
     ]
-    return {"errorCode": code, "replicaElectionResults": results}
+    whole: Body = {"errorCode": code} if request.version >= ERROR_FROM else {}
+    return {**whole, "replicaElectionResults": results}
 
 
 def _reassignments(request: Request, node: ServedNode) -> Outcome:

@@ -44,8 +44,12 @@ class Caller:
         return ask is not None and bool(ask(self.principal, self.host, operation, kind))
 
     def refused(self, operation: AclOperation, kind: AclResourceType, names: Iterable[str]) -> set[str]:
-        """Those of the names with which it may not do this. The empty name, of what is not there, is none of them."""
-        return {name for name in set(names) if name and not self.may(operation, kind, name)}
+        """Those of the names with which it may not do this.
+
+        The empty name of a topic is that of an id which no topic has: the node answers that.
+        """
+        wanted = set(names) - {""} if kind == AclResourceType.TOPIC else set(names)
+        return {name for name in wanted if not self.may(operation, kind, name)}
 
     def operations(self, kind: AclResourceType, name: str = CLUSTER_NAME) -> int:
         """The operations that it may do with a resource, as bits."""

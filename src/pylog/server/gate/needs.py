@@ -1,6 +1,7 @@
 """The kinds of rules: what a request needs as a whole, and what each of its parts needs."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pylog.errors import (
@@ -81,7 +82,9 @@ def by_topic(operation: AclOperation, *, is_sent_empty: bool = False) -> Rule:
             return caller.send(message)
         error = refusal(TOPIC)
         errors = {key: error for key in message.partitions() if key.topic in names}
-        left = message.without(errors)
+        whole: Any = message
+        # One of them may have no partitions.
+        left = replace(whole, topics=[topic for topic in message.topics if getattr(topic, name) not in names])
         if not left.topics and not is_sent_empty:
             return completed(message.results(errors))
         return then(caller.send(left), lambda answer: message.with_errors(errors, answer))
