@@ -74,6 +74,8 @@ T = TypeVar("T")
 NOT_HERE: Future[Any] = completed(None)
 """The answer to a request that has to wait for the disk, in a thread that may not."""
 NOTHING_SAID: Future[Errors] = completed({})
+FEW_PARTS, QUICK_BYTES = 100, 128 << 10
+"""How many partitions a session has, and how many bytes are read of each, that a thread looks at which may not wait."""
 LOST_MAX = 1000
 """How many connections that have ended are remembered, as their last requests may come later."""
 
@@ -183,14 +185,19 @@ class ShareFetches:
         return self._ending(mine if is_last else None, acknowledged, gathered([acknowledged], answer))
 
     def _would_block(self, member: MemberKey, message: ShareFetchRequest | ShareAcknowledgeRequest) -> bool:
-        """Whether the disk may have to be waited for: something is to be loaded, or written and synced."""
+        """Whether the disk may have to be waited for, or much is to be done: something is to be loaded, or written and
+        synced, or more than a little is read.
+        """
         mine = self.sessions.get(member)
-        if mine is None or message.share_session_epoch in (NEW_SESSION, FINAL_EPOCH):
+        if mine is None or message.share_session_epoch in (NEW_SESSION, FINAL_EPOCH) or len(mine.parts) > FEW_PARTS:
             return True
         named = named_in(message.topics)
+        records = message.max_records if isinstance(message, ShareFetchRequest) else 0
         for part in {**mine.parts, **named}:
             host = self._hosts.get((member.group_id, part))
             if host is None or not host.loaded.done() or self._is_over(host):
+                return True
+            if host.read_size(records) > QUICK_BYTES:
                 return True
         return any(said and self._may_block(member.group_id, part) for part, said in named.items())
 

@@ -171,7 +171,7 @@ class SharePartitionHost:
         records before (KIP-74).
         """
         with self._reading:
-            limits, machine, size = self._config().limits, self.machine, self._size(wanted.records, max_bytes)
+            limits, machine, size = self._config().limits, self.machine, min(max_bytes, self.read_size(wanted.records))
             for _ in range(TRIES_MAX):
                 with self._lock:
                     if not machine.can_acquire(limits):
@@ -193,9 +193,9 @@ class SharePartitionHost:
                 size = max_bytes
         return Portion()
 
-    def _size(self, records: int, max_bytes: int) -> int:
+    def read_size(self, records: int) -> int:
         """The number of bytes to read for so many records."""
-        return min(max_bytes, max(FEW_BYTES, 2 * records * self._record_bytes))
+        return max(FEW_BYTES, 2 * records * self._record_bytes)
 
     def _batches(
         self, position: int, records: int, size: int, max_bytes: int, isolation: Isolation

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import pylog
+from pylog.broker.share_fetch import FEW_PARTS
 from pylog.broker.share_partition_host import FEW_BYTES, SharePartitionHost
 from pylog.errors import (
     CorruptBatch,
@@ -776,6 +777,21 @@ def test_a_share_partition_is_loaded_by_a_thread_that_may_wait(desk: ShareDesk) 
     assert desk.fetch(0, max_records=1, share_acquire_mode=RECORD_LIMIT) == [(0, 0, 1)]
     assert acquired(quick(desk, 1, {(0, 0): ACCEPT})) == [(1, 1, 1)]
     assert desk.stored() == (0, 1)
+
+
+def test_much_is_read_by_a_thread_that_may_wait(desk: ShareDesk) -> None:
+    desk.produce(3)
+    desk.fetch(0, max_records=1, share_acquire_mode=RECORD_LIMIT)
+    assert desk.fetching(1, max_records=10_000, may_block=False).result() is None
+    assert acquired(desk.fetching(1, max_records=100, may_block=False).result()) == [(1, 2, 1)]
+
+
+def test_a_session_of_many_partitions_is_for_a_thread_that_may_wait() -> None:
+    with share_desk(partitions=FEW_PARTS + 1) as desk:
+        parts = range(FEW_PARTS + 1)
+        desk.begin(partitions=parts)
+        desk.fetch(0, partitions=parts)
+        assert quick(desk, 1) is None
 
 
 def test_a_session_is_ended_by_a_thread_that_may_wait(desk: ShareDesk) -> None:
