@@ -203,7 +203,7 @@ bench-micro: .venv/dev.stamp ## measure the functions of the kernel alone, with 
 	@$(PYTEST) -q --benchmark-only --benchmark-columns=median,iqr,ops --benchmark-sort=name benchmarks/micro
 
 .PHONY: bench-count
-bench-count: .venv/dev.stamp ## count the instructions of the kernel's encode and decode; compare with the last recorded (needs valgrind; RECORD=1 records)
+bench-count: .venv/dev.stamp ## count the instructions of the kernel's encode and decode, and the calls of a job; compare with the last recorded (needs valgrind; RECORD=1 records)
 	@$(BIN)/python benchmarks/count.py $(if $(RECORD),--record)
 
 $(KAFKA_JARS)/.stamp: tests/conformance/pom.xml
