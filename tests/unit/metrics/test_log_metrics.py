@@ -11,7 +11,6 @@ import pylog
 from pylog import aio
 from pylog.errors import Closed, InvalidRecordState, PylogError, UnknownTopicOrPartition
 from pylog.metrics import Histogram, MetricName, Metrics
-from pylog.protocol.messages.share import RECORD_LIMIT
 from pylog.record import Record, TopicPartition
 from pylog.testing import StandIn
 from support.clients.values import until
@@ -197,8 +196,8 @@ def test_a_node_counts_what_members_of_share_groups_ask_and_have() -> None:
     of_part = {"group": "g", "topic": "t", "partition": 0}
     with share_desk() as desk:
         desk.begin()
-        desk.produce(6)
-        desk.fetch(0, max_records=4, share_acquire_mode=RECORD_LIMIT)
+        desk.produce(4)
+        desk.fetch(0)
         desk.acknowledge(1, {(0, 1): [*ACCEPT, *RELEASE], (2, 2): REJECT})
         desk.acknowledge(2, {(3, 3): RENEW}, is_renew=True)
         assert desk.acknowledge(3, {(0, 0): ACCEPT}) is None
