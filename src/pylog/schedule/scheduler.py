@@ -218,14 +218,25 @@ class Scheduler:
             self._patience_ms = PATIENCE_MS
         except (Closed, Wakeup):
             raise
-        except FENCED:
-            self._give_back()
-            self._is_mine = False
-            self._patience_ms = min(2 * self._patience_ms, PATIENCE_MAX_MS)
         except PylogError as error:
-            logger.warning("jobs of %s are moved in %d ms: %s", self._partition.topic, RETRY_MS, error)
+            if self._is_fenced(error):
+                self._is_mine = False
+                self._patience_ms = min(2 * self._patience_ms, PATIENCE_MAX_MS)
+            else:
+                logger.warning("jobs of %s are moved in %d ms: %s", self._partition.topic, RETRY_MS, error)
+                self._begins_ms = self._clock.tick_ms() + RETRY_MS
             self._give_back()
-            self._begins_ms = self._clock.tick_ms() + RETRY_MS
+
+    def _is_fenced(self, error: PylogError) -> bool:
+        """Whether another scheduler has taken over. A record that is refused for its epoch fails the transaction alone:
+        the abort tells.
+        """
+        if self._producer is not None and not isinstance(error, FENCED):
+            try:
+                self._producer.abort()
+            except PylogError as told:
+                return isinstance(told, FENCED)
+        return isinstance(error, FENCED)
 
     def _taken_over(self) -> Producer[Any, Any]:
         """The producer that moves; all that earlier ones have committed is read."""

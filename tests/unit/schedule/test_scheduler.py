@@ -1,6 +1,7 @@
 """A schedule and its scheduler over a log: jobs come when they are due, once, whoever moves them."""
 
 import logging
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,14 +9,16 @@ from typing import Any
 import pytest
 
 import pylog
-from pylog.errors import Closed, InvalidConfig, ThreadsExhausted, UnknownTopicOrPartition
+from pylog.errors import Closed, InvalidConfig, ThreadsExhausted, TransactionalIdAuthorization, UnknownTopicOrPartition
 from pylog.runtime.clock import SystemClock
 from pylog.schedule import Schedule, Scheduler, scheduler
 from pylog.schedule.cron import next_ms
+from pylog.testing import StandIn
 from support.patience import HANG_SECONDS
 from support.threads import no_threads
 
 HOUR_MS = 3_600_000
+FROM_THE_START: Any = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
 
 
 class Watch(SystemClock):
@@ -53,7 +56,7 @@ def schedule(log: pylog.Log) -> Iterator[Schedule]:
 def arrived(log: pylog.Log, count: int, topic: str = "jobs") -> list[Any]:
     """So many records of a topic, as soon as they are there."""
     found: list[Any] = []
-    with log.consumer(topic, auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
+    with log.consumer(topic, **FROM_THE_START) as consumer:
         while len(found) < count:
             more = consumer.poll(timeout_ms=HANG_SECONDS * 1000)
             assert more, f"{found} came, and no more"
@@ -163,6 +166,19 @@ def test_a_scheduler_takes_over_from_one_that_is_gone(log: pylog.Log, schedule: 
     assert first.moved + other.moved == 3
 
 
+def test_a_scheduler_that_was_fenced_takes_over_again(
+    log: pylog.Log, schedule: Schedule, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(scheduler, "PATIENCE_MS", 1)
+    with caplog.at_level(logging.WARNING), Scheduler(log) as at_work:
+        schedule.send("jobs", b"a")
+        arrived(log, 1)
+        log.producer(transactional_id="pylog.schedule.schedule").close()
+        schedule.send("jobs", b"b")
+        assert values(arrived(log, 2)) == [b"a", b"b"]
+    assert (at_work.moved, caplog.text) == (2, "")
+
+
 def test_jobs_of_a_transaction_come_when_it_is_committed(log: pylog.Log, schedule: Schedule) -> None:
     with Scheduler(log), log.producer(transactional_id="shop") as producer:
         producer.begin()
@@ -240,6 +256,17 @@ def test_the_rules_of_a_job(log: pylog.Log, schedule: Schedule) -> None:
     assert [job.job_id for job in schedule.waiting()] == ["a/b/ü"]
 
 
+def test_a_scheduler_goes_on_after_an_error(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(scheduler, "RETRY_MS", 1)
+    with StandIn() as broker, pylog.connect(broker.bootstrap_servers) as log, Schedule(log) as schedule:
+        log.create_topic("jobs")
+        schedule.send("jobs", b"x")
+        broker.fail("InitProducerId", TransactionalIdAuthorization, times=2)
+        with caplog.at_level(logging.WARNING), Scheduler(log), log.consumer("jobs", **FROM_THE_START) as consumer:
+            assert next(iter(consumer)).value == b"x"
+    assert caplog.text.count("jobs of schedule are moved in 1 ms") == 2
+
+
 def test_a_topic_that_is_not_compacted_is_refused(log: pylog.Log) -> None:
     log.create_topic("plain")
     for kind in (Schedule, Scheduler):
@@ -269,3 +296,9 @@ def test_a_cron_line_in_the_night_without_an_hour() -> None:
         next_ms("* * * * *", "Mars/Olympus", 0)
     with pytest.raises(ValueError, match="no time in the next 50 years"):
         next_ms("0 0 * * *", "UTC", int(datetime(9999, 12, 31, 23, tzinfo=UTC).timestamp() * 1000))
+
+
+def test_cron_lines_need_cronsim(log: pylog.Log, schedule: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cronsim", None)
+    with pytest.raises(ImportError, match="pip install cronsim"):
+        schedule.repeat("jobs", b"x", cron="* * * * *", job_id="a")

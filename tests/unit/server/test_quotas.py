@@ -7,8 +7,11 @@ import pytest
 
 import pylog
 from pylog import errors
+from pylog.controller.quotas import CHANGES_MAX, QuotaControl
 from pylog.protocol.messages import Session
+from pylog.protocol.messages.quotas import AlterClientQuotasRequest as Asked
 from pylog.protocol.messages.quotas import QuotaEntity, quota_entity
+from pylog.protocol.metadata_image import MetadataImage
 from pylog.runtime.clock import MovableClock
 from pylog.server.quotas import CONSUME, NO_QUOTAS, PRODUCE, RATES_MAX, REQUEST, ClientQuotas, Rate
 from support.raw_client import WireClient
@@ -224,6 +227,9 @@ def test_all_kinds_of_answers_have_the_time(log: pylog.Log, clock: MovableClock)
             client.send(name, body, version=version)
             assert client.receive(name, version)["throttleTimeMs"] == 1000
             clock.advance(1001)
+        # A version that is not served has an answer of version 0.
+        client.send_frame(client.header(18, 99, False))
+        assert client.receive("ApiVersions", 0)["errorCode"] == errors.UnsupportedVersion.code
 
 
 def test_clients_in_the_process_have_no_quotas(log: pylog.Log) -> None:
@@ -274,6 +280,28 @@ def test_a_quota_that_makes_no_sense_is_refused(
     with pytest.raises(errors.InvalidRequest, match=says):
         log.admin.alter_client_quotas(entity, changes)
     assert log.admin.describe_client_quotas() == {}
+
+
+def test_a_request_for_too_much_is_refused() -> None:
+    control = QuotaControl(MetadataImage)
+    entry, part, change = Asked.EntryData, Asked.EntryData.EntityData, Asked.EntryData.OpData
+    ada = [part(entity_type="user", entity_name="ada")]
+    set_ = change(key=PRODUCE, value=1, remove=False)
+
+    def codes(*entries: Asked.EntryData) -> list[str | None]:
+        records, answer = control.alter(Asked(entries=list(entries)))
+        assert not records or len(records) == 1
+        return [None if one.error is None else str(one.error) for one in answer.entries]
+
+    assert codes(entry(entity=ada, ops=[set_, set_])) == ["Duplicate quota key"]
+    assert codes(entry(entity=ada * 2, ops=[set_])) == ["Invalid client quota entity, duplicate entity entry user"]
+    first, second = codes(entry(entity=ada, ops=[set_]), entry(entity=ada, ops=[set_]))
+    assert first is None and second is not None and second.startswith("Ignoring duplicate entity")
+    many = [entry(entity=[part(entity_type="user", entity_name=str(n))], ops=[set_]) for n in range(CHANGES_MAX + 1)]
+    with pytest.raises(errors.PolicyViolation):
+        control.alter(Asked(entries=many))
+    refused = Asked(entries=[entry(entity=ada, ops=[set_])]).refused(errors.ReadOnly("no"))
+    assert [str(one.error) for one in refused.entries] == ["no"]
 
 
 def test_quotas_are_there_when_the_log_is_opened_again(tmp_path: Any) -> None:
