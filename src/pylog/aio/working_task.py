@@ -77,8 +77,7 @@ class WorkingTask:
     async def _next(self) -> Job:
         while True:
             try:
-                for record in await self._consumer.poll(FOREVER_MS):
-                    return record
+                return (await self._consumer.poll(FOREVER_MS))[0]
             except CorruptBatch:
                 logger.exception("damaged records were rejected")
 

@@ -191,17 +191,17 @@ async def test_a_record_is_put_aside_at_its_last_delivery() -> None:
 
 
 @in_loop
-async def test_a_dead_letter_that_is_refused_is_sent_again() -> None:
+async def test_a_dead_letter_that_is_refused_is_sent_again(caplog: pytest.LogCaptureFixture) -> None:
     async def work(_: Job) -> None:
         raise Reject
 
     async with Opened(1) as log:
         await log.alter_config("jobs.dead", {"max.message.bytes": 0})
         async with crew(log, work, backoff_ms=1) as workers:
-            await turns(20)
+            await until(lambda: "is tried again" in caplog.text)
             await log.alter_config("jobs.dead", delete=["max.message.bytes"])
             await until(lambda: workers.dead == 1)
-        assert len(await dead(log)) == 1
+        assert (workers.retried, len(await dead(log))) == (0, 1)
 
 
 @in_loop
@@ -483,24 +483,29 @@ async def test_a_group_of_another_kind_ends_the_workers() -> None:
                 await workers.run()
 
 
-@in_loop
-async def test_a_log_that_closes_ends_its_workers() -> None:
-    begun, free = asyncio.Event(), asyncio.Event()
+def test_a_log_that_closes_ends_its_workers(caplog: pytest.LogCaptureFixture) -> None:
+    clock = MovableClock()
 
-    async def work(_: Job) -> None:
-        begun.set()
-        await free.wait()
-        raise Reject
+    async def main() -> None:
+        begun, free = asyncio.Event(), asyncio.Event()
 
-    opened = Opened(1)
-    async with opened as log:
-        with pytest.raises(errors.Closed):
-            async with crew(log, work) as workers:
-                await begun.wait()
-                await log.close()
-                free.set()
-                await workers.run()
-        assert workers.dead == 0
+        async def work(_: Job) -> None:
+            begun.set()
+            await free.wait()
+            raise Reject
+
+        async with Opened(1, clock) as log:
+            with pytest.raises(errors.Closed):
+                async with crew(log, work) as workers:
+                    await begun.wait()
+                    await log.close()
+                    clock.advance(LOCK_MS // 2)
+                    await until(lambda: "the lock of jobs-0, offset 0 was not renewed" in caplog.text)
+                    free.set()
+                    await workers.run()
+            assert workers.dead == 0
+
+    run_by(clock, main)
 
 
 @in_loop
