@@ -7,6 +7,7 @@
     pylog share list|describe|offsets|reset|delete
     pylog schedule list|send|cancel|run
     pylog user list|set|delete                  pylog serve
+    pylog acl add|list|remove                   pylog quota list|set|remove
     pylog config describe|alter                 pylog follow --from HOST:PORT [TOPIC...]
     pylog version                               pylog top
     pylog ui                                    pylog pipeline list|run JOB
@@ -45,8 +46,8 @@ __all__ = ["main", "root"]
 WRONG_USAGE = 2
 INTERRUPTED = 130
 COMMANDS = (
-    "topic", "produce", "consume", "group", "share", "schedule", "txn", "user", "acl", "config", "serve", "follow",
-    "top", "ui", "pipeline", "segment", "verify", "repair", "version", "completion",
+    "topic", "produce", "consume", "group", "share", "schedule", "txn", "user", "acl", "quota", "config", "serve",
+    "follow", "top", "ui", "pipeline", "segment", "verify", "repair", "version", "completion",
 )  # fmt: skip
 
 
