@@ -115,7 +115,7 @@ def test_acls_are_kept_for_both_whichever_has_made_them(tmp_path: Path) -> None:
 
 
 def test_kafkas_tool_changes_the_acls_of_pylog() -> None:
-    tool = "kafka.admin.AclCommand" if _has("kafka.admin.AclCommand") else "org.apache.kafka.tools.AclCommand"
+    tool = "org.apache.kafka.tools.AclCommand"
     with pylog.serve(":memory:", config={"super.users": SUPER}, authorizer="standard") as server:
 
         def run(*words: str) -> str:
@@ -143,9 +143,3 @@ def test_kafkas_tool_changes_the_acls_of_pylog() -> None:
             assert "User:alice" not in listed
             run("--remove", "--force", "--topic", "t")
             assert {acl.name for acl in log.admin.describe_acls()} == {"g", "pre-"}
-
-
-def _has(name: str) -> bool:
-    command = ["java", *JAVA[-2:], name, "--help"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    return "Could not find or load main class" not in ran.stderr

@@ -20,7 +20,9 @@ def main(data: str, listen: str, configs: str) -> None:
     known = {name: text for name, text in json.loads(configs).items() if name not in KAFKA_ONLY}
     node_id = int(known.pop("node.id", 1))
     with pylog.open(data, flush="none", config=known, node_id=node_id) as log:
-        served: Any = log.serve(listen)  # type: ignore[attr-defined]
+        # Super users are named where there are ACLs.
+        authorizer = "standard" if "super.users" in known else None
+        served: Any = log.serve(listen, authorizer=authorizer)  # type: ignore[attr-defined]
         with served as server:
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
             print(server.bootstrap_servers, flush=True)
