@@ -96,7 +96,7 @@ KNOWN: list[Known] = [
         lambda asked, pylog, kafka: len(pylog) < len(kafka),
     ),
     Known(
-        "AlterClientQuotas", ".*", "Quotas of changes of topics and of connections are refused.",
+        "AlterClientQuotas", ".*", "Quotas of changes of topics are refused.",
     ),
     Known(
         "UpdateFeatures", ".*", "The levels of features do not change.",

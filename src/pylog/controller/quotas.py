@@ -12,10 +12,14 @@ from pylog.protocol.metadata_image import MetadataImage
 CHANGES_MAX = 10_000
 """How many quotas one request may change."""
 OF_CLIENTS = frozenset({"producer_byte_rate", "consumer_byte_rate", "request_percentage"})
-NOT_KEPT = frozenset({"controller_mutation_rate", "connection_creation_rate"})
+OF_ADDRESSES = frozenset({"connection_creation_rate"})
+NOT_KEPT = frozenset({"controller_mutation_rate"})
 """Kafka's quotas that nothing here would hold to."""
-WHOLE = frozenset({"producer_byte_rate", "consumer_byte_rate"})
-BYTES_MAX = (1 << 63) - 1
+WHOLE = {
+    "producer_byte_rate": ("a LONG", (1 << 63) - 1), "consumer_byte_rate": ("a LONG", (1 << 63) - 1),
+    "connection_creation_rate": ("an INT", (1 << 31) - 1),
+}  # fmt: skip
+"""The quotas that are whole numbers, and the largest ones."""
 TYPES = ("user", "client-id", "ip")
 
 Entry = AlterClientQuotasRequest.EntryData
@@ -85,13 +89,14 @@ def _value_refusal(change: Entry.OpData, *, is_of_address: bool) -> str | None:
     key, value = change.key, change.value
     if key in NOT_KEPT:
         return f"pylog has no quota {key}: nothing would hold to it"
-    if is_of_address or key not in OF_CLIENTS:
+    if key not in (OF_ADDRESSES if is_of_address else OF_CLIENTS):
         return f"Invalid configuration key {key}"
     if not isfinite(value) or value <= 0:
         return f"Quota {key} must be greater than 0"
     if key in WHOLE:
-        if value > BYTES_MAX:
-            return f"Proposed value for {key} is too large for a LONG."
+        kind, most = WHOLE[key]
+        if value > most:
+            return f"Proposed value for {key} is too large for {kind}."
         if value % 1 > 1e-6:
             return f"{key} cannot be a fractional value."
     return None

@@ -205,15 +205,23 @@ class Loop:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             connection = door.connection(client, host, now)
             connection.prepares = self._prepares
-            self._selector.register(client, READ, partial(self._ready, connection))
+            held_ms = door.node.quotas.connection_ms(host) if host else 0
+            if held_ms:
+                # One that is refused at once would come again at once.
+                connection.mutes = 1
+            else:
+                self._selector.register(client, READ, partial(self._ready, connection))
         except OSError as error:
             self._admission.leave(host)
             door.node.log.say(logging.INFO, "a connection from %s ended as it began: %s", host, error)
             client.close()
             return
-        connection.mask = READ
         self._connections.add(connection)
         self.counts.connections += 1
+        if held_ms:
+            self._meet(connection, now + held_ms, self.close)
+            return
+        connection.mask = READ
         if config.connections_max_idle_ms >= 0:
             self._meet(connection, now + config.connections_max_idle_ms, self._check_idle)
         if not connection.is_trusted:

@@ -19,6 +19,7 @@ from pylog.protocol.messages.quotas import QuotaEntity
 from pylog.runtime.clock import Clock, SystemClock
 
 PRODUCE, CONSUME, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
+CONNECT = "connection_creation_rate"
 WINDOWS = 11
 """How many windows a rate is measured over, the present one too (`quota.window.num`)."""
 WINDOW_MS = 1000
@@ -103,22 +104,36 @@ class ClientQuotas:
         """Count an amount, and give how long the client is passed over. `takes_back`: if it is, the amount does not
         count.
         """
-        now_ms = self._clock.tick_ms()
         with self._lock:
             bound = self._bound(key, session)
-            if bound is None:
-                return 0
-            limit, entity = bound
-            rate = self._rates.pop((key, entity), None) or Rate()
-            self._rates[key, entity] = rate
-            if len(self._rates) > RATES_MAX:
-                del self._rates[next(iter(self._rates))]
-            rate.add(amount, now_ms)
-            value, seconds = rate.measured(now_ms)
-            throttle_ms = round((value - limit) / limit * seconds * 1000) if value > limit else 0
-            if throttle_ms and takes_back:
-                rate.add(-amount, now_ms)
+            throttle_ms = 0 if bound is None else self._over_ms(key, *bound, amount, takes_back=takes_back)
         return min(throttle_ms, WINDOW_MS) if key == REQUEST else throttle_ms
+
+    def connection_ms(self, address: str) -> int:
+        """Count a connection from an address, and give how long it is kept waiting before it is closed; 0: it is taken.
+        (Kafka: ConnectionQuotas.recordIpConnectionMaybeThrottle)
+        """
+        quotas = self._quotas()
+        with self._lock:
+            for name in (address, None):
+                limit = quotas.get((("ip", name),), {}).get(CONNECT)
+                if limit is not None:
+                    entity = (("ip", address),)
+                    return min(self._over_ms(CONNECT, limit, entity, 1, takes_back=True), WINDOW_MS)
+        return 0
+
+    def _over_ms(self, key: str, limit: float, entity: QuotaEntity, amount: float, *, takes_back: bool) -> int:
+        now_ms = self._clock.tick_ms()
+        rate = self._rates.pop((key, entity), None) or Rate()
+        self._rates[key, entity] = rate
+        if len(self._rates) > RATES_MAX:
+            del self._rates[next(iter(self._rates))]
+        rate.add(amount, now_ms)
+        value, seconds = rate.measured(now_ms)
+        throttle_ms = round((value - limit) / limit * seconds * 1000) if value > limit else 0
+        if throttle_ms and takes_back:
+            rate.add(-amount, now_ms)
+        return throttle_ms
 
     def bytes_at_once(self, session: Session) -> int | None:
         """The most bytes of records that one answer may have; None: any number. (Kafka: getMaxValueInQuotaWindow)"""

@@ -11,7 +11,7 @@ from conformance.wire.conftest import Topics
 from conformance.wire.servers import Server
 from conformance.wire.test_shell import Run, run
 from support.clients.values import until
-from support.raw_client import WireClient
+from support.raw_client import DisconnectedError, WireClient
 from support.wire_requests import Requests, records
 
 __all__ = ["run"]
@@ -175,6 +175,20 @@ def test_a_fetch_over_the_quota_has_no_records(
         assert 4 * RATE < size <= 6 * RATE and throttle_ms == 0
         size, throttle_ms = fetch(5)
         assert size == 0 and throttle_ms > 0
+
+
+def test_connections_over_the_quota_of_an_address_end(server: Server, quotas: Quotas) -> None:
+    quotas.alter({"ip": "127.0.0.1"}, connection_creation_rate=1.0)
+
+    ended = 0
+    for _ in range(BURST_SECONDS + 3):
+        with WireClient(server.bootstrap_servers) as client:
+            try:
+                client.ask("ApiVersions", {}, version=0)
+            except (DisconnectedError, ConnectionError):
+                ended += 1
+
+    assert 1 <= ended <= 3
 
 
 def test_kafkas_command_sets_and_describes_quotas(run: Run, quotas: Quotas, topics: Topics) -> None:

@@ -14,7 +14,7 @@ from pylog.protocol.messages.quotas import QuotaEntity, quota_entity
 from pylog.protocol.metadata_image import MetadataImage
 from pylog.runtime.clock import MovableClock
 from pylog.server.quotas import CONSUME, NO_QUOTAS, PRODUCE, RATES_MAX, REQUEST, ClientQuotas, Rate
-from support.raw_client import WireClient
+from support.raw_client import DisconnectedError, WireClient
 from support.wire_requests import Requests, records
 
 ADA = {"user": "ada", "client-id": "shop"}
@@ -232,6 +232,36 @@ def test_all_kinds_of_answers_have_the_time(log: pylog.Log, clock: MovableClock)
         assert client.receive("ApiVersions", 0)["errorCode"] == errors.UnsupportedVersion.code
 
 
+def test_an_address_with_too_many_connections_gets_no_answers(log: pylog.Log, clock: MovableClock) -> None:
+    log.admin.alter_client_quotas({"ip": "127.0.0.1"}, {"connection_creation_rate": 1})
+    with log.serve() as server:
+        for _ in range(10):
+            with WireClient(server.bootstrap_servers) as client:
+                client.ask("ApiVersions", {}, version=0)
+        with WireClient(server.bootstrap_servers) as client:
+            client.send("ApiVersions", {}, version=0)
+            with pytest.raises(DisconnectedError):
+                client.receive("ApiVersions", 0)
+        clock.advance(20_000)
+        with WireClient(server.bootstrap_servers) as client:
+            client.ask("ApiVersions", {}, version=0)
+        # Others have the default, or none.
+        with WireClient(server.bootstrap_servers) as held:
+            log.admin.alter_client_quotas({"ip": None}, {"connection_creation_rate": 1000})
+            log.admin.alter_client_quotas({"ip": "127.0.0.1"}, {"connection_creation_rate": None})
+            with WireClient(server.bootstrap_servers) as client:
+                client.ask("ApiVersions", {}, version=0)
+            held.ask("ApiVersions", {}, version=0)
+
+
+def test_a_server_ends_while_a_connection_is_held(log: pylog.Log) -> None:
+    log.admin.alter_client_quotas({"ip": None}, {"connection_creation_rate": 1})
+    with log.serve() as server:
+        clients = [WireClient(server.bootstrap_servers) for _ in range(30)]
+    for client in clients:
+        client.close()
+
+
 def test_clients_in_the_process_have_no_quotas(log: pylog.Log) -> None:
     log.admin.alter_client_quotas({"client-id": None}, {PRODUCE: 1, REQUEST: 0.001})
     with log.producer(client_id="own") as producer:
@@ -264,7 +294,10 @@ def test_quotas_are_set_described_and_removed(log: pylog.Log) -> None:
         ({"what": "a"}, {PRODUCE: 1}, "Unhandled client quota entity type: what"),
         ({"ip": "127.0.0.1", "user": "a"}, {PRODUCE: 1}, "should not be combined"),
         ({"ip": "nowhere"}, {"connection_creation_rate": 1}, "not a valid IP"),
-        ({"ip": "127.0.0.1"}, {"connection_creation_rate": 1}, "nothing would hold to it"),
+        ({"ip": "127.0.0.1"}, {"connection_creation_rate": 1.5}, "cannot be a fractional value"),
+        ({"ip": "127.0.0.1"}, {"connection_creation_rate": 1e10}, "too large for an INT"),
+        ({"ip": "127.0.0.1"}, {PRODUCE: 1}, "Invalid configuration key producer_byte_rate"),
+        ({"user": "a"}, {"connection_creation_rate": 1}, "Invalid configuration key connection_creation_rate"),
         ({"user": "a"}, {"controller_mutation_rate": 1}, "nothing would hold to it"),
         ({"user": ""}, {PRODUCE: 1}, "Invalid empty name"),
         ({"user": "a"}, {"what": 1}, "Invalid configuration key what"),
