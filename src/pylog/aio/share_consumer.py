@@ -42,10 +42,11 @@ class ShareConsumer(Generic[Key, Value]):
         self._client = client
         self._bell = Bell(client.requests)
         self._is_reading = False
+        if topics:
+            # Where it raises, there is no consumer, and nothing to be closed.
+            client.subscribe(topics)
         client.join(lease)
         self._lease = lease
-        if topics:
-            client.subscribe(topics)
 
     def __del__(self) -> None:
         lease, self._lease = self._lease, None

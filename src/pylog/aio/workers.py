@@ -87,9 +87,9 @@ class Workers:
         if self._members:
             raise RuntimeError("these workers have begun already: make others")
         rules = await self._log._threads.call(self._config.rules, self._log.sync)
+        consumers = [self._config.member(self._log.share_consumer) for _ in range(self._tasks)]
         if self._config.dead_letter is not None:
             self._producer = self._log.producer()
-        consumers = [self._config.member(self._log.share_consumer) for _ in range(self._tasks)]
         self._at_work = self._tasks
         self._all_ended.clear()
         for number, consumer in enumerate(consumers):

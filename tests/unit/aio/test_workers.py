@@ -1,6 +1,7 @@
 """Workers in an event loop: each job is accepted once or is among the dead letters, whatever it raises."""
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -513,6 +514,15 @@ async def test_workers_need_their_topic_for_dead_letters_before_they_begin() -> 
     async with Opened(0) as log:
         with pytest.raises(errors.UnknownTopicOrPartition):
             await crew(log, nothing, dead_letter="nowhere").__aenter__()
+
+
+@in_loop
+async def test_workers_of_a_topic_that_cannot_be_leave_no_consumer_behind() -> None:
+    async with Opened(0) as log:
+        with pytest.raises(errors.InvalidTopic):
+            await Workers(log, "no/topic", nothing, group_id="g", tasks=2).__aenter__()
+        gc.collect()
+        assert not log._clients
 
 
 @in_loop
