@@ -232,7 +232,7 @@ SEED ?= 1
 	@touch $@
 
 .PHONY: conformance
-conformance: .venv/conformance.stamp build/java/.stamp ## the same scenarios through five clients against pylog's server and a real Kafka (SERVERS="pylog kafka" OPERATIONS=2000 SEED=1)
+conformance: .venv/conformance.stamp build/java/.stamp ## the same scenarios through five clients, and random operations, against pylog's server and a real Kafka (SERVERS="pylog kafka" OPERATIONS=2000 SEED=1)
 	@PYLOG_SERVERS="$(SERVERS)" PYLOG_OPERATIONS=$(OPERATIONS) PYLOG_SEED=$(SEED) \
 	    $(PYTEST) -q -n $(JOBS) --dist loadfile tests/conformance/wire tests/docs/test_testing.py
 
