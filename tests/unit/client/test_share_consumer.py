@@ -108,6 +108,22 @@ def test_a_commit_in_the_background_tells_the_callback(log: pylog.Log) -> None:
         assert told == [({T0: set(range(6))}, None)]
 
 
+def test_a_callback_may_call_its_consumer(log: pylog.Log) -> None:
+    with member(log, max_poll_records=1, share_acquire_mode="record_limit") as consumer:
+        inner: list[Any] = []
+        consumer.set_acknowledgement_commit_callback(lambda offsets, error: inner.extend(consumer.poll(0)))
+        outer = [record for _ in range(2) for record in consumer.poll(WAIT_MS)]
+        assert [record.offset for record in (*outer[:1], *inner, *outer[1:])] == [0, 1, 2]
+
+        def complain(offsets: Any, error: Any) -> None:
+            raise ValueError(offsets)
+
+        consumer.set_acknowledgement_commit_callback(complain)
+        with pytest.raises(ValueError, match="TopicPartition"):
+            consumer.commit_sync()
+        consumer.set_acknowledgement_commit_callback(None)
+
+
 def test_a_loop_accepts_a_record_when_it_takes_the_next_one(log: pylog.Log) -> None:
     seen = []
     with member(log) as consumer:
