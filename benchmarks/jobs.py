@@ -1,6 +1,7 @@
 """A work queue: jobs of 100 bytes that wait are taken one at a time, and each is acknowledged before the next is taken.
 
     pylog in process, served    a loop over a share consumer, of one record a poll
+    Kafka's share groups        confluent-kafka's ShareConsumer at a broker: a poll of one, which accepts the one before
     Redis Streams               XREADGROUP of one, XACK
     persist-queue               SQLiteAckQueue: get, ack
     huey (SQLite)               dequeue: it has no acknowledgment, what a killed worker had is lost
@@ -18,6 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import kafka_node
 import pylog
 from brokers import redis_client
 from harness import Skipped, Way, keys_and_values, measure, report, scaled, scratch, skipping, stopwatch
@@ -32,6 +34,7 @@ GROUP = "workers"
 EARLIEST = {"share.auto.offset.reset": "earliest"}
 ONE: Any = {"max_poll_records": 1, "share_acquire_mode": "record_limit"}
 IN_PROCESS, SERVED, REDIS = "pylog in process", "pylog served", "Redis Streams"
+KAFKA = "Kafka, confluent-kafka"
 PERSIST_QUEUE, HUEY, SQLITE = "persist-queue", "huey (SQLite)", "sqlite3"
 
 Taker = Callable[[], object]
@@ -110,6 +113,49 @@ def behind_a_server(folder: Path, *, durable: bool) -> Iterator[Queue]:
     with served(folder / "served", "--flush", "sync" if durable else "none") as node:  # noqa: SIM117
         with pylog.connect(node.servers) as log:
             yield pylog_queue(log)
+
+
+# --- Kafka ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def kafka_share_group(folder: Path, *, durable: bool) -> Iterator[Queue]:
+    kafka_node.require()
+    import confluent_kafka
+
+    settings = {"share.coordinator.state.topic.replication.factor": "1", "share.coordinator.state.topic.min.isr": "1"}
+    if durable:
+        settings["log.flush.interval.messages"] = "1"
+    with kafka_node.broker(folder / "kafka", folder, settings) as node, pylog.connect(node.servers) as log:
+        topics = (f"jobs-{number}" for number in count())
+        topic = ""
+        own = {"bootstrap.servers": node.servers, "log_level": 0}
+
+        def put(values: list[bytes]) -> None:
+            nonlocal topic
+            topic = next(topics)
+            log.create_topic(topic)
+            log.admin.alter_group_config(topic, EARLIEST)
+            # librdkafka has no limit that holds: one record comes alone where its batch has no other one.
+            producer = confluent_kafka.Producer({**own, "batch.num.messages": 1})
+            for value in values:
+                producer.produce(topic, value)
+            producer.flush()
+
+        @contextmanager
+        def taker() -> Iterator[Taker]:
+            consumer: Any = confluent_kafka.ShareConsumer({**own, "group.id": topic, "max.poll.records": 1})
+            consumer.subscribe([topic])
+
+            def take() -> None:
+                while not (found := consumer.poll(1)):
+                    pass
+                assert len(found) == 1
+
+            yield take
+            consumer.close()
+
+        yield Queue(put, taker)
 
 
 # --- the others -------------------------------------------------------------------------------------------------------
@@ -219,8 +265,8 @@ def sqlite_table(folder: Path, *, durable: bool) -> Iterator[Queue]:
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 QUEUES: dict[str, Callable[..., Any]] = {
-    IN_PROCESS: in_process, SERVED: behind_a_server, REDIS: redis_streams, PERSIST_QUEUE: persist_queue,
-    HUEY: huey_sqlite, SQLITE: sqlite_table,
+    IN_PROCESS: in_process, SERVED: behind_a_server, KAFKA: kafka_share_group, REDIS: redis_streams,
+    PERSIST_QUEUE: persist_queue, HUEY: huey_sqlite, SQLITE: sqlite_table,
 }  # fmt: skip
 
 
@@ -250,7 +296,7 @@ def main() -> None:
             end = f", {workers}{', durable' * durable}"
             figures += [
                 measured.speed(f"{who}{end}", f"{who}{end}", f"{other}{end}")
-                for other in (REDIS, PERSIST_QUEUE, HUEY, SQLITE) for who in (IN_PROCESS, SERVED)
+                for other in (KAFKA, REDIS, PERSIST_QUEUE, HUEY, SQLITE) for who in (IN_PROCESS, SERVED)
             ]  # fmt: skip
     report(
         "jobs",
