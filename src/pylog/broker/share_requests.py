@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pylog.broker.share_partition_host import Portion
 from pylog.broker.share_sessions import MemberKey
 from pylog.coordinator.share.share_partition import Acknowledgement
-from pylog.errors import InvalidRecordState, InvalidRequest, PylogError
+from pylog.errors import InvalidRequest, PylogError
 from pylog.protocol.error_codes import error_code, error_message
 from pylog.protocol.messages.share import (
     GAP,
@@ -68,7 +68,7 @@ def forgotten_in(message: ShareFetchRequest) -> list[SharedPartition]:
 
 
 def check_said(batches: Sequence[Acknowledgement], *, is_renew: bool) -> None:
-    """Raise InvalidRequest for acknowledgements that cannot be meant, and InvalidRecordState for a record twice.
+    """Raise InvalidRequest for acknowledgements that cannot be meant. One may begin where the one before it ends.
 
     (Kafka: KafkaApis.validateAcknowledgementBatches)
     """
@@ -80,8 +80,6 @@ def check_said(batches: Sequence[Acknowledgement], *, is_renew: bool) -> None:
             raise InvalidRequest(f"acknowledgements of offsets {first} to {last} have types that are not known")
         if RENEW in types and not is_renew:
             raise InvalidRequest(f"locks of offsets {first} to {last} are renewed by a request that renews none")
-        if first < end:
-            raise InvalidRecordState(f"offset {first} is acknowledged twice")
         end = last + 1
 
 

@@ -189,6 +189,17 @@ def test_acknowledgements_of_what_is_not_there() -> None:
     assert (machine.start_offset, machine.end_offset) == (9, 9)
 
 
+def test_what_is_said_twice_in_one_request() -> None:
+    machine = SharePartition(0, 0)
+    taken(machine, range(6))
+    twice = [Acknowledgement(4, 4, [ACCEPT]), Acknowledgement(4, 4, [ACCEPT])]
+    with pytest.raises(InvalidRecordState, match="offset 4 is acknowledged twice"):
+        machine.acknowledge("ann", twice, LIMITS, 0)
+    assert machine.take_write() is None
+    machine.move_start(5)
+    assert machine.acknowledge("ann", twice, LIMITS, 0) is None
+
+
 def test_what_was_written_is_taken_up() -> None:
     stored = [StoredBatch(0, 1, 2, 1), StoredBatch(3, 3, 0, 2), StoredBatch(4, 4, 1, 3), StoredBatch(5, 5, 4, 1)]
     machine = SharePartition(1, 7, stored)

@@ -260,12 +260,14 @@ class SharePartition:
     ) -> StateChange | None:  # fmt: skip
         """Take what a member says of its records; gives what is to be written before it counts. All or nothing.
 
-        The ranges do not overlap. Raises InvalidRequest (it names records that were never delivered) and
-        InvalidRecordState (they are not the member's, or not any more).
+        The ranges are in order. Raises InvalidRequest (it names records that were never delivered) and
+        InvalidRecordState (they are not the member's, or not any more, or named twice).
         """
         parts: list[tuple[int, int, AcknowledgeType]] = []
         for one in said:
             if one.last_offset >= self._runs.start:
+                if parts and one.first_offset < parts[-1][1]:
+                    raise InvalidRecordState(f"offset {one.first_offset} is acknowledged twice")
                 self._check_known(one)
                 parts += one.parts()
         for first, end, kind in parts:
