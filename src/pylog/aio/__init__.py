@@ -13,11 +13,25 @@ Nothing here blocks the loop, and no consumer has a thread. Cancelling a call lo
 has not given is read again, and one that a producer has taken is sent.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from pylog.aio.consumer import Consumer
 from pylog.aio.log import Admin, Log
 from pylog.aio.opening import connect, open  # noqa: A004
 from pylog.aio.producer import Producer
 from pylog.aio.share_consumer import ShareConsumer
-from pylog.aio.workers import Workers
+
+if TYPE_CHECKING:
+    from pylog.aio.workers import Workers
 
 __all__ = ["Admin", "Consumer", "Log", "Producer", "ShareConsumer", "Workers", "connect", "open"]
+
+if not TYPE_CHECKING:  # mypy would take any name for one of this module
+
+    def __getattr__(name: str) -> Any:
+        # It loads the rules of workers, and the schedule of jobs.
+        if name != "Workers":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = import_module("pylog.aio.workers").Workers
+        return found

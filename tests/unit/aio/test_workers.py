@@ -603,3 +603,8 @@ def test_the_jobs_of_a_process_that_is_killed_are_done_by_another_at_once(tmp_pa
         assert deliveries == {offset: 2 if offset in begun else 1 for offset in range(6)}
 
     asyncio.run(main())
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Worker'"):
+        pylog.aio.Worker  # type: ignore[attr-defined]  # noqa: B018
