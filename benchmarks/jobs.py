@@ -34,7 +34,7 @@ GROUP = "workers"
 EARLIEST = {"share.auto.offset.reset": "earliest"}
 ONE: Any = {"max_poll_records": 1, "share_acquire_mode": "record_limit"}
 IN_PROCESS, SERVED, REDIS = "pylog in process", "pylog served", "Redis Streams"
-KAFKA = "Kafka, confluent-kafka"
+KAFKA = "Kafka (confluent-kafka)"
 PERSIST_QUEUE, HUEY, SQLITE = "persist-queue", "huey (SQLite)", "sqlite3"
 
 Taker = Callable[[], object]
