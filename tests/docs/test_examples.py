@@ -207,7 +207,9 @@ def test_a_queue_by_http_gives_each_message_to_each_group_once(tmp_path: Path) -
 def test_a_web_application_in_a_loop_appends_and_streams(tmp_path: Path, loop: str) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     app = aio_web.application(str(tmp_path / "log"))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", loop=loop, timeout_graceful_shutdown=1))
+    # A busy machine may take longer between two requests of a connection than uvicorn keeps one by default.
+    config = uvicorn.Config(app, log_level="error", loop=loop, timeout_graceful_shutdown=1, timeout_keep_alive=240)
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     connections = [HTTPConnection(*listener.getsockname()[:2], timeout=240) for _ in range(3)]

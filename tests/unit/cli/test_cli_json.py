@@ -16,7 +16,7 @@ __all__ = ["run"]
 
 Told = Callable[..., list[dict[str, Any]]]
 # They print no facts: records, text for a shell, or nothing.
-OTHERS = {"serve", "follow", "ui", "completion"}
+OTHERS = {"serve", "follow", "schedule run", "ui", "completion"}
 
 
 @pytest.fixture
