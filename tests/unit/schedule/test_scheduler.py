@@ -193,8 +193,9 @@ def test_jobs_of_a_transaction_come_when_it_is_committed(log: pylog.Log, schedul
 
 
 def test_a_topic_that_is_gone_holds_up_no_other(
-    log: pylog.Log, schedule: Schedule, caplog: pytest.LogCaptureFixture
+    log: pylog.Log, schedule: Schedule, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(scheduler, "RETRY_MS", 1)
     log.create_topic("gone")
     for number in range(3):
         schedule.send("gone", b"lost", delay_ms=0, job_id=f"lost {number}")

@@ -83,7 +83,7 @@ def test_a_call_that_is_repeated(log: pylog.Log, jobs: Jobs) -> None:
 
     tick.repeat("* * * * * *")
     with jobs.workers(), Scheduler(log):
-        calls.wait(2)
+        calls.wait(1)
 
 
 def test_a_record_that_is_not_a_call_is_a_dead_letter(log: pylog.Log, jobs: Jobs) -> None:
