@@ -110,8 +110,7 @@ class Scheduler:
         >>> scheduler.run()
         """
         with stopped_by_signals(self.stop):
-            while not pause(self._ended, 60):
-                pass
+            pause(self._ended, threading.TIMEOUT_MAX)
         if self._failure is not None:
             raise self._failure
 
@@ -138,8 +137,7 @@ class Scheduler:
         >>> scheduler.close()
         """
         self.stop()
-        while not pause(self._ended, 60):
-            pass
+        pause(self._ended, threading.TIMEOUT_MAX)
 
     # --- the thread --------------------------------------------------------------------------------------------------
 

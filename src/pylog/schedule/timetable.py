@@ -64,7 +64,7 @@ class Timetable:
                 self._cancels(entry)
             case Taken():
                 self._takes(entry)
-            case Ended():
+            case _:
                 self._ends(entry.entry)
 
     def _waits(self, job: ScheduledJob) -> None:

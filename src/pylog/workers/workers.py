@@ -19,7 +19,6 @@ logger = logging.getLogger("pylog.workers")
 
 K = TypeVar("K")
 V = TypeVar("V")
-LOOK_SECONDS = 60
 
 
 class Workers:
@@ -173,8 +172,8 @@ class Workers:
             self._producer.close()
 
     def _wait(self) -> None:
-        while self._members and not pause(self._all_ended, LOOK_SECONDS):
-            pass
+        if self._members:
+            pause(self._all_ended, threading.TIMEOUT_MAX)
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Close; after an exception as KeyboardInterrupt jobs in work are not waited for: others get their records."""

@@ -10,6 +10,7 @@ from pylog import AclBinding, AclBindingFilter, AclOperation, AclPermissionType,
 from pylog.controller import acls as controlled
 from pylog.controller.acls import AclControl
 from pylog.errors import CorruptBatch, InvalidRequest, PolicyViolation, ReadOnly, UnsupportedFormat
+from pylog.protocol.acls import Acls
 from pylog.protocol.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from pylog.protocol.metadata_changes import add_acl, image_records, remove_acl
 from pylog.protocol.metadata_image import MetadataImage, decode_record, encode_record
@@ -132,3 +133,23 @@ def test_a_number_from_the_future_stands_for_unknown() -> None:
     asked = DescribeAclsRequest.of(AclBindingFilter())
     asked.resource_type_filter = 77
     assert asked.filter().resource_type == UNKNOWN
+
+
+def test_acls_of_one_pattern_come_together_and_go_one_by_one() -> None:
+    ways = [AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE]
+    acls = [AclBinding(TOPIC, "t", "User:alice", way) for way in ways]
+    with pylog.open(":memory:") as log:
+        log.admin.create_acls(acls)
+        assert sorted(log.admin.describe_acls()) == sorted(acls)
+        log.admin.delete_acls([AclBindingFilter(operation=AclOperation.WRITE)])
+        assert sorted(log.admin.describe_acls()) == sorted([acls[0], acls[2]])
+
+
+def test_an_acl_that_is_there_under_two_ids_stays_until_both_are_gone() -> None:
+    acls, acl = Acls(), ONE
+    acls.add(uuid.UUID(int=1), acl)
+    acls.add(uuid.UUID(int=2), acl)
+    acls.remove(uuid.UUID(int=1))
+    assert acl in acls and len(acls) == 1
+    acls.remove(uuid.UUID(int=2))
+    assert acl not in acls

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pylog.runtime.words import config_text, count_text, duration_text, plural, size_text
+from pylog.runtime.words import config_text, count_text, duration_text, plural, size_text, time_text
 
 
 def test_sizes_counts_and_lengths_of_time() -> None:
@@ -28,3 +28,8 @@ def test_sizes_counts_and_lengths_of_time() -> None:
 )  # fmt: skip
 def test_a_config_is_said_in_words_where_that_helps(name: str, value: str, words: str) -> None:
     assert config_text(name, value) == words
+
+
+def test_a_time_beyond_the_calendar_is_its_number() -> None:
+    assert time_text(1_000) == "1970-01-01T00:00:01.000+00:00"
+    assert time_text(1 << 60) == str(1 << 60)

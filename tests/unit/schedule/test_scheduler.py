@@ -88,6 +88,8 @@ def test_jobs_come_in_the_order_of_their_times(log: pylog.Log, schedule: Schedul
     ]  # fmt: skip
     assert [job.value for job in schedule.waiting()] == [b"far"]
     assert repr(at_work) == "<Scheduler of 'schedule': 3 moved>"
+    assert at_work.has_ended
+    at_work.run()
 
 
 def test_a_job_comes_not_before_its_time(log: pylog.Log, schedule: Schedule, watch: Watch) -> None:

@@ -212,6 +212,8 @@ def test_a_cancellation_ends_what_was_sent_before_it() -> None:
     # What the scheduler wrote before it had read the cancellation is ended, too.
     assert read(cancelled, first).jobs() == []
     assert read(second, Cancelled("a", cancelling_key("a", "3"), 1)).jobs() == [second]
+    earlier = Cancelled("a", cancelling_key("a", "9"), 0)
+    assert read(cancelled, earlier, first).jobs() == []
 
 
 def test_an_id_is_taken_for_a_while_after_its_job_was_moved() -> None:

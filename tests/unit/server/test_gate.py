@@ -510,3 +510,50 @@ def test_every_version_can_say_that_it_is_refused(node: Guarded) -> None:
 def test_a_group_without_a_name_is_judged_like_any_other(node: Guarded) -> None:
     (told,) = node.ask("OffsetFetch", 9, {"groups": [{"groupId": "", "topics": None}]}, "User:alice")["groups"]
     assert told["errorCode"] == 30
+
+
+class Failing:
+    """An authorizer that cannot tell."""
+
+    def authorize(self, *question: object) -> bool:
+        raise RuntimeError("no connection to the directory of users")
+
+
+def test_an_authorizer_that_raises_allows_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with pylog.open(":memory:", config={"offsets_topic_num_partitions": 1}) as log:
+        assert Guarded(log, Failing()).errors("Produce", "User:alice") == {NO_TOPIC}
+    assert "the authorizer could not say whether User:alice may WRITE" in caplog.text
+
+
+def test_a_transactional_id_is_for_those_who_may_write_with_it(node: Guarded) -> None:
+    begin = {"transactionalId": "x", "transactionTimeoutMs": 1000, "producerId": -1, "producerEpoch": -1}
+    topics = [{"name": "t", "partitions": [0]}]
+    join = {"v3AndBelowTransactionalId": "x", "v3AndBelowProducerId": 1, "v3AndBelowTopics": topics}
+
+    assert node.ask("InitProducerId", 4, begin, "User:alice")["errorCode"] == 53
+    node.allow(O.WRITE, TRANSACTIONAL_ID, "x")
+    assert node.ask("InitProducerId", 4, begin, "User:alice")["errorCode"] == 0
+    node.allow(O.WRITE, TOPIC, "t")
+    (topic,) = node.ask("AddPartitionsToTxn", 3, join, "User:alice")["resultsByTopicV3AndBelow"]
+    # The coordinator has looked at it: that is another producer's id.
+    assert [part["partitionErrorCode"] for part in topic["resultsByPartition"]] == [49]
+
+
+def test_a_producer_without_an_id_may_write_somewhere(node: Guarded) -> None:
+    begin = {"transactionalId": None, "transactionTimeoutMs": 1000, "producerId": -1, "producerEpoch": -1}
+    assert node.ask("InitProducerId", 4, begin, "User:alice")["errorCode"] == 31
+    node.allow(O.WRITE, TOPIC, "t")
+    assert node.ask("InitProducerId", 4, begin, "User:alice")["errorCode"] == 0
+
+
+def test_a_group_with_an_error_has_no_operations(node: Guarded) -> None:
+    asked = {"groups": ["none"], "includeAuthorizedOperations": True}
+    (group,) = node.ask("DescribeGroups", 6, asked, "User:root")["groups"]
+    assert (group["errorCode"], group["authorizedOperations"]) == (69, -(1 << 31))
+
+
+def test_all_topics_are_described_but_those_that_are_hidden(node: Guarded) -> None:
+    asked = {"topics": [], "responsePartitionLimit": 100}
+    assert node.ask("DescribeTopicPartitions", 0, asked, "User:alice")["topics"] == []
+    (topic,) = node.ask("DescribeTopicPartitions", 0, asked, "User:root")["topics"]
+    assert topic["name"] == "t"

@@ -262,6 +262,17 @@ def test_a_server_ends_while_a_connection_is_held(log: pylog.Log) -> None:
         client.close()
 
 
+def test_a_client_that_is_passed_over_may_leave(log: pylog.Log, clock: MovableClock) -> None:
+    log.admin.alter_client_quotas({"client-id": "greedy"}, {PRODUCE: 1})
+    with log.serve() as server:
+        with WireClient(server.bootstrap_servers, "greedy") as greedy:
+            answer = greedy.ask("Produce", produced(Requests(greedy).topic_id("t")))
+        # Nothing is read from it, so its end is seen when its time is over.
+        clock.advance(answer["throttleTimeMs"] + 1)
+        with WireClient(server.bootstrap_servers, "modest") as modest:
+            assert modest.ask("ApiVersions", {}, version=3)["throttleTimeMs"] == 0
+
+
 def test_clients_in_the_process_have_no_quotas(log: pylog.Log) -> None:
     log.admin.alter_client_quotas({"client-id": None}, {PRODUCE: 1, REQUEST: 0.001})
     with log.producer(client_id="own") as producer:
