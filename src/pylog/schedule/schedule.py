@@ -28,7 +28,7 @@ class Schedule:
         schedule = Schedule(log)
         schedule.send("jobs", b"remind", delay_ms=60_000)
         schedule.send("jobs", b"greet", at=datetime(2027, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")), job_id="new year")
-        schedule.repeat("jobs", b"report", cron="0 3 * * *", timezone="Europe/Berlin", job_id="nightly")
+        schedule.repeat("jobs", b"report", cron=NIGHTLY, timezone="Europe/Berlin", job_id="nightly")
         schedule.cancel("new year")
 
     An **id** names a job that waits: a later one with the same id takes its place. Without one a job gets one of its

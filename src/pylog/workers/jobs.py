@@ -78,8 +78,7 @@ class Jobs:
     def workers(self, **options: Any) -> Workers:
         """Workers for these functions; `options` are those of `Workers`. Their group has the name of the topic.
 
-        >>> with jobs.workers(threads=2) as workers:
-        ...     workers
+        >>> jobs.workers(threads=2)
         <Workers of group 'calls': 0 done, 0 retried, 0 dead>
         """
         return Workers(
