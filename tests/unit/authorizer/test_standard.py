@@ -200,3 +200,11 @@ EVERY = (
 def test_a_filter_finds_what_it_names(filter_: AclBindingFilter, found: list[int]) -> None:
     acls = acls_of(*EVERY)
     assert [acl_id.int for acl_id, _ in acls.matching(filter_)] == found
+
+
+def test_what_a_client_may_do_somewhere_is_decided_anew_after_a_change() -> None:
+    held = [acls_of()]
+    asked = StandardAuthorizer(lambda: held[0], super_users=frozenset(), allows_without_acl=False)
+    assert not asked.authorize_any(ALICE, HOST, WRITE, TOPIC)
+    held[0] = acls_of(acl(TOPIC, "t", operation=WRITE))
+    assert asked.authorize_any(ALICE, HOST, WRITE, TOPIC)

@@ -7,11 +7,11 @@ import pytest
 
 from pylog.client.cluster import Cluster
 from pylog.client.consumer.pending_requests import PendingRequests
-from pylog.client.share_consumer.acknowledgements import Acknowledgements
+from pylog.client.share_consumer.acknowledgements import Acknowledgements, batches
 from pylog.client.share_consumer.fetcher import ShareFetcher
 from pylog.config.share_consumer import ShareConsumerConfig
 from pylog.protocol.batch import encode
-from pylog.protocol.messages.share import AcquiredRecords, ShareFetchResponse
+from pylog.protocol.messages.share import ACCEPT, AcquiredRecords, ShareFetchResponse
 from pylog.record import TopicPartition
 from pylog.runtime.future import Future
 from pylog.testing import SimClock
@@ -80,3 +80,9 @@ def test_a_record_is_not_given_when_its_lock_may_have_ended_on_the_way(late_ms: 
     )
     requests.deliver()
     assert [record.value for record in fetcher.take(1)] == given
+
+
+def test_no_offsets_are_no_batches() -> None:
+    assert batches({}) == []
+    (one,) = batches({3: ACCEPT, 4: ACCEPT})
+    assert (one.first_offset, one.last_offset, one.acknowledge_types) == (3, 4, [ACCEPT])

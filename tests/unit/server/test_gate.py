@@ -557,3 +557,16 @@ def test_all_topics_are_described_but_those_that_are_hidden(node: Guarded) -> No
     assert node.ask("DescribeTopicPartitions", 0, asked, "User:alice")["topics"] == []
     (topic,) = node.ask("DescribeTopicPartitions", 0, asked, "User:root")["topics"]
     assert topic["name"] == "t"
+
+
+def test_a_replica_that_may_act_for_the_cluster_reads_every_topic(node: Guarded) -> None:
+    part = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 1, "currentLeaderEpoch": -1}
+    body = {"replicaId": 5, "maxWaitMs": 0, "minBytes": 0, "topics": [{"topic": "t", "partitions": [part]}]}
+
+    def code(user: str) -> int:
+        (topic,) = node.ask("Fetch", 11, {**body, "sessionId": 0, "sessionEpoch": -1}, user)["responses"]
+        told: int = topic["partitions"][0]["errorCode"]
+        return told
+
+    assert code("User:alice") == 29
+    assert code("User:root") != 29
