@@ -151,7 +151,10 @@ class Schedule:
         if delay_ms is not None and at is not None:
             raise ValueError("a job has delay_ms, or at, not both")
         if at is None:
-            return self._clock.wall_ms() + _checked_ms("delay_ms", delay_ms or 0)
+            moment = self._clock.wall_ms() + _checked_ms("delay_ms", delay_ms or 0)
+            if moment > MOMENT_MAX:
+                raise ValueError(f"delay_ms is {delay_ms}: that is beyond the latest time, 2**53")
+            return moment
         if not isinstance(at, datetime):
             return _checked_ms("at", at)
         if at.tzinfo is None:

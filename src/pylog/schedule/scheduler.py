@@ -12,7 +12,6 @@ have the turn cannot both commit: the coordinator of transactions decides (Kafka
 
 import logging
 import random
-import sys
 import threading
 from contextlib import suppress
 from typing import Any, Self
@@ -24,6 +23,8 @@ from pylog.errors import (
     ProducerFenced,
     ProtocolError,
     PylogError,
+    TransactionAbortable,
+    TransactionAborted,
     UnknownTopicOrPartition,
     Wakeup,
 )
@@ -41,7 +42,10 @@ from pylog.schedule.timetable import Moves, Timetable
 logger = logging.getLogger("pylog.schedule")
 
 FENCED = (ProducerFenced, InvalidProducerEpoch)
-TURN_ENTRIES = 500
+OF_TRANSACTIONS = (*FENCED, TransactionAbortable, TransactionAborted)
+"""What follows for all records of a transaction."""
+ENTRIES_MAX = 500
+"""How many entries a transaction has."""
 LOOK_MS = 500
 """How often the clock is looked at: it may jump."""
 STEP_MS = 1000
@@ -89,6 +93,9 @@ class Scheduler:
         self._begins_ms: int | None = None
         """The tick of its next turn, while something is due."""
         self._patience_ms = PATIENCE_MS
+        self._most = ENTRIES_MAX
+        """How many entries its next transaction has at most."""
+        self._has_begun = False
         self._is_stopping = False
         self._ended = threading.Event()
         self._failure: BaseException | None = None
@@ -98,7 +105,14 @@ class Scheduler:
 
     def __enter__(self) -> Self:
         """Begin, in the background. Raises ThreadsExhausted."""
-        started(self._run, "pylog-scheduler")
+        if self._has_begun or self._ended.is_set():
+            raise RuntimeError("this scheduler was begun, or closed, already: make another one")
+        try:
+            started(self._run, "pylog-scheduler")
+        except BaseException:
+            self.close()
+            raise
+        self._has_begun = True
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -109,6 +123,8 @@ class Scheduler:
 
         >>> scheduler.run()
         """
+        if not self._has_begun:
+            raise RuntimeError("this scheduler has not begun: `with` it")
         with stopped_by_signals(self.stop):
             pause(self._ended, threading.TIMEOUT_MAX)
         if self._failure is not None:
@@ -136,8 +152,12 @@ class Scheduler:
 
         >>> scheduler.close()
         """
-        self.stop()
-        pause(self._ended, threading.TIMEOUT_MAX)
+        if self._has_begun:
+            self.stop()
+            pause(self._ended, threading.TIMEOUT_MAX)
+        elif not self._ended.is_set():
+            self._consumer.close()
+            self._ended.set()
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
@@ -210,10 +230,10 @@ class Scheduler:
     def _move(self) -> None:
         try:
             producer = self._producer or self._taken_over()
-            moves = self._table.due(self._clock.wall_ms(), TURN_ENTRIES)
-            if moves.entries:
-                self._commit(producer, moves)
-            self._patience_ms = PATIENCE_MS
+            moves = self._table.due(self._clock.wall_ms(), self._most)
+            if not moves.entries or self._commit(producer, moves):
+                self._most = min(2 * self._most, ENTRIES_MAX)
+                self._patience_ms = PATIENCE_MS
         except (Closed, Wakeup):
             raise
         except PylogError as error:
@@ -246,33 +266,40 @@ class Scheduler:
             self._read(LOOK_MS)
         return producer
 
-    def _commit(self, producer: Producer[Any, Any], moves: Moves) -> None:
-        sent: list[tuple[ScheduledJob, Future[Any]]] = []
+    def _commit(self, producer: Producer[Any, Any], moves: Moves) -> bool:
+        """Make the moves; False where a job was refused, and so all of them. Raises other errors."""
+        sent: list[Future[Any]] = []
         try:
             producer.begin()
             for job in moves.jobs:
                 key, value, headers = job.due_record()
-                sent.append((job, producer.send(job.topic, value, key, headers=headers)))
+                sent.append(producer.send(job.topic, value, key, headers=headers))
             for entry in moves.entries:
                 key, value, headers = encoded(entry)
                 producer.send(self._partition.topic, value, key, partition=0, headers=headers)
             producer.commit()
-        except PylogError:
-            self._postpone(moves, sent)
-            raise
+        except PylogError as error:
+            errors = [error, *(future.exception() for future in sent if future.done())]
+            refusal = next((one for one in errors if _is_refusal(one)), None)
+            if refusal is None:
+                raise
+            producer.abort()
+            self._single_out(moves.jobs, refusal)
+            return False
         for entry in moves.entries:
             self._table.read(entry)
         self.moved += len(moves.jobs)
+        return True
 
-    def _postpone(self, moves: Moves, sent: list[tuple[ScheduledJob, Future[Any]]]) -> None:
-        """Leave the jobs that their topics refuse, so that the others can be moved."""
-        refused = [(job, future.exception()) for job, future in sent if future.done()]
-        if len(sent) < len(moves.jobs):
-            refused.append((moves.jobs[len(sent)], sys.exception()))
-        for job, error in refused:
-            if _is_refusal(error):
-                logger.error("job %s is refused by the topic %s, and waits: %r", job.job_id, job.topic, error)
-                self._table.postpone(job, self._clock.wall_ms() + POSTPONED_MS)
+    def _single_out(self, jobs: list[ScheduledJob], refusal: BaseException) -> None:
+        """Let the next transaction be half as large, so that the others are moved; leave the job of one that had no
+        other. All records of a transaction have the error of one, so the error does not tell which.
+        """
+        self._most = max(1, len(jobs) // 2)
+        if len(jobs) == 1:
+            (job,) = jobs
+            logger.error("job %s is refused by the topic %s, and waits: %r", job.job_id, job.topic, refusal)
+            self._table.postpone(job, self._clock.wall_ms() + POSTPONED_MS)
 
     def _give_back(self) -> None:
         producer, self._producer = self._producer, None
@@ -285,4 +312,4 @@ def _is_refusal(error: BaseException | None) -> bool:
     """Whether it is the job that is at fault, or its topic."""
     if isinstance(error, UnknownTopicOrPartition):
         return True
-    return isinstance(error, ProtocolError) and not error.retriable and not isinstance(error, FENCED)
+    return isinstance(error, ProtocolError) and not error.retriable and not isinstance(error, OF_TRANSACTIONS)

@@ -14,7 +14,7 @@ from itertools import islice
 from sortedcontainers import SortedDict
 
 from pylog.schedule.cron import next_ms
-from pylog.schedule.entries import Cancelled, Ended, Entry, ScheduledJob, Taken
+from pylog.schedule.entries import MOMENT_MAX, Cancelled, Ended, Entry, ScheduledJob, Taken
 
 KEPT_MS = 60_000
 """How long it is remembered that an id was taken: what was sent meanwhile may be read later."""
@@ -167,5 +167,6 @@ def _after(job: ScheduledJob, now_ms: int) -> list[Entry]:
     """The entries that follow a job which is moved: its next time, or its end, and that its id is taken."""
     if job.cron is not None:
         return [replace(job, at_ms=next_ms(job.cron, job.timezone, max(now_ms, job.at_ms)))]
-    ended: list[Entry] = [Ended(job.entry)]
-    return ended if job.unique_for_ms is None else [*ended, Taken(job.job_id, now_ms + job.unique_for_ms)]
+    if job.unique_for_ms is None:
+        return [Ended(job.entry)]
+    return [Ended(job.entry), Taken(job.job_id, min(now_ms + job.unique_for_ms, MOMENT_MAX))]

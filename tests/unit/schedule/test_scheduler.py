@@ -35,6 +35,10 @@ class Watch(SystemClock):
         return super().tick_ms() + self.tick_ahead_ms
 
 
+LARGE = 1 << 19
+"""More than a batch of the producer has: it goes out at once."""
+
+
 @pytest.fixture
 def watch() -> Watch:
     return Watch()
@@ -195,9 +199,8 @@ def test_jobs_of_a_transaction_come_when_it_is_committed(log: pylog.Log, schedul
 
 
 def test_a_topic_that_is_gone_holds_up_no_other(
-    log: pylog.Log, schedule: Schedule, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    log: pylog.Log, schedule: Schedule, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(scheduler, "RETRY_MS", 1)
     log.create_topic("gone")
     for number in range(3):
         schedule.send("gone", b"lost", delay_ms=0, job_id=f"lost {number}")
@@ -207,6 +210,21 @@ def test_a_topic_that_is_gone_holds_up_no_other(
         assert values(arrived(log, 3)) == [b"0", b"1", b"2"]
     assert [job.job_id for job in schedule.waiting()] == ["lost 0", "lost 1", "lost 2"]
     assert "job lost 0 is refused by the topic gone, and waits: UnknownTopicOrPartition" in caplog.text
+
+
+@pytest.mark.parametrize("size", [1000, LARGE])
+def test_a_job_that_its_topic_refuses_holds_up_no_other(
+    size: int, log: pylog.Log, schedule: Schedule, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.create_topic("small", config={"max.message.bytes": 200})
+    schedule.send("jobs", b"before", job_id="before")
+    schedule.send("small", bytes(size), job_id="large")
+    schedule.send("jobs", b"behind", job_id="behind")
+    with caplog.at_level(logging.ERROR), Scheduler(log):
+        assert values(arrived(log, 2)) == [b"before", b"behind"]
+    assert [job.job_id for job in schedule.waiting()] == ["large"]
+    assert caplog.text.count("is refused by the topic") == 1
+    assert "job large is refused by the topic small, and waits: RecordTooLarge" in caplog.text
 
 
 def test_a_record_that_is_no_entry_is_left_out(
@@ -239,6 +257,7 @@ def test_the_rules_of_a_job(log: pylog.Log, schedule: Schedule) -> None:
         (ValueError, "delay_ms, or at, not both", {"delay_ms": 1, "at": 1}),
         (ValueError, "has no timezone", {"at": datetime(2027, 1, 1)}),  # noqa: DTZ001
         (ValueError, "delay_ms is -1", {"delay_ms": -1}),
+        (ValueError, "delay_ms is 9007199254740991: that is beyond", {"delay_ms": 2**53 - 1}),
         (ValueError, "at is", {"at": datetime(1969, 1, 1, tzinfo=UTC)}),
         (TypeError, "delay_ms is a number of milliseconds, not float", {"delay_ms": 1.5}),
         (TypeError, "unique_for_ms is a number", {"unique_for_ms": "1"}),
@@ -286,7 +305,19 @@ def test_a_scheduler_of_a_closed_log_says_so(log: pylog.Log) -> None:
 
 
 def test_a_scheduler_that_gets_no_thread(log: pylog.Log) -> None:
-    with no_threads(), pytest.raises(ThreadsExhausted), Scheduler(log):
+    at_work = Scheduler(log)
+    with no_threads(), pytest.raises(ThreadsExhausted), at_work:
+        pass
+    assert at_work.has_ended
+
+
+def test_a_scheduler_that_has_not_begun(log: pylog.Log) -> None:
+    at_work = Scheduler(log)
+    with pytest.raises(RuntimeError, match="has not begun"):
+        at_work.run()
+    at_work.close()
+    at_work.close()
+    with pytest.raises(RuntimeError, match="begun, or closed, already"), at_work:
         pass
 
 

@@ -5,6 +5,7 @@ from random import Random
 
 from pylog.record import DeserializedRecord, Header
 from pylog.schedule.entries import (
+    MOMENT_MAX,
     Cancelled,
     Ended,
     Entry,
@@ -229,6 +230,12 @@ def test_an_id_is_taken_for_a_while_after_its_job_was_moved() -> None:
     assert table.jobs() == [later]
     assert table.due(125, 10).entries == [Ended(dropped.entry)]
     assert Ended(b"taken/a") in table.due(120 + KEPT_MS, 10).entries
+
+
+def test_an_id_is_taken_for_no_longer_than_a_record_can_tell() -> None:
+    table = read(job("a", 10, 0, unique_for_ms=MOMENT_MAX))
+    (_, taken) = table.due(20, 10).entries
+    assert taken == Taken("a", MOMENT_MAX)
 
 
 def test_a_repeated_job_waits_for_its_next_time_and_sleeps_through_several_once() -> None:
