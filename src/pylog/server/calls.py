@@ -156,6 +156,7 @@ class Calls:
 
     def _call_large(self, connection: Connection, pending: Pending, frame: bytearray) -> None:
         """In the thread of large requests."""
+        begun_ns = stopwatch_ns()
         try:
             outcome = self._outcome_of_large(connection, pending, frame)
         except PylogError as error:
@@ -163,6 +164,7 @@ class Calls:
         except Exception as error:  # noqa: BLE001
             self._agenda.post(partial(self._fail, connection, error))
         else:
+            pending.spent_ns += stopwatch_ns() - begun_ns
             self._make(connection, pending, outcome)
 
     def _outcome_of_large(self, connection: Connection, pending: Pending, frame: bytearray) -> Outcome:
@@ -174,7 +176,7 @@ class Calls:
                 raise
             return told
         # What was decoded is only held as long as the outcome needs it.
-        pending.call = call._replace(request=None)
+        pending.call, pending.session = call._replace(request=None), call.session
         outcome, pending.fate = self._outcome(connection, call, may_wait=True)
         return outcome
 
@@ -274,14 +276,13 @@ class Calls:
     @staticmethod
     def _judged(connection: Connection, pending: Pending, outcome: Made | Reply) -> Made:
         """The body of an outcome, with the throttle time of its client."""
+        quotas = connection.node.quotas
+        if not quotas.is_active:
+            return body_of(outcome) if isinstance(outcome, Reply) else outcome
         begun_ns = stopwatch_ns()
         made = body_of(outcome) if isinstance(outcome, Reply) else outcome
-        quotas = connection.node.quotas
-        if quotas.is_active:
-            pending.spent_ns += stopwatch_ns() - begun_ns
-            made, pending.throttle_ms = throttled(
-                quotas, pending.call, made, pending.frame_bytes, pending.spent_ns
-            )  # fmt: skip
+        pending.spent_ns += stopwatch_ns() - begun_ns
+        made, pending.throttle_ms = throttled(quotas, pending, made)
         return made
 
     def _mute(self, connection: Connection, ms: int) -> None:

@@ -62,6 +62,8 @@ class Pending:
     """What its response waits for."""
     is_large: bool = False
     """Whether it is decoded and answered outside the loop's thread."""
+    session: Session | None = None
+    """Its client; None where nobody could tell."""
     frame_bytes: int = 0
     spent_ns: int = 0
     """How long threads were at it so far, where there are quotas."""
@@ -192,19 +194,23 @@ class Connection:
     def _read(self, frame: bytearray, elements_max: int) -> ServedCall:
         if self.authentication is not None:
             return self.authentication.read(frame, elements_max)
-        has_quotas = self.node.quotas.is_active
-        for one in () if has_quotas else self.prepared:
-            call = one.read(frame)
+        for one in self.prepared:
+            call = None if self._is_counted(one.session) else one.read(frame)
             if call is not None:
                 return call
         if self.tls is not None and self.principal is None:
             self.principal = self.tls.principal
         call = read_request(frame, self.host, self.principal, elements_max)
-        if self.prepares and not has_quotas and call.api.is_pipelined and call.request is not None:
+        if self.prepares and call.api.is_pipelined and call.request and not self._is_counted(call.request.session):
             made = PreparedProduce.of(frame, call, call.request)
             if made is not None:
                 self.prepared = [made, *self.prepared[: PREPARED_MAX - 1]]
         return call
+
+    def _is_counted(self, session: Session) -> bool:
+        """Whether the Produces of a client count for a quota. What is prepared is not counted."""
+        quotas = self.node.quotas
+        return quotas.is_active and quotas.limits(session)
 
     def judged(self, fate: Fate | None) -> Fate | None:
         """The fate of the request that was just begun. A client that is refused sends nothing more."""
@@ -232,7 +238,7 @@ class Connection:
     ) -> Pending:  # fmt: skip
         """Note that a request of `size` bytes has begun, and give the place of its answer. A large one is alone."""
         held = size if is_large or call.api.is_pipelined else 0
-        pending = Pending(call, held, begun_ns, is_large=is_large, frame_bytes=size)
+        pending = Pending(call, held, begun_ns, is_large=is_large, session=call.session, frame_bytes=size)
         self.answers.append(pending)
         self.under_way += pending.held
         self.is_exclusive = is_large or isinstance(outcome, Later) or not call.api.is_pipelined

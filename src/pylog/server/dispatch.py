@@ -31,6 +31,11 @@ class ServedCall(NamedTuple):
     request: Request | None
     """None: the version is one from the future, and the response says which there are."""
 
+    @property
+    def session(self) -> Session | None:
+        """The client."""
+        return None if self.request is None else self.request.session
+
     def answer(self, node: ServedNode) -> Outcome:
         """Answer the request, and wait if that is needed."""
         return unsupported(served_keys()) if self.request is None else self.api.answer(self.request, node)

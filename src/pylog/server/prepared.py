@@ -21,7 +21,7 @@ from typing import NamedTuple, Self
 
 from pylog.errors import PylogError
 from pylog.protocol.batch import Batch
-from pylog.protocol.messages import ACKS_ALL, ProducedPart, ProduceRequest, ProduceResponse
+from pylog.protocol.messages import ACKS_ALL, ProducedPart, ProduceRequest, ProduceResponse, Session
 from pylog.protocol.messages.records import PRODUCE_BY_ID_FROM
 from pylog.protocol.schema import read_uvarint
 from pylog.protocol.wire.framing import SIZE_BYTES
@@ -63,6 +63,11 @@ class PreparedProduce:
         """A response that tells no error, with its size; empty before it is needed."""
         self._places: Sequence[int] = ()
         """Where its numbers lie, in the order of `_NUMBERS`; the last is not in each version."""
+
+    @property
+    def session(self) -> Session:
+        """The client that has sent it."""
+        return self._request.session
 
     @classmethod
     def of(cls, frame: bytearray, call: ServedCall, request: Request) -> Self | None:

@@ -135,11 +135,16 @@ class ClientQuotas:
             rate.add(-amount, now_ms)
         return throttle_ms
 
-    def bytes_at_once(self, session: Session) -> int | None:
-        """The most bytes of records that one answer may have; None: any number. (Kafka: getMaxValueInQuotaWindow)"""
+    def limits(self, session: Session) -> bool:
+        """Whether a client has a quota for its Produces."""
+        with self._lock:
+            return self._bound(PRODUCE, session) is not None or self._bound(REQUEST, session) is not None
+
+    def bytes_at_once(self, session: Session, most: int) -> int:
+        """The most bytes of records that one answer may have, of so many. (Kafka: getMaxValueInQuotaWindow)"""
         with self._lock:
             bound = self._bound(CONSUME, session)
-        return None if bound is None else int(bound[0] * (WINDOWS - 1) * WINDOW_MS / 1000)
+        return most if bound is None else min(most, int(bound[0] * (WINDOWS - 1) * WINDOW_MS / 1000))
 
     def _bound(self, key: str, session: Session) -> Bound | None:
         quotas = self._quotas()

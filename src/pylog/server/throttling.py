@@ -7,30 +7,28 @@ from dataclasses import replace
 from typing import Any, cast
 
 from pylog.server.api.call import Framed, Made, NoResponse
+from pylog.server.connection import Pending
 from pylog.server.dispatch import ServedCall
 from pylog.server.quotas import PRODUCE, REQUEST, ClientQuotas
 
 PERCENT_OF_NS = 100 / 1e9
 
 
-def throttled(
-    quotas: ClientQuotas, call: ServedCall, made: Made, frame_bytes: int, spent_ns: int
-) -> tuple[Made, int]:  # fmt: skip
-    """An answer, with the time that its client is passed over, and that time in milliseconds.
+def throttled(quotas: ClientQuotas, pending: Pending, made: Made) -> tuple[Made, int]:
+    """The answer to a request, with the time that its client is passed over, and that time in milliseconds.
 
     A Produce counts the bytes of its frame, and all but one with acks=0 the time that threads were at it. A Fetch has
     counted its records when it was answered.
     """
-    told_ms = _told_ms(made)
-    session = None if call.request is None else call.request.session
+    told_ms, session = _told_ms(made), pending.session
     if session is None or isinstance(made, Framed):
         return made, told_ms
     throttle_ms = told_ms
-    if call.api.name == "Produce":
-        throttle_ms = quotas.throttle_ms(PRODUCE, session, frame_bytes)
+    if pending.call.api.name == "Produce":
+        throttle_ms = quotas.throttle_ms(PRODUCE, session, pending.frame_bytes)
     if not isinstance(made, NoResponse):
-        throttle_ms = max(throttle_ms, quotas.throttle_ms(REQUEST, session, spent_ns * PERCENT_OF_NS))
-    return _with_throttle(call, made, throttle_ms) if throttle_ms > told_ms else made, throttle_ms
+        throttle_ms = max(throttle_ms, quotas.throttle_ms(REQUEST, session, pending.spent_ns * PERCENT_OF_NS))
+    return _with_throttle(pending.call, made, throttle_ms) if throttle_ms > told_ms else made, throttle_ms
 
 
 def _told_ms(made: Made) -> int:

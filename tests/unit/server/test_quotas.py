@@ -67,8 +67,8 @@ def test_what_is_taken_back_does_not_count() -> None:
     kept = quotas(Hand(), consumer_byte_rate=100)
     assert kept.throttle_ms(CONSUME, session(), 1500, takes_back=True) == 5000
     assert kept.throttle_ms(CONSUME, session(), 1000) == 0
-    assert kept.bytes_at_once(session()) == 1000
-    assert kept.bytes_at_once(session(client_id="other")) is None
+    assert (kept.bytes_at_once(session(), 5000), kept.bytes_at_once(session(), 500)) == (1000, 500)
+    assert kept.bytes_at_once(session(client_id="other"), 5000) == 5000
 
 
 def test_the_time_of_threads_throttles_for_a_window_at_most() -> None:
@@ -217,6 +217,52 @@ def test_a_fetch_over_the_quota_has_no_records_and_goes_on_later(log: pylog.Log,
 
 def size_of(answer: Any) -> int:
     return sum(len(part["records"] or b"") for topic in answer["responses"] for part in topic["partitions"])
+
+
+def test_a_large_request_counts_its_time_too(log: pylog.Log) -> None:
+    log.admin.alter_client_quotas({"client-id": "greedy"}, {REQUEST: 1e-7})
+    with log.serve() as server, WireClient(server.bootstrap_servers, "greedy") as greedy:
+        names = [{"name": f"t{number}"} for number in range(2000)]
+        asked = {"topics": names, "allowAutoTopicCreation": False}
+        assert greedy.ask("Metadata", asked, version=9)["throttleTimeMs"] == 1000
+
+
+def test_clients_without_a_quota_have_their_prepared_requests(log: pylog.Log) -> None:
+    log.admin.alter_client_quotas({"client-id": "greedy"}, {PRODUCE: 1_000_000})
+    quotas = ClientQuotas(lambda: log.broker.image.quotas, Hand())
+    assert quotas.limits(session(client_id="greedy")) and not quotas.limits(session(client_id="modest"))
+    with log.serve() as server:
+        for name in ("greedy", "modest"):
+            with WireClient(server.bootstrap_servers, name) as client:
+                topic = Requests(client).topic_id("t")
+                for _ in range(3):
+                    client.ask("Produce", produced(topic))
+    # The clients have sent the same; the quota of one is counted each time.
+    log.admin.alter_client_quotas({"client-id": "modest"}, {PRODUCE: 1})
+    with log.serve() as server, WireClient(server.bootstrap_servers, "modest") as client:
+        assert client.ask("Produce", produced(Requests(client).topic_id("t")))["throttleTimeMs"] > 0
+
+
+def test_a_quota_that_is_set_on_a_connection_at_work_counts_at_once(log: pylog.Log) -> None:
+    with log.serve() as server, WireClient(server.bootstrap_servers, "greedy") as client:
+        topic = Requests(client).topic_id("t")
+        assert [client.ask("Produce", produced(topic))["throttleTimeMs"] for _ in range(3)] == [0, 0, 0]
+        log.admin.alter_client_quotas({"client-id": "greedy"}, {PRODUCE: 1})
+        assert client.ask("Produce", produced(topic))["throttleTimeMs"] > 0
+
+
+def test_a_member_of_a_share_group_is_given_no_more_at_once_than_its_quota(log: pylog.Log) -> None:
+    log.admin.alter_group_config("g", {"share.auto.offset.reset": "earliest"})
+    with log.producer() as producer:
+        for _ in range(20):
+            producer.send("t", b"x" * 1000).result()
+    log.admin.alter_client_quotas({"client-id": "greedy"}, {CONSUME: 300})
+    with (
+        log.serve() as server,
+        pylog.connect(server.bootstrap_servers) as connected,
+        connected.share_consumer("t", group_id="g", client_id="greedy") as consumer,
+    ):
+        assert 0 < len(consumer.poll(60_000)) <= 3
 
 
 def test_all_kinds_of_answers_have_the_time(log: pylog.Log, clock: MovableClock) -> None:

@@ -98,14 +98,16 @@ def _read(
     # (Kafka: KafkaApis.handleFetchRequest)
     message.max_bytes = min(message.max_bytes, node.config.fetch_max_bytes)
     has_quotas = node.quotas.is_active and message.replica_id <= CONSUMER
-    if has_quotas and (at_once := node.quotas.bytes_at_once(request.session)) is not None:
-        message.max_bytes = min(message.max_bytes, at_once)
+    if has_quotas:
+        message.max_bytes = node.quotas.bytes_at_once(request.session, message.max_bytes)
     session_id = NO_SESSION if session is None else session.id
 
     def response(given: Fetched) -> Body:
-        size = sum(part.size for part in given.parts)
-        if has_quotas and (ms := node.quotas.throttle_ms(CONSUME, request.session, size, takes_back=True)):
-            return _throttled(version, session, node, ms, is_full=is_full)
+        if has_quotas:
+            size = sum(part.size for part in given.parts)
+            throttle_ms = node.quotas.throttle_ms(CONSUME, request.session, size, takes_back=True)
+            if throttle_ms:
+                return _throttled(version, session, node, throttle_ms, is_full=is_full)
         pairs = completed_parts(parts, given.parts)
         if any(part.error is not None for _, part in pairs):
             pairs = [_as_named(pair, session, request, node) for pair in pairs]

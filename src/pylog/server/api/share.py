@@ -12,6 +12,9 @@ from pylog.server.served_node import ServedNode
 
 def answer(request: Request, node: ServedNode) -> Outcome:
     """Hand a request to the node, here or in the pool."""
+    if isinstance(request.body, ShareFetchRequest) and node.quotas.is_active:
+        # Records of share groups are not counted, as in Kafka (KafkaApis.handleFetchFromShareFetchRequest).
+        request.body.max_bytes = node.quotas.bytes_at_once(request.session, request.body.max_bytes)
     request.body.may_block = False
     outcome = handed_on(request, node)
     if not isinstance(outcome, Reply) or not outcome.answer.done() or outcome.answer.exception() is not None:
