@@ -46,15 +46,18 @@ _ALLOWED_BY: dict[AclOperation, frozenset[AclOperation]] = {one: frozenset((one,
 
 
 class Authorizer(Protocol):
-    """Decides what clients of a server may do: `authorizer=` of `pylog.open` takes an object with this method."""
+    """An object that decides what the clients of a server may do: `authorizer=` of `Log.serve` takes it."""
 
     def authorize(
         self, principal: str, host: str, operation: AclOperation, resource_type: AclResourceType, name: str, /
     ) -> bool:  # fmt: skip
-        """Whether a client may do this with that resource. Threads may ask at once; the answer must not wait."""
+        """Decide whether a client may do this with that resource. Several threads may call it at once. It must not
+        wait: a server's clients share the thread.
+        """
 
 
 Question = tuple[str, str, AclOperation, AclResourceType, str | None]
+"""Principal, host, operation, type and name of a resource; no name: any resource of the type."""
 
 
 class _Decided(NamedTuple):
@@ -79,19 +82,11 @@ class StandardAuthorizer:
     def authorize(
         self, principal: str, host: str, operation: AclOperation, resource_type: AclResourceType, name: str, /
     ) -> bool:
-        """Whether a client may do this with that resource."""
-        question = principal, host, operation, resource_type, name
-        known = self._known
-        if known.acls is not self._acls():
-            known = self._begun_anew()
-        decided = known.decisions.get(question)
-        if decided is None:
-            decided = self._decide(known.acls, principal, host, operation, (resource_type, name))
-            self._remember(known, question, decided)
-        return decided
+        """Decide whether a client may do this with that resource."""
+        return self._decided((principal, host, operation, resource_type, name))
 
     def has_allowed(self, question: Question) -> bool:
-        """Whether it was decided that this is allowed, and no ACL has changed since."""
+        """True where this was allowed before, and no ACL has changed since. It decides nothing."""
         known = self._known
         return known.acls is self._acls() and known.decisions.get(question, False)
 
@@ -102,32 +97,28 @@ class StandardAuthorizer:
 
         No operation is implied by another one here. (Kafka: Authorizer.authorizeByResourceType)
         """
-        question = principal, host, operation, resource_type, None
+        return self._decided((principal, host, operation, resource_type, None))
+
+    def _decided(self, question: Question) -> bool:
+        """The decision that is remembered, or a new one."""
         known = self._known
-        if known.acls is not self._acls():
-            known = self._begun_anew()
+        if known.acls is not self._acls() or len(known.decisions) >= REMEMBERED_MAX:
+            known = self._known = _Decided(self._acls(), {})
         decided = known.decisions.get(question)
         if decided is None:
-            whole = self._decide(known.acls, principal, host, operation, (resource_type, ANY_NAME))
-            decided = whole or _allows_any(known.acls, _names(principal), _texts(host), operation, resource_type)
-            self._remember(known, question, decided)
+            decided = known.decisions[question] = self._decide(known.acls, *question)
         return decided
 
-    def _begun_anew(self) -> _Decided:
-        known = self._known = _Decided(self._acls(), {})
-        return known
-
-    def _remember(self, known: _Decided, question: Question, decided: bool) -> None:
-        if len(known.decisions) >= REMEMBERED_MAX:
-            known = self._known = _Decided(known.acls, {})
-        known.decisions[question] = decided
-
     def _decide(
-        self, acls: Acls, principal: str, host: str, operation: AclOperation, resource: tuple[AclResourceType, str]
-    ) -> bool:
+        self, acls: Acls, principal: str, host: str, operation: AclOperation, resource_type: AclResourceType,
+        name: str | None,
+    ) -> bool:  # fmt: skip
         if principal in self._super_users:
             return True
-        patterns = acls.patterns(*resource)
+        if name is None:
+            whole = self._decide(acls, principal, host, operation, resource_type, ANY_NAME)
+            return whole or _allows_any(acls, _names(principal), _texts(host), operation, resource_type)
+        patterns = acls.patterns(resource_type, name)
         if not patterns:
             return self._allows_without_acl
         hosts, allowing = _texts(host), _ALLOWED_BY[operation]

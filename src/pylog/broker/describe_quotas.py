@@ -1,12 +1,15 @@
 """The description of quotas: those of the entities that a filter matches. (Kafka: ClientQuotasImage)"""
 
 from pylog.errors import InvalidRequest, ProtocolError, UnsupportedVersion
-from pylog.protocol.messages.quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse, QuotaMatch
+from pylog.protocol.messages.quotas import (
+    QUOTA_TYPES,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    QuotaMatch,
+)
 from pylog.protocol.metadata_image import MetadataImage
 
 __all__ = ["describe_quotas"]
-
-TYPES = frozenset({"user", "client-id", "ip"})
 
 Component = DescribeClientQuotasRequest.ComponentData
 
@@ -36,7 +39,7 @@ def _refusal(component: Component, kinds: list[str]) -> ProtocolError | None:
         return InvalidRequest("Invalid empty entity type.")
     if kind in kinds:
         return InvalidRequest(f"Entity type {kind} cannot appear more than once in the filter.")
-    if kind not in TYPES:
+    if kind not in QUOTA_TYPES:
         return UnsupportedVersion(f"Unsupported entity type {kind}")
     if how not in list(QuotaMatch):
         return InvalidRequest(f"Unknown match type {how}")

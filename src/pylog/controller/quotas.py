@@ -5,7 +5,12 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 
 from pylog.errors import InvalidRequest, PolicyViolation, ProtocolError
-from pylog.protocol.messages.quotas import AlterClientQuotasRequest, AlterClientQuotasResponse, quota_entity
+from pylog.protocol.messages.quotas import (
+    QUOTA_TYPES,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    quota_entity,
+)
 from pylog.protocol.metadata_changes import change_quota
 from pylog.protocol.metadata_image import MetadataImage
 
@@ -20,7 +25,6 @@ WHOLE = {
     "connection_creation_rate": ("an INT", (1 << 31) - 1),
 }  # fmt: skip
 """The quotas that are whole numbers, and the largest ones."""
-TYPES = ("user", "client-id", "ip")
 
 Entry = AlterClientQuotasRequest.EntryData
 
@@ -71,7 +75,7 @@ def _entity_refusal(entry: Entry, kinds: list[str]) -> str | None:
     if not kinds:
         return "Invalid empty client quota entity"
     for kind in kinds:
-        if kind not in TYPES:
+        if kind not in QUOTA_TYPES:
             return f"Unhandled client quota entity type: {kind}"
         if kinds.count(kind) > 1:
             return f"Invalid client quota entity, duplicate entity entry {kind}"

@@ -393,7 +393,7 @@ def test_lso_movement_with_write_state_rpc_failures_in_acknowledgement() -> None
     assert machine.start_offset == 10
 
 
-def test_release_acquired_records_batches_post_start_offset_movement_to_middle_of_batch() -> None:
+def test_release_acquired_records_post_start_offset_movement_to_middle_of_batch() -> None:
     machine = SharePartition(5, 0)
     taken(machine, range(5, 10), range(10, 15))
     machine.move_start(12)
@@ -449,7 +449,7 @@ def test_throttle_records_when_pending_deliveries_exist() -> None:
     assert taken(machine, range(26, 31)) == [(26, 27, 4)]
 
 
-def test_acquire_records_halves_batch_size_on_each_failure_until_single_record_on_last_attempt() -> None:
+def test_acquire_records_halves_batch_size_on_each_failure_until_single_record() -> None:
     machine = SharePartition(15, 0, [StoredBatch(15, 34, AVAILABLE, 4)])
     limits, now_ms = LIMITS._replace(delivery_count=7), 0
     for last, count in ((24, 5), (19, 6), (15, 7)):

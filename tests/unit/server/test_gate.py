@@ -518,10 +518,14 @@ class Failing:
     def authorize(self, *question: object) -> bool:
         raise RuntimeError("no connection to the directory of users")
 
+    authorize_any = authorize
+
 
 def test_an_authorizer_that_raises_allows_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with pylog.open(":memory:", config={"offsets_topic_num_partitions": 1}) as log:
         assert Guarded(log, Failing()).errors("Produce", "User:alice") == {NO_TOPIC}
+        begin = {"transactionalId": None, "transactionTimeoutMs": 1000, "producerId": -1, "producerEpoch": -1}
+        assert Guarded(log, Failing()).ask("InitProducerId", 4, begin, "User:alice")["errorCode"] == 31
     assert "the authorizer could not say whether User:alice may WRITE" in caplog.text
 
 

@@ -11,6 +11,8 @@ from enum import IntEnum
 from pylog.errors import PylogError
 from pylog.protocol.messages.api import ApiRequest, ApiResponse, api_message
 
+QUOTA_TYPES = ("user", "client-id", "ip")
+
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """The types and names of an entity, in the order of the types."""
 

@@ -1,7 +1,7 @@
 """One client at the gate: what it may do, and the way to the node."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
@@ -31,17 +31,21 @@ class Caller:
         """A session has it behind a slash."""
 
     def may(self, operation: AclOperation, kind: AclResourceType, name: str = CLUSTER_NAME) -> bool:
-        """Whether it may do this with that resource. An authorizer that raises allows nothing."""
-        try:
-            return self._authorizer.authorize(self.principal, self.host, operation, kind, name)
-        except Exception:
-            logger.exception("the authorizer could not say whether %s may %s", self.principal, operation.name)
-            return False
+        """Whether it may do this with that resource."""
+        return self._allowed(self._authorizer.authorize, operation, kind, name)
 
     def may_any(self, operation: AclOperation, kind: AclResourceType) -> bool:
         """Whether it may do this with any resource of a type, as far as the authorizer can tell."""
         ask = getattr(self._authorizer, "authorize_any", None)
-        return ask is not None and bool(ask(self.principal, self.host, operation, kind))
+        return ask is not None and self._allowed(ask, operation, kind)
+
+    def _allowed(self, ask: Callable[..., bool], operation: AclOperation, *resource: object) -> bool:
+        """The decision of an authorizer. It may be anybody's code: one that raises allows nothing."""
+        try:
+            return bool(ask(self.principal, self.host, operation, *resource))
+        except Exception:
+            logger.exception("the authorizer could not say whether %s may %s", self.principal, operation.name)
+            return False
 
     def refused(self, operation: AclOperation, kind: AclResourceType, names: Iterable[str]) -> set[str]:
         """Those of the names with which it may not do this.
